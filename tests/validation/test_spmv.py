@@ -14,7 +14,7 @@ from slipstick.estimators.operation.spmv.spmv_devices import shipped_devices
 from slipstick.experiments.calibrate.public_data import data_folder, training_file
 from slipstick.experiments.evidence.boards import spmv
 from slipstick.experiments.evidence.validation.spmv import pagerank_scores as pagerank
-from slipstick.experiments.measure.spmv.label_folds import errors, held_out
+from slipstick.experiments.measure.spmv.label_folds import errors, held_out, held_out_by
 from slipstick.experiments.measure.spmv.labels import LabelledBlocks, shipped_labels
 from slipstick.experiments.subjects.spmv import device_fits
 from slipstick.experiments.subjects.spmv.product_times import MATRICES, STATISTICS, TIMES, read_products
@@ -40,6 +40,14 @@ def test_no_model_sees_the_matrices_it_is_asked_about() -> None:
         return asked.label
 
     assert np.array_equal(held_out(blocks, spy), blocks.label)
+    seen = []
+
+    def family(known: LabelledBlocks, target: LabelledBlocks) -> np.ndarray:
+        seen.append(set(target.matrix))
+        return spy(known, target)
+
+    assert np.array_equal(held_out_by(blocks, family, ["x"] * 4 + ["y"] * 5), blocks.label)
+    assert seen == [set(range(4)), set(range(4, 9))]
 
 
 def test_errors_and_noise_floor_by_hand() -> None:

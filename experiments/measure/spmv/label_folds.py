@@ -27,10 +27,15 @@ def held_out(blocks: LabelledBlocks, model: Model, parts: int = FOLDS) -> Floats
     """Predictions (seconds a non-zero, shape (blocks,)) of every block by a model fitted to the matrices of the other
     folds.
     """
-    fold = folds(len(blocks.names), parts)[blocks.matrix]
+    return held_out_by(blocks, model, folds(len(blocks.names), parts))
+
+
+def held_out_by(blocks: LabelledBlocks, model: Model, groups: npt.ArrayLike) -> Floats:
+    """The same with groups of matrices left out in turn; `groups` has one entry a matrix."""
+    group = np.asarray(groups)[blocks.matrix]
     predicted = np.empty(len(blocks.label))
-    for part in range(parts):
-        out = fold == part
+    for one in np.unique(group):
+        out = group == one
         predicted[out] = model(blocks.select(~out), blocks.select(out))
     return predicted
 
