@@ -14,6 +14,17 @@ from slipstick.experiments.studies.fitted_study import INTERVALS, FittedStudy, f
 from slipstick.hwmodels.files.readers import InputError, read_toml, unknown_name
 
 
+def spans_devices(path: str) -> bool:
+    """Whether a study file calibrates operations across devices.
+
+    Raises
+    ------
+    InputError
+        Where it cannot be read.
+    """
+    return is_device_study(read_toml(path))
+
+
 def calibrate_study(
     path: str,
     intervals: str | None,

@@ -84,7 +84,7 @@ def predict(readings: Readings, request: ExtrapolationRequest) -> list[Predictio
 
 
 def predict_at(prediction: Prediction, values: Sequence[float], request: ExtrapolationRequest) -> Prediction:
-    """The same prediction at other values of its parameter."""
+    """The same prediction at other values of its parameter, shape (values,)."""
     machine = load_machine(request.machine) if request.machine else None
     return extrapolate_many([prediction.series], values, prediction.kind, machine, request.family, request.level)[0]
 

@@ -27,7 +27,7 @@ MANY_LAWS = 8
 
 
 def reach(prediction: Prediction) -> list[float]:
-    """Values at which the picture draws the laws: from the first measured one to beyond the last target."""
+    """Values at which the picture draws the laws, from the first measured to past the last target, shape (points,)."""
     first, last = min(*prediction.series.x, *prediction.x), max(*prediction.series.x, *prediction.x)
     return [float(value) for value in np.geomspace(first, last * FARTHER, POINTS)]
 
@@ -95,7 +95,7 @@ def speedup_chart(prediction: Prediction, drawn: Prediction) -> Chart | None:
 
 
 def charts(prediction: Prediction, drawn: Prediction, runs: Sequence[tuple[float, float]] = ()) -> list[Chart]:
-    """What the page and `--plot` show."""
+    """What the page and `--plot` show; `runs` as (value of the parameter, seconds)."""
     gained = speedup_chart(prediction, drawn)
     return [time_chart(prediction, drawn, runs), *([gained] if gained else [])]
 

@@ -108,7 +108,10 @@ class MemoryColumns:
 
 
 def able(words: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """The points among which one is recommended: those that fit; where none surely does, those that may; else none."""
+    """The points among which one is recommended: those that fit; where none surely does, those that may; else none.
+
+    Shape (points,), as `words` has it.
+    """
     for word in BEST_FIRST[:2]:
         if np.any(words == word):
             return np.asarray(words == word)

@@ -254,7 +254,13 @@ def services_limit(question: JobQuestion) -> int:
 
 
 def require_services(jobs: Sequence[Job], runs: int, most: int) -> None:
-    """Refuse what would take minutes before it begins."""
+    """Refuse what would take minutes before it begins.
+
+    Raises
+    ------
+    InputError
+        Where the services of all runs are more than `most`.
+    """
     services = sum(map(services_of, jobs))
     if services * runs > most:
         raise InputError(

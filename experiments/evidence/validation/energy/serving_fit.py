@@ -120,7 +120,7 @@ def unit_watts(at: Machine, seconds: FloatArray, flop: FloatArray, moved: FloatA
 
 
 def shares(runs: pd.DataFrame) -> FloatArray:
-    """Measured power of a device over its cap."""
+    """Measured power of a device over its cap, shape (runs,)."""
     return np.asarray((runs.mean_power_w / runs.gpus / runs.cap).to_numpy(), dtype=float)
 
 
