@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from scipy.io import mmwrite
 
+from slipstick.estimators.operation.spmv.spmv_amounts import FORMATS
 from slipstick.experiments.commands.cli import run
 from slipstick.experiments.evidence.validation.spmv import kernel_scores
 from slipstick.experiments.measure.spmv.calibration_matrices import calibration_recipes, family, judged_recipes
@@ -119,3 +120,24 @@ def test_bands_of_kernels_cover_four_in_five_of_thirty_matrices() -> None:
     assert len(within) == 8
     for row in found:
         assert (row.ours or 1) < min(row.baselines.values())
+
+
+def test_an_accelerator_answers_by_storage_format_and_with_anchors_for_compressed_rows(
+    own_matrix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers = rows(capsys, "spmv", "predict", own_matrix, "--on", "v100-sxm")
+    assert [row["kernel"] for row in answers] == list(FORMATS)
+    assert all(float(str(row["low_s"])) < float(str(row["time_s"])) < float(str(row["high_s"])) for row in answers)
+    known = tmp_path / "known.csv"
+    known.write_text(f"matrix,time_s\n{Path(own_matrix).name},1e-5\n")
+    anchored = rows(capsys, "spmv", "predict", own_matrix, "--on", "mi210", "--anchors", str(known))
+    assert [row["kernel"] for row in anchored] == ["csr"]
+
+
+def test_options_of_the_published_set_and_of_own_labels_are_not_mixed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["spmv", "validate", "--clock", "1200000"]) == 2
+    assert "--clock: not with own labels" in capsys.readouterr().err
+    assert run(["spmv", "validate", "net.npz", "--data", "set", "--save", "folds"]) == 2
+    assert "--save: not with a model and --data" in capsys.readouterr().err
+    assert run(["spmv", "validate", "--label", "warm"]) == 2
+    assert "unknown label kind 'warm'" in capsys.readouterr().err
