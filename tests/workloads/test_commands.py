@@ -60,8 +60,10 @@ def test_summary_leaves_views_out_of_the_bytes() -> None:
 
 
 def test_pictures_hold_every_operation_and_escape_names() -> None:
-    evil = operation('<script>"x"', "move", {"reads": 1, "writes": 1})
-    graph = Workload("<b>", (evil, operation("next", "move", {"reads": 1, "writes": 1})), (('<script>"x"', "next"),))
+    evil = operation('<script>"x"\x1b', "move", {"reads": 1, "writes": 1})
+    graph = Workload(
+        "<b>", (evil, operation("next", "move", {"reads": 1, "writes": 1})), (('<script>"x"\x1b', "next"),)
+    )
     page = to_html(graph)
     assert "<script>" not in page
     svg = page[page.index("<svg") : page.index("</svg>") + 6]

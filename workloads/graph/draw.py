@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
+from html import escape as escaped
 
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.shown import visible
 from slipstick.workloads.graph.compare import amount_text, phase_of
 from slipstick.workloads.graph.workload import Op, Workload
 
@@ -76,6 +77,11 @@ def _label(op: Op) -> list[str]:
     dims = ", ".join(f"{name}={amount_text(amount)}" for name, amount in op.dims.items() if amount != 1)
     times = [] if op.times == 1 else [f"x {amount_text(op.times)}"]
     return [op.name, f"{op.kind} {dims}"[:160], *times]
+
+
+def escape(text: str) -> str:
+    """A text for a picture: marks of HTML and what would steer a terminal are shown as text."""
+    return escaped("\n".join(map(visible, text.split("\n"))))
 
 
 def by_kind(workload: Workload) -> tuple[dict[str, Shade], list[tuple[str, str]]]:
