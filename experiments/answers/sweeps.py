@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +14,9 @@ from slipstick.experiments.answers.readable import sweep_row, value_shown
 from slipstick.experiments.pages.output import emit, emit_line, line_width
 from slipstick.experiments.question.domain import remarks
 from slipstick.experiments.question.facts import items_of, unit_of
-from slipstick.experiments.question.memory_need import NOT
+from slipstick.experiments.question.memory_need import FITS, NOT
 from slipstick.experiments.question.objectives import FIT, FRONT, known_only
-from slipstick.experiments.studies.at_sizes import able
+from slipstick.experiments.studies.at_sizes import MEMORY, able
 from slipstick.experiments.studies.ends import remarks_at_ends
 from slipstick.experiments.studies.sweep import Columns
 from slipstick.experiments.studies.whatif import WhatIf, column_rows
@@ -62,10 +63,17 @@ def print_sweep_table(
     printed = known_only(column_rows(table))
     if rate:
         printed = [{**row, rate: count_shown(float(value))} for row, value in zip(printed, table[rate], strict=True)]
+    printed = [_memory_last(row, plain=all(one.get(FIT) == FITS for one in printed)) for row in printed]
     emit([sweep_row(row, answer.space.names, answer.level, line_width()) for row in printed], "table", notes=notes)
     unknown = answer.unknown if verbose else ()
     for text in [*assumptions(answer.question, answer.today, verbose=verbose), *unknown]:
         emit_line(text)
+
+
+def _memory_last(row: Mapping[str, Any], *, plain: bool) -> dict[str, Any]:
+    """A row with its memory at the end, where a narrow terminal leaves it out; without the word where all fit."""
+    words = [name for name in (MEMORY, *(() if plain else (FIT,))) if name in row]
+    return {**{name: value for name, value in row.items() if name not in (MEMORY, FIT)}, **{n: row[n] for n in words}}
 
 
 def _host_notes(answer: WhatIf, table: Columns) -> list[str]:
