@@ -39,6 +39,7 @@ def marked(rows: Iterable[ReproductionRow], marks: Sequence[Mark]) -> list[Repro
         if (row.table, row.cell) in seen:
             raise InputError(f"reproduction: {row.table}, {row.cell!r} stands twice")
         seen.add((row.table, row.cell))
-        mark = next((m for m in marks if re.fullmatch(m.table, row.table) and re.fullmatch(m.cell, row.cell)), None)
+        fits = (m for m in marks if re.fullmatch(m.table, row.table) and re.fullmatch(m.cell, row.cell))
+        mark = None if row.evidence == "conflict of sources" else next(fits, None)
         scores.append(row if mark is None else replace(row, evidence=mark.evidence, inputs=mark.inputs))
     return scores
