@@ -160,6 +160,15 @@ def load_job_calibration(path: str | os.PathLike[str]) -> JobCalibration:
     ------
     InputError
         Where the file is no calibration of a job; names the file and the field.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> known = JobCalibration("loader", ("decode.service",), (0.08,), ((4e-6,),))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     known.save(pathlib.Path(folder, "fitted.json"))
+    ...     load_job_calibration(pathlib.Path(folder, "fitted.json")).standard_errors()
+    {'decode.service': 0.002}
     """
     fields = require_mapping(read_json(path), path, "file")
     if fields.get("schema") != SCHEMA:

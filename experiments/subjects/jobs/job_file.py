@@ -154,12 +154,17 @@ class JobQuestion:
         options = {"--on": self.machine, "--estimator": self.estimator, "--dtype": self.dtype}
         for option, field in (("--on", "machine"), ("--estimator", "estimator"), ("--dtype", "dtype")):
             if options[option] is not None and not any(
-                stage.workload and getattr(stage, field) is None for stage in file.stages
+                stage.workload and (getattr(stage, field) is None or (field == "estimator" and self._is_own(stage)))
+                for stage in file.stages
             ):
                 raise InputError(
                     f"{option} {options[option]}: no stage of {self.where} reads it: each gives its time, or names "
                     f"its own {field}"
                 )
+
+    def _is_own(self, stage: StageFile) -> bool:
+        """Whether the code that the user named may be a stage's: what a file names runs only where he names it too."""
+        return isinstance(self.estimator, OwnName) and ":" in (stage.estimator or "")
 
     def formula(self, job: Job) -> tuple[float, str]:
         """Seconds of the job by a formula, and which: the file's own, or the slowest stage without waiting.
