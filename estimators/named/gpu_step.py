@@ -212,7 +212,9 @@ def _uneven(spent: Sequence[Spent]) -> str:
     times: dict[int, float] = {}
     for one in spent:
         half = one.op.kind == "gemm" and one.op.dtype in HALF
-        sizes = [int(one.op.dims[name]) for name in ("m", "k")] if half else []
+        # the gradient of weights reads its other operand by rows of n, the gradient of the result
+        names = ("m", "k", "n") if one.op.attributes.get("phase") == "backward" else ("m", "k")
+        sizes = [int(one.op.dims[name]) for name in names] if half else []
         if odd := [size for size in sizes if size > ROW and size % ROW]:
             times[max(odd)] = times.get(max(odd), 0.0) + one.contribution
     share = sum(times.values()) / (sum(one.contribution for one in spent) or 1.0)
