@@ -67,6 +67,8 @@ def test_what_was_not_measured_has_a_wider_band() -> None:
     questions.append({**questions[1], "vendor": "unknown"})
     widths = [float(made.half_width(columns, [one])[0]) for one in questions]
     assert widths == sorted(widths) and widths[2] > 1.3 * widths[0]
+    there = made.known(groups_at(model, machine("tpu-v5p"), "bf16", "megatron"))
+    assert there["software"] not in made.fit.seen("software"), "NVIDIA's stack does not run on a TPU"
 
 
 def test_layouts_that_ran_are_counted_by_what_the_band_says_of_them() -> None:

@@ -100,8 +100,11 @@ class TrainingFit:
     def known(self, groups: Mapping[str, str]) -> dict[str, str]:
         """The groups with a release that was measured: software keeps what earlier releases gained.
 
-        A release that was not measured stands for the newest before it, no release for the newest of its stack.
+        A release that was not measured stands for the newest before it, no release for the newest of its stack. On
+        machines of a vendor of whom nothing was measured another stack runs, whatever it is called.
         """
+        if groups["vendor"] not in self.fit.seen("vendor"):
+            return {**groups, "software": f"of {groups['vendor']}", "release": f"of {groups['vendor']}"}
         release = groups["release"] or RELEASED.get(groups["software"], UNGROUPED)
         who, _, version = release.partition(" ")
         seen = sorted(name for name in self.fit.seen("release") if name.partition(" ")[0] == who)
