@@ -66,15 +66,13 @@ def read_steps(path: Path, marker: str) -> tuple[list[StepProfile], list[str]]:
     InputError
         Names the file where it cannot be read, or has no steps.
     """
-    import re
-
     from slipstick.hwmodels.files.readers import InputError
     from slipstick.workloads.importers.formats.registry import identify
     from slipstick.workloads.importers.mllog.mllog_reader import is_mllog, read_mllog
     from slipstick.workloads.importers.timeline import read_timeline
     from slipstick.workloads.importers.traces.event_csv import read_event_csv
     from slipstick.workloads.importers.xla.profiles import profiled_steps
-    from slipstick.workloads.runs.event_steps import MARKER, STEP_ARGUMENTS, divided_events
+    from slipstick.workloads.runs.event_steps import MARKER, STEP_ARGUMENTS, divided_events, step_marker
     from slipstick.workloads.runs.step_profiles import load_steps, without_stolen_time
 
     without_steps: InputError | None = None
@@ -90,10 +88,7 @@ def read_steps(path: Path, marker: str) -> tuple[list[StepProfile], list[str]]:
         return log.profiles(), log.lines()
     if path.name.endswith((".jsonl", ".jsonl.gz")):
         return [without_stolen_time(step) for step in load_steps(path)], []
-    try:
-        re.compile(marker)
-    except re.error as error:
-        raise InputError(f"--marker {marker!r}: no regular expression ({error})") from None
+    pattern = step_marker(marker)
     kind = identify(path)
     if path.name.endswith((".csv", ".csv.gz")) and (kind is None or kind.key != "rocprof-csv"):
         if marker != MARKER:
@@ -102,7 +97,7 @@ def read_steps(path: Path, marker: str) -> tuple[list[StepProfile], list[str]]:
             )
         return read_event_csv(path)
     events = read_timeline(path)
-    if not any(re.fullmatch(marker, name) for name in events.names):
+    if not any(map(pattern.fullmatch, events.names)):
         events = read_timeline(path, ("correlation", "stream", *STEP_ARGUMENTS))
     try:
         divided = divided_events(events, marker)

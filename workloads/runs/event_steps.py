@@ -42,6 +42,25 @@ class DividedEvents:
         return [f"{count:,} {what}" for what, count in self.left_out.items() if count]
 
 
+def step_marker(text: str) -> re.Pattern[str]:
+    """A regular expression for the names of markers, whose first group holds the number of the step.
+
+    Raises
+    ------
+    InputError
+        Where it is none, has no group, or repeats a group as a whole.
+    """
+    if _REPEATED_GROUP.search(text):  # such as (a+)+$: may take for ever on a name of forty letters
+        raise InputError(f"step marker {text!r}: a group may not be repeated as a whole")
+    try:
+        pattern = re.compile(text)
+    except re.error as error:
+        raise InputError(f"--marker {text!r}: no regular expression ({error})") from None
+    if pattern.groups < 1:
+        raise InputError(f"step marker {text!r}: want a group that holds the step's number, such as Step#(\\d+)")
+    return pattern
+
+
 def profile_steps(events: EventTable, marker: str = MARKER) -> list[StepProfile]:
     """The steps of `divided_events`, without what was left out.
 
@@ -102,11 +121,8 @@ def divided_events(events: EventTable, marker: str = MARKER) -> DividedEvents:
 
 def _marked(events: EventTable, marker: str) -> tuple[list[int], npt.NDArray[np.int64], npt.NDArray[np.bool_]] | None:
     """Numbers and rows of the markers by time, and which events are markers; None where no name fits."""
-    if _REPEATED_GROUP.search(marker):  # such as (a+)+$: may take for ever on a name of forty letters
-        raise InputError(f"step marker {marker!r}: a group may not be repeated as a whole")
-    if re.compile(marker).groups < 1:
-        raise InputError(f"step marker {marker!r}: want a group that holds the step's number, such as Step#(\\d+)")
-    matches = ((code, re.fullmatch(marker, name)) for code, name in enumerate(events.names))
+    pattern = step_marker(marker)
+    matches = ((code, pattern.fullmatch(name)) for code, name in enumerate(events.names))
     numbers = {code: _step_number(match) for code, match in matches if match}
     if not numbers:
         return None
