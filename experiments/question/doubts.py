@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from slipstick.workloads.importers.torch.value_branches import DECIDED
+
 LEAST = 1.5
 """Median error with a remark over that without, from which it is a warning."""
 MOST = 2
@@ -37,9 +39,10 @@ def kind_of(remark: str) -> str:
 
 
 def warnings_among(remarks: Sequence[str]) -> tuple[str, ...]:
-    """The remarks with which answers were measured to be worse, at most `MOST`."""
+    """What decided which operations were counted, and remarks with which answers were worse, at most `MOST`."""
+    decided = [text for text in remarks if text.startswith(DECIDED)]
     measured = [text for text in remarks if (SEPARATION.get(kind_of(text)) or 0.0) >= LEAST]
-    return tuple(measured[:MOST])
+    return tuple([*decided, *measured][:MOST])
 
 
 def notes_among(remarks: Sequence[str]) -> tuple[str, ...]:

@@ -204,4 +204,4 @@ def test_what_bounds_each_kernel_turns_somewhere() -> None:
         question(asked, "a100-80-dgx", "parallel-training", ["run.recompute=none"]), ["machine.clock"]
     )
     turning = {str(row["operation"]) for row in rows}
-    assert "layer.forward.scores" in turning
+    assert any(name.startswith("layer.forward.scores") for name in turning)  # equal layers are one row

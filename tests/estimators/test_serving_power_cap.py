@@ -107,7 +107,10 @@ def test_the_text_says_that_the_cap_holds_the_clock(capsys: pytest.CaptureFixtur
     assert run(words.replace("350W", "90W").split()) == 2
 
 
-def test_prompts_read_faster_than_large_products_are_marked(capsys: pytest.CaptureFixture[str]) -> None:
+def test_prompts_read_faster_than_large_products_are_marked(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slipstick.experiments.serve.serving_text.LARGE_PRODUCT", 0.3)
     words = "serve llama-3.1-8b --on h100-sxm"
     for traffic, marked in ((PROMPTS, True), (DECODES, False)):
         assert run([*words.split(), *traffic.split()]) == 0

@@ -52,7 +52,7 @@ def test_machines_as_people_write_them(name: str, meant: str) -> None:
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("estimate gpt2-training --on H100", "did you mean 'gpt2' (training step)"),
+        ("estimate gpt2-train --on H100", "did you mean 'gpt2' (training step)"),
         ("estimate llama-3-8b --on H100", "did you mean 'llama-3-8b-decode' (one new token)"),
         ("estimate resnet50 --on c5.3xlarge", "known: slipstick machines list)"),
         ("estimate resnet50 --on laptop.yaml --dtype int8", "--dtype float32"),

@@ -151,9 +151,13 @@ def test_one_command_gives_time_interval_and_energy(tmp_path: Path, capsys: pyte
     assert row["nonzeros"] == 5 * 6400 - 4 * 80
     (tmp_path / "known.csv").write_text("matrix,time_s\ngrid.mtx,1.0\n")
     anchored = ["spmv", "predict", str(tmp_path / "grid.mtx"), "--anchors", str(tmp_path / "known.csv")]
+    assert run([*anchored[:3], "--on", "v100-sxm", "--format", "json"]) == 0
+    plain = json.loads(capsys.readouterr().out)[0]
     assert run([*anchored, "--on", "v100-sxm", "--format", "json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
-    assert 1e-5 < row["time_s"] < 1  # one measured second of a product of microseconds is believed in part
+    assert (
+        1.1 * plain["time_s"] < row["time_s"] < 1
+    )  # one measured second of a product of microseconds is believed in part
     (tmp_path / "known.csv").write_text("matrix,time_s\ngrid.mtx,0\n")
     assert run(anchored) == 2
     assert "line 2: time_s = 0: want seconds > 0" in capsys.readouterr().err

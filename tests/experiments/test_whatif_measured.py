@@ -20,7 +20,7 @@ def times(tmp_path: Path) -> str:
 def test_what_the_rows_vary_may_be_set_for_the_question(times: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*GEMM, "--set", "workload.m=512", "--measured", times, *FIT]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "calibrated on runs.csv (3 measurements)" in said
+    assert "fitted to runs.csv (3 measurements)" in said
     assert "bands of ratios: what was fitted, and most of what the fit misses, is one for both times" in said
 
 

@@ -96,4 +96,4 @@ def test_rows_that_cannot_be_are_warned_of_left_out_and_counted(
     with pytest.warns(UserWarning, match="t4: 1 of 64 rows are faster than it can be; not scored"):
         rows = scoreboard("operations").rows(tmp_path / "judged")
     scored = [row for row in rows if row.metric == "MAPE" and row.case == "t4"]
-    assert scored and scored[0].n == 63 and scored[0].reason.startswith("1 rows faster than the machine can be")
+    assert scored and scored[0].n == 63 and "1 rows faster than the machine can be" in scored[0].reason

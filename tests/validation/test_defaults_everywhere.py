@@ -48,7 +48,8 @@ def test_a_default_answer_is_possible_and_not_far_from_the_roofline(name: str, i
     assert answer.time >= least * 0.99
     plain = question(workload, name, "roofline", sizes, dtype).answer().time
     if answer.time > FARTHEST * plain:
-        assert remarks(asked) or any("host issues" in text for text in answer.assumptions)
+        unlike = ("host issues", "divided over")  # the plain roofline has no host, and sums no gradients of cores
+        assert remarks(asked) or any(words in text for words in unlike for text in answer.assumptions)
 
 
 def test_a_large_matrix_unit_answers_as_the_systolic_model() -> None:

@@ -31,7 +31,7 @@ def held_out(blocks: LabelledBlocks, model: Model, parts: int = FOLDS) -> Floats
 
 
 def held_out_by(blocks: LabelledBlocks, model: Model, groups: npt.ArrayLike) -> Floats:
-    """The same with groups of matrices left out in turn; `groups` has one entry a matrix."""
+    """The same with groups of matrices left out in turn; `groups` has shape (matrices,)."""
     group = np.asarray(groups)[blocks.matrix]
     predicted = np.empty(len(blocks.label))
     for one in np.unique(group):
