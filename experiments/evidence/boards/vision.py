@@ -165,8 +165,8 @@ def _sealed(data: Data) -> Iterator[Scored | ValidationRow]:
 
 def _batches(data: Data) -> Iterator[ValidationRow]:
     """The largest batch of a training step that fits, families left out of the fit of what an allocator takes."""
-    known = _trained(data.known(FILE))
-    judged = known if data.scored is None else _trained(data.judged(FILE))
+    judged = _trained(data.judged(FILE))  # first: what cannot be read is skipped before anything is counted
+    known = judged if data.scored is None else _trained(data.known(FILE))
     yield from vision_memory.rows(MEMORY, known, judged)
 
 
