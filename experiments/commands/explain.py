@@ -124,8 +124,10 @@ def register(app: typer.Typer) -> None:
             "changes": lambda: why.cheapest_changes(query, target, dials=dials) if vary or dials.is_formula else [],
         }
         few = format == "table" and not (verbose or vary or price or report)
+        source = context.get_parameter_source("target")
+        first = FIRST | ({"changes": 4} if source is not None and source.name == "COMMANDLINE" else {})
         if few:
-            makers = {name: makers[name] for name in FIRST if name in makers}
+            makers = {name: makers[name] for name in first if name in makers}
         tables: dict[str, list[dict[str, Any]]] = {}
         with shown("tables", len(makers)) as done:
             for name, make in makers.items():
@@ -176,7 +178,7 @@ def register(app: typer.Typer) -> None:
                 for row in tables["elasticities"]
                 if not row["quantity"].startswith(of_estimator) and abs(row["elasticity"] or 0.0) >= why.SEEN
             ]
-            tables = {name: tables[name][:most] for name, most in FIRST.items() if name in tables}
+            tables = {name: tables[name][:most] for name, most in first.items() if name in tables}
         tables["changes"] = [row for row in tables.get("changes", []) if row["factor"]]
         for name, table in tables.items():
             if not table:
