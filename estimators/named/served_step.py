@@ -6,6 +6,7 @@ the band are those of `known_steps`. llama.cpp has a law of its own, of one sequ
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import SimpleNamespace
@@ -70,17 +71,17 @@ class _Law(FormulaSchedule):
         """The group of an operation."""
         return group_of(op) or "other"
 
+    @abstractmethod
     def shares(self, step: GraphStep, machine: Machine) -> Mapping[str, float]:
         """Seconds of a bound step by group of operations (`PARTS`), and "fixed"."""
-        raise NotImplementedError
 
     def floor(self, step: GraphStep, machine: Machine) -> float:
         """Seconds of a step's bytes or of its flop at the data sheet's rates, whichever is longer."""
         return max(demands(step.amounts, Device.of(machine, step.compute, 1)))
 
+    @abstractmethod
     def notes(self, step: GraphStep, machine: Machine) -> tuple[str, ...]:
         """What the answer takes for granted."""
-        raise NotImplementedError
 
     def combine(self, workload: Workload, times: FloatArray, machine: Machine, run: Mapping[str, float]) -> Outcome:
         """See `Schedule.combine`: never less than what physics needs of the step's operations."""

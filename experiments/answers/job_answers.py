@@ -158,6 +158,12 @@ def print_simulated(request: JobRequest) -> None:
     emit(rows, request.form, notes=notes)
 
 
+def _axes(vary: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
+    if not vary:
+        raise InputError("nothing varies: name at least one, such as --vary job.copies=1,4,16")
+    return [axis_of(text) for text in vary]
+
+
 def print_sweep(request: JobRequest, vary: Sequence[str]) -> None:
     """Ratios to the job as it stands.
 
@@ -166,11 +172,10 @@ def print_sweep(request: JobRequest, vary: Sequence[str]) -> None:
     InputError
         Where nothing varies.
     """
-    if not vary:
-        raise InputError("nothing varies: name at least one, such as --vary job.copies=1,4,16")
+    axes = _axes(vary)
     question = request.question()
     with shown(request.name, 1) as progress:
-        frame = sweep(question, [axis_of(text) for text in vary], request.runs, request.seed, progress)
+        frame = sweep(question, axes, request.runs, request.seed, progress)
     rows = [dict(zip(frame.columns, row, strict=True)) for row in frame.itertuples(index=False, name=None)]
     notes = ["ratios to the job as it stands, with the same seeds: median over runs, 80 %; formula_s: without waiting"]
     if request.report:
@@ -189,11 +194,10 @@ def print_formula_sweep(request: JobRequest, vary: Sequence[str]) -> None:
     InputError
         Where nothing varies.
     """
-    if not vary:
-        raise InputError("nothing varies: name at least one, such as --vary job.copies=1,4,16")
+    axes = _axes(vary)
     question = request.question()
     source = question.formula(question.job()[0])[1]
-    rows = formula_sweep(question, [axis_of(text) for text in vary]).to_dict("records")
+    rows = formula_sweep(question, axes).to_dict("records")
     notes = [f"ratios to the job as it stands, by formula: {source}; --simulate shows what it misses"]
     emit([{str(name): value for name, value in row.items()} for row in rows], request.form, notes=notes)
 

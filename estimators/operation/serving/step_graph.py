@@ -166,4 +166,4 @@ def _weight_bytes(op: Op, *, exact: bool) -> Any:
 def _as_expression(amount: Any) -> Any:
     import sympy as sp
 
-    return sp.sympify(amount)
+    return sp.sympify(amount, strict=True)
