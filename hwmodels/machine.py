@@ -12,7 +12,7 @@ from slipstick.hwmodels.compute import Engine
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Record, Table, content_digest, short, unit_at, validated
 from slipstick.hwmodels.files.shown import format_quantity
-from slipstick.hwmodels.files.units import DollarsPerHour, Hertz, PerCycle
+from slipstick.hwmodels.files.units import DollarsPerHour, Hertz, PerCycle, parse_multiple
 from slipstick.hwmodels.link import Link
 from slipstick.hwmodels.memory import Level
 from slipstick.hwmodels.power import Power
@@ -137,7 +137,7 @@ class Machine(Record):
         Parameters
         ----------
         changes, named
-            Dotted paths or field names -> numbers in SI, or texts with units.
+            Dotted paths or field names -> numbers in SI, or texts with units, or multiples of what stands ("1.2x").
 
         Raises
         ------
@@ -326,7 +326,9 @@ def _numbers(value: Any, path: str) -> Iterator[tuple[str, float]]:
 
 def _put(data: Any, path: str, value: Any, machine: Machine) -> None:
     *heads, last = path.split(".")
-    machine.get(path)
+    present, factor = machine.get(path), parse_multiple(value)
+    if factor is not None and isinstance(present, (int, float)):
+        value = present * factor
     for name in heads:
         holder = data[int(name)] if isinstance(data, (list, tuple)) else data[name]
         if isinstance(holder, tuple):

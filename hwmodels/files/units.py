@@ -100,6 +100,18 @@ def parse_quantity(value: object, unit: str) -> float:
     return number * _factor(written, unit)
 
 
+def parse_multiple(value: object) -> float | None:
+    """The factor of a text such as ``"1.2x"``, which multiplies what stands; None where it is no such text.
+
+    Examples
+    --------
+    >>> parse_multiple("1.2x")
+    1.2
+    """
+    match = _QUANTITY.match(value) if isinstance(value, str) and len(value) <= 64 else None
+    return float(match[1].replace("_", "")) if match is not None and match[2] in ("x", "×") else None
+
+
 _CLOCK = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d{1,2}(?:\.\d+)?)")
 
 

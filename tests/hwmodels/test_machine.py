@@ -48,6 +48,16 @@ def test_every_shipped_number_has_a_source(name: str) -> None:
         assert shipped.source_of(path), f"{name}: {path} has no source"
 
 
+def test_a_multiple_of_what_stands_is_a_change() -> None:
+    phi = machine("xeon-phi-7120p")
+    assert phi.using({"clock": "1.5x"}).clock == 1.5 * phi.clock
+    assert phi.using(cores="2x").cores == 2 * phi.cores
+    with pytest.raises(InputError, match=r"cores = 91\.5: input should be a valid integer"):
+        phi.using(cores="1.5x")
+    with pytest.raises(InputError, match="'1.5 by' is no quantity|unknown unit 'by'"):
+        phi.using(clock="1.5 by")
+
+
 @given(st.floats(1e6, 1e11), st.integers(1, 10_000))
 def test_using_changes_only_what_it_names(clock: float, cores: int) -> None:
     phi = machine("xeon-phi-7120p")
