@@ -57,7 +57,7 @@ clean:
 engines: ## the same study on real engines of one machine; mpi4py needs an MPI library (Debian: libopenmpi-dev openmpi-bin)
 	$(PYTHON) -m venv $(VENV)-engines
 	$(VENV)-engines/bin/python -m pip --disable-pip-version-check install --quiet --editable ".[dask]" parsl executorlib
-	-$(VENV)-engines/bin/python -m pip --disable-pip-version-check install --quiet mpi4py # fails without an MPI library
+	command -v mpiexec >/dev/null && $(VENV)-engines/bin/python -m pip --disable-pip-version-check install --quiet mpi4py || true
 	$(VENV)-engines/bin/python tests/engines/run_engines.py
 
 PEERS := $(VENV)-peers

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
+import re
+import shutil
 from pathlib import Path
 
 import pytest
 
 from slipstick.experiments.commands.cli import run as command
 from slipstick.experiments.studies.share import Share, share_of
+from slipstick.experiments.studies.shipped_studies import preset_paths
+from slipstick.experiments.studies.study import load_study
 from slipstick.hwmodels.files.errors import InputError
 
 STUDY = """
@@ -129,3 +134,26 @@ def test_shares_are_disjoint_and_complete() -> None:
     for parts in (1, 3, 7, 20):
         numbers = [number for part in range(1, parts + 1) for number in Share(part, parts).of(10)]
         assert sorted(numbers) == list(range(10))
+
+
+def test_an_engine_that_this_host_lacks_is_named_with_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Path(__file__).parents[1] / "engines" / "run_engines.py"
+    spec = importlib.util.spec_from_file_location("run_engines", place)
+    assert spec and spec.loader
+    engines = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(engines)
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    assert "an MPI library (Debian: libopenmpi-dev openmpi-bin)" in engines.lacks("mpi4py")
+    assert engines.lacks("parsl") == "the package parsl is not installed"
+    assert engines.lacks("serial") == ""
+
+
+def test_studies_of_papers_name_the_authors_of_the_papers() -> None:
+    """As the page of the papers does: `[TPUPoint](papers/tpupoint.md), Wudenhe and Tseng 2021`."""
+    page = (Path(__file__).parents[2] / "docs" / "papers.md").read_text()
+    papers = re.findall(r"\(papers/([\w-]+)\.md\), (.+? \d{4}) \|", page)
+    studies = preset_paths()
+    assert len(papers) == 5 == len(studies)
+    for name, authors in papers:
+        assert load_study(studies[name]).description.startswith(f"{authors}: ")

@@ -120,3 +120,11 @@ def test_command_measure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys
     row = json.loads(capsys.readouterr().out)[0]
     assert (row["quantity"], row["value"], row["unit"]) == ("bandwidth", 1e11, "byte/s")
     assert load_machine(saved).memory["L1"].bytes_per_cycle == 50
+
+
+def test_a_latency_is_read_in_nanoseconds(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    rate = HostRate("latency", "L1", "pointer chase", 1, 2.01e-9, "s", 0.0)
+    monkeypatch.setattr(host, "measure_host", lambda *_, **__: HostMeasurement(SMALL, (rate,), Protocol(), "now", None))
+    assert cli.run(["measure", "host"]) == 0
+    said = capsys.readouterr().out
+    assert "2.01 ns" in said and "e-09" not in said
