@@ -19,6 +19,7 @@ from slipstick.estimators.across_devices.conditioning import FEW, AnchorModel
 from slipstick.estimators.across_devices.fade import fading
 from slipstick.estimators.across_devices.operation_times import OperationTimes
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.learning.known_rows import left_out_errors
 from slipstick.estimators.tuned.tuned_anchors import CAPPED, FALLS, OTHER_FALLS, SHARES, STACKS
 
 FOLDS = 24
@@ -126,17 +127,9 @@ def _capped(errors: FloatArray) -> FloatArray:
 
 def _left_out(model: AnchorModel, best: FloatArray, predicted: FloatArray) -> FloatArray:
     """Log(measured / predicted) of each row by the others at every share, shape (shares, rows)."""
-    count = len(model.measured)
-    errors = np.empty((len(SHARES), count))
-    for fold in range(min(count, FOLDS)):
-        out = np.arange(count) % FOLDS == fold
-        point = model.likeliest(~out, best) if not out.all() else np.zeros_like(best)
-        low, high = (predicted[~out].min(), predicted[~out].max()) if not out.all() else (0.0, 0.0)
-        believed = fading(predicted[out], low, high)
-        for place, share in enumerate(SHARES):
-            moved = predicted[out] + believed * (model.at(share * point)[out] - predicted[out])
-            errors[place, out] = model.measured[out] - moved
-    return errors
+    return left_out_errors(
+        model, best, SHARES, lambda out: fading(predicted[out], predicted[~out].min(), predicted[~out].max()), FOLDS
+    )
 
 
 def _share(errors: FloatArray) -> tuple[float, FloatArray]:

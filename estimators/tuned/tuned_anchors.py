@@ -18,8 +18,6 @@ CAPPED = 0.7
 STACKS = {"overhead": 1.5, "memory_efficiency": 0.25, "compute_efficiency": 0.25}
 """How far (standard deviation of the log) a software stack that no measured machine runs may be from theirs: tried
 where the rows predict each other better so."""
-FREEDOM = 4.0
-"""Degrees of freedom of the noise's t law: of 1.5, 3 and 4 the one that hurts least (docs/notes/gpu-operations.md)."""
 NOISE, LEAST_NOISE = 2.5, 0.1
 """The noise of an anchor over the scatter of the sources' own fits, and the least: those fits saw hundreds of rows."""
 LENGTH = 2.0

@@ -16,9 +16,10 @@ from slipstick.estimators.across_devices.devices import DeviceCalibration, fit_d
 from slipstick.estimators.across_devices.fade import fading
 from slipstick.estimators.across_devices.kernel_class import PREFIX
 from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula
+from slipstick.estimators.learning.known_rows import FREEDOM
 from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
-from slipstick.estimators.tuned.tuned_anchors import FREEDOM, LENGTH
+from slipstick.estimators.tuned.tuned_anchors import LENGTH
 from slipstick.experiments.calibrate.operation_measurements import read_operation_times
 from slipstick.experiments.commands.cli import run
 from slipstick.hwmodels.catalog import machine

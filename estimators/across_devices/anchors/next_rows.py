@@ -1,8 +1,7 @@
 """Which operations to measure first on a machine: those after which all others are known best.
 
 Every candidate's log time is linear in the unknown parameters near what is believed; measuring one narrows them as
-Bayes' rule says for normal laws, whatever it shows. The rows are chosen one after the other, each for the largest fall
-of the mean variance over all candidates (sequential A-optimal design; Fedorov, Theory of Optimal Experiments, 1972).
+Bayes' rule says for normal laws, whatever it shows (`learning.known_rows.chosen`).
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from slipstick.estimators.across_devices.acceptance import other_stack
 from slipstick.estimators.across_devices.beliefs import Belief
 from slipstick.estimators.across_devices.conditioning import AnchorModel
 from slipstick.estimators.across_devices.operation_times import OperationTimes
+from slipstick.estimators.learning.known_rows import chosen
 from slipstick.hwmodels.machine import Machine
 
 SIZES = (16, 256, 4096)
@@ -86,23 +86,9 @@ def next_rows(belief: Belief, offered: Sequence[OperationTimes], count: int) -> 
     logs, slope = model.linear(np.zeros(model.roots.shape[1]))
     kinds = np.array([form.name for form in offered])
     weight = 1 / np.array([np.sum(kinds == name) for name in kinds])
-    known = np.eye(slope.shape[1])
-    chosen: list[NextRow] = []
-    taken: list[int] = []
-    for _ in range(min(count, len(offered))):
-        shared = slope @ known @ slope.T
-        variance = np.diag(shared) + model.noise**2
-        fall = weight @ (shared**2 / variance[None, :])
-        fall[taken] = -1.0
-        best = int(np.argmax(fall))
-        taken.append(best)
-        spread = float(np.sqrt(np.diag(shared)[best]))
-        gain = known @ slope[best] / variance[best]
-        known = known - np.outer(gain, slope[best] @ known)
-        left = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", slope, known, slope), 0.0))
-        form = offered[best]
+    rows = []
+    for one in chosen(slope, model.noise, count, weight=weight):
+        form = offered[one.place]
         dims = tuple((dim, float(form.column(dim)[0])) for dim in form.op.dims)
-        chosen.append(
-            NextRow(form.name, dims, float(np.exp(logs[best])), spread, float(np.average(left, weights=weight)))
-        )
-    return chosen
+        rows.append(NextRow(form.name, dims, float(np.exp(logs[one.place])), one.spread, one.left))
+    return rows

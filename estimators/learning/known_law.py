@@ -1,0 +1,135 @@
+"""A fitted law after its user measured a few rows: the same law, its values and effects moved as far as these say.
+
+Before the rows, values and effects of groups that were fitted are known with their posterior covariance, and effects of
+groups that were not with their estimated width: a new chip, generation or engine may differ by so much. Rows of one
+configuration err alike; what its rows show of that error holds for its other rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from slipstick.estimators.learning.known_rows import KnownRows, left_out_errors
+from slipstick.estimators.learning.law import UNGROUPED, FloatArray, LawRows, TimeLaw
+from slipstick.estimators.learning.law_fit import Coordinate, Design, LawFit, slopes_of
+
+SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+"""Of the way to what the rows say."""
+FALLS, FEW = 0.95, 3
+"""What is left of the left-out error where rows are believed at all; fewer rows cannot be held against each other."""
+CAPPED, MOST = 0.7, 0.5
+"""Log errors beyond count as this, so that one odd row decides nothing; more than this share of rows must gain."""
+
+
+@dataclass(frozen=True, eq=False)
+class LawKnown(KnownRows):
+    """Measured rows as a function of coordinates z: log values are ``mean + roots z``."""
+
+    law: TimeLaw
+    rows: LawRows
+    design: Design
+    mean: FloatArray
+    roots: FloatArray
+
+    @classmethod
+    def of(cls, fit: LawFit, law: TimeLaw, rows: LawRows) -> LawKnown:
+        """From rows whose groups all have coordinates (`open_to`)."""
+        measured, noise = np.log(rows.seconds), np.full(len(rows), max(fit.scatter.values()))
+        design = Design(law, fit.coordinates, rows.groups, len(rows))
+        roots = np.asarray(np.linalg.cholesky(fit.covariance), dtype=float)
+        return cls(measured, noise, law, rows, design, fit.logs, roots)
+
+    @property
+    def size(self) -> int:
+        """See `KnownRows.size`."""
+        return len(self.mean)
+
+    def at(self, coordinates: FloatArray) -> FloatArray:
+        """See `KnownRows.at`."""
+        values = self.design.values(self.mean + self.roots @ coordinates)
+        return np.asarray(np.log(self.law.predict(values, self.rows.columns)), dtype=float)
+
+    def linear(self, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """See `KnownRows.linear`."""
+        values = self.design.values(self.mean + self.roots @ coordinates)
+        slopes = self.design.jacobian(slopes_of(self.law, self.rows.columns, values))
+        return np.log(self.law.predict(values, self.rows.columns)), slopes @ self.roots
+
+
+@dataclass(frozen=True)
+class Known:
+    """A law with a user's rows.
+
+    Parameters
+    ----------
+    fit
+        What holds with them.
+    share
+        How far they moved it: 0 where they do not predict each other better than the law alone.
+    before, after
+        Mean absolute log error of each row, by the law alone and with the others' help; None below three rows.
+    """
+
+    fit: LawFit
+    share: float
+    before: float | None = None
+    after: float | None = None
+
+
+def open_to(fit: LawFit, law: TimeLaw, rows: LawRows, shared_by: tuple[str, str]) -> LawFit:
+    """The fit with a coordinate for each group of the rows that was not fitted, and for the error of a configuration.
+
+    Parameters
+    ----------
+    shared_by
+        Parameter and level whose effects take the part of the scatter that rows of one configuration share.
+    """
+    scatter = max(fit.scatter.values())
+    common = max(share * fit.scatter[name] ** 2 for name, share in fit.shared.items())
+    widths = {**fit.widths, shared_by: float(np.hypot(fit.widths[shared_by], np.sqrt(common)))}
+    new = tuple(
+        Coordinate(prior.name, level, group)
+        for prior in law.parameters
+        for level in prior.levels
+        for group in sorted(set(rows.groups[level]) - {UNGROUPED})
+        if Coordinate(prior.name, level, group) not in fit.coordinates
+    )
+    covariance = np.zeros((len(fit.logs) + len(new),) * 2)
+    covariance[: len(fit.logs), : len(fit.logs)] = fit.covariance
+    for at, one in enumerate(fit.coordinates):
+        covariance[at, at] += common * ((one.parameter, one.level) == shared_by)
+    for at, one in enumerate(new, len(fit.logs)):
+        covariance[at, at] = widths[one.parameter, one.level] ** 2
+    inside = float(np.sqrt(max(scatter**2 - common, 0.0)))
+    return replace(
+        fit, coordinates=(*fit.coordinates, *new), logs=np.concatenate([fit.logs, np.zeros(len(new))]),
+        covariance=covariance, widths=widths, scatter=dict.fromkeys(fit.scatter, inside),
+    )  # fmt: skip
+
+
+def with_known(fit: LawFit, law: TimeLaw, rows: LawRows, shared_by: tuple[str, str]) -> Known:
+    """What a user's rows change: as far as each is predicted better by the others than by the law alone.
+
+    Parameters
+    ----------
+    rows
+        All of one machine under one engine, or of a few.
+    shared_by
+        See `open_to`.
+    """
+    opened = open_to(fit, law, rows, shared_by)
+    model = LawKnown.of(opened, law, rows)
+    best = model.likeliest(np.ones(len(rows), dtype=bool))
+    share, before, after = 1.0, None, None
+    if len(rows) >= FEW:
+        errors = np.abs(left_out_errors(model, best, SHARES))
+        mean, better = np.minimum(errors, CAPPED).mean(axis=1), (errors < errors[0]).mean(axis=1)
+        place = int(np.argmin(mean))
+        place = place if mean[place] < FALLS * mean[0] and better[place] > MOST else 0
+        share, before, after = SHARES[place], float(mean[0]), float(mean[place])
+    known = model.roots @ model.left(best) @ model.roots.T
+    covariance = (1 - share) * opened.covariance + share * known
+    moved = opened.logs + share * (model.roots @ best)
+    return Known(replace(opened, logs=moved, covariance=(covariance + covariance.T) / 2), share, before, after)
