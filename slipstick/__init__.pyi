@@ -44,6 +44,9 @@ from .workloads.language_catalog import language_model as language_model
 from .workloads.language_catalog import language_model_names as language_model_names
 from .workloads.language.language_model import LanguageModel as LanguageModel
 from .workloads.language.language_step import language_step as language_step
+from .experiments.serve.by_name import oracle as oracle
+from .estimators.operation.serving.step_oracle import StepOracle as StepOracle
+from .estimators.operation.serving.step_oracle import StepSeconds as StepSeconds
 from .experiments.serve.by_name import plan_serving as plan_serving
 from .experiments.serve.by_name import serve as serve
 from .experiments.serve.by_name import serve_locally as serve_locally

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from slipstick.estimators.operation.serving.step_oracle import StepOracle
 from slipstick.experiments.serve.local import Local, local
 from slipstick.experiments.serve.planning import Plan, Search
 from slipstick.experiments.serve.serving import Serving
@@ -73,6 +74,39 @@ def serve_locally(model: str, machine: str, *, dtype: str | None = None, anchor:
     32
     """
     return local(model, machine_by_name(machine), dtype, 1024, 256, anchor)
+
+
+def oracle(
+    model: str, machine: str, engine: str = "", *, devices: int = 1, dtype: str | None = None, cache_dtype: str = "bf16"
+) -> StepOracle:
+    """Seconds of a server's steps by what each works on, with an 80 % band: for simulators and schedulers to call.
+
+    Parameters
+    ----------
+    model, machine
+        A config.json, a .gguf file or a name; a machine's name or YAML file.
+    engine
+        "vllm 0.19.0", "sglang", ...; "" for what the machine's runtime names, else vLLM.
+    devices
+        That share each product (tensor ranks).
+    dtype, cache_dtype
+        How weights, and keys and values, are stored; None: as the model's file says.
+
+    Raises
+    ------
+    InputError
+        Where a name is unknown, or the devices cannot share the model.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> step = ss.oracle("llama-3.1-8b", "h100-sxm", "vllm 0.19.0")
+    >>> time = step(decodes=64, context=2048, prompt=512)
+    >>> time.low < time.seconds < time.high
+    True
+    """
+    wanted = Wanted(model, machine, devices=devices, dtype=dtype, cache_type=cache_dtype, engine=engine)
+    return wanted.deployment().oracle
 
 
 def plan_serving(

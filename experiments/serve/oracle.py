@@ -10,9 +10,11 @@ from slipstick.estimators.operation.serving.known_steps import groups_on, server
 from slipstick.estimators.operation.serving.prompts import prompt_seconds
 from slipstick.estimators.operation.serving.step_amounts import Batch, Shares
 from slipstick.estimators.operation.serving.step_law import StepSum
+from slipstick.estimators.operation.serving.step_oracle import StepOracle
 from slipstick.estimators.operation.serving.step_time import StepTime, widening
 from slipstick.estimators.schedule.serving.scheduler import Scheduler
 from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.files.shown import format_quantity
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
@@ -90,6 +92,15 @@ class Deployment:
         plain = self.shares.amounts(batch)
         row = StepSum(plain, plain, self.step.device, self.step.layers, batch.decodes, stages=self.layout.pipeline)
         return serving_fit().half_width(row, self.groups)
+
+    @cached_property
+    def oracle(self) -> StepOracle:
+        """The time of a step by what it works on, with its band."""
+        facts = {
+            "model": self.model.name, "machine": self.machine.name, "engine": self.runs_under, "weights": self.stored,
+            "cache": self.cache_type, "layout": self.layout.text(),
+        }  # fmt: skip
+        return StepOracle(self.step, serving_fit(), Table(self.groups), Table(facts))
 
     @cached_property
     def first_token(self) -> FirstToken:

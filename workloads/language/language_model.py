@@ -8,8 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
 
 from slipstick.hwmodels.files.readers import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+Numbers = TypeVar("Numbers", float, "npt.NDArray[np.float64]")
+"""A number, or an array of them."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +49,10 @@ class Experts:
         if not 1 <= self.per_token <= self.count:
             raise InputError(f"experts a token = {self.per_token}: want 1 to the {self.count} experts of a layer")
 
-    def distinct(self, tokens: float) -> float:
+    def distinct(self, tokens: Numbers) -> Numbers:
         """Experts of a layer that at least one of `tokens` visits, each as likely: E (1 - (1 - k/E)^tokens)."""
-        return float(self.count * (1.0 - (1.0 - self.per_token / self.count) ** tokens))
+        missed: Numbers = (1.0 - self.per_token / self.count) ** tokens
+        return self.count * (1.0 - missed)
 
 
 @dataclass(frozen=True)
@@ -266,10 +275,13 @@ class LanguageModel:
         """Bytes that one token leaves in the cache of all layers; windows are not looked at (see `cache_tokens`)."""
         return self.attention_layers * self.cache_numbers * bytes_per_number
 
-    def attended(self, context: float) -> float:
+    def attended(self, context: Numbers) -> Numbers:
         """Sum over layers of the tokens of the cache that one new token attends to."""
         full = self.attention_layers - self.window_layers
-        return full * context + self.window_layers * min(context, self.window or context)
+        if self.window is None:
+            return (full + self.window_layers) * context
+        near: Numbers = (context <= self.window) * context + (context > self.window) * float(self.window)
+        return full * context + self.window_layers * near
 
     def score_numbers(self) -> int:
         """Multiply-adds of one query of all heads of a layer with one key and one value.

@@ -11,7 +11,7 @@ import numpy as np
 from slipstick.estimators.core.parameters import Parameter, parameters
 from slipstick.estimators.learning.fitted_file import FittedFile
 from slipstick.estimators.learning.law import UNGROUPED, Columns, FloatArray, Grouping, ParameterPrior
-from slipstick.estimators.learning.law_fit import LawFit
+from slipstick.estimators.learning.law_fit import LawFit, count_of
 from slipstick.estimators.operation.serving.step_law import LEVELS, StepLaw, StepSum, columns_of, machine_groups
 from slipstick.estimators.operation.serving.step_time import StepParameters
 from slipstick.hwmodels.files.readers import unknown_name
@@ -114,12 +114,16 @@ class ServingFit:
 
     def half_width(self, row: StepSum, groups: Mapping[str, str]) -> float:
         """Half of the 80 % band of the log time of a step."""
+        return float(self.half_widths(columns_of([row]), groups)[0])
+
+    def half_widths(self, columns: Columns, groups: Mapping[str, str]) -> FloatArray:
+        """The same of many steps with these groups, shape (rows,)."""
+        count = count_of(columns)
         beyond = {
-            name: [f"{group}, another model" if self.only_model(groups, name) else group]
+            name: [f"{group}, another model" if self.only_model(groups, name) else group] * count
             for name, group in groups.items()
         }
-        width = self.steps.half_width(StepLaw(), columns_of([row]), beyond)
-        return float(width[0])
+        return self.steps.half_width(StepLaw(), columns, beyond)
 
     def first_token(self, groups: Mapping[str, str]) -> FirstToken:
         """What holds for the first token of an engine."""

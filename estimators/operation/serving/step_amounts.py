@@ -16,7 +16,7 @@ from slipstick.workloads.language.weight_types import WeightType
 
 @dataclass(frozen=True)
 class Batch:
-    """What a step works on, in one group of ranks that share a cache.
+    """What a step works on, in one group of ranks that share a cache; arrays of one shape are many steps.
 
     Parameters
     ----------
@@ -126,13 +126,13 @@ class Shares:
         return (self.linear_weights * kind.linear + routed * kind.experts + (ends + small) * kind.rest) / 8
 
     def amounts(self, batch: Batch) -> Amounts:
-        """What one rank does in one step."""
+        """What one rank does in one step, or in each of many (a batch of arrays)."""
         m, layout, kind = self.model, self.layout, self.kind
         tokens = batch.tokens
         group_tokens = tokens * layout.data
         scored = batch.decodes + batch.finished
         share = self.layer_share
-        rest = m.head_weights / layout.tensor if scored else 0.0
+        rest = (scored > 0) * m.head_weights / layout.tensor
         small = m.expert_layers * m.router_weights * share
         expert_bytes = expert_flop = 0.0
         if m.experts:
@@ -141,8 +141,8 @@ class Shares:
             expert_flop = 2 * group_tokens * m.experts.per_token / layout.expert * self.routed_weights
         attended = batch.decodes * m.attended(batch.context)
         pairs = batch.prompt * m.attended(batch.past + (batch.chunk + 1) / 2)
-        chunks = batch.prompt / batch.chunk if batch.chunk else 0.0
-        reread = chunks * m.attended(batch.past + batch.chunk) if batch.past else 0.0
+        chunks = (batch.chunk > 0) * batch.prompt / (batch.chunk + (batch.chunk == 0))
+        reread = (batch.past > 0) * chunks * m.attended(batch.past + batch.chunk)
         one = m.cache_numbers * self.cache_number_bytes * share / self.cache_ranks
         cache = (attended + reread + tokens * m.attention_layers) * one
         if m.linear:

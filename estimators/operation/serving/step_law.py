@@ -16,8 +16,15 @@ import numpy as np
 
 from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.learning.law import Columns, FloatArray, Grouping, ParameterPrior
-from slipstick.estimators.operation.serving.step_amounts import Amounts
-from slipstick.estimators.operation.serving.step_time import Device, LayerCounts, StepParameters, demands, step_parts
+from slipstick.estimators.operation.serving.step_amounts import Amounts, Batch
+from slipstick.estimators.operation.serving.step_time import (
+    Device,
+    LayerCounts,
+    StepParameters,
+    StepTime,
+    demands,
+    step_parts,
+)
 from slipstick.hwmodels.machine import Machine
 
 LEVELS = tuple(
@@ -109,6 +116,18 @@ def columns_of(rows: Sequence[StepSum]) -> dict[str, FloatArray]:
         made[name] = [getattr(row, name) for row in rows]
     made["plain.sequences"] = made["mixed.sequences"] = [row.sequences for row in rows]
     return {name: np.array(values, dtype=float) for name, values in made.items()}
+
+
+def columns_of_batch(step: StepTime, batch: Batch) -> dict[str, FloatArray]:
+    """What the law reads of single steps, a row each: a batch of arrays of shape (rows,)."""
+    stages, rows = float(step.shares.layout.pipeline), len(np.atleast_1d(batch.tokens))
+    amounts = step.shares.amounts(batch)
+    made: dict[str, Any] = {}
+    for name, one in (("plain", amounts), ("mixed", amounts), ("device", step.device), ("layers", step.layers)):
+        made.update({f"{name}.{field.name}": getattr(one, field.name) for field in fields(one)})
+    made.update({"share": 0.0, "plains": 1.0, "mixeds": 0.0, "stages": stages})
+    made["plain.sequences"] = made["mixed.sequences"] = batch.decodes
+    return {name: np.array(np.broadcast_to(value, rows), dtype=float) for name, value in made.items()}
 
 
 def least_seconds(columns: Columns) -> FloatArray:

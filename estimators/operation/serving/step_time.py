@@ -232,6 +232,11 @@ def largest(a: _Numbers, b: _Numbers) -> _Numbers:
     return (a + b + abs(a - b)) / 2
 
 
+def smallest(a: _Numbers, b: _Numbers) -> _Numbers:
+    """The smaller of two floats or arrays."""
+    return (a + b - abs(a - b)) / 2
+
+
 def _larger(a: _Numbers, b: _Numbers) -> _Numbers:
     """The larger of two times, smoothly: what overlaps does so imperfectly where the two are alike."""
     return (a**_SHARPNESS + b**_SHARPNESS) ** (1.0 / _SHARPNESS)
@@ -239,7 +244,7 @@ def _larger(a: _Numbers, b: _Numbers) -> _Numbers:
 
 @dataclass(frozen=True)
 class StepTime:
-    """The time of steps of one model in one layout on one machine."""
+    """The time of steps of one model in one layout on one machine; a batch of arrays is many steps at once."""
 
     shares: Shares
     device: Device
@@ -266,7 +271,8 @@ class StepTime:
 
     def floor(self, batch: Batch) -> float:
         """The least that bytes and flop of a step allow at the machine's data-sheet rates, seconds."""
-        return max(self.demands(batch))
+        least: float = largest(*self.demands(batch))
+        return least
 
     def demands(self, batch: Batch) -> tuple[float, float]:
         """Seconds of a step's bytes and of its flop at the machine's data-sheet rates."""
@@ -284,14 +290,15 @@ class StepTime:
         return self.parts(batch).seconds if self.pace == 1 else self._at_pace(batch)
 
     def _at_pace(self, batch: Batch) -> float:
-        return max(self.floor(batch), self.pace * self.parts(batch).seconds)
+        seconds: float = largest(self.floor(batch), self.pace * self.parts(batch).seconds)
+        return seconds
 
     def _of_stage(self, batch: Batch) -> Batch:
         """Stages of a pipeline work on as many parts of the batch, one after the other."""
         stages = self.shares.layout.pipeline
         if stages == 1:
             return batch
-        decodes = min(batch.decodes, max(1.0, batch.decodes / stages))
+        decodes = smallest(batch.decodes, largest(1.0, batch.decodes / stages))
         return replace(batch, decodes=decodes, prompt=batch.prompt / stages, finished=batch.finished / stages)
 
     def scaled(self, factor: float) -> StepTime:
