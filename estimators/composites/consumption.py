@@ -33,6 +33,8 @@ ENERGY, COST = "energy_J", "cost_usd"
 SECONDS_PER_HOUR = 3600
 EXCESS = "above the power cap"
 """Where a line on more power than the cap allows begins."""
+RATED_CLOCK = "rated.clock"
+"""The clock in Hz that the machine's file states, whatever clock was set instead."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,7 @@ def energy(
     if flop == 0 and moved == 0:
         raise InputError(f"workload {workload.name!r} counts neither flop nor bytes: its energy is unknown")
     symbols = {name: float(value) for name, value in {**workload.defaults, **(run or {})}.items()}
+    symbols[RATED_CLOCK] = float(machine.stated.clock)
     values = {f"parameter.{name}": value for name, (value, _) in parameters(power).items()}
     work = Table(
         {"operation.float32_flop": flop, "operation.bytes_moved": moved, "operation.devices": devices_of(workload)}
@@ -131,11 +134,16 @@ def energy(
 
 
 def _joules(power: PowerModel, machine: Machine, clock: Clock) -> tuple[Formula, Formula]:
-    """Joules under the cap, and what the work would take without it (held times: at least at the least voltage)."""
+    """Joules under the cap, and what the work would take without it.
+
+    Held times are those of a clock that the cap may have left: up to the rated one nothing is known of the voltage but
+    the least, and above it the voltage rises with the clock that was set.
+    """
     capped, free = power.formula(machine), power.uncapped(machine, squared_voltage())
     demand = free.expression
     if clock == "held":
-        demand = Largest(power.uncapped(machine, sp.Integer(1)).expression, capped.expression)
+        raised = Largest(1, symbol("machine.clock") / symbol(RATED_CLOCK)) ** 2
+        demand = Largest(power.uncapped(machine, raised).expression, capped.expression)
     taken = symbol("time") * symbol("operation.devices")
     return tuple(Formula(watts * taken, "J", free.source) for watts in (capped.expression, demand))  # type: ignore[return-value]
 

@@ -55,7 +55,7 @@ def summary(answer: Estimate, known: Facts, machine: Machine) -> list[str]:
 
 
 def energy_line(answer: Estimate, known: Facts, machine: Machine) -> str:
-    """Joules and mean power; "" where they are unknown. At most cap x time, where the work would draw more."""
+    """Joules and mean power; "" where they are unknown. Cap x time, where the work would draw more."""
     if answer.energy is None:
         return ""
     made, watts = known.throughput, answer.energy / (answer.time or 1.0)
@@ -65,9 +65,8 @@ def energy_line(answer: Estimate, known: Facts, machine: Machine) -> str:
         if made and made.items > 1 and made.unit not in (FLOP, BYTE)
         else ""
     )
-    sure = "the power cap: its work would draw more, so it may take longer" if over else _sure(answer, machine)
-    at_most = "at most " if over else ""
-    return f"energy: {at_most}{shown(answer.energy, 'J')}{each}, {shown(watts, 'W')} on average ({sure})"
+    sure = "the power cap: the work would draw more, so that it would take longer" if over else _sure(answer, machine)
+    return f"energy: {shown(answer.energy, 'J')}{each}, {shown(watts, 'W')} on average ({sure})"
 
 
 def energy_band(answer: Estimate, machine: Machine) -> tuple[float, float] | None:

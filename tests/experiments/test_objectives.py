@@ -84,7 +84,7 @@ def test_the_energy_line_never_passes_the_cap_times_the_time(cap: float) -> None
     watts = (answer.energy or 0.0) / answer.time
     assert watts <= cap * (1 + 1e-9)
     assert f"{shown(watts * answer.time, 'J')}, {shown(watts, 'W')} on average" in line
-    assert ("at most" in line and "the power cap: its work would draw" in line) == (watts > cap * (1 - 1e-9))
+    assert ("the power cap: the work would draw more" in line) == (watts > cap * (1 - 1e-9))
 
 
 @given(st.floats(0.3e9, 3e9))

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slipstick.estimators.composites.consumption import EXCESS
 from slipstick.estimators.operation.power.power_cap import BusyPower, stretched
 from slipstick.estimators.operation.power.voltage import clock_share, dynamic_share
 from slipstick.experiments.question.question import question
@@ -55,6 +56,13 @@ def test_an_estimate_under_a_lower_cap_is_no_faster_and_keeps_the_cap(one: float
     less, more = answers if one <= other else answers[::-1]
     assert less.time >= more.time * (1 - 1e-9)
     assert (less.energy or 0) / less.time <= (more.energy or 0) / more.time * (1 + 1e-9)
+
+
+def test_a_clock_above_the_rated_one_needs_more_voltage_than_the_cap_allows() -> None:
+    """Times of measured kernels are those that a cap has left, which explains no clock above the data sheet's."""
+    rated, raised = (question("gpt2", H100, settings={"machine.clock": clock}).answer() for clock in ("1x", "2x"))
+    assert not any(text.startswith(EXCESS) for text in rated.assumptions)
+    assert any(text.startswith(EXCESS) and "cap 700 W" in text for text in raised.assumptions)
 
 
 @pytest.mark.parametrize("estimator", [None, "tiled-roofline", "roofline"])
