@@ -96,6 +96,7 @@ class Calibration(EstimatorBase):
         return replace(
             best,
             spread=Spread(parameter, self.residual(best.time), self.degrees_of_freedom, self.residual_freedom),
+            band=None,
             metric_intervals=Table(self.metric_intervals(best.metrics)),
             assumptions=(*best.assumptions, note, *(f"the calibration warns: {line}" for line in self.warnings)),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
@@ -116,6 +116,10 @@ class EstimatorBase:
         """A metric where what it is measured by is `factor` times as large."""
         return metrics[name] * factor
 
+    def about(self, quantity: str) -> Estimator:
+        """The estimator about one of the quantities of its answers: they begin with it, in its unit."""
+        return About(self, quantity)
+
     def at(self, workload: Workload, machine: Machine, run: Mapping[str, float], point: Mapping[str, float]) -> float:
         """Seconds at one point of free quantities."""
         return self.estimate_at(workload, machine, run, point).time
@@ -204,6 +208,71 @@ class Adopted(EstimatorBase):
     def alone(self) -> bool:
         """As the other says; estimators may be evaluated side by side."""
         return bool(getattr(self.inner, "alone", False))
+
+
+@dataclass(frozen=True)
+class About(EstimatorBase):
+    """An estimator about one quantity: its answers begin with it, and where it is a time it is theirs.
+
+    So a sweep, an explanation and a fit, which all take one time, take that of a first token as they take a step's.
+
+    Parameters
+    ----------
+    quantity
+        As the estimator's answers name it ("ttft").
+    """
+
+    inner: Estimator
+    quantity: str
+
+    def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
+        """The inner answer, about the quantity.
+
+        Raises
+        ------
+        InputError
+            Where the answer does not give it.
+        """
+        return self.inner.estimate(workload, machine, run).about(self.quantity)
+
+    def resolved(self, workload: Workload, machine: Machine) -> Estimator:
+        """The same quantity of what answers there."""
+        return replace(self, inner=self.inner.resolved(workload, machine))
+
+    @property
+    def keeps_open(self) -> frozenset[str]:
+        """As the inner estimator."""
+        return self.inner.keeps_open
+
+    @property
+    def alone(self) -> bool:
+        """As the inner estimator."""
+        return self.inner.alone
+
+    @property
+    def parameters(self) -> Mapping[str, tuple[float, Parameter]]:
+        """Those of the inner estimator: dotted name -> (value, declaration with its unit)."""
+        return self.inner.parameters
+
+    def with_parameters(self, values: Mapping[str, float]) -> Self:
+        """The same with some parameters of the inner estimator changed, each in its unit."""
+        return replace(self, inner=self.inner.with_parameters(values))
+
+    def run_names(self, workload: Workload, machine: Machine) -> frozenset[str]:
+        """As the inner estimator."""
+        return self.inner.run_names(workload, machine)
+
+    def graph(self, workload: Workload, machine: Machine) -> Workload:
+        """As the inner estimator."""
+        return self.inner.graph(workload, machine)
+
+    def run_defaults(self, machine: Machine) -> Mapping[str, float]:
+        """Numbers of the run that the inner estimator takes where none are given."""
+        return self.inner.run_defaults(machine)
+
+    def runs_at(self) -> Clock:
+        """As the inner estimator."""
+        return self.inner.runs_at()
 
 
 def adopted(estimator: Any) -> Estimator:

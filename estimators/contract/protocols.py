@@ -238,6 +238,10 @@ class Estimator(Protocol):
         """A metric where what it is measured by is `factor` times as large."""
         ...
 
+    def about(self, quantity: str) -> Estimator:
+        """The estimator about one of the quantities of its answers: they begin with it, in its unit."""
+        ...
+
     def at(self, workload: Workload, machine: Machine, run: Mapping[str, float], point: Mapping[str, float]) -> float:
         """Seconds at one point of free quantities."""
         ...

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Literal
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.estimators.core.quantity import Quantity
+from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.files.shown import format_quantity
 from slipstick.hwmodels.machine import Machine
@@ -97,7 +98,10 @@ class Spread:
 
 @dataclass(frozen=True)
 class Estimate:
-    """How long a workload takes on a machine, and how sure that is.
+    """How long a workload takes on a machine, what else an estimator says of it, and how sure that is.
+
+    An answer is a set of named quantities (`quantities`). Most estimators give one, the time; what else they give
+    stands in `others`, and `head` names the one with which the answer begins.
 
     Parameters
     ----------
@@ -119,6 +123,16 @@ class Estimate:
         What the answer takes for granted; shown first.
     least
         Seconds that physics needs: no band reaches below.
+    others
+        Quantities that the estimator gives beside the time: rates, latencies, power, memory.
+    name, head
+        Of the time ("latency" where a request's is meant), and of the quantity with which the answer begins.
+    band
+        Ends of the 80 % band of the time [s] where they do not lie evenly around it; None: by `spread`.
+    devices
+        How many devices of the machine work.
+    doubts
+        Where the answer leaves what its estimator was made for: a line each.
     """
 
     time: float
@@ -132,10 +146,18 @@ class Estimate:
     metric_intervals: Table[tuple[float, float]] = Table()
     fixed: float = 0.0
     least: float = 0.0
+    others: tuple[Quantity, ...] = ()
+    name: str = "time"
+    head: str = ""
+    band: tuple[float, float] | None = None
+    devices: int = 1
+    doubts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.time) and self.time > 0):
             raise InputError(f"estimated time = {self.time!r} s: want a finite time > 0")
+        if self.band is not None and not 0 < self.band[0] <= self.time <= self.band[1] < math.inf:
+            raise InputError(f"band of the estimated time = {self.band} s: want two finite times around {self.time} s")
         if self.energy is not None and not (math.isfinite(self.energy) and self.energy >= 0):
             raise InputError(f"estimated energy = {self.energy!r} J: want a finite energy >= 0")
         for name in ("parameter", "residual"):
@@ -151,12 +173,64 @@ class Estimate:
         return f"Estimate({_three(self.time)}, {ends}, operations: {len(self.parts):,})"
 
     def interval(self, level: float = DEFAULT_LEVEL) -> tuple[float, float] | None:
-        """Seconds between which the measured time lies with probability `level`; None where the spread is unknown."""
+        """Seconds between which the measured time lies with probability `level`; None where the spread is unknown.
+
+        An uneven band is that of two halves of a log-normal with one mode, so that each side grows with its own width.
+        """
+        if self.band is not None:
+            wider = quantile(level, None) / quantile(DEFAULT_LEVEL, None)
+            low, high = (self.time * (end / self.time) ** wider for end in self.band)
+            return max(low, min(self.least, self.time)), high
         half = self.spread.half_width(level)
         if half is None:
             return None
         factor = math.exp(half)
         return max(self.time / factor, min(self.least, self.time)), self.time * factor
+
+    @property
+    def quantities(self) -> Table[Quantity]:
+        """All that the answer says, by name: the time, energy and shares where they are known, then `others`."""
+        low, high = self.interval() or (None, None)
+        known = [Quantity(self.name, self.time, "s", low, high)]
+        known += [] if self.energy is None else [Quantity("energy", self.energy, "J")]
+        for name, share in self.metrics.items():
+            low, high = self.metric_intervals.get(name, (None, None))
+            known.append(Quantity(name, share, "1", low, high, "neither"))
+        return Table({one.name: one for one in (*known, *self.others)})
+
+    @property
+    def headline(self) -> Quantity:
+        """The quantity with which the answer begins: the time, unless the estimator or the question says another.
+
+        Raises
+        ------
+        InputError
+            Where the answer does not give it.
+        """
+        name, known = self.head or self.name, self.quantities
+        if name not in known:
+            raise unknown_name("quantity of this answer", name, list(known))
+        return known[name]
+
+    def about(self, name: str) -> Estimate:
+        """The answer about one of its quantities; one in seconds becomes its time, with its own parts and band.
+
+        Raises
+        ------
+        InputError
+            Where the answer does not give it; those that it gives are listed.
+        """
+        wanted = replace(self, head=name).headline
+        if wanted.unit != "s" or name == self.name:
+            return replace(self, head=name)
+        rest = (self.quantities[self.name], *(one for one in self.others if one.name != name))
+        parts = tuple(Part(part, part, seconds) for part, seconds in wanted.parts.items())
+        even = math.log(wanted.high / wanted.low) / 2 if wanted.low and wanted.high else None
+        spread = Spread() if even is None else Spread(residual=even / quantile(DEFAULT_LEVEL, None))
+        return replace(
+            self, time=wanted.value, name=name, head=name, parts=parts, others=rest, band=wanted.band, spread=spread,
+            trace=(), fixed=0.0, least=0.0,
+        )  # fmt: skip
 
     @property
     def remainder(self) -> Table[float]:

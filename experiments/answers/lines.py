@@ -40,10 +40,11 @@ A_DEVICE = " a device: "
 
 
 def headline(question: Question, answer: Estimate) -> str:
-    """Time with its band."""
-    band = band_shown(answer)
-    note = f" (80 %: {band})" if band else "; no band: this estimator is not calibrated"
-    return f"{question.workload.name} on {question.machine.name}: {shown(answer.time, 's')}{note}"
+    """The quantity that is wanted, with its band: the time, unless the estimator or the question names another."""
+    note = "" if answer.headline.band else "; no band: this estimator is not calibrated"
+    many = f"{answer.devices} x " if answer.devices > 1 else ""
+    named = "" if answer.headline.name == "time" else f"{answer.headline.name} "
+    return f"{question.workload.name} on {many}{question.machine.name}: {named}{answer.headline.text()}{note}"
 
 
 def summary(answer: Estimate, known: Facts, machine: Machine) -> list[str]:

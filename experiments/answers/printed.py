@@ -155,6 +155,9 @@ def _row(question: Question, answer: Estimate, known: Facts, parts: int, *, full
     doubts = remarks(question)
     return {
         **row,
+        "quantities": [one.row() for one in answer.quantities.values()],
+        "headline": answer.headline.name,
+        "devices": answer.devices,
         "dtype": question.workload.metadata.get("dtype"),
         "assumptions": list(answer.assumptions),
         "remarks": list(warnings_among(doubts)),

@@ -40,6 +40,7 @@ def remarks(question: Question) -> tuple[str, ...]:
         return ()
     return (
         *question.remarks,
+        *question.answer().doubts,
         *_decided(question),
         *_precision(question),
         *_unread(question),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import pickle
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,8 +19,11 @@ from slipstick.estimators.contract.named import NamedEstimator
 from slipstick.estimators.contract.protocols import Estimator
 from slipstick.estimators.core.estimate import Estimate
 from slipstick.estimators.core.parameters import Parameter
+from slipstick.estimators.core.quantity import SUFFIXES
 from slipstick.estimators.operation.measured import MeasuredTimes, measured_key
 from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.experiments.answers.lines import headline
+from slipstick.experiments.commands.cli import run
 from slipstick.experiments.evidence.catalog import scoreboards
 from slipstick.experiments.question import registry
 from slipstick.experiments.question.question import question
@@ -116,6 +120,56 @@ def test_unknown_uncertainty_is_none_and_known_is_a_band_that_widens(answer: Est
         return
     wider = answer.interval(0.95)
     assert wider[0] < band[0] < answer.time < band[1] < wider[1]
+
+
+def test_an_answer_is_a_set_of_named_quantities(answer: Estimate) -> None:
+    """The time is one of them, with its own band; each stands in its unit inside its band."""
+    known = answer.quantities
+    time = known[answer.name]
+    assert (time.value, time.band, time.unit, time.better) == (answer.time, answer.interval(), "s", "less")
+    assert answer.headline is not None and answer.headline.name in known
+    for name, one in known.items():
+        assert one.name == name and one.key.endswith(SUFFIXES[one.unit])
+        assert one.band is None or one.band[0] <= one.value <= one.band[1], name
+        if one.unit == "s" and one.parts:
+            assert math.fsum(one.parts.values()) == pytest.approx(one.value, rel=1e-9)
+    assert answer.about(answer.name).quantities.keys() == known.keys()
+    with pytest.raises(InputError, match=re.escape("unknown quantity of this answer 'speed'")):
+        answer.about("speed")
+
+
+def test_an_answer_may_be_about_any_of_its_quantities(case: Case, answer: Estimate) -> None:
+    if case.estimator.alone:
+        pytest.skip("a clock never says the same twice")
+    for name, one in answer.quantities.items():
+        about = answer.about(name)
+        assert (about.headline.name, about.headline.value, about.headline.band) == (name, one.value, one.band)
+        assert one.unit != "s" or about.time == one.value
+    last = list(answer.quantities)[-1]
+    about = case.estimator.about(last)
+    assert about.estimate(case.workload, case.machine, case.run).headline == answer.about(last).headline
+    assert about.run_names(case.workload, case.machine) == case.estimator.run_names(case.workload, case.machine)
+
+
+def test_what_the_command_prints_is_what_the_record_answers(
+    case: Case, answer: Estimate, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if case.estimator.alone or case.name == "measured":
+        pytest.skip("clocked or the test's own")
+    example = registry.named_estimator(case.name).example
+    assert example is not None
+    assert run([*example.command.split()[1:], "--estimator", case.name, "--format", "json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    band = answer.interval() or (None, None)
+    assert row["time_s"] == pytest.approx(answer.time, rel=1e-12)
+    assert (row["low_s"], row["high_s"]) == (pytest.approx(band[0]), pytest.approx(band[1]))
+    assert (row["headline"], row["devices"]) == (answer.headline.name, answer.devices)
+    printed = {one["quantity"]: one for one in row["quantities"]}
+    assert list(printed) == list(answer.quantities)
+    for name, one in answer.quantities.items():
+        assert printed[name] == {key: pytest.approx(value) for key, value in one.row().items()}
+    query = question(example.workload, example.machine, case.name, {f"run.{k}": v for k, v in case.run.items()})
+    assert answer.headline.text() in headline(query, answer)
 
 
 def test_the_same_question_has_the_same_answer(case: Case, answer: Estimate) -> None:

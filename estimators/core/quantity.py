@@ -1,0 +1,116 @@
+"""A named quantity of an answer: what is wanted, in its unit, with its band and which way is better."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.shown import count_shown, shown
+
+Better = Literal["less", "more", "neither"]
+SUFFIXES = {
+    "s": "s",
+    "J": "J",
+    "W": "W",
+    "byte": "B",
+    "$": "usd",
+    "1": "",
+    "J/token": "J_per_token",
+    "tokens/s": "tokens_per_s",
+    "requests/s": "requests_per_s",
+    "$/Mtoken": "usd_per_million_tokens",
+}
+"""Units of quantities, and how a key of a row ends that holds one: units stand in keys of JSON, CSV and tables."""
+PREFIXED = ("s", "J", "W", "byte")
+"""Units that are shown with SI prefixes."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One number of an answer.
+
+    Parameters
+    ----------
+    name
+        As a question names it ("time", "ttft", "output").
+    value
+        In `unit`, an SI unit or one of `SUFFIXES`.
+    low, high
+        Ends of its 80 % band, which need not lie evenly around the value; None where no band is known.
+    better
+        Whether less or more of it is better.
+    meaning
+        In a few words.
+    parts
+        Amounts by name, in its unit, that sum to it; empty where nothing says.
+
+    Raises
+    ------
+    InputError
+        Where the value is not finite or below 0, the unit is unknown, or the value lies outside its band.
+    """
+
+    name: str
+    value: float
+    unit: str = "s"
+    low: float | None = None
+    high: float | None = None
+    better: Better = "less"
+    meaning: str = ""
+    parts: Table[float] = Table()
+
+    def __post_init__(self) -> None:
+        if self.unit not in SUFFIXES:
+            raise InputError(f"unit of {self.name}: {self.unit!r}: want one of {', '.join(SUFFIXES)}")
+        if not (math.isfinite(self.value) and self.value >= 0):
+            raise InputError(f"estimated {self.name} = {self.value!r} {self.unit}: want a finite value >= 0")
+        if self.low is not None and self.high is not None and not self.low <= self.value <= self.high:
+            raise InputError(f"{self.name}: band {self.low:g} .. {self.high:g} does not hold its value {self.value:g}")
+
+    @property
+    def key(self) -> str:
+        """Its column in tables, JSON and CSV: ``ttft_s``, ``output_tokens_per_s``."""
+        suffix = SUFFIXES[self.unit]
+        return f"{self.name}_{suffix}" if suffix else self.name
+
+    @property
+    def band(self) -> tuple[float, float] | None:
+        """Both ends of its 80 % band; None where it is not known."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+    def row(self) -> dict[str, Any]:
+        """As plain values."""
+        return {
+            "quantity": self.name,
+            "value": self.value,
+            "low": self.low,
+            "high": self.high,
+            "unit": self.unit,
+            "better": self.better,
+            "meaning": self.meaning,
+        }
+
+    def columns(self) -> dict[str, float | None]:
+        """Value and ends under their keys: ``ttft_s``, ``low_ttft_s``, ``high_ttft_s``."""
+        return {self.key: self.value, f"low_{self.key}": self.low, f"high_{self.key}": self.high}
+
+    def text(self) -> str:
+        """``2,022 tokens/s (80 %: 1,823 .. 2,250 tokens/s)``: a unit stands once where both ends have it."""
+        if self.band is None:
+            return amount_shown(self.value, self.unit)
+        low, high = (amount_shown(end, self.unit) for end in self.band)
+        number, _, unit = low.partition(" ")
+        low = number if unit and high.endswith(f" {unit}") else low
+        return f"{amount_shown(self.value, self.unit)} (80 %: {low} .. {high})"
+
+
+def amount_shown(value: float, unit: str) -> str:
+    """An amount for people, three digits: ``83.2 ms``, ``2,020 tokens/s``, ``41 %``."""
+    if unit in PREFIXED:
+        return shown(value, unit)
+    if unit == "1":
+        return shown(100 * value, "%")
+    return f"{count_shown(value)} {unit}"
