@@ -47,6 +47,7 @@ from .workloads.language.language_step import language_step as language_step
 from .experiments.serve.by_name import oracle as oracle
 from .estimators.operation.serving.step_oracle import StepOracle as StepOracle
 from .estimators.operation.serving.step_oracle import StepSeconds as StepSeconds
+from .experiments.serve.step_profiles import write_profile as write_profile
 from .experiments.serve.by_name import plan_serving as plan_serving
 from .experiments.serve.by_name import serve as serve
 from .experiments.serve.by_name import serve_locally as serve_locally
