@@ -25,7 +25,7 @@ READ_BY_VIDUR = {
     ],
     "all_reduce.csv": ["time_stats.all_reduce.median", "num_workers", "devices_per_node", "collective", "size"],
 }  # fmt: skip
-"""microsoft/vidur 7d47513, vidur/execution_time_predictor/sklearn_execution_time_predictor.py: `_load_*_df`, `_train_*`."""
+"""microsoft/vidur 7d47513, vidur/execution_time_predictor/: what its sklearn predictor loads."""
 
 
 def _rows(path: Path) -> list[dict[str, str]]:
