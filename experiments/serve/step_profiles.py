@@ -36,7 +36,7 @@ BLOCK = 16
 
 
 @dataclass(frozen=True, eq=False)
-class StepProfile:
+class StepOperators:
     """Seconds of a layer's operators, read off the law of a step.
 
     Raises
@@ -162,7 +162,7 @@ def write_profile(oracle: StepOracle, folder: str | os.PathLike[str], simulator:
     writers = {"vidur": _vidur, "llmservingsim": _llmservingsim}
     if simulator not in writers:
         raise unknown_name("simulator", simulator, list(writers))
-    profile, made = StepProfile(oracle), []
+    profile, made = StepOperators(oracle), []
     Path(folder).mkdir(parents=True, exist_ok=True)
     for name, header, rows in writers[simulator](profile):
         path = Path(folder) / name
@@ -177,7 +177,7 @@ def write_profile(oracle: StepOracle, folder: str | os.PathLike[str], simulator:
 Table: TypeAlias = tuple[str, Sequence[str], list[list[Any]]]
 
 
-def _vidur(profile: StepProfile) -> Iterator[Table]:
+def _vidur(profile: StepOperators) -> Iterator[Table]:
     m, tensor = profile.oracle.step.shares.model, profile.oracle.step.shares.layout.tensor
     if m.experts or m.latent or m.linear:
         raise InputError(f"{m.name}: Vidur's tables hold dense layers with plain attention")
@@ -221,7 +221,7 @@ def _vidur(profile: StepProfile) -> Iterator[Table]:
         yield "all_reduce.csv", list(rows[0]), [list(row.values()) for row in rows]
 
 
-def _all_reduce(profile: StepProfile, tokens: float) -> float:
+def _all_reduce(profile: StepOperators, tokens: float) -> float:
     """Seconds of one all-reduce of as many tokens."""
     messages = profile.oracle.step.shares.amounts(Batch()).messages
     return profile.parts(Batch(prompt=tokens)).links / messages + profile.all_reduce_fixed
@@ -236,7 +236,7 @@ def _milliseconds(times: Mapping[str, float]) -> dict[str, Any]:
     }
 
 
-def _llmservingsim(profile: StepProfile) -> Iterator[Table]:
+def _llmservingsim(profile: StepOperators) -> Iterator[Table]:
     m, tensor = profile.oracle.step.shares.model, profile.oracle.step.shares.layout.tensor
     if m.latent or m.linear or (m.experts and m.plain_layers):
         raise InputError(f"{m.name}: LLMServingSim's tables hold layers that are alike, with plain attention")
