@@ -253,11 +253,11 @@ def gaussian_draws(
     scale = np.sqrt(np.diag(covariance))
     correlation = covariance / np.outer(np.where(scale > 0, scale, 1.0), np.where(scale > 0, scale, 1.0))
     normal = generator.multivariate_normal(np.zeros(len(mean)), correlation, size=count, method="eigh")
-    # a positive parameter stays so: its logarithm is drawn, unless it is hardly known: that tail would explode
-    relative = scale / np.where(mean > 0, mean, np.inf)
-    logs = (low >= 0) & (mean > 0) & (relative <= 1)
-    with np.errstate(over="ignore"):
-        sample = np.where(logs, mean * np.exp(np.where(logs, relative, 0.0) * normal), mean + scale * normal)
+    # a positive parameter stays so: its logarithm is drawn, and one that is hardly known within about a factor e, since
+    # the tail of a wider one would explode, and a normal one would pile up at the least value
+    logs = (low >= 0) & (mean > 0)
+    relative = np.minimum(scale / np.where(logs, mean, 1.0), 1.0)
+    sample = np.where(logs, mean * np.exp(relative * normal), mean + scale * normal)
     return np.asarray(np.clip(sample, low, high))
 
 

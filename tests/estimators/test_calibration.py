@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from slipstick.estimators.calibration.calibration import Calibration, calibrate
+from slipstick.estimators.calibration.calibration import Calibration, calibrate, gaussian_draws
 from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.contract.protocols import Estimator
 from slipstick.estimators.core.estimate import Measurement
@@ -101,3 +101,11 @@ def test_parameters_are_declared_once_and_checked() -> None:
         Roofline(overhead=-1.0)
     assert with_parameters(model, {"operation.overhead": 1e-6}).operation.overhead == 1e-6
     assert Table() == Table({})
+
+
+def test_draws_of_a_hardly_known_time_do_not_pile_up_at_its_least_value() -> None:
+    """Standard errors 85 times the value, as where a simulation cannot make the measured steps at all."""
+    mean, low, high = np.array([0.08]), np.array([1e-12]), np.array([1e3])
+    draws = gaussian_draws(mean, low, high, np.array([[(85 * 0.08) ** 2]]), 4000)
+    assert 0.08 / 5 < np.percentile(draws, 10) < 0.08 / 3
+    assert np.median(draws) == pytest.approx(0.08, rel=0.05)
