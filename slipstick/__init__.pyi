@@ -52,7 +52,7 @@ from .experiments.serve.by_name import plan_serving as plan_serving
 from .experiments.serve.by_name import serve as serve
 from .experiments.serve.by_name import serve_locally as serve_locally
 from .experiments.serve.planning import Plan as Plan
-from .experiments.serve.serving import Serving as Serving
+from .estimators.named.serving.served_run import Serving as Serving
 from .experiments.subjects.training_plan.training_by_name import plan_training as plan_training
 from .experiments.subjects.training_plan.training_choice import TrainingPlan as TrainingPlan
 

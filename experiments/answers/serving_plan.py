@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from slipstick.experiments.serve.limits import limits_text
 from slipstick.experiments.serve.planning import SURE, Plan
-from slipstick.experiments.serve.traffic import limits_text
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.files.shown import count_shown, shown

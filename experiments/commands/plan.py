@@ -37,8 +37,8 @@ def register(app: typer.Typer) -> None:
         from slipstick.estimators.schedule.serving.scheduler import Scheduler
         from slipstick.experiments.answers.serving_plan import plan_lines, plan_table, prices
         from slipstick.experiments.pages.output import emit
+        from slipstick.experiments.serve.limits import limits
         from slipstick.experiments.serve.planning import Search
-        from slipstick.experiments.serve.traffic import limits
         from slipstick.hwmodels.files.records import Table
 
         names = tuple(name.strip() for name in machines.split(",") if name.strip())

@@ -60,14 +60,14 @@ def register(app: typer.Typer) -> None:
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:
         """Latency and tokens/s of a language-model server, request by request, with an 80 % band."""
+        from slipstick.estimators.named.serving.served_run import serve as answer_of
         from slipstick.estimators.operation.serving.known_steps import is_llama_cpp
         from slipstick.experiments.pages.output import emit
         from slipstick.experiments.question.settings import machine_changes, number_of
+        from slipstick.experiments.serve.limits import limits
         from slipstick.experiments.serve.local import local, local_engine
-        from slipstick.experiments.serve.serving import serve as answer_of
         from slipstick.experiments.serve.serving_question import Wanted, traffic
         from slipstick.experiments.serve.serving_text import lines, warnings_of
-        from slipstick.experiments.serve.traffic import limits
         from slipstick.experiments.subjects.power.facility import Facility
         from slipstick.hwmodels.catalog import machine
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from slipstick.estimators.named.serving.served_run import Serving
 from slipstick.experiments.pages.plots import Chart, Marks, PlotLine, draw_charts, plotly_chart
 from slipstick.experiments.pages.report import Card, Section, figure_html, machine_rows, table_html, write_page
 from slipstick.experiments.serve.planning import Plan
-from slipstick.experiments.serve.serving import Serving
 from slipstick.experiments.serve.serving_text import lines
 
 _LEVELS = np.linspace(0.005, 0.995, 100)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from slipstick.estimators.named.serving.served_run import Serving
+from slipstick.estimators.named.serving.served_run import serve as _serve
 from slipstick.estimators.operation.serving.step_oracle import StepOracle
 from slipstick.experiments.serve.local import Local, local
 from slipstick.experiments.serve.planning import Plan, Search
-from slipstick.experiments.serve.serving import Serving
-from slipstick.experiments.serve.serving import serve as _serve
 from slipstick.experiments.serve.serving_question import Wanted
-from slipstick.experiments.serve.traffic import Traffic
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.files.records import Table
+from slipstick.workloads.runs.traffic import Traffic
 
 
 def serve(

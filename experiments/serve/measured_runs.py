@@ -6,12 +6,12 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from slipstick.experiments.serve.serving import serve
+from slipstick.estimators.named.serving.served_run import serve
 from slipstick.experiments.serve.serving_question import Wanted
-from slipstick.experiments.serve.traffic import Traffic
 from slipstick.workloads.importers.serving.llama_bench import LocalRun
 from slipstick.workloads.importers.serving.vllm_bench import ServedRun
 from slipstick.workloads.language_catalog import language_model, language_model_names
+from slipstick.workloads.runs.traffic import Traffic
 
 SAME_PARAMETERS = 0.002
 """Models whose numbers of parameters differ by less are taken to be one."""

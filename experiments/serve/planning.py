@@ -10,12 +10,12 @@ from html import escape
 from typing import Any
 
 from slipstick.estimators.core.estimate import quantile
+from slipstick.estimators.named.serving.deployment import Deployment
 from slipstick.estimators.operation.serving.prompts import prompt_seconds
 from slipstick.estimators.operation.serving.step_amounts import Batch
 from slipstick.estimators.schedule.serving.closed_loop import Load, steady
 from slipstick.estimators.schedule.serving.scheduler import Scheduler
-from slipstick.experiments.serve.oracle import Deployment
-from slipstick.experiments.serve.traffic import limits_text, users_shown
+from slipstick.experiments.serve.limits import limits_text
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
@@ -24,6 +24,7 @@ from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language.weight_types import stored_as
 from slipstick.workloads.language_catalog import language_model
+from slipstick.workloads.runs.traffic import users_shown
 
 SURE = 0.9
 """With which probability a plan keeps its limits."""

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from slipstick.estimators.named.machine_kind import machine_kind
+from slipstick.estimators.named.serving.deployment import Deployment
 from slipstick.estimators.operation.serving.known_steps import server_on
-from slipstick.estimators.schedule.serving.requests import recorded
 from slipstick.estimators.schedule.serving.scheduler import Scheduler
-from slipstick.experiments.serve.oracle import Deployment
-from slipstick.experiments.serve.traffic import Traffic
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.layout import Layout, padded
 from slipstick.workloads.language.weight_types import stored_as
 from slipstick.workloads.language_catalog import language_model
+from slipstick.workloads.runs.requests import recorded
+from slipstick.workloads.runs.traffic import Traffic
 
 _PREEMPTIONS: Mapping[str, Literal["cached", "recompute", "swap"]] = {
     "cached": "cached",

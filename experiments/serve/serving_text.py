@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from slipstick.estimators.named.serving.served_run import Serving
 from slipstick.estimators.operation.power.power_cap import cap_watts
 from slipstick.experiments.question.doubts import warnings_among
-from slipstick.experiments.serve.serving import Serving
-from slipstick.experiments.serve.traffic import limits_text
+from slipstick.experiments.serve.limits import limits_text
 from slipstick.experiments.subjects.power.facility import Facility, price_text
 from slipstick.hwmodels.files.shown import count_shown, format_quantity
 

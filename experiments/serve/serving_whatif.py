@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from slipstick.estimators.named.serving.served_run import Serving, serve
 from slipstick.experiments.question.axes import axis
 from slipstick.experiments.question.settings import HEAD
-from slipstick.experiments.serve.serving import Serving, serve
 from slipstick.experiments.serve.serving_question import Wanted
-from slipstick.experiments.serve.traffic import Traffic
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.runs.traffic import Traffic
 
 
 def compared(wanted: Wanted, traffic: Traffic, vary: str) -> tuple[list[dict[str, Any]], list[str]]:

@@ -150,7 +150,7 @@ def _job_calibration(path: Path) -> object:
 
 
 def _requests(path: Path) -> object:
-    from slipstick.estimators.schedule.serving.requests import recorded
+    from slipstick.workloads.runs.requests import recorded
 
     recorded(path)
     return run_line(["serve", str(path.parent / ".seeds" / "config.json"), "--on", "h100-sxm", "--requests", str(path)])

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from slipstick.estimators.operation.serving.step_amounts import Batch
 from slipstick.estimators.schedule.serving.cache_blocks import CacheBlocks
 from slipstick.estimators.schedule.serving.closed_loop import Load, steady
-from slipstick.estimators.schedule.serving.requests import Request, arriving, drawn, recorded
 from slipstick.estimators.schedule.serving.scheduler import Scheduler
 from slipstick.estimators.schedule.serving.served import Served
 from slipstick.estimators.schedule.serving.server import simulate
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.runs.requests import Request, arriving, drawn, recorded
 
 
 def seconds(batch: Batch) -> float:

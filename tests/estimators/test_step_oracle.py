@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import slipstick as ss
+from slipstick.estimators.named.serving.served_run import serve
 from slipstick.estimators.operation.serving.step_amounts import Batch
-from slipstick.estimators.schedule.serving.requests import Request
 from slipstick.estimators.schedule.serving.server import simulate
-from slipstick.experiments.serve.serving import serve
 from slipstick.experiments.serve.serving_question import Wanted
-from slipstick.experiments.serve.traffic import Traffic
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.runs.requests import Request
+from slipstick.workloads.runs.traffic import Traffic
 
 CASES = {
     "dense": Wanted("llama-3.1-8b", "h100-sxm", engine="vllm 0.19.0"),

@@ -14,10 +14,10 @@ import pytest
 import slipstick as ss
 from slipstick.estimators.extrapolation.series import Series
 from slipstick.estimators.extrapolation.surfaces.surface_answers import extrapolate_surface
+from slipstick.estimators.named.serving.served_run import Serving
 from slipstick.estimators.schedule.replay import Replay
 from slipstick.experiments.explain.cheapest import cheapest_together
 from slipstick.experiments.pages.report import Answer, page
-from slipstick.experiments.serve.serving import Serving
 from slipstick.experiments.subjects.power.power_plan import power_plan
 
 CLOCK = "machine.clock"

@@ -8,6 +8,8 @@ import math
 import numpy as np
 import pytest
 
+from slipstick.estimators.named.serving.deployment import Deployment
+from slipstick.estimators.named.serving.served_run import serve
 from slipstick.estimators.operation.physical_bound import PhysicalBound
 from slipstick.estimators.operation.serving.known_steps import engine_on
 from slipstick.estimators.operation.serving.step_amounts import Batch
@@ -15,10 +17,7 @@ from slipstick.estimators.operation.serving.step_graph import group_of
 from slipstick.experiments.commands.cli import run
 from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.serve.local import local
-from slipstick.experiments.serve.oracle import Deployment
 from slipstick.experiments.serve.planning import Search
-from slipstick.experiments.serve.serving import serve
-from slipstick.experiments.serve.traffic import Traffic
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
@@ -26,6 +25,7 @@ from slipstick.workloads.language.language_step import in_stored_type, language_
 from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language.weight_types import stored_as
 from slipstick.workloads.language_catalog import language_model
+from slipstick.workloads.runs.traffic import Traffic
 
 ASKED = [
     ("llama-3.1-8b", "h100-sxm", "fp8", 16, 1000),

@@ -8,11 +8,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from slipstick.estimators.named.serving.deployment import Deployment
 from slipstick.estimators.operation.serving.step_amounts import Batch
 from slipstick.estimators.schedule.serving.scheduler import Scheduler
 from slipstick.experiments.commands.cli import run
 from slipstick.experiments.serve.local import local
-from slipstick.experiments.serve.oracle import Deployment
 from slipstick.experiments.serve.planning import Search
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from slipstick.estimators.operation.serving.step_amounts import Batch
 from slipstick.estimators.schedule.serving.cache_blocks import CacheBlocks
 from slipstick.estimators.schedule.serving.record import ServingRecord
-from slipstick.estimators.schedule.serving.requests import Request
 from slipstick.estimators.schedule.serving.scheduler import Scheduler
+from slipstick.workloads.runs.requests import Request
 
 if TYPE_CHECKING:
     import simpy

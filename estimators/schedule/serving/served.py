@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.schedule.serving.record import ServingRecord
-from slipstick.estimators.schedule.serving.requests import Request
 from slipstick.hwmodels.files.readers import atomic_write
+from slipstick.workloads.runs.requests import Request
 
 if TYPE_CHECKING:
     import pandas as pd

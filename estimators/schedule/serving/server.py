@@ -7,10 +7,10 @@ from typing import Any
 
 from slipstick.estimators.schedule.serving.record import ServingRecord
 from slipstick.estimators.schedule.serving.replica import Replica, Seconds
-from slipstick.estimators.schedule.serving.requests import Request
 from slipstick.estimators.schedule.serving.scheduler import Scheduler
 from slipstick.estimators.schedule.serving.served import Served
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.runs.requests import Request
 
 MOST_REPLICAS, MOST_CHOICES = 2_000, 10_000_000
 """Each request is sent to the copy with fewest: ten seconds."""

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
+from slipstick.estimators.named.serving.deployment import Deployment
 from slipstick.estimators.schedule.serving.closed_loop import Load, steady
 from slipstick.estimators.schedule.serving.scheduler import Scheduler
 from slipstick.experiments.evidence.score import PERCENT, Data, Scored
-from slipstick.experiments.serve.oracle import Deployment
 from slipstick.hwmodels.catalog import machine, machine_names, name_of_device
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows
 from slipstick.workloads.language.layout import Layout

@@ -15,17 +15,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.schedule.serving.requests import Request
+from slipstick.estimators.named.serving.deployment import Deployment
 from slipstick.estimators.schedule.serving.scheduler import Scheduler
 from slipstick.estimators.schedule.serving.server import simulate
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.score import PERCENT, Data, Scored, relative
 from slipstick.experiments.evidence.validation.serving.profiled_step import ProfiledStep
 from slipstick.experiments.evidence.validation.serving.silicon import model_named
-from slipstick.experiments.serve.oracle import Deployment
 from slipstick.hwmodels.catalog import machine, machine_names
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows, read_json, require_mapping
 from slipstick.workloads.language.layout import Layout
+from slipstick.workloads.runs.requests import Request
 
 FloatArray = npt.NDArray[np.float64]
 FILE, CASES, DATASET = "serving/requests.csv.gz", "serving/request_cases.json", "serving/requests"

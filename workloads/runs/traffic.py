@@ -1,17 +1,13 @@
-"""What users ask of a server: a closed loop, a stream, or recorded requests; and the limits they set."""
+"""What users want of a server: a closed loop, a stream, or recorded requests."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from slipstick.estimators.schedule.serving.requests import Request, arriving, drawn
-from slipstick.hwmodels.files.readers import InputError, unknown_name
-from slipstick.hwmodels.files.records import Table
-from slipstick.hwmodels.files.units import parse_quantity
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.runs.requests import Request, arriving, drawn
 
-LIMITED = ("ttft", "tpot", "latency")
 LEAST_REQUESTS, MOST_REQUESTS = 200, 5000
 MOST_USERS = 100_000
 """Of one server."""
@@ -87,32 +83,3 @@ class Traffic:
 def users_shown(users: int) -> str:
     """A number of users in words: ``1 user``, ``32 users``."""
     return f"{users:,} user{'s' * (users != 1)}"
-
-
-def limits(text: str) -> Table[float]:
-    """Limits from "ttft=0.5s,tpot=30ms": seconds by measure.
-
-    Raises
-    ------
-    InputError
-        Where a measure is unknown or a limit is no time above 0.
-    """
-    result: dict[str, float] = {}
-    for word in text.split(","):
-        name, equals, value = (part.strip() for part in word.partition("="))
-        if not equals:
-            raise InputError(f"limit {word!r}: want NAME=TIME, such as tpot=30ms")
-        if name not in LIMITED:
-            raise unknown_name("limited measure", name, LIMITED)
-        try:
-            result[name] = parse_quantity(value, "s")
-        except ValueError as error:
-            raise InputError(f"limit {name}: {error}") from None
-        if not 0 < result[name] < float("inf"):
-            raise InputError(f"limit {name} = {value}: want a time above 0")
-    return Table(result)
-
-
-def limits_text(wanted: Mapping[str, float]) -> str:
-    """Limits (seconds by measure) as people write them, in ms."""
-    return ", ".join(f"{name} <= {value * 1e3:g} ms" for name, value in wanted.items())

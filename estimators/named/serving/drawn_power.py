@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from slipstick.estimators.named.serving.deployment import Deployment
 from slipstick.estimators.operation.power.power_cap import cap_watts
 from slipstick.estimators.operation.power.serving_power import ServingPower, ServingWork
 from slipstick.estimators.operation.power.serving_power_law import COLUMNS, power_fit, power_groups
 from slipstick.estimators.operation.serving.step_amounts import Batch
 from slipstick.estimators.operation.serving.step_time import StepTime
 from slipstick.estimators.schedule.serving.served import Served
-from slipstick.experiments.serve.oracle import Deployment
 
 NO_POWER: Mapping[str, Any] = dict.fromkeys(
     (

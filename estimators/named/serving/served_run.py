@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from slipstick.estimators.named.serving.deployment import Deployment
+from slipstick.estimators.named.serving.drawn_power import NO_POWER, drawn_power, held_back
 from slipstick.estimators.operation.serving.prompts import prompt_seconds
 from slipstick.estimators.operation.serving.step_amounts import Batch
 from slipstick.estimators.schedule.serving.served import Served
 from slipstick.estimators.schedule.serving.server import simulate
-from slipstick.experiments.serve.oracle import Deployment
-from slipstick.experiments.serve.serving_energy import NO_POWER, drawn_power, held_back
-from slipstick.experiments.serve.traffic import Traffic
 from slipstick.hwmodels.files.frames import write_csv
 from slipstick.hwmodels.files.readers import InputError, atomic_write
 from slipstick.hwmodels.files.records import Table
+from slipstick.workloads.runs.traffic import Traffic
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,0 +1,40 @@
+"""Limits that users set on a server's times, by measure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.units import parse_quantity
+
+LIMITED = ("ttft", "tpot", "latency")
+
+
+def limits(text: str) -> Table[float]:
+    """Limits from "ttft=0.5s,tpot=30ms": seconds by measure.
+
+    Raises
+    ------
+    InputError
+        Where a measure is unknown or a limit is no time above 0.
+    """
+    result: dict[str, float] = {}
+    for word in text.split(","):
+        name, equals, value = (part.strip() for part in word.partition("="))
+        if not equals:
+            raise InputError(f"limit {word!r}: want NAME=TIME, such as tpot=30ms")
+        if name not in LIMITED:
+            raise unknown_name("limited measure", name, LIMITED)
+        try:
+            result[name] = parse_quantity(value, "s")
+        except ValueError as error:
+            raise InputError(f"limit {name}: {error}") from None
+        if not 0 < result[name] < float("inf"):
+            raise InputError(f"limit {name} = {value}: want a time above 0")
+    return Table(result)
+
+
+def limits_text(wanted: Mapping[str, float]) -> str:
+    """Limits (seconds by measure) as people write them, in ms."""
+    return ", ".join(f"{name} <= {value * 1e3:g} ms" for name, value in wanted.items())
