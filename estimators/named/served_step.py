@@ -23,7 +23,7 @@ from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.schedule_model import FormulaSchedule, Outcome
 from slipstick.estimators.operation.physical_bound import PhysicalBound
 from slipstick.estimators.operation.roofline import Roofline, product_of_fields
-from slipstick.estimators.operation.serving.engines import engine_of
+from slipstick.estimators.operation.serving.engines import ServingFit, engine_of
 from slipstick.estimators.operation.serving.known_steps import (
     groups_on,
     is_llama_cpp,
@@ -206,7 +206,11 @@ class ServingAnswer:
 
 
 def served_step(
-    workload: Workload, machine: Machine, engine: str, run: Mapping[str, float] | None = None
+    workload: Workload,
+    machine: Machine,
+    engine: str,
+    run: Mapping[str, float] | None = None,
+    known: ServingFit | None = None,
 ) -> ServingAnswer:
     """The fitted law of a step for a workload on a machine under an engine.
 
@@ -216,6 +220,8 @@ def served_step(
         As a runtime's library says it: "vllm 0.19.0", "llama.cpp".
     run
         Numbers of one execution, by name.
+    known
+        What was fitted to servers; what ships where None.
 
     Raises
     ------
@@ -227,14 +233,17 @@ def served_step(
         return _local(step, machine, engine)
     model = workload.name.removesuffix("-decode").removesuffix("-prompt")
     groups = groups_on(machine, engine, model, float(str(workload.metadata.get("parameters", 0))), step.stored)
-    fitted = serving_fit()
+    fitted = known or serving_fit()
     device = Device.of(machine, step.compute, 1)
     row = StepSum(step.amounts, step.amounts, device, step.counts(device), step.sequences)
     _, version = engine_of(engine)
-    known = fitted.knows(groups, "version")
-    unknown = "" if known else f", {'version not among those measured' if version else 'no version given'}"
+    unknown = (
+        ""
+        if fitted.knows(groups, "version")
+        else f", {'version not among those measured' if version else 'no version given'}"
+    )
     made = Composite(Needs(), ServedStep(fitted.parameters(groups)), SOURCE)
-    line = unseen_machine(machine, groups)
+    line = unseen_machine(machine, groups, fitted)
     return ServingAnswer(
         _banded(made, fitted.half_width(row, groups), "measured serving rows"),
         engine + unknown,

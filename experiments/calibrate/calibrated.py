@@ -12,6 +12,8 @@ from slipstick.estimators.across_devices.operation_times import OperationTimes
 from slipstick.estimators.calibration import calibration_file, job_calibration
 from slipstick.estimators.contract.protocols import Fitted
 from slipstick.estimators.named import thread_file
+from slipstick.estimators.named.measured_step import MeasuredSteps
+from slipstick.experiments.calibrate.measured_steps import holds_steps, read_measured_steps
 from slipstick.experiments.calibrate.operation_measurements import read_operation_times
 from slipstick.experiments.question import registry
 from slipstick.hwmodels.catalog import machine as machine_by_name
@@ -19,9 +21,12 @@ from slipstick.hwmodels.files.own_names import named_here
 from slipstick.hwmodels.files.readers import InputError, read_json, require_mapping
 from slipstick.hwmodels.machine import Machine
 
+GPUS = "gpus"
+"""The calibration that operations belong to where none is named."""
+
 
 def read_calibration(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | None,
     anchors: str | os.PathLike[str] | None = None,
     machine: str | Machine | None = None,
     trusted: Collection[str] = (),
@@ -31,9 +36,10 @@ def read_calibration(
     Parameters
     ----------
     path
-        A file, or the name of a calibration that ships ("gpus").
+        A file, or the name of a calibration that ships ("gpus"); None for what ships and `anchors` belong to.
     anchors
-        A CSV of rows measured on `machine` (`read_operation_times`); for a calibration across devices.
+        A CSV of what was measured on `machine`: single operations (`read_operation_times`), for a calibration across
+        devices; or whole steps of serving (`read_measured_steps`), for the law of steps that ships.
     machine
         As it was measured, whatever a question changes.
     trusted
@@ -51,7 +57,11 @@ def read_calibration(
     >>> ss.question("gpt2", "H100", calibration=gpus).answer().interval() is not None
     True
     """
-    path = _shipped(os.fspath(path))
+    if anchors and holds_steps(anchors):
+        if path is not None:
+            raise InputError(f"{anchors} holds whole steps: they move what was fitted to servers, not {path}")
+        return MeasuredSteps(read_measured_steps(anchors, _measured_on(str(anchors), machine)))
+    path = _shipped(os.fspath(GPUS if path is None else path))
     fields = require_mapping(read_json(path), path, "file")
     if fields.get("schema") == devices_file.SCHEMA:
         made = devices_file.load_device_calibration(path)
@@ -76,10 +86,14 @@ def _shipped(path: str) -> str:
     return str(registry.CALIBRATIONS / f"{Path(path).name}.json")
 
 
-def _anchors(path: str, named: str | Machine | None) -> list[OperationTimes]:
+def _measured_on(path: str, named: str | Machine | None) -> Machine:
     if named is None:
         raise InputError(f"--anchors {path}: name the machine that they were measured on")
-    base = machine_by_name(named) if isinstance(named, str) else named
+    return machine_by_name(named) if isinstance(named, str) else named
+
+
+def _anchors(path: str, named: str | Machine | None) -> list[OperationTimes]:
+    base = _measured_on(path, named)
     word = named if isinstance(named, str) else base.name
     result = [
         form

@@ -11,11 +11,13 @@ from typing import Any
 
 from slipstick.estimators.core.estimate import quantile
 from slipstick.estimators.named.serving.deployment import Deployment
+from slipstick.estimators.operation.serving.measured_steps import TimedServerStep, engine_of_steps
 from slipstick.estimators.operation.serving.prompts import prompt_seconds
 from slipstick.estimators.operation.serving.step_amounts import Batch
 from slipstick.estimators.schedule.serving.closed_loop import Load, steady
 from slipstick.estimators.schedule.serving.scheduler import Scheduler
 from slipstick.experiments.serve.limits import limits_text
+from slipstick.experiments.serve.serving_question import known_steps
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
@@ -155,6 +157,8 @@ class Search:
         At most so many for one replica.
     prices
         Dollars an hour of one device by machine, over the catalogue's.
+    known
+        A CSV of steps measured on the one machine (`read_measured_steps`).
     """
 
     model: str
@@ -168,6 +172,7 @@ class Search:
     limits: Table[float] = Table()
     prices: Table[float] = Table()
     rules: Scheduler = Scheduler()
+    known: str | None = None
 
     def run(self) -> Plan:
         """Every layout under every load.
@@ -178,6 +183,8 @@ class Search:
             Where nothing fits at all (the reasons are listed).
         """
         model = language_model(self.model)
+        if self.known is not None and len(self.machines) > 1:
+            raise InputError(f"{self.known}: measured steps are of one machine, not of {', '.join(self.machines)}")
         candidates: list[ServingChoice] = []
         refused: dict[str, int] = {}
         remarks: list[str] = []
@@ -185,10 +192,11 @@ class Search:
             at = machine(name)
             if name in self.prices:
                 at = at.using({"price": self.prices[name]})
-            remarks += Deployment(model, at, Layout(), stored_as(model, self.types[0])).remarks()
+            known = known_steps(self.known, at, self.engine)
+            remarks += Deployment(model, at, Layout(), stored_as(model, self.types[0]), known=known).remarks()
             for dtype, layout in itertools.product(self.types, layouts(model, self.devices)):
                 try:
-                    candidates += self._loads(name, at, model, layout, stored_as(model, dtype))
+                    candidates += self._loads(name, at, model, layout, stored_as(model, dtype), known)
                 except InputError as error:
                     reason = f"{name}: {str(error).partition(': ')[2].partition(';')[0] or error}"[:160]
                     refused[reason] = refused.get(reason, 0) + 1
@@ -199,9 +207,16 @@ class Search:
         return Plan(model.name, self.limits, traffic, tuple(candidates), Table(refused), tuple(remarks))
 
     def _loads(
-        self, name: str, at: Machine, model: LanguageModel, layout: Layout, stored: str
+        self,
+        name: str,
+        at: Machine,
+        model: LanguageModel,
+        layout: Layout,
+        stored: str,
+        known: tuple[TimedServerStep, ...],
     ) -> Iterator[ServingChoice]:
-        deployment = Deployment(model, at, layout, stored, self.cache_type, self.engine, rules=self.rules)
+        engine = self.engine or engine_of_steps(known)
+        deployment = Deployment(model, at, layout, stored, self.cache_type, engine, rules=self.rules, known=known)
         rules, step = deployment.scheduler, deployment.step
         first = deployment.first_token
         alone, together = prompt_seconds(step, self.input_tokens, rules.token_budget)

@@ -9,9 +9,11 @@ from typing import Literal
 from slipstick.estimators.named.machine_kind import machine_kind
 from slipstick.estimators.named.serving.deployment import Deployment
 from slipstick.estimators.operation.serving.known_steps import server_on
+from slipstick.estimators.operation.serving.measured_steps import TimedServerStep, engine_of_steps
 from slipstick.estimators.schedule.serving.scheduler import Scheduler
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.layout import Layout, padded
 from slipstick.workloads.language.weight_types import stored_as
@@ -31,7 +33,8 @@ class Wanted:
     """What the options of a command say; None where they say nothing.
 
     `changes` are numbers of the machine by dotted name ("memory.HBM3.bandwidth": "4 TB/s").
-    `tensor`, `pipeline`, `data`, `expert` and `replicas` are degrees; `devices` counts all devices.
+    `tensor`, `pipeline`, `data`, `expert` and `replicas` are degrees; `devices` counts all devices. `known` is a CSV of
+    steps measured on the machine as it stands (`read_measured_steps`).
     """
 
     model: str
@@ -50,6 +53,7 @@ class Wanted:
     mixing: str | None = None
     preemption: str = "cached"
     changes: Mapping[str, str | float] = field(default_factory=dict)
+    known: str | None = None
 
     def deployment(self) -> Deployment:
         """The model on the machine.
@@ -62,12 +66,13 @@ class Wanted:
         model = language_model(self.model)
         layout = self._layout(model)
         at = machine(self.machine)
+        known = known_steps(self.known, at, self.engine)
         if self.changes:
             at = at.using(dict(self.changes))
         if machine_kind(at) != "gpu":  # engines on GPUs refuse heads that do not divide
             model = padded(model, layout.tensor)
         layout.check(model)
-        engine = self.engine or server_on(at)
+        engine = self.engine or engine_of_steps(known) or server_on(at)
         mixing = self.mixing or ("separate" if engine.lower().startswith("sglang") else "mixed")
         if mixing not in ("mixed", "separate"):
             raise unknown_name("way of mixing prompts and decodes", mixing, ("mixed", "separate"))
@@ -80,7 +85,7 @@ class Wanted:
             preemption=_PREEMPTIONS[self.preemption],
         )
         stored = stored_as(model, self.dtype)
-        return Deployment(model, at, layout, stored, self.cache_type, engine, rules=rules)
+        return Deployment(model, at, layout, stored, self.cache_type, engine, rules=rules, known=known)
 
     def _layout(self, model: LanguageModel) -> Layout:
         others = self.pipeline * self.data * self.replicas
@@ -94,6 +99,15 @@ class Wanted:
         if self.devices is not None and made.devices != self.devices:
             raise InputError(f"--gpus {self.devices}, but {made.text()} takes {made.devices}")
         return made
+
+
+def known_steps(path: str | None, machine: Machine, engine: str = "") -> tuple[TimedServerStep, ...]:
+    """Steps measured on a machine, from their CSV; none without a file."""
+    if path is None:
+        return ()
+    from slipstick.experiments.calibrate.measured_steps import read_measured_steps
+
+    return read_measured_steps(path, machine, engine)
 
 
 def traffic(

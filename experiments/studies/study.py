@@ -203,14 +203,14 @@ class Study(Record):
         return question(subject, self._path(machine), estimator, self.set, self.dtype, calibration=fitted)
 
     def _read_calibration(self, machine: str) -> Fitted | None:
-        if not self.calibration_file:
-            if self.anchors:
-                raise InputError(f"study {self.name!r}: anchors need calibration = FILE, a calibration across devices")
+        if not self.calibration_file and not self.anchors:
             return None
         from slipstick.experiments.calibrate.calibrated import read_calibration
 
-        anchors = None if self.anchors is None else self._folder / self.anchors
-        return read_calibration(self._folder / self.calibration_file, anchors, machine, self._trusted)
+        file, anchors = (
+            None if name is None else self._folder / name for name in (self.calibration_file, self.anchors)
+        )
+        return read_calibration(file, anchors, machine, self._trusted)
 
     def _estimator(self) -> str | None:
         """The estimator's name; one of code only where the user named the same."""

@@ -205,6 +205,13 @@ def _bricks(path: Path) -> object:
     return run_line(["bricks", "compose", "mlp", "--store", str(path)])
 
 
+def _measured_steps(path: Path) -> object:
+    from slipstick.experiments.calibrate.measured_steps import read_measured_steps
+    from slipstick.hwmodels.catalog import machine
+
+    return read_measured_steps(path, machine("h100-sxm"))
+
+
 def _anchors(path: Path) -> object:
     import shutil
 
@@ -273,6 +280,7 @@ USED: Mapping[str, tuple[tuple[str, ...], Callable[[Path], object]]] = {
     "load_sheet": (("sheet.json",), _sheet),
     "BrickStore": (("bricks.sqlite",), _bricks),
     "read_anchors": (("anchors.csv",), _anchors),
+    "read_measured_steps": (("served-steps.csv",), _measured_steps),
     "read_timeline": (TIMELINES, _timeline),
     "read_any": (MADE, _read_any),
 }

@@ -6,7 +6,7 @@ Bayes' rule says for normal laws, whatever it shows (`learning.known_rows.chosen
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,9 +15,14 @@ from slipstick.estimators.across_devices.acceptance import other_stack
 from slipstick.estimators.across_devices.beliefs import Belief
 from slipstick.estimators.across_devices.conditioning import AnchorModel
 from slipstick.estimators.across_devices.operation_times import OperationTimes
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.learning.known_rows import chosen
 from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.kinds import KINDS
+from slipstick.workloads.graph.workload import Attribute, Workload
 
+STATED = ("causal", "bias", "transposed", "stride", "pass", "function", "kv_dtype")
+"""Attributes of an operation that a file of measured times states."""
 SIZES = (16, 256, 4096)
 GRIDS: dict[str, list[dict[str, float]]] = {
     "gemm": [{"batch": 1, "m": m, "n": n, "k": k} for m in (1024, 8192) for n in SIZES for k in (1024, 8192)],
@@ -40,6 +45,8 @@ class NextRow:
     ----------
     name
         Its class ("gemm.bfloat16").
+    attributes
+        What else its kernel depends on ("causal", "stride").
     time
         Seconds predicted before it is measured.
     spread
@@ -53,6 +60,7 @@ class NextRow:
     time: float
     spread: float
     left: float
+    attributes: tuple[tuple[str, Attribute], ...] = ()
 
 
 def candidates(names: Sequence[str], machine: Machine) -> list[OperationTimes]:
@@ -73,22 +81,72 @@ def candidates(names: Sequence[str], machine: Machine) -> list[OperationTimes]:
     return rows
 
 
-def next_rows(belief: Belief, offered: Sequence[OperationTimes], count: int) -> list[NextRow]:
+@dataclass(frozen=True, eq=False)
+class ProgramOperations:
+    """The operations of a workload as candidates.
+
+    Parameters
+    ----------
+    offered
+        One row for each distinct operation of classes that are known.
+    times
+        How often each of them runs.
+    unknown
+        Classes of the others.
+    """
+
+    offered: list[OperationTimes]
+    times: FloatArray
+    unknown: tuple[str, ...] = ()
+
+
+def program(workload: Workload, machine: Machine, known: Collection[str]) -> ProgramOperations:
+    """The distinct operations of a workload whose sizes are bound, as a machine runs them; their times are not read."""
+    forms: dict[tuple[object, ...], OperationTimes] = {}
+    times: dict[tuple[object, ...], float] = {}
+    unknown: dict[str, None] = {}
+    for op in workload:
+        if op.kind in machine.runtime.free_kinds:
+            continue
+        if f"{op.kind}.{op.dtype}" not in known:
+            unknown[f"{op.kind}.{op.dtype}"] = None
+            continue
+        sizes = {dim: float(op.dims[dim]) for dim in KINDS[op.kind].dims}
+        facts = {name: op.attributes[name] for name in STATED if name in op.attributes}
+        key = (op.kind, op.dtype, tuple(sizes.items()), tuple(facts.items()))
+        if key not in forms:
+            columns = {dim: [size] for dim, size in sizes.items()}
+            forms[key] = OperationTimes.of(machine, op.kind, op.dtype, columns, [1.0], facts)
+        times[key] = times.get(key, 0.0) + float(op.times)
+    return ProgramOperations(list(forms.values()), np.array(list(times.values())), tuple(unknown))
+
+
+def next_rows(
+    belief: Belief, offered: Sequence[OperationTimes], count: int, times: FloatArray | None = None
+) -> list[NextRow]:
     """The rows to measure, the most informative first.
 
     Parameters
     ----------
     offered
         One row each, of classes that the belief knows.
+    times
+        How often each of them runs in the workload whose time is wanted, shape (offered,); where None all classes count
+        alike, and so do the rows of each.
     """
     model = AnchorModel.of(belief.names, belief.mean, belief.roots, belief.noise, offered, np.zeros(len(offered)))
     model = replace(model, roots=np.concatenate([belief.roots, other_stack(belief)], axis=1))
     logs, slope = model.linear(np.zeros(model.roots.shape[1]))
     kinds = np.array([form.name for form in offered])
-    weight = 1 / np.array([np.sum(kinds == name) for name in kinds])
+    weight: FloatArray | None = 1 / np.array([np.sum(kinds == name) for name in kinds])
+    targets = None
+    if times is not None:  # one target: the time of the whole, whose log changes by each part's share of it
+        share = times * np.exp(logs)
+        targets, weight = (share / share.sum() @ slope)[None], None
     rows = []
-    for one in chosen(slope, model.noise, count, weight=weight):
+    for one in chosen(slope, model.noise, count, targets, weight):
         form = offered[one.place]
+        facts = tuple((name, form.op.attributes[name]) for name in STATED if name in form.op.attributes)
         dims = tuple((dim, float(form.column(dim)[0])) for dim in form.op.dims)
-        rows.append(NextRow(form.name, dims, float(np.exp(logs[one.place])), one.spread, one.left))
+        rows.append(NextRow(form.name, dims, float(np.exp(logs[one.place])), one.spread, one.left, facts))
     return rows

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from slipstick.estimators.operation.serving.engines import FirstToken, engine_of
+from slipstick.estimators.operation.serving.engines import FirstToken, ServingFit, engine_of
 from slipstick.estimators.operation.serving.known_steps import groups_on, server_on, serving_fit, unseen_machine
+from slipstick.estimators.operation.serving.measured_steps import TimedServerStep, kept_measured
 from slipstick.estimators.operation.serving.prompts import prompt_seconds
 from slipstick.estimators.operation.serving.step_amounts import Batch, Shares
 from slipstick.estimators.operation.serving.step_law import StepSum
@@ -45,6 +46,8 @@ class Deployment:
         As a runtime's library says it: "vllm 0.19.0"; "" for what the machine's runtime names, else vLLM.
     memory_share
         Of each device's memory that the engine takes.
+    known
+        Steps that were measured on the machine.
     """
 
     model: LanguageModel
@@ -55,6 +58,7 @@ class Deployment:
     engine: str = ""
     memory_share: float = MEMORY_SHARE
     rules: Scheduler = Scheduler()
+    known: tuple[TimedServerStep, ...] = ()
 
     def __post_init__(self) -> None:
         if self.cache_type not in CACHE_BYTES:
@@ -66,6 +70,11 @@ class Deployment:
     def kind(self) -> str:
         """ "dense" or "experts": what the calibration distinguishes."""
         return "experts" if self.model.experts else "dense"
+
+    @cached_property
+    def fitted(self) -> ServingFit:
+        """What was fitted to servers, moved by the steps that were measured."""
+        return kept_measured(self.known).fit if self.known else serving_fit()
 
     @cached_property
     def shares(self) -> Shares:
@@ -85,13 +94,13 @@ class Deployment:
     @cached_property
     def step(self) -> StepTime:
         """The calibrated time of a step."""
-        return StepTime.for_machine(self.machine, self.shares, serving_fit().parameters(self.groups))
+        return StepTime.for_machine(self.machine, self.shares, self.fitted.parameters(self.groups))
 
     def half_width(self, batch: Batch = TYPICAL) -> float:
         """Half of the 80 % band of the log time of a step: wider the less of machine, engine and model was measured."""
         plain = self.shares.amounts(batch)
         row = StepSum(plain, plain, self.step.device, self.step.layers, batch.decodes, stages=self.layout.pipeline)
-        return serving_fit().half_width(row, self.groups)
+        return self.fitted.half_width(row, self.groups)
 
     @cached_property
     def oracle(self) -> StepOracle:
@@ -105,14 +114,14 @@ class Deployment:
     @cached_property
     def first_token(self) -> FirstToken:
         """What the engine takes beyond its steps before a first token."""
-        return serving_fit().first_token(self.groups)
+        return self.fitted.first_token(self.groups)
 
     def first_half_width(self, input_tokens: float = TYPICAL.context, users: float = TYPICAL.decodes) -> float:
         """Half of the 80 % band of the log time to the first token."""
         alone, each = prompt_seconds(self.step, input_tokens, self.rules.token_budget)
         users /= self.layout.replicas
         tpot = self.step.seconds(Batch(max(1.0, users / self.layout.data), input_tokens))
-        return serving_fit().first_half_width((alone, each * users / self.layout.data, tpot, users), self.groups)
+        return self.fitted.first_half_width((alone, each * users / self.layout.data, tpot, users), self.groups)
 
     @cached_property
     def cache_tokens(self) -> int:
@@ -153,7 +162,7 @@ class Deployment:
     def assumptions(self) -> tuple[str, ...]:
         """What an answer takes for granted; shown first."""
         engine, version = engine_of(self.runs_under)
-        known = serving_fit().knows(self.groups, "version")
+        known = self.fitted.knows(self.groups, "version")
         words = [
             f"{engine} {version}".strip() + ("" if known else _unknown(version)),
             f"weights {self.stored}, cache {self.cache_type}",
@@ -165,8 +174,9 @@ class Deployment:
 
     def remarks(self) -> tuple[str, ...]:
         """Where the question leaves the measured runs: a line for each way."""
-        line = unseen_machine(self.machine, self.groups)
-        return (line,) if line else ()
+        measured = (kept_measured(self.known).text(),) if self.known else ()
+        line = unseen_machine(self.machine, self.groups, self.fitted)
+        return (*measured, line) if line else measured
 
 
 def _unknown(version: str) -> str:

@@ -87,9 +87,9 @@ def local_groups_on(machine: Machine, stored: str) -> dict[str, str]:
     return local_groups(machine, chip_among(local_fit().made.seen("chip"), machine), stored, LLAMA_CPP)
 
 
-def unseen_machine(machine: Machine, groups: Mapping[str, str]) -> str:
+def unseen_machine(machine: Machine, groups: Mapping[str, str], fitted: ServingFit) -> str:
     """A line where no server on such a machine was measured; "" where one was."""
-    name, fitted = machine.name, serving_fit()
+    name = machine.name
     levels = {"vendor": f"{name}, none of its maker", "generation": f"{name}, none of its generation", "chip": name}
     unseen = next((words for level, words in levels.items() if not fitted.knows(groups, level)), "")
     if unseen:

@@ -1,0 +1,241 @@
+"""Whole steps that a user measured on his machine: what they say of all its other steps, and which to measure first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from slipstick.estimators.learning.known_law import Known, LawKnown, open_to, with_known
+from slipstick.estimators.learning.known_rows import chosen
+from slipstick.estimators.learning.law import LawRows
+from slipstick.estimators.learning.law_fit import LawFit
+from slipstick.estimators.operation.serving.engines import ServingFit
+from slipstick.estimators.operation.serving.known_steps import groups_on, serving_fit
+from slipstick.estimators.operation.serving.step_amounts import Batch, Shares
+from slipstick.estimators.operation.serving.step_law import StepLaw, StepSum, columns_of
+from slipstick.estimators.operation.serving.step_time import Device, LayerCounts
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.shown import format_quantity
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.language.language_model import LanguageModel
+from slipstick.workloads.language.layout import Layout
+from slipstick.workloads.language.weight_types import weight_type
+
+CONFIGURATION = ("factor", "model")
+"""What takes the error that all steps of one model on one machine under one engine share."""
+DECODES, CONTEXTS = (1, 4, 16, 64, 256), (256, 1024, 4096, 16384)
+PROMPTS = (128, 512, 2048, 8192)
+USABLE = 0.9
+"""Of a device's memory."""
+
+
+@dataclass(frozen=True)
+class ServerStep:
+    """One step of a server: a model as it is stored, in a layout, on a machine under an engine, and its batch."""
+
+    model: LanguageModel
+    stored: str
+    machine: Machine
+    engine: str
+    batch: Batch
+    layout: Layout = Layout()
+
+    def row(self) -> StepSum:
+        """What the law reads of it.
+
+        Raises
+        ------
+        InputError
+            Where the machine lacks a rate or a link that is needed.
+        """
+        shares = Shares(self.model, self.layout, weight_type(self.stored))
+        device = Device.of(self.machine, shares.kind.compute, self.layout.group)
+        amounts = shares.amounts(self.batch)
+        return StepSum(amounts, amounts, device, LayerCounts.of(shares, device), self.batch.decodes)
+
+    def groups(self) -> dict[str, str]:
+        """By what the fitted numbers vary."""
+        return groups_on(self.machine, self.engine, self.model.name, self.model.parameters, self.stored)
+
+    def fits(self) -> bool:
+        """Whether weights and cache fit a device."""
+        capacity = self.machine.memory[self.machine.main_memory].capacity
+        shares = Shares(self.model, self.layout, weight_type(self.stored))
+        tokens = self.batch.decodes * self.batch.context + self.batch.prompt
+        return capacity is None or shares.held_bytes + tokens * shares.token_cache_bytes <= USABLE * float(capacity)
+
+
+@dataclass(frozen=True)
+class TimedServerStep:
+    """A step and its seconds."""
+
+    step: ServerStep
+    seconds: float
+
+
+def engine_of_steps(steps: Sequence[TimedServerStep]) -> str:
+    """The engine that all steps ran under; "" where they differ or there are none."""
+    engines = {one.step.engine for one in steps}
+    return engines.pop() if len(engines) == 1 else ""
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredServing:
+    """The fitted laws with a user's steps.
+
+    Parameters
+    ----------
+    factors
+        By how much each measured step took longer than the law alone said.
+    """
+
+    fit: ServingFit
+    known: Known
+    factors: tuple[float, ...]
+
+    def text(self) -> str:
+        """What the steps changed, in a line."""
+        count, typical = len(self.factors), float(np.exp(np.median(np.log(self.factors))))
+        words = f"{count} measured step{'s' if count > 1 else ''} (x{typical:.3g} of what others say)"
+        if self.known.before is None or self.known.after is None:
+            return f"{words}: used"
+        if not self.known.share:
+            return f"{words}: not used, since they do not predict each other better than the law alone does"
+        return f"{words}: used, each is {self.known.after:.0%} off by the others and {self.known.before:.0%} without"
+
+
+def with_measured(steps: Sequence[TimedServerStep], fit: ServingFit | None = None) -> MeasuredServing:
+    """The fitted law of a step after some were measured.
+
+    Parameters
+    ----------
+    fit
+        What ships where None.
+
+    Raises
+    ------
+    InputError
+        Where a step is faster than the data sheet allows, or an engine is not known.
+    """
+    plain = fit or serving_fit()
+    rows = _rows([one.step for one in steps], [one.seconds for one in steps])
+    for one, row in zip(steps, (one.step.row() for one in steps), strict=True):
+        least = max(_least(row))
+        if one.seconds < least * (1 - 1e-3):
+            raise InputError(
+                f"a measured step of {format_quantity(one.seconds, 's')}: {one.step.model.name} on "
+                f"{one.step.machine.name} needs at least {format_quantity(least, 's')} by its data sheet"
+            )
+    known = with_known(_opened(plain, rows), StepLaw(), rows, CONFIGURATION)
+    factors = rows.seconds / plain.steps.seconds(StepLaw(), rows.columns, rows.groups)
+    measured = {level: set(groups) for level, groups in rows.groups.items()}
+    alone = {
+        level: {group: model for group, model in named.items() if group not in measured.get(level, ())}
+        for level, named in plain.alone.items()
+    }
+    return MeasuredServing(replace(plain, steps=known.fit, alone=alone), known, tuple(factors.tolist()))
+
+
+@dataclass(frozen=True)
+class NextStep:
+    """A step worth measuring.
+
+    Parameters
+    ----------
+    seconds
+        Predicted before it is measured.
+    spread
+        Standard deviation of its log time as it is known now.
+    left
+        Mean standard deviation of the log times of all wanted steps once this one and those before it are measured.
+    """
+
+    step: ServerStep
+    seconds: float
+    spread: float
+    left: float
+
+
+def next_steps(
+    offered: Sequence[ServerStep], count: int, wanted: Sequence[ServerStep] | None = None, fit: ServingFit | None = None
+) -> list[NextStep]:
+    """The steps to measure, the most informative first (A-optimal by the posterior of the law).
+
+    Parameters
+    ----------
+    wanted
+        Whose times are to be known; those offered where None.
+    """
+    law = StepLaw()
+    every = [*offered, *(wanted or ())]
+    rows = _rows(every, [1.0] * len(every))
+    model = LawKnown.of(open_to(_opened(fit or serving_fit(), rows), law, rows, CONFIGURATION), law, rows)
+    logs, slope = model.linear(np.zeros(model.size))
+    here = len(offered)
+    return [
+        NextStep(offered[one.place], float(np.exp(logs[one.place])), one.spread, one.left)
+        for one in chosen(slope[:here], model.noise[:here], count, slope[here:] if wanted else None)
+    ]
+
+
+def usual_steps(
+    model: LanguageModel, stored: str, machine: Machine, engine: str, layout: Layout, purpose: str
+) -> list[ServerStep]:
+    """Batches between which a server's steps lie and that fit the machine.
+
+    Parameters
+    ----------
+    purpose
+        "decode", "prompt", or "mixed" for both.
+
+    Raises
+    ------
+    InputError
+        Where none fits.
+    """
+    batches = [Batch(float(n), float(context)) for n in DECODES for context in CONTEXTS if purpose != "prompt"]
+    batches += [Batch(prompt=float(n), chunk=float(n), finished=1.0) for n in PROMPTS if purpose != "decode"]
+    steps = [ServerStep(model, stored, machine, engine, batch, layout) for batch in batches]
+    fitting = [step for step in steps if step.fits()]
+    if not fitting:
+        raise InputError(f"{model.name} ({stored}) does not fit {machine.name} with {layout.text()}")
+    return fitting
+
+
+def _opened(fit: ServingFit, rows: LawRows) -> LawFit:
+    """Steps with the effects of makers and chips that ran one other model alone as uncertain as if none had run."""
+    covariance = fit.steps.covariance.copy()
+    for level, named in fit.alone.items():
+        others = {g for g, m in zip(rows.groups[level], rows.groups["model"], strict=True) if named.get(g, m) != m}
+        for at, one in enumerate(fit.steps.coordinates):
+            if one.level == level and one.group in others:
+                covariance[at, at] += fit.steps.widths[one.parameter, level] ** 2
+    return replace(fit.steps, covariance=covariance)
+
+
+def _rows(steps: Sequence[ServerStep], seconds: Sequence[float]) -> LawRows:
+    groups = [step.groups() for step in steps]
+    names = [f"{step.model.name} {step.engine} {step.machine.name} {step.stored}" for step in steps]
+    return LawRows(
+        columns_of([step.row() for step in steps]),
+        {name: [one[name] for one in groups] for name in groups[0]},
+        names,
+        np.array(seconds, dtype=float),
+        ["measured"] * len(steps),
+    )
+
+
+def _least(row: StepSum) -> tuple[float, float]:
+    from slipstick.estimators.operation.serving.step_time import demands
+
+    memory, flop = demands(row.plain, row.device)
+    return float(memory), float(flop)
+
+
+@lru_cache(maxsize=16)
+def kept_measured(steps: tuple[TimedServerStep, ...]) -> MeasuredServing:
+    """`with_measured` of what ships: the same steps are often looked at again."""
+    return with_measured(steps)

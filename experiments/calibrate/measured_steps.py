@@ -1,0 +1,124 @@
+"""Whole steps of serving that a user measured on his machine: a CSV, a line a step."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from slipstick.estimators.operation.serving.engines import engine_of
+from slipstick.estimators.operation.serving.known_steps import server_on
+from slipstick.estimators.operation.serving.measured_steps import ServerStep, TimedServerStep, usual_steps
+from slipstick.estimators.operation.serving.step_amounts import Batch
+from slipstick.hwmodels.files.readers import (
+    InputError,
+    read_csv_rows,
+    read_number,
+    unknown_name,
+    whole_number,
+)
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.language.layout import Layout
+from slipstick.workloads.language.weight_types import stored_as
+from slipstick.workloads.language_catalog import language_model
+
+COLUMNS = ("step", "dtype", "engine", "tensor", "decodes", "context", "prompt", "time_s")
+SIZES: Mapping[str, tuple[str, ...]] = {"decode": ("decodes", "context"), "prompt": ("prompt",)}
+MAX_ROWS = 1000
+
+
+def holds_steps(path: str | os.PathLike[str]) -> bool:
+    """Whether the lines of a CSV are whole steps, and not single operations."""
+    return any("step" in row for _, row in read_csv_rows(path, limit_rows=MAX_ROWS * 1000))
+
+
+def read_measured_steps(
+    path: str | os.PathLike[str], machine: Machine, engine: str = ""
+) -> tuple[TimedServerStep, ...]:
+    """Steps measured on a machine.
+
+    Columns: ``step`` (decode:MODEL, with ``decodes`` sequences that have ``context`` tokens in the cache; or
+    prompt:MODEL, with the tokens of one ``prompt``) and ``time_s``; where they are not as usual also ``dtype`` (how
+    weights are stored), ``engine`` ("vllm 0.19.0") and ``tensor`` (devices that share each product).
+
+    Parameters
+    ----------
+    engine
+        Of lines that name none; "" for what the machine's runtime names, else vLLM.
+
+    Raises
+    ------
+    InputError
+        Names file, line and column; where no time is filled in.
+    """
+    made = []
+    for line, cells in read_csv_rows(path, required=["step", "time_s"], limit_rows=MAX_ROWS):
+        for name in cells:
+            if name not in COLUMNS:
+                raise unknown_name(f"column in {path}:", name, COLUMNS)
+        if cells["time_s"]:
+            seconds = read_number(cells["time_s"], path, line, "time_s", low=1e-7, high=1e4)
+            try:
+                made.append(TimedServerStep(_step(cells, path, line, machine, engine), seconds))
+            except InputError as error:
+                raise InputError(str(error) if str(path) in str(error) else f"{path}: line {line}: {error}") from None
+    if not made:
+        raise InputError(f"{path}: no line has a time_s: fill in what was measured, in seconds")
+    return tuple(made)
+
+
+def _step(cells: Mapping[str, str], path: object, line: int, machine: Machine, engine: str) -> ServerStep:
+    purpose, _, name = cells["step"].partition(":")
+    if purpose not in SIZES or not name:
+        raise InputError(f"step = {cells['step'][:60]!r}: want decode:MODEL or prompt:MODEL")
+    missing = [size for size in SIZES[purpose] if not cells.get(size)]
+    if missing:
+        raise InputError(f"{missing[0]} is empty: a {purpose} step needs {' and '.join(SIZES[purpose])}")
+    sizes = {size: read_number(cells[size], path, line, size, low=1.0, high=1e8) for size in SIZES[purpose]}
+    batch = Batch(**sizes) if purpose == "decode" else Batch(prompt=sizes["prompt"], chunk=sizes["prompt"], finished=1)
+    tensor = whole_number(cells.get("tensor") or "1")
+    if not tensor:
+        raise InputError(f"tensor = {cells['tensor'][:40]!r}: want a whole number of devices")
+    served = cells.get("engine") or engine or server_on(machine)
+    engine_of(served)
+    model, layout = language_model(name), Layout(tensor)
+    layout.check(model)
+    return ServerStep(model, stored_as(model, cells.get("dtype") or None), machine, served, batch, layout)
+
+
+def step_lines(steps: Sequence[ServerStep], names: Mapping[ServerStep, str]) -> list[str]:
+    """Lines of the CSV that `read_measured_steps` reads, times left to fill in.
+
+    Parameters
+    ----------
+    names
+        What each step is called: decode:MODEL or prompt:MODEL, the model by the name that the user gave.
+    """
+    lines = [",".join(COLUMNS)]
+    for step in steps:
+        batch = step.batch
+        decodes = (f"{batch.decodes:g}", f"{batch.context:g}", "") if batch.decodes else ("", "", f"{batch.prompt:g}")
+        lines.append(",".join([names[step], step.stored, step.engine, str(step.layout.tensor), *decodes, ""]))
+    return lines
+
+
+def steps_of(
+    name: str, machine: Machine, dtype: str | None = None, engine: str = "", tensor: int = 1
+) -> tuple[list[ServerStep], dict[ServerStep, str]]:
+    """Usual steps of a model that is given as decode:MODEL, prompt:MODEL, or by its name or configuration (both).
+
+    Returns
+    -------
+    steps, names
+        Those that fit the machine, and what each is called.
+    """
+    purpose, colon, rest = name.partition(":")
+    known = purpose in SIZES and bool(colon)
+    plain = rest if known else name
+    model = language_model(plain)
+    served = engine or server_on(machine)
+    engine_of(served)
+    layout = Layout(tensor)
+    layout.check(model)
+    stored = stored_as(model, dtype)
+    steps = usual_steps(model, stored, machine, served, layout, purpose if known else "mixed")
+    return steps, {step: f"{'decode' if step.batch.decodes else 'prompt'}:{plain}" for step in steps}
