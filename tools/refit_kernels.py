@@ -2,7 +2,7 @@
 
 Scores values of ``LEARNT_ROWS`` by the mean |log(measured / predicted)| over families of matrices left out; the judged
 matrices are not looked at. With --save the costs and bands that ship are fitted again and written, as
-``slipstick spmv train FILE --kind kernels`` does. ``slipstick validate spmv`` scores the result on other generators.
+``slipstick spmv train FILE --method kernels`` does. ``slipstick validate spmv`` scores the result on other generators.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ COMMANDS: dict[str, float | None] = {
     "explain gpt2 --on h100": 2.0,
     f"extrapolate {RUNS} --to 64": 1.7,
     f"replay {{data}}/{TRACE} --on a100-sxm-80gb": 1.8,
-    "serve llama-3-8b --on h100-sxm --input 1024 --output 256 --concurrency 64": None,
+    "serve llama-3-8b --on h100-sxm --input-tokens 1024 --output-tokens 256 --concurrency 64": None,
     "plan training llama-3-8b --on h100-dgx --devices 64 --batch 256": None,
 }
 """Command -> the goal in CPU seconds on a machine like the one that the issue was written on."""

@@ -158,7 +158,7 @@ WALKS = {
     "machine file to answer": "estimate phi-cnn-small --on machine.yaml --estimator phi-a --set run.threads=240",
     "CSV to band": "extrapolate runs.csv --to 64",
     "trace to replay": "replay trace.json --on v100-sxm --set machine.clock=1GHz",
-    "config.json to TTFT": "serve config.json --on h100-sxm --input 64 --output 8 --concurrency 2",
+    "config.json to TTFT": "serve config.json --on h100-sxm --input-tokens 64 --output-tokens 8 --concurrency 2",
     "study to Parquet": "study run study.toml --folder out",
 }
 

@@ -34,7 +34,7 @@ def statistic_of(text: str) -> Statistic:
     for known in STATISTICS:
         if text == known:
             return known
-    raise unknown_name("statistic of repeats (--repeats)", text, STATISTICS)
+    raise unknown_name("statistic of repeats (--statistic)", text, STATISTICS)
 
 
 def one_time_each(

@@ -96,7 +96,7 @@ def measured_times() -> MeasuredTimes:
     source = "Viebke et al. 2019, Table III"
     hint = (
         "missing: forward, backward and preparation times of the network on one thread (slipstick measure contention "
-        "MODULE:FUNCTION --save FILE.json, then --calibration FILE.json)"
+        "MODULE:FUNCTION --out FILE.json, then --calibration FILE.json)"
     )
     return MeasuredTimes(Table(seconds), phi().fingerprint, "one thread a core", source, hint=hint)
 

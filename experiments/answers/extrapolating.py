@@ -200,7 +200,8 @@ def _next(prediction: Prediction, request: ExtrapolationRequest) -> dict[str, An
 
 
 def _surface(readings: Readings, request: ExtrapolationRequest, form: str) -> None:
-    unused = [name for name in ("machine", "family", "next", "plot") if getattr(request, name)]
+    words = {"machine": "on", "family": "family", "next": "next", "plot": "plot"}
+    unused = [word for name, word in words.items() if getattr(request, name)]
     if unused:
         raise InputError(f"--{unused[0]} is for one parameter, but {', '.join(readings.varying())} vary")
     predictions = predict_surfaces(readings, request.to, request.kind, request.region, request.level)

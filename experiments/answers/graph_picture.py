@@ -65,7 +65,7 @@ def write_graph(workload: Workload, path: str | Path, question: Question | None 
     drawers = {".svg": to_svg, ".html": to_html}
     file = Path(path)
     if file.suffix not in drawers:
-        raise InputError(f"--graph {file}: want a name ending in {' or '.join(drawers)}")
+        raise InputError(f"--plot {file}: want a name ending in {' or '.join(drawers)}")
     if question is None:
         text = drawers[file.suffix](workload)
     else:

@@ -71,7 +71,7 @@ def read_calibration(
     if fields.get("schema") == job_calibration.SCHEMA:
         raise InputError(f"{path}: is the calibration of a simulated job: JOB.yaml --simulate --calibration {path}")
     if anchors:
-        raise InputError(f"--anchors {anchors}: {path} is no calibration across devices")
+        raise InputError(f"--known {anchors}: {path} is no calibration across devices")
     name = named_here(str(fields.get("estimator")), trusted, f"{path}: estimator")
     return calibration_file.load_calibration(path, registry.estimator(name))
 
@@ -88,7 +88,7 @@ def _shipped(path: str) -> str:
 
 def _measured_on(path: str, named: str | Machine | None) -> Machine:
     if named is None:
-        raise InputError(f"--anchors {path}: name the machine that they were measured on")
+        raise InputError(f"--known {path}: name the machine that they were measured on")
     return machine_by_name(named) if isinstance(named, str) else named
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from slipstick.experiments.commands.vocabulary import Format, Input, option
 from slipstick.hwmodels.files.own_names import OwnName
 
 FORMAT = "table | json | csv"
@@ -36,7 +37,7 @@ def register(app: typer.Typer) -> None:
 def merge(
     into: Annotated[Path, typer.Argument(help="the store that takes in the others; made where there is none")],
     stores: Annotated[list[Path], typer.Argument(help="stores of 'slipstick measure bricks', of any machines")],
-    format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+    format: Format = "table",
 ) -> None:
     """Put the results of several machines into one store; what it knows already stays as it is."""
     from slipstick.experiments.measure.bricks.brick_store import BrickStore
@@ -54,12 +55,14 @@ def merge(
 
 def split(
     models: Models,
-    granularity: Annotated[int, typer.Option("--granularity", "-g", help="layers a brick", min=1, max=1_000_000)] = 1,
-    export: Annotated[Path | None, typer.Option(help="write every unique brick as an exported program here")] = None,
-    sheet: Annotated[Path | None, typer.Option(help=SHEET)] = None,
-    given: Annotated[list[str] | None, typer.Option("--input", help=INPUT)] = None,
-    batch: Annotated[int, typer.Option(help=BATCH, min=1, max=65536)] = 1,
-    format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+    granularity: Annotated[int, option("granularity", "", "-g", min=1, max=1000000)] = 1,
+    export: Annotated[Path | None, option("export")] = None,
+    sheet: Annotated[Path | None, option("sheet", "measure bricks runs it elsewhere")] = None,
+    input: Input = None,
+    batch: Annotated[
+        int, option("batch", "first size of every input of zoo:NAME and MODULE:FUNCTION", min=1, max=65536)
+    ] = 1,
+    format: Format = "table",
 ) -> None:
     """How many bricks, and how many of them are unique, in each model and in all."""
     from slipstick.experiments.pages.output import emit
@@ -68,7 +71,7 @@ def split(
     rows, everything = [], []
     modules: dict[str, Any] = {}
     for name in models:
-        workload, layered = _workload(name, given, batch)
+        workload, layered = _workload(name, input, batch)
         bricks = find_bricks(workload, granularity)
         everything += bricks
         unique = unique_bricks(bricks)
@@ -103,15 +106,17 @@ def _counts(name: str, layers: int, bricks: int, unique: int) -> dict[str, Any]:
 
 def similarity(
     models: Models,
-    given: Annotated[list[str] | None, typer.Option("--input", help=INPUT)] = None,
-    batch: Annotated[int, typer.Option(help=BATCH, min=1, max=65536)] = 1,
-    format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+    input: Input = None,
+    batch: Annotated[
+        int, option("batch", "first size of every input of zoo:NAME and MODULE:FUNCTION", min=1, max=65536)
+    ] = 1,
+    format: Format = "table",
 ) -> None:
     """Jaccard similarity of the sets of layers of every pair of models."""
     from slipstick.experiments.pages.output import emit
     from slipstick.workloads.transforms.bricks import jaccard_similarity
 
-    grid = jaccard_similarity([_workload(name, given, batch)[0] for name in models])
+    grid = jaccard_similarity([_workload(name, input, batch)[0] for name in models])
     emit(
         [
             {"model": name, **dict(zip(models, map(float, row), strict=True))}
@@ -123,50 +128,52 @@ def similarity(
 
 def compose(
     models: Models,
-    granularity: Annotated[int, typer.Option("--granularity", "-g", help="layers a brick", min=1, max=1_000_000)] = 1,
-    store: Annotated[list[Path] | None, typer.Option(help=STORES)] = None,
-    schedule: Annotated[str, typer.Option(help="sequential | critical-path | rules")] = "sequential",
-    rule: Annotated[list[str] | None, typer.Option(help=RULE)] = None,
-    workers: Annotated[
-        int | None, typer.Option(help="of --schedule rules: how many at a time; any if not given")
-    ] = None,
-    given: Annotated[list[str] | None, typer.Option("--input", help=INPUT)] = None,
-    batch: Annotated[int, typer.Option(help=BATCH, min=1, max=65536)] = 1,
-    format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+    granularity: Annotated[int, option("granularity", "", "-g", min=1, max=1000000)] = 1,
+    store: Annotated[list[Path] | None, option("store", "again for a second store, of another machine")] = None,
+    schedule: Annotated[str, option("schedule", "sequential | critical-path | rules")] = "sequential",
+    rule: Annotated[list[str] | None, option("rule", "of --schedule rules, *conv*+*conv*")] = None,
+    workers: Annotated[int | None, option("workers", "of --schedule rules; any if left out")] = None,
+    input: Input = None,
+    batch: Annotated[
+        int, option("batch", "first size of every input of zoo:NAME and MODULE:FUNCTION", min=1, max=65536)
+    ] = 1,
+    format: Format = "table",
 ) -> None:
     """Latency and price of models from measured bricks, on every machine that the stores know, fastest first."""
     from slipstick.experiments.pages.output import emit
     from slipstick.experiments.subjects.bricks.composition import schedule_named
 
     chosen = None if schedule == "sequential" and not rule else schedule_named(schedule, rule or (), workers)
-    emit(_rows(models, granularity, store, given, chosen, batch), format)
+    emit(_rows(models, granularity, store, input, chosen, batch), format)
 
 
 def advise(
     models: Models,
-    granularity: Annotated[int, typer.Option("--granularity", "-g", help="layers a brick", min=1, max=1_000_000)] = 1,
-    store: Annotated[list[Path] | None, typer.Option(help=STORES)] = None,
-    within: Annotated[str | None, typer.Option(help="latency that must hold, as '50 ms'")] = None,
-    given: Annotated[list[str] | None, typer.Option("--input", help=INPUT)] = None,
-    batch: Annotated[int, typer.Option(help=BATCH, min=1, max=65536)] = 1,
-    format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+    granularity: Annotated[int, option("granularity", "", "-g", min=1, max=1000000)] = 1,
+    store: Annotated[list[Path] | None, option("store", "again for a second store, of another machine")] = None,
+    limit: Annotated[str | None, option("limit", "of a model, 50ms")] = None,
+    input: Input = None,
+    batch: Annotated[
+        int, option("batch", "first size of every input of zoo:NAME and MODULE:FUNCTION", min=1, max=65536)
+    ] = 1,
+    format: Format = "table",
 ) -> None:
     """Which machine for each model, which model for each machine: fastest and cheapest, without running any."""
     from slipstick.experiments.pages.output import emit
     from slipstick.experiments.question.settings import number_of
     from slipstick.experiments.subjects.bricks.composition import advice
 
-    limit = number_of("--within", within, "s") if within is not None else None
-    rows = _rows(models, granularity, store, given, None, batch)
+    longest = number_of("--limit", limit, "s") if limit is not None else None
+    rows = _rows(models, granularity, store, input, None, batch)
     missing = sorted({f"{row['model']} on {row['machine']}: {row['reason']}" for row in rows if row["reason"]})
-    emit(advice(rows, limit), format, notes=missing)
+    emit(advice(rows, longest), format, notes=missing)
 
 
 def score(
-    granularity: Annotated[int, typer.Option("--granularity", "-g", help="layers a brick", min=1, max=1_000_000)] = 1,
-    store: Annotated[list[Path] | None, typer.Option(help=STORES)] = None,
-    free: Annotated[list[str] | None, typer.Option(help="fitted parameter, as operation.overhead")] = None,
-    format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+    granularity: Annotated[int, option("granularity", "", "-g", min=1, max=1000000)] = 1,
+    store: Annotated[list[Path] | None, option("store", "again for a second store, of another machine")] = None,
+    fit: Annotated[list[str] | None, option("fit", "operation.overhead")] = None,
+    format: Format = "table",
 ) -> None:
     """Composed against measured for every model measured as a whole, each left out of the calibration."""
     from slipstick.experiments.measure.bricks.brick_store import BrickStore
@@ -178,7 +185,7 @@ def score(
     for path in store or [STORE]:
         kept = BrickStore.existing(path)
         for measured in kept.measured():
-            scores = leave_one_model_out(measured, kept.models(granularity), free or PARAMETERS)
+            scores = leave_one_model_out(measured, kept.models(granularity), fit or PARAMETERS)
             figures = ", ".join(f"{key} {value:.4g}" for key, value in summary(scores).items())
             notes.append(f"{measured.machine.name}, {measured.software}, {measured.protocol}: {figures}")
             rows += [
@@ -199,8 +206,8 @@ def score(
 
 
 def fusion(
-    store: Annotated[list[Path] | None, typer.Option(help=STORES)] = None,
-    format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+    store: Annotated[list[Path] | None, option("store", "again for a second store, of another machine")] = None,
+    format: Format = "table",
 ) -> None:
     """Single layers against blocks of G layers, and blocks against the whole: what running together saves."""
     from slipstick.experiments.measure.bricks.brick_store import BrickStore

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from slipstick.experiments.commands.old_words import todays_words
 from slipstick.experiments.studies.versions import installed_version
 
 TRACEBACK = "--traceback"
@@ -40,7 +41,7 @@ def build() -> typer.Typer:
 def verbs() -> list[str]:
     """Names of the verbs: the modules beside this one that register themselves; parts of a verb have an underscore."""
     files = sorted(path for path in Path(__file__).parent.glob("[a-z]*.py") if "_" not in path.stem)
-    return [path.stem for path in files if path.stem not in ("cli", "numbers")]
+    return [path.stem for path in files if path.stem not in ("cli", "numbers", "vocabulary")]
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it so
@@ -81,7 +82,7 @@ def _run(arguments: list[str]) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _one_line_each(warnings.showwarning)
-            code = build()(args=arguments, standalone_mode=False)
+            code = build()(args=todays_words(arguments), standalone_mode=False)
     except typer.Exit as leave:
         return int(leave.exit_code)
     except (typer.Abort, KeyboardInterrupt):

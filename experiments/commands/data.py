@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-FOLDER_HELP = "folder of public measurements; SLIPSTICK_DATA if not given"
+from slipstick.experiments.commands.vocabulary import Format, option
 
 
 def register(app: typer.Typer) -> None:
@@ -17,14 +17,14 @@ def register(app: typer.Typer) -> None:
 
     @group.command("list")
     def list_sets(
-        folder: Annotated[Path | None, typer.Option(help=FOLDER_HELP)] = None,
-        format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
+        data: Annotated[Path | None, option("data", "SLIPSTICK_DATA if left out")] = None,
+        format: Format = "table",
     ) -> int:
         """All sets: what they hold, which scoreboards read them, and whether they are here."""
         from slipstick.experiments.calibrate.public_sets import public_sets
         from slipstick.experiments.pages.output import emit
 
-        where = _folder(folder)
+        where = _folder(data)
         rows: list[dict[str, Any]] = [
             {"set": one.name, "here": one.state(where), "scoreboards": ", ".join(one.scoreboards), "what": one.what}
             for one in public_sets()
@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
     @group.command("get")
     def get(
         name: Annotated[str, typer.Argument(help="a set of `slipstick data list`")],
-        folder: Annotated[Path | None, typer.Option(help=FOLDER_HELP)] = None,
+        data: Annotated[Path | None, option("data", "SLIPSTICK_DATA if left out")] = None,
     ) -> int:
         """How to fetch a set, under which licence, and whether the files here have its digest; 1 where they differ.
 
@@ -45,7 +45,7 @@ def register(app: typer.Typer) -> None:
         """
         from slipstick.experiments.calibrate.public_sets import public_set
 
-        one, where = public_set(name), _folder(folder)
+        one, where = public_set(name), _folder(data)
         print(f"{one.name}: {one.what}")
         print(f"licence: {one.licence}")
         for source in one.sources:
@@ -66,5 +66,5 @@ def _folder(named: Path | None) -> Path | None:
     from slipstick.hwmodels.files.readers import InputError
 
     if named is not None and not named.is_dir():
-        raise InputError(f"--folder {named}: no such folder")
+        raise InputError(f"--data {named}: no such folder")
     return named or data_folder()

@@ -6,20 +6,22 @@ from typing import Annotated
 
 import typer
 
+from slipstick.experiments.commands.vocabulary import Format, option
+
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
 
     @app.command()
     def demo(
-        folder: Annotated[str, typer.Option(help="where the report goes")] = "slipstick-out/xeon-phi",
-        format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
+        out: Annotated[str, option("out")] = "slipstick-out/xeon-phi",
+        format: Format = "table",
     ) -> None:
         """The Xeon Phi job: run times known at 1..240 threads, predicted for 3,840, a faster clock, more cores."""
         from slipstick.experiments.evidence.papers.xeon_phi import xeon_phi_report
         from slipstick.experiments.pages.output import emit
 
-        page, picture, rows = xeon_phi_report.write(folder)
+        page, picture, rows = xeon_phi_report.write(out)
         notes = ["Training on a Xeon Phi 7120P, 3,840 threads beside today's 240; 80 % bands; ratios to today:"]
         emit(rows, format, notes=notes)
         if format == "table":

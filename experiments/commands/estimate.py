@@ -6,8 +6,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slipstick.experiments.commands.estimator_option import ESTIMATOR
-from slipstick.experiments.commands.numbers import INPUT, TRAIN, WithNumbers, only
+from slipstick.experiments.commands.numbers import WithNumbers, only
+from slipstick.experiments.commands.vocabulary import (
+    Dtype,
+    Estimator,
+    Format,
+    Input,
+    Number,
+    Report,
+    Runs,
+    Seed,
+    Set,
+    Train,
+    option,
+)
 from slipstick.hwmodels.files.own_names import OwnName
 
 if TYPE_CHECKING:
@@ -27,37 +39,31 @@ def register(app: typer.Typer) -> None:
                 help="built-in (workloads list), a .json file, FILE.py:FUNCTION, or a job's .yaml",
             ),
         ],
-        on: Annotated[
-            str | None, typer.Option(help="a machine or several, A,B,C; names or YAML files (slipstick machines list)")
+        on: Annotated[str | None, option("on", "or several, A,B,C")] = None,
+        set: Set = None,
+        estimator: Estimator = None,
+        calibration: Annotated[str | None, option("calibration", "of calibrate --out, or of spmv train")] = None,
+        known: Annotated[
+            str | None,
+            option(
+                "known", "of a job, a CSV of step_s, time_s, STAGE.service_s; else of operations, with --calibration"
+            ),
         ] = None,
-        set: Annotated[list[str] | None, typer.Option(help="run.threads=240, machine.clock=2GHz, ...")] = None,  # noqa: A002
-        estimator: Annotated[OwnName | None, ESTIMATOR] = None,
-        calibration: Annotated[str | None, typer.Option(help="file of calibrate --out, or of spmv train")] = None,
-        measured: Annotated[str | None, typer.Option(help="of a job: CSV of step_s, time_s, STAGE.service_s")] = None,
-        fit: Annotated[
-            list[str] | None, typer.Option(help="numbers of the job to fit to it: job.STAGE.service,...")
-        ] = None,
-        anchors: Annotated[str | None, typer.Option(help="CSV of operations measured on the machine")] = None,
-        parts: Annotated[int, typer.Option(help="list so many single operations, slowest first", min=0)] = 0,
-        dtype: Annotated[
-            str | None, typer.Option(help="data type: bfloat16, int8, fp8, mxfp8, nvfp4, int4 (weights), ...")
-        ] = None,
-        given: Annotated[list[str] | None, INPUT] = None,
-        train: Annotated[str | None, TRAIN] = None,
-        counters: Annotated[
-            bool, typer.Option("--counters", help="of a GPU by kind of operation: flop, bytes by level, cycles")
-        ] = False,
-        attention: Annotated[str | None, typer.Option(help="flash: attention in one kernel")] = None,
-        verbose: Annotated[bool, typer.Option("--verbose", help="all assumptions, and what is not known")] = False,
-        number: Annotated[list[str] | None, typer.Option(hidden=True)] = None,
-        simulate: Annotated[
-            bool, typer.Option("--simulate", help="event simulation of a job, or of the workload as one: percentiles")
-        ] = False,
-        runs: Annotated[int | None, typer.Option(help="simulated runs, each from its own seed", min=1)] = None,
-        seed: Annotated[int, typer.Option(help="of the first simulated run", min=0)] = 0,
-        trace: Annotated[str | None, typer.Option(help="Chrome trace of the first simulated run, FILE.json")] = None,
-        report: Annotated[str | None, typer.Option(help="write a page, FILE.html")] = None,
-        format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
+        fit: Annotated[list[str] | None, option("fit", "of a job, to --known: job.STAGE.service,...")] = None,
+        parts: Annotated[int, option("parts", min=0)] = 0,
+        dtype: Dtype = None,
+        input: Input = None,
+        train: Train = None,
+        counters: Annotated[bool, option("counters")] = False,
+        attention: Annotated[str | None, option("attention", "flash, in one kernel")] = None,
+        verbose: Annotated[bool, option("verbose", "all assumptions, and what is not known")] = False,
+        number: Number = None,
+        simulate: Annotated[bool, option("simulate", "a job, or the workload as one: percentiles")] = False,
+        runs: Runs = None,
+        seed: Seed = 0,
+        timeline: Annotated[str | None, option("timeline", "of the first run")] = None,
+        report: Report = None,
+        format: Format = "table",
     ) -> None:
         """How long a workload takes on a machine: time and 80 % band, throughput, memory, what bounds it.
 
@@ -78,8 +84,8 @@ def register(app: typer.Typer) -> None:
 
             only(context, "a simulated job" if simulate else "a job without --simulate", SIMULATED if simulate else JOB)
             settings = named_settings(workload, set, number) if not is_job(workload) else job_settings(set, number)
-            job = JobRequest(workload, on, estimator, tuple(settings), dtype, runs, seed, trace, report, format)
-            job = replace(job, calibration=calibration, measured=measured, fit=tuple(fit or ()))
+            job = JobRequest(workload, on, estimator, tuple(settings), dtype, runs, seed, timeline, report, format)
+            job = replace(job, calibration=calibration, measured=known, fit=tuple(fit or ()))
             (print_simulated if simulate else print_formula)(job)
             return
         only(context, "a workload without --simulate", PLAIN)
@@ -88,12 +94,12 @@ def register(app: typer.Typer) -> None:
         from slipstick.workloads.catalog import workload as by_name
 
         machines = [name.strip() for name in on.split(",") if name.strip()]
-        wanted = own_or_none(workload, machines, given or (), train, number or ()) or by_name(workload)
+        wanted = own_or_none(workload, machines, input or (), train, number or ()) or by_name(workload)
         settings = [*(set or []), *as_settings(number, wanted, OPTIONS)]
         if attention is not None:
             wanted = in_one_kernel(wanted, attention)
-        if (calibration or anchors) and len(machines) > 1:
-            raise InputError("--calibration and --anchors are for one machine at a time")
+        if (calibration or known) and len(machines) > 1:
+            raise InputError("--calibration and --known are for one machine at a time")
         kernels = bool(calibration and calibration.endswith(".spmv.json"))
         threads = [text for text in settings if kernels and text.startswith("run.threads=")]
         settings = [text for text in settings if text not in threads]
@@ -103,9 +109,9 @@ def register(app: typer.Typer) -> None:
         if calibration and not calibration.endswith((".npz", ".spmv.json")):
             from slipstick.experiments.calibrate.calibrated import read_calibration
 
-            fitted = read_calibration(calibration, anchors, machines[0], [estimator] if estimator else [])
-        elif anchors:
-            raise InputError("--anchors need --calibration FILE, a calibration across devices")
+            fitted = read_calibration(calibration, known, machines[0], [estimator] if estimator else [])
+        elif known:
+            raise InputError("--known needs --calibration FILE, a calibration across devices")
         for name in machines:
             try:
                 questions.append(question(wanted, name, estimator, settings, dtype, calibration=fitted))
@@ -145,7 +151,7 @@ OPTIONS = (
     "--set",
     "--estimator",
     "--calibration",
-    "--anchors",
+    "--known",
     "--parts",
     "--dtype",
     "--attention",
@@ -154,9 +160,9 @@ OPTIONS = (
 )
 """Named where an option is misspelt."""
 JOB = ("on", "set", "estimator", "dtype", "calibration", "number", "simulate", "format")
-SIMULATED = (*JOB, "measured", "fit", "runs", "seed", "trace", "report")
+SIMULATED = (*JOB, "known", "fit", "runs", "seed", "timeline", "report")
 PLAIN = (
-    *("on", "set", "estimator", "calibration", "anchors", "parts", "dtype", "given", "train", "counters", "attention"),
+    *("on", "set", "estimator", "calibration", "known", "parts", "dtype", "input", "train", "counters", "attention"),
     *("verbose", "number", "report", "format"),
 )
 COUNTERS = tuple(name for name in PLAIN if name not in ("parts", "verbose", "report"))

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from slipstick.experiments.commands.vocabulary import Format
 from slipstick.hwmodels.files.own_names import OwnName
 
 FORMAT = "table | json | csv"
@@ -17,7 +18,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(estimators, name="estimators")
 
     @estimators.command("list")
-    def list_estimators(format: Annotated[str, typer.Option(help=FORMAT)] = "table") -> None:  # noqa: A002
+    def list_estimators(format: Format = "table") -> None:
         """Every estimator by name: what it is for, and its error on data that it was not fitted to."""
         from slipstick.experiments.pages.output import emit
         from slipstick.experiments.question.registry import named_estimators
@@ -34,7 +35,7 @@ def register(app: typer.Typer) -> None:
             OwnName,
             typer.Argument(parser=OwnName, help="an estimator of the list, or your own, MODULE:ATTRIBUTE"),
         ],
-        format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+        format: Format = "table",
     ) -> None:
         """What an estimator is for, its domain, its held-out error, where its calibrations hold, and its parameters."""
         from slipstick.experiments.pages.output import emit

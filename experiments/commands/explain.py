@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from slipstick.experiments.commands.estimator_option import ESTIMATOR
-from slipstick.experiments.commands.numbers import INPUT, TRAIN, WithNumbers, only
+from slipstick.experiments.commands.numbers import WithNumbers, only
+from slipstick.experiments.commands.vocabulary import Calibration, Dtype, Estimator, Input, Number, Set, Train, option
 from slipstick.hwmodels.files.own_names import OwnName
 
 FIRST = {"bottlenecks": 3, "moves": 6, "elasticities": 5, "ranking": 6}
@@ -27,39 +27,36 @@ def register(app: typer.Typer) -> None:
             OwnName | None,
             typer.Argument(parser=OwnName, help="built-in, a .json file, FILE.py:FUNCTION, or a job's .yaml"),
         ] = None,
-        on: Annotated[str | None, typer.Option(help="a machine, or a YAML file")] = None,
+        on: Annotated[str | None, option("on")] = None,
         trace: Annotated[
-            str | None, typer.Option(help="a recorded trace: why its step is not the predicted one (--set: as it ran)")
+            str | None, option("trace", "why its step is not the predicted one (--set: as it ran)")
         ] = None,
-        set: Annotated[list[str] | None, typer.Option(help="run.threads=240, machine.clock=2GHz, ...")] = None,  # noqa: A002
-        estimator: Annotated[OwnName | None, ESTIMATOR] = None,
-        calibration: Annotated[str | None, typer.Option(help="a file of slipstick calibrate --out")] = None,
-        anchors: Annotated[str | None, typer.Option(help="CSV of operations measured on the machine")] = None,
+        set: Set = None,
+        estimator: Estimator = None,
+        calibration: Calibration = None,
+        known: Annotated[str | None, option("known", "a CSV of operations, with --calibration")] = None,
         vary: Annotated[
-            list[str] | None, typer.Option(help="quantities to look at, machine.clock; all that are read if left out")
+            list[str] | None, option("vary", "here by name alone, machine.clock; all that are read if left out")
         ] = None,
-        target: Annotated[float, typer.Option(help="ratio to today's time that a change should reach")] = 0.8,
-        price: Annotated[
-            list[str] | None,
-            typer.Option(help="what twice of a quantity costs, machine.clock=3: the cheapest change of all together"),
+        target: Annotated[float, option("target")] = 0.8,
+        cost: Annotated[
+            list[str] | None, option("cost", "machine.clock=3; adds the cheapest change of all together")
         ] = None,
-        against: Annotated[list[str] | None, typer.Option(help="other machines: how surely is which faster?")] = None,
-        report: Annotated[str | None, typer.Option(help="write a page, FILE.html, with sliders")] = None,
-        rows: Annotated[int, typer.Option(help="rows of each table at most", min=1)] = 12,
-        dtype: Annotated[
-            str | None, typer.Option(help="data type: bfloat16, int8, fp8, mxfp8, nvfp4, int4 (weights), ...")
-        ] = None,
+        against: Annotated[list[str] | None, option("against", "how surely is which faster?")] = None,
+        report: Annotated[str | None, option("report", "with sliders")] = None,
+        rows: Annotated[int, option("rows", min=1)] = 12,
+        dtype: Dtype = None,
         verbose: Annotated[
-            bool, typer.Option("--verbose", help="all tables, the estimator's parameters too, and all assumptions")
+            bool, option("verbose", "all tables, the estimator's parameters too, and all assumptions")
         ] = False,
-        given: Annotated[list[str] | None, INPUT] = None,
-        train: Annotated[str | None, TRAIN] = None,
-        number: Annotated[list[str] | None, typer.Option(hidden=True)] = None,
-        format: Annotated[str, typer.Option(help="table | json | csv (csv: the elasticities)")] = "table",  # noqa: A002
+        input: Input = None,
+        train: Train = None,
+        number: Number = None,
+        format: Annotated[str, option("format", "table | json | csv (csv: the elasticities)")] = "table",
     ) -> None:
         """What the time hangs on and what can be done: bottlenecks, moves of software and machine, elasticities.
 
-        --vary NAME, --price and --verbose add where operations change what bounds them, a tornado, and the smallest
+        --vary NAME, --cost and --verbose add where operations change what bounds them, a tornado, and the smallest
         change to a target.
         """
         from slipstick.experiments.answers import lines
@@ -99,15 +96,15 @@ def register(app: typer.Typer) -> None:
             return
         if not (workload and on):
             raise InputError("give a WORKLOAD and --on MACHINE (or --trace FILE)")
-        subject = own_or_none(workload, [on], given or (), train, number or ()) or workload
+        subject = own_or_none(workload, [on], input or (), train, number or ()) or workload
         settings = named_settings(subject, set, number)
         fitted = None
         if calibration:
             from slipstick.experiments.calibrate.calibrated import read_calibration
 
-            fitted = read_calibration(calibration, anchors, on, [estimator] if estimator else [])
-        elif anchors:
-            raise InputError("--anchors need --calibration FILE, a calibration across devices")
+            fitted = read_calibration(calibration, known, on, [estimator] if estimator else [])
+        elif known:
+            raise InputError("--known needs --calibration FILE, a calibration across devices")
         query = question(subject, on, estimator, settings, dtype, calibration=fitted)
         answer, dials = query.answer(), Dials.of(query, tuple(vary or ()))
 
@@ -123,7 +120,7 @@ def register(app: typer.Typer) -> None:
             "moves": lambda: move_rows(query, subject, again, dials),
             "changes": lambda: why.cheapest_changes(query, target, dials=dials) if vary or dials.is_formula else [],
         }
-        few = format == "table" and not (verbose or vary or price or report)
+        few = format == "table" and not (verbose or vary or cost or report)
         source = context.get_parameter_source("target")
         first = FIRST | ({"changes": 4} if source is not None and source.name == "COMMANDLINE" else {})
         if few:
@@ -134,10 +131,10 @@ def register(app: typer.Typer) -> None:
                 tables[name] = make()
                 done(len(tables), len(makers))
         solved = None
-        if price:
+        if cost:
             from slipstick.experiments.explain.cheapest import cheapest_together
 
-            solved = cheapest_together(query, target, prices(price))
+            solved = cheapest_together(query, target, prices(cost))
             tables["together"] = solved.rows()
         if against:
             others = {name: question(subject, name, estimator, settings, dtype) for name in [on, *against]}
@@ -146,7 +143,7 @@ def register(app: typer.Typer) -> None:
             from slipstick.experiments.pages.explain_report import write
 
             page = write(query, answer, tables, target, report)
-        remarks = why.notes(query, dials, [*(vary or []), *(prices(price) if price else [])])
+        remarks = why.notes(query, dials, [*(vary or []), *(prices(cost) if cost else [])])
         if format == "json":
             head = {"workload": query.workload.name, "machine": query.machine.name, "time_s": answer.time}
             whole = {**head, "assumptions": list(answer.assumptions), "notes": remarks, **tables}

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from slipstick.experiments.commands.vocabulary import Format, Level, Plot, Report, option
+
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
@@ -16,46 +18,40 @@ def register(app: typer.Typer) -> None:
             str,
             typer.Argument(help="CSV, sacct, seff, Extra-P, hyperfine, asv, pytest-benchmark or Google Benchmark file"),
         ],
-        to: Annotated[str, typer.Option(help="480,3840 or threads=64,size=3200; threads=128,size=3200")],
+        to: Annotated[str, option("to", "480,3840 or threads=64,size=3200; threads=128,size=3200")],
         kind: Annotated[
-            str | None,
-            typer.Option(help="strong | weak | problem_size | collective, or threads=strong"),
+            str | None, option("kind", "strong | weak | problem_size | collective, or threads=strong")
         ] = None,
-        parameter: Annotated[str | None, typer.Option(help="the column that varies, where several could")] = None,
-        time: Annotated[str | None, typer.Option(help="the column or metric that holds the time")] = None,
-        repeats: Annotated[
-            str | None,
-            typer.Option(help="least | median of each point's repeats; least for measure scaling, else median"),
+        parameter: Annotated[str | None, option("parameter", "where several could")] = None,
+        column: Annotated[str | None, option("column", "the one that holds the time, where several could")] = None,
+        statistic: Annotated[
+            str | None, option("statistic", "least | median; least for measure scaling, else median")
         ] = None,
-        region: Annotated[str | None, typer.Option(help="only this region")] = None,
-        machine: Annotated[
-            str | None, typer.Option("--machine", "--on", help="its borders are respected, its cores counted")
-        ] = None,
-        cores_per_node: Annotated[
-            float | None, typer.Option(help="for core-hours where nodes are counted; else the machine's", min=1)
-        ] = None,
-        family: Annotated[str | None, typer.Option(help="one family by name, such as amdahl, usl or line")] = None,
-        level: Annotated[float, typer.Option(help="probability of the band")] = 0.80,
-        next: Annotated[int, typer.Option(help="points to measure next to list, best first", min=0)] = 0,  # noqa: A002
-        plot: Annotated[str | None, typer.Option(help="write a picture, FILE.png or .svg")] = None,
-        report: Annotated[str | None, typer.Option(help="write a page, FILE.html")] = None,
-        format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
+        region: Annotated[str | None, option("region")] = None,
+        on: Annotated[str | None, option("on", "its borders are respected, its cores counted")] = None,
+        cores_per_node: Annotated[float | None, option("cores_per_node", "the machine's if left out", min=1)] = None,
+        family: Annotated[str | None, option("family", "amdahl, usl, line, ...")] = None,
+        level: Level = 0.80,
+        next: Annotated[int, option("next", min=0)] = 0,
+        plot: Plot = None,
+        report: Report = None,
+        format: Format = "table",
     ) -> None:
         """Times beyond what was measured, with band, formula, verdict, speed-up; many regions are ranked by growth."""
         from slipstick.estimators.extrapolation.repeats import statistic_of
         from slipstick.experiments.answers.extrapolating import answer
         from slipstick.experiments.extrapolate.predictions import ExtrapolationRequest
 
-        statistic = None if repeats is None else statistic_of(repeats)
+        statistic = None if statistic is None else statistic_of(statistic)
         answer(
             ExtrapolationRequest(
                 file,
                 to,
                 kind,
                 parameter,
-                time,
+                column,
                 region,
-                machine,
+                on,
                 family,
                 level,
                 next,

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from slipstick.experiments.commands.vocabulary import Clock, Format, Report, option
+
 if TYPE_CHECKING:
     from slipstick.hwmodels.machine import Machine
 
@@ -19,7 +21,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(machines, name="machines")
 
     @machines.command("list")
-    def list_machines(format: Annotated[str, typer.Option(help=FORMAT)] = "table") -> None:  # noqa: A002
+    def list_machines(format: Format = "table") -> None:
         """Names and main figures of the shipped machines."""
         from slipstick.experiments.pages.output import emit
         from slipstick.hwmodels.catalog import outlines
@@ -40,7 +42,7 @@ def register(app: typer.Typer) -> None:
     @machines.command()
     def show(
         name: Annotated[str, typer.Argument(help="a shipped machine, or the path of a YAML file")],
-        format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+        format: Format = "table",
     ) -> None:
         """Every number of a machine with its source."""
         from slipstick.estimators.operation.gpu.hierarchy import reached_in_words
@@ -55,8 +57,8 @@ def register(app: typer.Typer) -> None:
     @machines.command()
     def compare(
         names: Annotated[list[str], typer.Argument(help="two or more shipped machines, or paths of YAML files")],
-        report: Annotated[str | None, typer.Option(help="write a page, FILE.html")] = None,
-        format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+        report: Report = None,
+        format: Format = "table",
     ) -> None:
         """Peaks, memory, links, power and price of machines side by side, with ratios to the first."""
         from slipstick.experiments.answers.several import shared
@@ -75,7 +77,7 @@ def register(app: typer.Typer) -> None:
             rows_page(_compared(machines, "table"), report, title, "; ".join([note, *doubts]))
 
     @machines.command()
-    def fields(format: Annotated[str, typer.Option(help=FORMAT)] = "table") -> None:  # noqa: A002
+    def fields(format: Format = "table") -> None:
         """Every field that a machine file may have: what is wanted, in which unit, and what it means."""
         from dataclasses import asdict
 
@@ -89,26 +91,24 @@ def register(app: typer.Typer) -> None:
         file: Annotated[
             Path, typer.Argument(help="a kerncraft machine file (.yml), lscpu --json (.json), lstopo --of xml (.xml)")
         ],
-        save: Annotated[Path | None, typer.Option(help="write the machine to this YAML file")] = None,
-        benchmark: Annotated[
-            str, typer.Option(help=".yml: whose measured curve becomes the memory bandwidth")
-        ] = "copy",
-        clock: Annotated[str, typer.Option(help=".xml: the clock, which hwloc does not state, such as 2.5GHz")] = "",
-        format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+        out: Annotated[Path | None, option("out", "the machine, FILE.yaml")] = None,
+        benchmark: Annotated[str, option("benchmark", "of a .yml")] = "copy",
+        clock: Annotated[str, option("clock", "of an .xml, which does not state it, 2.5GHz")] = "",
+        format: Format = "table",
     ) -> None:
         """A machine from another tool's file; what the file does not state is assumed, and the sources say so."""
-        _answer(_imported(file, benchmark, clock), save, format)
+        _answer(_imported(file, benchmark, clock), out, format)
 
     @machines.command()
     def detect(
-        save: Annotated[Path | None, typer.Option(help="write the machine to this YAML file")] = None,
-        clock: Annotated[str, typer.Option(help="of a core, such as 2.6GHz; found if none is given")] = "",
-        format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+        out: Annotated[Path | None, option("out", "the machine, FILE.yaml")] = None,
+        clock: Clock = "",
+        format: Format = "table",
     ) -> None:
         """This host by lscpu and hwloc; bandwidths are assumed until `slipstick measure host`."""
         from slipstick.experiments.measure.host.host_topology import detect as detect_host
 
-        _answer(detect_host(clock=_hertz(clock)).machine(), save, format)
+        _answer(detect_host(clock=_hertz(clock)).machine(), out, format)
 
 
 def _issue_in_words(machine: Machine) -> str:

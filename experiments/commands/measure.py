@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from slipstick.experiments.commands import measure_anchors, measure_threads
+from slipstick.experiments.commands.vocabulary import Clock, Format, Input, option
 from slipstick.hwmodels.files.own_names import OwnName
 
 FORMAT = "table | json | csv"
@@ -33,11 +34,11 @@ def register(app: typer.Typer) -> None:
 
 
 def host(
-    save: Annotated[Path | None, typer.Option(help="write the measured machine to this YAML file")] = None,
-    repeats: Annotated[int, typer.Option(help="samples of every loop")] = 11,
-    name: Annotated[str, typer.Option(help="of the machine")] = "host",
-    clock: Annotated[str, typer.Option(help="of a core, such as 2.6GHz; found if none is given")] = "",
-    format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+    out: Annotated[Path | None, option("out", "a machine file, FILE.yaml")] = None,
+    repeats: Annotated[int, option("repeats")] = 11,
+    name: Annotated[str, option("name")] = "host",
+    clock: Clock = "",
+    format: Format = "table",
 ) -> None:
     """Bandwidth and latency of every memory level, dependent additions and matrix products of this host."""
     from slipstick.experiments.measure.clocks.timing import Protocol
@@ -73,9 +74,9 @@ def host(
         ]
     load = "unknown" if measured.load is None else f"{measured.load:.2f} a core"
     notes = [f"{measured.topology.model}: {measured.protocol}; load {load}; bytes are traffic, write-allocate included"]
-    if save is not None:
-        save_machine(measured.machine(name), save)
-        notes.append(f"written: {save}")
+    if out is not None:
+        save_machine(measured.machine(name), out)
+        notes.append(f"written: {out}")
     emit(rows, format, notes=notes)
 
 
@@ -86,8 +87,8 @@ def decoders(
             parser=OwnName, help="your own MODULE:FUNCTION, which makes an example (it is imported and run); or usual"
         ),
     ] = USUAL,
-    repeats: Annotated[int, typer.Option(help="samples of each", min=3)] = 15,
-    format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+    repeats: Annotated[int, option("repeats", min=3)] = 15,
+    format: Format = "table",
 ) -> None:
     """Seconds of one core to make a training example: run.host_seconds and run.example_bytes of estimate."""
     from slipstick.experiments.measure.host.decoders import own_decoder, timed, usual
@@ -103,10 +104,10 @@ def decoders(
 
 
 def pipeline(
-    save: Annotated[Path | None, typer.Option(help="write the labelled steps to this .jsonl or .jsonl.gz file")] = None,
-    workers: Annotated[int, typer.Option(help="worker processes of every loader", min=1)] = 1,
-    scale: Annotated[float, typer.Option(help="multiplies the steps of the schedule")] = 1.0,
-    format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+    out: Annotated[Path | None, option("out", "the labelled steps, FILE.jsonl or .jsonl.gz")] = None,
+    workers: Annotated[int, option("workers", "of every loader", min=1)] = 1,
+    scale: Annotated[float, option("scale")] = 1.0,
+    format: Format = "table",
 ) -> None:
     """Record a real training run with a known schedule, and find its phases while it goes on (needs torch)."""
     from collections import Counter
@@ -117,9 +118,9 @@ def pipeline(
 
     report = record(RunSettings(workers=workers, scale=scale))
     notes = [f"{len(report.steps)} steps in {report.windows} windows; waits by wall clock, work by thread CPU time"]
-    if save is not None:
-        save_steps(report.steps, save)
-        notes.append(f"written: {save}; slipstick phases {save} compares the methods")
+    if out is not None:
+        save_steps(report.steps, out)
+        notes.append(f"written: {out}; slipstick phases {out} compares the methods")
     spent: Counter[str] = Counter()
     for step in report.steps:
         spent[str(step.label)] += without_stolen_time(step).duration  # type: ignore[assignment]
@@ -136,23 +137,17 @@ def bricks(
         list[OwnName],
         typer.Argument(parser=OwnName, help="zoo:NAME, MODULE:FUNCTION, or a .json of bricks split --sheet"),
     ],
-    granularity: Annotated[list[int] | None, typer.Option("--granularity", "-g", help="layers a brick")] = None,
-    store: Annotated[Path, typer.Option(help="results are kept here, and only new bricks are measured")] = Path(
-        "slipstick-out/bricks.sqlite"
-    ),
-    protocol: Annotated[str, typer.Option(help="turns | warm | dlbricks")] = "turns",
-    given: Annotated[
-        list[str] | None, typer.Option("--input", help="of a MODULE:FUNCTION that returns a model alone: 1,3,224,224")
-    ] = None,
-    name: Annotated[str, typer.Option(help="of this machine in the store")] = "host",
-    price: Annotated[float | None, typer.Option(help="of this machine, $/h", min=0)] = None,
-    device: Annotated[str, typer.Option(help="cpu (one thread) | cuda (with --on)")] = "cpu",
-    on: Annotated[str | None, typer.Option(help="the machine that the GPU is, of the catalogue or a YAML file")] = None,
-    batch: Annotated[int, typer.Option(help="first size of every input", min=1, max=65536)] = 1,
-    mode: Annotated[
-        str, typer.Option(help="eager | compiled (torch.compile of each brick and of the whole)")
-    ] = "eager",
-    format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+    granularity: Annotated[list[int] | None, option("granularity", "again for a second one", "-g")] = None,
+    store: Annotated[Path, option("store", "only new bricks are measured")] = Path("slipstick-out/bricks.sqlite"),
+    protocol: Annotated[str, option("protocol", "turns | warm | dlbricks")] = "turns",
+    input: Input = None,
+    name: Annotated[str, option("name", "in the store")] = "host",
+    price: Annotated[float | None, option("price", "of this machine", min=0)] = None,
+    device: Annotated[str, option("device", "cuda needs --on")] = "cpu",
+    on: Annotated[str | None, option("on", "which the GPU is")] = None,
+    batch: Annotated[int, option("batch", "first size of every input", min=1, max=65536)] = 1,
+    mode: Annotated[str, option("mode", "eager | compiled (torch.compile of each brick and of the whole)")] = "eager",
+    format: Format = "table",
 ) -> None:
     """Measure the unique layer sequences of torch models on this host; stop and start again as you like."""
     from slipstick.experiments.measure.bricks.brick_runs import host, measure_models
@@ -173,7 +168,7 @@ def bricks(
         kept,
         protocol,
         say=lambda text: print(f"slipstick: {text}", file=sys.stderr),
-        shapes=given or (),
+        shapes=input or (),
         machine=described,
         device=place,
         batch=batch,
@@ -187,23 +182,23 @@ def bricks(
 
 def spmv(
     matrices: Annotated[list[Path], typer.Argument(help=".mtx, .edges, .triplet0 (each also .gz) or .npz")],
-    save: Annotated[Path | None, typer.Option(help="a folder for one .npz of labels a matrix, to train on")] = None,
-    budget: Annotated[float, typer.Option(help="seconds for each label kind of a matrix, waiting included")] = 25.0,
+    out: Annotated[Path | None, option("out", "a folder for one .npz of labels a matrix")] = None,
+    seconds: Annotated[float, option("seconds", "for each kind of labels of a matrix, waiting included")] = 25.0,
     kernel: Annotated[
         str,
-        typer.Option(
-            help="spmv: blocks; pagerank: its loops on the matrices as graphs; scipy, numba, torch, blocks, or all of"
-            " them: whole products"
+        option(
+            "kernel",
+            "spmv (blocks), pagerank (its loops on the graphs); whole products by scipy, numba, torch, blocks or all",
         ),
     ] = "spmv",
-    on: Annotated[str, typer.Option(help="of whole products: also predict them, by my-host.yaml")] = "",
-    caches: Annotated[str, typer.Option(help="of whole products: warm | cold")] = "warm",
-    threads: Annotated[int, typer.Option(help="of whole products", min=1)] = 1,
-    format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+    on: Annotated[str, option("on", "my-host.yaml, by which whole products are predicted as well")] = "",
+    caches: Annotated[str, option("caches", "of whole products: warm | cold")] = "warm",
+    threads: Annotated[int, option("threads", "of whole products", min=1)] = 1,
+    format: Format = "table",
 ) -> None:
     """Times of blocks of sparse products here, hot and streaming; matrices already in the folder are skipped.
 
-    'slipstick spmv train MODEL.npz --labels FOLDER' fits a model of this machine to what was saved.
+    'slipstick spmv train MODEL.npz --known FOLDER' fits a model of this machine to what was saved.
     """
     import numpy as np
 
@@ -216,7 +211,7 @@ def spmv(
         emit(measured_rows(matrices, kernel, caches, threads, on), format, notes=["least of interleaved rounds"])
         return
     if kernel != "spmv":
-        _pagerank(matrices, kernel, budget, format)
+        _pagerank(matrices, kernel, seconds, format)
         return
     from slipstick.experiments.measure.clocks.quiet import Reference
     from slipstick.experiments.measure.host.host_topology import detect
@@ -229,12 +224,12 @@ def spmv(
     rows = []
     for path in matrices:
         matrix = read_matrix(path)
-        target = None if save is None else save / f"{matrix.name}.npz"
+        target = None if out is None else out / f"{matrix.name}.npz"
         if target is not None and target.exists():
             print(f"slipstick: {target} is there: skipped", file=sys.stderr)
             continue
         print(f"slipstick: {matrix.name}: {matrix.nonzeros} non-zeros", file=sys.stderr)
-        times = measure_blocks(matrix, SpmvProtocol(budget_seconds=budget), reference)
+        times = measure_blocks(matrix, SpmvProtocol(budget_seconds=seconds), reference)
         if target is not None:
             save_times(times, matrix, path, topology.machine(topology.model), target)
         quiet = times.hot[~np.isnan(times.hot)]
@@ -250,7 +245,7 @@ def spmv(
     emit(rows, format, notes=["ns a non-zero; streaming is empty where fewer than 20 sweeps were quiet"])
 
 
-def _pagerank(graphs: list[Path], kernel: str, budget: float, format: str) -> None:  # noqa: A002
+def _pagerank(graphs: list[Path], kernel: str, budget: float, format: str) -> None:
     from slipstick.estimators.operation.spmv.kernels.row_chunks import KERNELS
     from slipstick.experiments.measure.spmv.pagerank_loops import measure_pagerank
     from slipstick.experiments.pages.output import emit
@@ -271,18 +266,16 @@ def _pagerank(graphs: list[Path], kernel: str, budget: float, format: str) -> No
 
 
 def training(
-    network: Annotated[str, typer.Option(help="gru, lstm or attention")] = "lstm",
+    network: Annotated[str, option("network", "gru, lstm or attention")] = "lstm",
     lengths: Annotated[
-        str, typer.Option(help="10,20,40 | a .csv with seq_len | a .json of slipstick seqpoint --emit-lengths")
+        str, option("lengths", "10,20,40, or a .csv with seq_len, or a .json of slipstick seqpoint --out")
     ] = "synthetic",
-    iterations: Annotated[int, typer.Option(help="of a synthetic epoch", min=1, max=100_000)] = 512,
-    order: Annotated[str, typer.Option(help="of a synthetic epoch: sorted, bucketed or shuffled")] = "bucketed",
-    configurations: Annotated[str, typer.Option(help="by name, separated by commas")] = "base,repeat,avx2,bfloat16",
-    repeats: Annotated[int, typer.Option(help="runs of every step; their median counts", min=1, max=101)] = 1,
-    log: Annotated[Path, typer.Option(help="the CSV to write; one that a stop cut short is continued")] = Path(
-        "training.csv"
-    ),
-    format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+    iterations: Annotated[int, option("iterations", min=1, max=100000)] = 512,
+    order: Annotated[str, option("order", "sorted, bucketed or shuffled")] = "bucketed",
+    configurations: Annotated[str, option("configurations", "separated by commas")] = "base,repeat,avx2,bfloat16",
+    repeats: Annotated[int, option("repeats", "medians count", min=1, max=101)] = 1,
+    out: Annotated[Path, option("out", "a CSV; one that a stop cut short is continued")] = Path("training.csv"),
+    format: Format = "table",
 ) -> None:
     """Training steps of a small real network by length, under changes that stand for hardware (needs torch)."""
     from slipstick.experiments.measure.training.epochs import measure_epoch, summary, wanted_lengths
@@ -293,21 +286,21 @@ def training(
             print(f"slipstick: {done} of {planned} steps", file=sys.stderr)
 
     wanted = wanted_lengths(lengths, network, iterations, order)
-    measure_epoch(network, wanted, configurations.split(","), log, repeats, progress)
-    emit(summary(log), format, notes=[f"{network}: {len(wanted)} steps under each configuration; written: {log}"])
+    measure_epoch(network, wanted, configurations.split(","), out, repeats, progress)
+    emit(summary(out), format, notes=[f"{network}: {len(wanted)} steps under each configuration; written: {out}"])
 
 
 def steps(
     networks: Annotated[list[str] | None, typer.Argument(help="by name; all of them if none is given")] = None,
-    save: Annotated[Path, typer.Option(help="the CSV to write, with a .json beside it")] = Path("steps.csv"),
-    format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+    out: Annotated[Path, option("out", "a CSV, with a .json beside it")] = Path("steps.csv"),
+    format: Format = "table",
 ) -> None:
     """Eager training steps of small networks here, and every operation of them alone (needs torch)."""
     from slipstick.experiments.measure.training.step_files import read_steps
     from slipstick.experiments.measure.training.steps import measure_steps
     from slipstick.experiments.pages.output import emit
 
-    measure_steps(save, networks or [], say=lambda text: print(f"slipstick: {text}", file=sys.stderr))
+    measure_steps(out, networks or [], say=lambda text: print(f"slipstick: {text}", file=sys.stderr))
     rows = [
         {
             "network": step.name,
@@ -316,6 +309,6 @@ def steps(
             "calls_s": step.alone,
             "operations": sum(int(op.times) for op in step.workload),
         }
-        for step in read_steps(save)
+        for step in read_steps(out)
     ]
-    emit(rows, format, notes=[f"written: {save}; slipstick validate dispatch --data {save.parent} predicts the steps"])
+    emit(rows, format, notes=[f"written: {out}; slipstick validate dispatch --data {out.parent} predicts the steps"])

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from slipstick.experiments.commands.vocabulary import Format, option
+
 
 def register(measures: typer.Typer) -> None:
     """Add the verb to those of `slipstick measure`."""
@@ -15,18 +17,14 @@ def register(measures: typer.Typer) -> None:
 
 
 def anchors(
-    on: Annotated[str, typer.Option(help="a machine, or a YAML file (slipstick machines list)")],
-    count: Annotated[int, typer.Option("--next", help="rows to name", min=1, max=50)] = 5,
-    dtype: Annotated[str, typer.Option(help="of the operations: float32, bfloat16, float8")] = "bfloat16",
-    calibration: Annotated[str, typer.Option(help="gpus, or a file of slipstick calibrate --out")] = "gpus",
-    device: Annotated[
-        str | None, typer.Option(help="measure them here by torch, on cuda or cpu (which --on names); resumes --save")
-    ] = None,
-    most_seconds: Annotated[float, typer.Option(help="no rows predicted to take longer there", min=1e-6)] = 1.0,
-    save: Annotated[
-        Path | None, typer.Option(help="the CSV for estimate --anchors; without --device to fill in")
-    ] = None,
-    format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
+    on: Annotated[str, option("on")],
+    next: Annotated[int, option("next", min=1, max=50)] = 5,
+    dtype: Annotated[str, option("dtype", "float32, bfloat16, float8")] = "bfloat16",
+    calibration: Annotated[str, option("calibration", "gpus, or of slipstick calibrate --out")] = "gpus",
+    device: Annotated[str | None, option("device", "measures them here, on what --on names; resumes --out")] = None,
+    most_seconds: Annotated[float, option("most_seconds", min=1e-06)] = 1.0,
+    out: Annotated[Path | None, option("out", "the CSV for estimate --known; without --device to fill in")] = None,
+    format: Format = "table",
 ) -> None:
     """The operations whose times would teach most about a GPU, the most informative first; --device measures them."""
     from slipstick.estimators.across_devices.anchors.next_rows import GRIDS, candidates, next_rows
@@ -43,8 +41,8 @@ def anchors(
     from slipstick.hwmodels.catalog import machine
     from slipstick.hwmodels.files.readers import InputError
 
-    if device is not None and save is None:
-        raise InputError("--device: give --save FILE.csv, where times are kept as they are taken")
+    if device is not None and out is None:
+        raise InputError("--device: give --out FILE.csv, where times are kept as they are taken")
     watch, place = stopwatch(device) if device is not None else (None, "")
     machine_there = machine(on)
     known = load_device_calibration(CALIBRATIONS / "gpus.json" if calibration == "gpus" else calibration)
@@ -60,20 +58,20 @@ def anchors(
     ]
     if not offered:
         raise InputError(f"--most-seconds {most_seconds:g}: every operation is predicted to take longer")
-    result = next_rows(forecast.belief, offered, count)
+    result = next_rows(forecast.belief, offered, next)
     wanted = [AnchorOperation.of(row.name, row.dims) for row in result]
     times: dict[AnchorOperation, float] = {}
-    if watch is not None and device is not None and save is not None:
+    if watch is not None and device is not None and out is not None:
         _on_terminal(f"{len(wanted)} operations on {place}")
         times = timed(
             wanted,
-            save,
+            out,
             watch,
             lambda row: torch_call(row, device),
             lambda text: print(f"slipstick: {text}", file=sys.stderr),
         )
-    elif save is not None:
-        write_rows(save, dict.fromkeys(wanted))
+    elif out is not None:
+        write_rows(out, dict.fromkeys(wanted))
     rows: list[dict[str, object]] = []
     for row, one in zip(result, wanted, strict=True):
         cells: dict[str, object] = {
@@ -85,12 +83,10 @@ def anchors(
         }
         rows.append(cells | ({"time_s": times.get(one)} if device is not None else {}))
     if device is not None:
-        notes = [f"{machine_there.name}: measured on {place}; give them as --anchors {save}"]
+        notes = [f"{machine_there.name}: measured on {place}; give them as --known {out}"]
     else:
-        notes = [
-            f"{machine_there.name}: measure these, warm, medians of many runs, and give them as --anchors FILE.csv"
-        ]
-        notes += [f"to fill in: {save}; where torch sees the machine, --device cuda measures them"] if save else []
+        notes = [f"{machine_there.name}: measure these, warm, medians of many runs, and give them as --known FILE.csv"]
+        notes += [f"to fill in: {out}; where torch sees the machine, --device cuda measures them"] if out else []
     emit(rows, format, notes=notes)
 
 

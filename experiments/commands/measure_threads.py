@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from slipstick.experiments.commands.vocabulary import Clock, Format, Input, option
 from slipstick.hwmodels.files.own_names import OwnName
 
 if TYPE_CHECKING:
@@ -27,17 +28,15 @@ def contention(
         OwnName,
         typer.Argument(parser=OwnName, help="MODULE:FUNCTION that returns a torch model, or (model, inputs)"),
     ],
-    threads: Annotated[str, typer.Option(help="1..8 (doubling) or 1,2,6")] = "1..2",
-    given: Annotated[
-        list[str] | None, typer.Option("--input", help="where the function returns a model alone: batch,3,224,224")
-    ] = None,
-    machine: Annotated[str, typer.Option(help="this host as a machine, FILE.yaml; detected if none is given")] = "",
-    save: Annotated[Path | None, typer.Option(help="FILE.json for estimate --calibration")] = None,
-    graph: Annotated[Path | None, typer.Option(help="also write the network's graph, FILE.json or .json.gz")] = None,
-    images: Annotated[int, typer.Option(help="trained by each worker at each count", min=3)] = 20,
-    repeats: Annotated[int, typer.Option(help="rounds over all counts", min=1)] = 3,
-    clock: Annotated[str, typer.Option(help="of a core, such as 2.6GHz; found if none is given")] = "",
-    format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+    threads: Annotated[str, option("threads", "1..8 (doubling) or 1,2,6")] = "1..2",
+    input: Input = None,
+    on: Annotated[str, option("on", "this host, FILE.yaml; detected if left out")] = "",
+    out: Annotated[Path | None, option("out", "FILE.json for estimate --calibration")] = None,
+    graph: Annotated[Path | None, option("graph", "of the network")] = None,
+    images: Annotated[int, option("images", "at each count", min=3)] = 20,
+    repeats: Annotated[int, option("repeats", "rounds over all counts", min=1)] = 3,
+    clock: Clock = "",
+    format: Format = "table",
 ) -> None:
     """Contention, cycles per instruction, passes and operation factor of a network here (needs torch and numba)."""
     from slipstick.estimators.named import thread_file
@@ -49,8 +48,8 @@ def contention(
 
     counts = thread_counts(threads)
     hertz = number_of("--clock", clock, "Hz") if clock else None
-    host = machine_named(machine) if machine else detect(clock=hertz).machine("host")
-    measured, step = measure_network(network, host, counts, given or [], images, repeats, _say)
+    host = machine_named(on) if on else detect(clock=hertz).machine("host")
+    measured, step = measure_network(network, host, counts, input or [], images, repeats, _say)
     waits, times = dict(measured.contention), dict(measured.training)
     rows = [
         {
@@ -69,9 +68,9 @@ def contention(
         f"{measured.forward:.3g} s, backward {measured.backward:.3g} s, preparation {measured.preparation:.3g} s",
         f"cycles per instruction by threads a core: {', '.join(f'{v:.3g}' for v in measured.cycles_per_instruction)}",
     ]
-    if save is not None:
-        thread_file.save(measured, save)
-        notes.append(f"written: {save} (estimate ... --estimator threads-counted --calibration {save})")
+    if out is not None:
+        thread_file.save(measured, out)
+        notes.append(f"written: {out} (estimate ... --estimator threads-counted --calibration {out})")
     if graph is not None:
         step.save(graph)
         notes.append(f"written: {graph}")
@@ -80,12 +79,12 @@ def contention(
 
 def scaling(
     program: Annotated[str, typer.Argument(help="a command with {threads} and {SIZE}, or MODULE:FUNCTION")],
-    threads: Annotated[str, typer.Option(help="1..8 (doubling) or 1,2,6")] = "1..2",
-    size: Annotated[list[str] | None, typer.Option(help="NAME=100,200,400; again for a second one")] = None,
-    repeats: Annotated[int, typer.Option(help="runs of every point", min=1)] = 3,
-    timeout: Annotated[float, typer.Option(help="seconds after which a run is given up")] = 3600.0,
-    save: Annotated[Path, typer.Option(help="the CSV that slipstick extrapolate reads")] = Path("scaling.csv"),
-    format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+    threads: Annotated[str, option("threads", "1..8 (doubling) or 1,2,6")] = "1..2",
+    size: Annotated[list[str] | None, option("size", "again for a second one")] = None,
+    repeats: Annotated[int, option("repeats", min=1)] = 3,
+    timeout: Annotated[float, option("timeout")] = 3600.0,
+    out: Annotated[Path, option("out", "the CSV that slipstick extrapolate reads")] = Path("scaling.csv"),
+    format: Format = "table",
 ) -> None:
     """Times of your own program by threads and sizes; your program is run."""
     from slipstick.experiments.measure.threads.network_threads import thread_counts
@@ -93,7 +92,7 @@ def scaling(
     from slipstick.experiments.pages.output import emit
 
     runs = measure_scaling(program, thread_counts(threads), sizes_of(size or []), repeats, timeout, _say)
-    write_csv(runs, save)
+    write_csv(runs, out)
     points: dict[tuple[float, ...], list[ScalingTime]] = {}
     for run in runs:
         points.setdefault(tuple(run.point.values()), []).append(run)
@@ -109,14 +108,14 @@ def scaling(
         for values, taken in points.items()
     ]
     clocks = "time_s: wall; cpu_time_s: all threads together; busiest_time_s: CPU time of the busiest thread"
-    written = f"written: {save}; slipstick extrapolate {save} --to ..."
+    written = f"written: {out}; slipstick extrapolate {out} --to ..."
     notes = [
         f"{clocks}, the wall time of a host without other programs",
         "times are the least of the repeats, since other programs only lengthen a run; spread: longest / least - 1",
         written,
     ]
     if runs[0].busiest is not None:
-        notes[-1] += " (--time busiest_time_s where other programs run)"
+        notes[-1] += " (--column busiest_time_s where other programs run)"
     else:
         notes.append("no busiest_time_s: it is known of a MODULE:FUNCTION that keeps its threads, on Linux")
     emit(rows, format, notes=notes)

@@ -12,12 +12,10 @@ from typer.core import TyperCommand
 if TYPE_CHECKING:
     from slipstick.workloads.graph.workload import Workload
 
-INPUT = typer.Option("--input", help="of FILE.py:FUNCTION: batch,3,224,224 or name=batch,seq_len:int64")
-TRAIN = typer.Option(help="FILE.py:FUNCTION as a training step, with this optimizer: sgd, momentum, adam, adamw")
 OPTION = "--number"
 SYNONYMS = {
     "mode": "machine.runtime.mode",
-    "library": "machine.runtime.library",
+    "engine": "machine.runtime.library",
     "clock": "machine.clock",
     "cores": "machine.cores",
 }

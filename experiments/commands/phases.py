@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from slipstick.experiments.commands.vocabulary import Format, option
+
 if TYPE_CHECKING:
     from slipstick.estimators.run.phases import Labels
     from slipstick.workloads.runs.step_profiles import StepProfile, StepTable
@@ -26,17 +28,14 @@ def register(app: typer.Typer) -> None:
                 "duration_s), recorded steps, TensorBoard's profile, a log of MLPerf training"
             ),
         ],
-        method: Annotated[str, typer.Option(help="duration | published | k-means | dbscan")] = "duration",
-        threshold: Annotated[float | None, typer.Option(help="similarity of the two scans")] = None,
-        clusters: Annotated[int | None, typer.Option(help="of k-means; by the elbow if not given")] = None,
-        minimum: Annotated[int | None, typer.Option(help="samples of dbscan; by the elbow if not given")] = None,
-        marker: Annotated[str, typer.Option(help="event that marks a step, with its number")] = r"ProfilerStep#(\d+)",
-        top: Annotated[int, typer.Option(help="operations to list for a phase", min=1)] = 5,
-        out: Annotated[
-            Path | None,
-            typer.Option("--save", "--out", help="write phases.json, .csv and .trace.json into this folder"),
-        ] = None,
-        format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
+        method: Annotated[str, option("method", "duration | published | k-means | dbscan")] = "duration",
+        threshold: Annotated[float | None, option("threshold", "of the two scans")] = None,
+        clusters: Annotated[int | None, option("clusters", "of k-means; by the elbow if left out")] = None,
+        minimum: Annotated[int | None, option("minimum", "of dbscan; by the elbow if left out")] = None,
+        marker: Annotated[str, option("marker", "with the step's number")] = r"ProfilerStep#(\d+)",
+        parts: Annotated[int, option("parts", "of a phase", min=1)] = 5,
+        out: Annotated[Path | None, option("out", "phases.json, .csv and .trace.json, into this folder")] = None,
+        format: Format = "table",
     ) -> None:
         """Phases of a run: steps that do the same for the same time, their share and their top operations."""
         from slipstick.estimators.run.phase_report import report_phases
@@ -45,7 +44,7 @@ def register(app: typer.Typer) -> None:
 
         steps, passed_over = read_steps(trace, marker)
         table = StepTable.of(steps)
-        report = report_phases(table, labels_of(table, method, threshold, clusters, minimum), top)
+        report = report_phases(table, labels_of(table, method, threshold, clusters, minimum), parts)
         notes = [f"{trace.name}: {len(table.steps)} steps, {table.durations.sum():.4g} s; {method}"]
         notes += passed_over
         if format == "table":

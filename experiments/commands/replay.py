@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from slipstick.experiments.commands.vocabulary import Format, RecordedOn, Report, option
+
 BETWEEN_VENDORS = "between vendors: kernels whose time should change little are taken to change less still"
 
 
@@ -18,20 +20,18 @@ def register(app: typer.Typer) -> None:
             str,
             typer.Argument(help="a Kineto (Chrome) or Chakra trace, Nsight Systems' SQLite, rocprofv3's JSON or CSV"),
         ],
-        on: Annotated[str | None, typer.Option(help="the target machine, or a YAML file")] = None,
-        recorded: Annotated[
-            str | None, typer.Option("--from", help="the machine it was recorded on, where the trace does not say it")
+        on: Annotated[str | None, option("on", "the target")] = None,
+        recorded_on: RecordedOn = None,
+        vary: Annotated[list[str] | None, option("vary", "run.workers=0..8, run.host_ratio=0.5,1")] = None,
+        set: Annotated[
+            list[str] | None, option("set", "machine.runtime.mode=compiled | graph_replay, machine.clock=1.2GHz")
         ] = None,
-        vary: Annotated[list[str] | None, typer.Option(help="run.workers=0..8, run.host_ratio=0.5,1")] = None,
-        set: Annotated[  # noqa: A002
-            list[str] | None, typer.Option(help="machine.runtime.mode=compiled | graph_replay, machine.clock=1.2GHz")
-        ] = None,
-        report: Annotated[str | None, typer.Option(help="write a page, FILE.html")] = None,
-        marker: Annotated[str | None, typer.Option(help="ranges that are steps: 'iteration (\\d+)'")] = None,
-        format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
+        report: Report = None,
+        marker: Annotated[str | None, option("marker", "'iteration (\\d+)'")] = None,
+        format: Format = "table",
     ) -> None:
         """A recorded training step again: as it was, on another machine, under another runtime, with other loading."""
-        answer(trace, on, recorded, vary or [], format, set or [], report, marker)
+        answer(trace, on, recorded_on, vary or [], format, set or [], report, marker)
 
 
 def answer(

@@ -14,7 +14,7 @@ def register(app: typer.Typer) -> None:
     @app.command()
     def reproduce(
         paper: Annotated[str, typer.Argument(help="xeon-phi, seqpoint, dlbricks, spmv-cnn or tpupoint")],
-        format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
+        format: Annotated[str, typer.Option(help="table | json | csv")] = "table",
     ) -> int:
         """Every number a paper states beside ours; exit code 1 where one that can be checked does not hold."""
         from slipstick.experiments.evidence import catalog

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from slipstick.hwmodels.files.own_names import OwnName
+from slipstick.experiments.commands.vocabulary import Estimator, Format, Level, Plot, Seed, option
 
 
 def register(app: typer.Typer) -> None:
@@ -20,37 +20,25 @@ def register(app: typer.Typer) -> None:
             Path,
             typer.Argument(help="iterations as .csv or .json, a Kineto trace with ProfilerStep, or (--on) a workload"),
         ],
-        on: Annotated[str | None, typer.Option(help="simulate the workload LOG on this machine")] = None,
-        lengths: Annotated[Path | None, typer.Option(help="with --on: a .csv with the seq_len of iterations")] = None,
-        estimator: Annotated[
-            OwnName | None, typer.Option(parser=OwnName, help="with --on: an estimator by name")
-        ] = None,
-        set: Annotated[list[str] | None, typer.Option(help="with --on: workload.batch=64, ...")] = None,  # noqa: A002
+        on: Annotated[str | None, option("on", "the workload LOG is simulated there")] = None,
+        lengths: Annotated[Path | None, option("lengths", "with --on, a .csv with seq_len")] = None,
+        estimator: Estimator = None,
+        set: Annotated[list[str] | None, option("set", "with --on, workload.batch=64")] = None,
         method: Annotated[
-            str, typer.Option(help="seqpoint, stratified, k-means, uniform, prior, median, frequent or worst")
+            str, option("method", "seqpoint, stratified, k-means, uniform, prior, median, frequent or worst")
         ] = "seqpoint",
-        error: Annotated[str, typer.Option(help="largest error of the projection (seqpoint, stratified): 0.5%")] = "1%",
-        size: Annotated[int | None, typer.Option(help="how many representatives (not for seqpoint)", min=1)] = None,
-        length: Annotated[str | None, typer.Option(help="the column of lengths")] = None,
-        statistic: Annotated[str | None, typer.Option(help="the column to choose by and to project (time_s)")] = None,
-        project: Annotated[
-            Path | None, typer.Option(help="a log from another machine that holds (at least) the representatives")
-        ] = None,
-        slow_first: Annotated[
-            str | None,
-            typer.Option(help="iterations slow for being first (autotuning): leave-out | keep [default: leave-out]"),
-        ] = None,
-        level: Annotated[float, typer.Option(help="of the interval", min=0.01, max=0.999)] = 0.8,
-        seed: Annotated[int, typer.Option(help="of what is drawn at random", min=0)] = 0,
-        counters: Annotated[
-            bool,
-            typer.Option("--counters", help="with --on: flop, bytes by level, cycles; means an iteration"),
-        ] = False,
-        picture: Annotated[
-            Path | None, typer.Option("--plot", "--picture", help="write a picture, FILE.png or .svg or .pdf")
-        ] = None,
-        emit_lengths: Annotated[Path | None, typer.Option(help="write JSON for a profiler's wrapper")] = None,
-        format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
+        error: Annotated[str, option("error", "of the projection (seqpoint, stratified), 0.5%")] = "1%",
+        representatives: Annotated[int | None, option("representatives", "not for seqpoint", min=1)] = None,
+        parameter: Annotated[str | None, option("parameter", "the lengths")] = None,
+        column: Annotated[str | None, option("column", "and chosen by (time_s)")] = None,
+        project: Annotated[Path | None, option("project")] = None,
+        slow_first: Annotated[str | None, option("slow_first", "autotuning, as a rule [default: leave-out]")] = None,
+        level: Level = 0.8,
+        seed: Seed = 0,
+        counters: Annotated[bool, option("counters", "with --on; means of an iteration")] = False,
+        plot: Plot = None,
+        out: Annotated[Path | None, option("out", "the chosen iterations as JSON, for a profiler's wrapper")] = None,
+        format: Format = "table",
     ) -> None:
         """Few iterations that stand for a training run, with weights: SeqPoint and its rivals."""
         from inspect import signature
@@ -72,14 +60,14 @@ def register(app: typer.Typer) -> None:
             raise unknown_name("way with --slow-first", way, list(FIRST_ITERATIONS))
         judge = FIRST_ITERATIONS[way]
         if on is None:
-            iterations = read_log(log, length, statistic)
+            iterations = read_log(log, parameter, column)
         elif lengths is None:
             raise InputError("--on needs --lengths: a .csv with the seq_len of every iteration")
         else:
-            padded = read_lengths(lengths, length or "seq_len", "steps").values.astype("float64")
+            padded = read_lengths(lengths, parameter or "seq_len", "steps").values.astype("float64")
             iterations = simulated_log(str(log), on, padded, estimator, set or [])
         limit = number_of("--error", error)
-        offered = {"error": limit, "size": size, "seed": seed}
+        offered = {"error": limit, "size": representatives, "seed": seed}
         taken = signature(METHODS[method]).parameters
         settings = {name: value for name, value in offered.items() if name in taken and value is not None}
         judged = judge(iterations)
@@ -88,7 +76,7 @@ def register(app: typer.Typer) -> None:
         values, where = chosen.times, "in the log they were chosen on"
         left_out = [f"{log.name}: {line}" for line in judged.lines()]
         if project is not None:
-            other = judge(read_log(project, length, statistic))
+            other = judge(read_log(project, parameter, column))
             values, where = values_from(chosen, iterations, other.steady)
             left_out += [f"{project.name}: {line}" for line in other.lines()]
         projected = chosen.project(values)
@@ -132,12 +120,12 @@ def register(app: typer.Typer) -> None:
         }
         if method == "seqpoint":
             summary |= {"error_limit": limit, "error_reached": abs(chosen.error) <= limit}
-        if emit_lengths is not None:
-            write_representatives(emit_lengths, chosen, iterations.proxy)
-        if picture is not None:
+        if out is not None:
+            write_representatives(out, chosen, iterations.proxy)
+        if plot is not None:
             from slipstick.experiments.pages.selection_picture import draw_selection
 
-            draw_selection(iterations, chosen, picture)
+            draw_selection(iterations, chosen, Path(plot))
         missed = (
             f"the limit of {limit:.3%} was not reached with any number of bins: the closest is "
             f"{chosen.error:+.3%} with {len(chosen)} (repeated lengths scatter; --method stratified gives an interval)"

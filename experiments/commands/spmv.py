@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from slipstick.experiments.commands.vocabulary import Format, Report, Seed, option
+
 FORMAT = "table | json | csv"
 SHOWN_COSTS = ("thread_start_s", "call_s", "nonzero_s", "row_s", "irregular_row_s", "gather_beyond_L2_s")
 METRICS = "time | total energy | package energy | DRAM energy"
@@ -30,33 +32,29 @@ def predict(
     ],
     on: Annotated[
         str,
-        typer.Option(
-            help="a machine, or a YAML file, with a clock, a main memory and at least one cache: of a processor one"
-            " core, of an accelerator all of it [default: the core that the labels were measured on]",
+        option(
+            "on",
+            "of a processor one core, of an accelerator all of it [default: the core that the labels were measured on]",
             show_default=False,
         ),
     ] = "",
-    label: Annotated[str, typer.Option(help="of one core: streaming (sweeps) or hot (first cache)")] = "streaming",
-    model: Annotated[
-        Path | None, typer.Option(help="of 'slipstick spmv train': .npz (a core), .json (devices)")
-    ] = None,
-    anchors: Annotated[
-        Path | None, typer.Option(help="CSV of products measured on the machine: matrix (a file beside it), time_s")
-    ] = None,
-    power: Annotated[str | None, typer.Option(help="mean power for the energy, '27.9 W'")] = None,
-    kernel: Annotated[str, typer.Option(help="scipy | numba | torch (MKL) | blocks (ours) [default: all]")] = "",
-    caches: Annotated[str, typer.Option(help="of a kernel: warm (product after product) | cold (emptied)")] = "warm",
-    threads: Annotated[int, typer.Option(help="of a kernel: rows are shared out to so many cores", min=1)] = 1,
-    clock: Annotated[str, typer.Option(help="of a kernel: the core's clock is set to it, '1.2 GHz'")] = "",
-    verbose: Annotated[bool, typer.Option("--verbose", help="all assumptions, all columns")] = False,
-    report: Annotated[str | None, typer.Option(help="write a page, FILE.html")] = None,
-    format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+    label: Annotated[str, option("label", "of one core")] = "streaming",
+    calibration: Annotated[Path | None, option("calibration", "of spmv train: .npz (a core), .json (devices)")] = None,
+    known: Annotated[Path | None, option("known", "a CSV of products: matrix (a file beside it), time_s")] = None,
+    power: Annotated[str | None, option("power", "for the energy, '27.9 W'")] = None,
+    kernel: Annotated[str, option("kernel", "scipy | numba | torch (MKL) | blocks (ours) [default: all]")] = "",
+    caches: Annotated[str, option("caches", "of a kernel: warm (product after product) | cold (emptied)")] = "warm",
+    threads: Annotated[int, option("threads", "of a kernel: rows are shared out to so many cores", min=1)] = 1,
+    clock: Annotated[str, option("clock", "of a kernel: set to it, '1.2 GHz'")] = "",
+    verbose: Annotated[bool, option("verbose", "all assumptions, all columns")] = False,
+    report: Report = None,
+    format: Format = "table",
 ) -> None:
     """Time and energy of one product with this matrix by every kernel, each with its own interval (80 %).
 
     On a machine of 'slipstick spmv calibrate' the kernels measured there answer. Elsewhere the first row is learned
     from blocks of 250 non-zeros (our kernel), the others are kernels of the host that they were calibrated on, moved by
-    clock and caches. A few measured products (--anchors) scale the answer to a machine and narrow the interval.
+    clock and caches. A few measured products (--known) scale the answer to a machine and narrow the interval.
     """
     from slipstick.experiments.answers.product_lines import first_lines, last_lines, shown_rows
     from slipstick.experiments.pages.output import emit
@@ -64,7 +62,7 @@ def predict(
     from slipstick.experiments.subjects.spmv.spmv_answers import answers
 
     options = KernelOptions.of(kernel, caches, threads, clock)
-    rows, notes = answers(matrix, on, label, model, power, anchors, options)
+    rows, notes = answers(matrix, on, label, calibration, power, known, options)
     below = last_lines(notes, verbose=verbose)
     emit(shown_rows(rows, format, verbose=verbose), format, notes=first_lines(rows), below=below)
     if report:
@@ -78,11 +76,11 @@ def calibrate(
     matrices: Annotated[
         list[Path] | None, typer.Argument(help="your own matrices, measured beside the generated ones")
     ] = None,
-    kernel: Annotated[list[str] | None, typer.Option(help="scipy, numba, torch, blocks [default: installed]")] = None,
-    caches: Annotated[str, typer.Option(help="warm | cold | both")] = "both",
-    threads: Annotated[int, typer.Option(help="also on so many threads", min=1)] = 1,
-    largest: Annotated[int, typer.Option(help="leave out generated matrices of more non-zeros", min=1000)] = 4_000_000,
-    format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+    kernel: Annotated[list[str] | None, option("kernel", "scipy, numba, torch, blocks [default: installed]")] = None,
+    caches: Annotated[str, option("caches", "warm | cold | both")] = "both",
+    threads: Annotated[int, option("threads", "beside one", min=1)] = 1,
+    largest: Annotated[int, option("largest", "generated", min=1000)] = 4_000_000,
+    format: Format = "table",
 ) -> None:
     """Measure the sparse kernels of this host on generated matrices (some minutes); 'spmv predict --on' uses them.
 
@@ -116,27 +114,25 @@ def train(
     save: Annotated[
         Path, typer.Argument(help="the model's .npz; with networks a folder, with devices or kernels a .json")
     ],
-    labels: Annotated[
-        Path | None, typer.Option(help="a folder of 'slipstick measure spmv --save' (default: labels that ship)")
+    known: Annotated[
+        Path | None, option("known", "blocks, a folder of slipstick measure spmv --out [default: labels that ship]")
     ] = None,
-    label: Annotated[str, typer.Option(help="streaming or hot")] = "streaming",
-    kind: Annotated[
+    label: Annotated[str, option("label")] = "streaming",
+    method: Annotated[
         str,
-        typer.Option(
-            help="combined; reuse; network; networks of four clocks and four metrics (torch); devices (whole ones, from"
-            " public times); kernels (those that ship)"
+        option(
+            "method",
+            "combined; reuse; network; networks of four clocks and metrics (torch); devices; kernels",
         ),
     ] = "combined",
-    start: Annotated[Path | None, typer.Option(help="a network of another machine to go on from")] = None,
-    folds: Annotated[int, typer.Option(help="also check the network on so many folds", min=0, max=20)] = 0,
-    largest: Annotated[int, typer.Option(help="leave out matrices of more non-zeros", min=250)] = 10_000_000,
-    epochs: Annotated[int, typer.Option(help="of a network, at most", min=1)] = 100,
-    data: Annotated[
-        Path | None, typer.Option(help="the authors' published set, a folder with train and test: a network ([hdf5])")
-    ] = None,
-    clock: Annotated[int, typer.Option(help="of the published set [kHz]")] = 2_400_000,
-    metric: Annotated[str, typer.Option(help=f"of the published set: {METRICS}")] = "time",
-    format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+    calibration: Annotated[Path | None, option("calibration", "a network of another machine to go on from")] = None,
+    folds: Annotated[int, option("folds", "of the network, as a check", min=0, max=20)] = 0,
+    largest: Annotated[int, option("largest", min=250)] = 10_000_000,
+    epochs: Annotated[int, option("epochs", "at most", min=1)] = 100,
+    data: Annotated[Path | None, option("data", "the authors' published set, with train and test ([hdf5])")] = None,
+    clock: Annotated[int, option("clock", "of the published set [kHz]")] = 2_400_000,
+    metric: Annotated[str, option("metric", "total energy | package energy | DRAM energy | time")] = "time",
+    format: Format = "table",
 ) -> None:
     """Fit a model to labelled blocks; the matrices are generated again or read from the public data."""
     from slipstick.experiments.pages.output import emit
@@ -148,33 +144,35 @@ def train(
 
         emit(train_published(data, save, clock, metric, epochs), format, notes=[f"written: {save}"])
         return
-    if kind not in KINDS:
-        raise unknown_name("kind of SpMV model", kind, KINDS)
-    rows = train_and_save(kind, save, labels, label, start, folds, largest, epochs)
+    if method not in KINDS:
+        raise unknown_name("kind of SpMV model", method, KINDS)
+    rows = train_and_save(method, save, known, label, calibration, folds, largest, epochs)
     emit(rows, format, notes=[f"written: {save}", "accuracy on matrices held out: slipstick validate spmv"])
 
 
 def validate(
     model: Annotated[Path | None, typer.Argument(help="a network of 'spmv train --data'")] = None,
-    data: Annotated[Path | None, typer.Option(help="the authors' published set, a folder with train and test")] = None,
-    clock: Annotated[int | None, typer.Option(help="of the published set [kHz]", show_default="2400000")] = None,
-    metric: Annotated[str | None, typer.Option(help=METRICS, show_default="time")] = None,
-    save: Annotated[Path | None, typer.Option(help="of own labels: a folder for folds that are done")] = None,
-    label: Annotated[str | None, typer.Option(help="of own labels: hot or streaming", show_default="both")] = None,
-    epochs: Annotated[int | None, typer.Option(help="of own labels: at most", min=1, show_default="50")] = None,
-    format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+    data: Annotated[Path | None, option("data", "the authors' published set, with train and test")] = None,
+    clock: Annotated[int | None, option("clock", "of the published set [kHz]", show_default="2400000")] = None,
+    metric: Annotated[
+        str | None, option("metric", "total energy | package energy | DRAM energy | time", show_default="time")
+    ] = None,
+    folder: Annotated[Path | None, option("folder", "of own labels")] = None,
+    label: Annotated[str | None, option("label", "of own labels", show_default="both")] = None,
+    epochs: Annotated[int | None, option("epochs", "of own labels, at most", min=1, show_default="50")] = None,
+    format: Format = "table",
 ) -> None:
     """Errors of the published network, of blocks (Figure 4) and of whole matrices (Figure 5).
 
     MODEL with --data: on the published test matrices, their mean last. Without both: Table 2's network is trained by
     the paper's protocol on our own labels of generated matrices of 1 to 10 million non-zeros, every family of
     generators left out in turn, beside the reuse model and a constant (a minute a family and label; needs torch; what
-    --save holds is not done again).
+    --folder holds is not done again).
     """
     from slipstick.experiments.pages.output import emit
 
     if model is not None and data is not None:
-        _without("a model and --data", {"--save": save, "--label": label, "--epochs": epochs})
+        _without("a model and --data", {"--folder": folder, "--label": label, "--epochs": epochs})
         from slipstick.experiments.subjects.spmv.published_fits import score_published
 
         rows = score_published(model, data, clock or 2_400_000, metric or "time")
@@ -183,7 +181,7 @@ def validate(
     _without("own labels", {"MODEL": model, "--data": data, "--clock": clock, "--metric": metric})
     from slipstick.experiments.subjects.spmv.families_left_out import own_labels_left_out
 
-    rows, source = own_labels_left_out(label, save, epochs)
+    rows, source = own_labels_left_out(label, folder, epochs)
     emit(rows, format, notes=[f"own labels: {source}", "sampled blocks of each matrix; errors are shares"])
 
 
@@ -196,12 +194,12 @@ def _without(what: str, options: Mapping[str, object]) -> None:
 
 
 def search(
-    trials: Annotated[int, typer.Option(help="hyper-parameters drawn from the ranges of Table 2", min=1)] = 10,
-    label: Annotated[str, typer.Option(help="streaming or hot")] = "hot",
-    blocks: Annotated[int, typer.Option(help="drawn from the labelled ones", min=10)] = 2000,
-    epochs: Annotated[int, typer.Option(help="of every trial", min=1)] = 1,
-    seed: Annotated[int, typer.Option()] = 0,
-    format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+    trials: Annotated[int, option("trials", min=1)] = 10,
+    label: Annotated[str, option("label")] = "hot",
+    blocks: Annotated[int, option("blocks", min=10)] = 2000,
+    epochs: Annotated[int, option("epochs", "of every trial", min=1)] = 1,
+    seed: Seed = 0,
+    format: Format = "table",
 ) -> None:
     """Search the published network's hyper-parameters at random; validation errors, best first (needs torch)."""
     from slipstick.experiments.pages.output import emit

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from slipstick.experiments.commands.vocabulary import Format, Objective, Trusted, option
 from slipstick.hwmodels.files.own_names import OwnName
 
 if TYPE_CHECKING:
@@ -15,26 +16,14 @@ if TYPE_CHECKING:
 
 
 File = Annotated[str, typer.Argument(help="a study's .toml file, or a preset (slipstick study list)")]
-Folder = Annotated[str | None, typer.Option(help="folder of the results; slipstick-out/NAME if left out")]
+Folder = Annotated[str | None, option("folder", "slipstick-out/NAME if left out")]
 Kind = Annotated[
     OwnName,
-    typer.Option(parser=OwnName, help="serial | threads | processes | dask | MODULE:FACTORY: your own code, run"),
+    option("executor", "serial | threads | processes | dask | MODULE:FACTORY: your own code, run", parser=OwnName),
 ]
-Part = Annotated[str | None, typer.Option(help="I/N: one of N shares, for array jobs (study merge joins them)")]
-Workers = Annotated[int, typer.Option(help="workers of threads, processes, or a local dask cluster", min=1)]
-Objectives = Annotated[
-    list[str] | None,
-    typer.Option("--objective", help="Pareto front over: time, energy, cost, or NAME=FORMULA of columns"),
-]
-Trusted = Annotated[
-    list[OwnName] | None,
-    typer.Option(
-        "--with",
-        parser=OwnName,
-        help="the estimator or FILE.py:FUNCTION that the study names: your own code, which is run",
-    ),
-]
-Scheduler = Annotated[str | None, typer.Option(help="address of a dask scheduler")]
+Share = Annotated[str | None, option("share", "study merge joins them")]
+Workers = Annotated[int, option("workers", "of threads, processes, or a local dask cluster", min=1)]
+Scheduler = Annotated[str | None, option("scheduler")]
 
 SERIAL = OwnName("serial")
 
@@ -45,7 +34,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(study, name="study")
 
     @study.command("list")
-    def list_presets(format: Annotated[str, typer.Option(help="table | json | csv")] = "table") -> None:  # noqa: A002
+    def list_presets(format: Format = "table") -> None:
         """The studies that ship."""
         from slipstick.experiments.pages.output import emit
         from slipstick.experiments.studies.shipped_studies import preset_paths
@@ -60,11 +49,11 @@ def register(app: typer.Typer) -> None:
     @study.command()
     def merge(
         file: File,
-        parts: Annotated[list[str], typer.Argument(help="folders of parts, as study run --part leaves them")],
+        folders: Annotated[list[str], typer.Argument(help="of shares, as study run --share leaves them")],
         folder: Folder = None,
         trusted: Trusted = None,
     ) -> int:
-        """Join the folders that `study run --part I/N` left, the same bytes as one run; exit code 1 where some lack."""
+        """Join what `study run --share I/N` left, the same bytes as one run; exit code 1 where some lack."""
         from pathlib import Path
 
         from slipstick.experiments.pages.progress import shown
@@ -76,8 +65,8 @@ def register(app: typer.Typer) -> None:
         chosen = load_study(study_path(file), trusted or ())
         made = plan(chosen)
         place = _folder(chosen.name, folder)
-        with shown(chosen.name, len(parts)) as progress:
-            store = join(made, [Path(part) for part in parts], place, progress)
+        with shown(chosen.name, len(folders)) as progress:
+            store = join(made, [Path(each) for each in folders], place, progress)
         missing = len(made.chunks) - len(store.parts())
         print(f"{chosen.name}: {len(store.parts())} of {len(made.chunks)} chunks: {store.results.resolve()}")
         if missing:
@@ -89,10 +78,10 @@ def register(app: typer.Typer) -> None:
     def report(
         file: File,
         folder: Folder = None,
-        objective: Objectives = None,
+        objective: Objective = None,
         trusted: Trusted = None,
-        rows: Annotated[int, typer.Option(help="rows of the table, fastest first", min=1)] = 40,
-        format: Annotated[str, typer.Option(help="table | json | csv: of the front")] = "table",  # noqa: A002
+        rows: Annotated[int, option("rows", "fastest first", min=1)] = 40,
+        format: Annotated[str, option("format", "table | json | csv: of the front")] = "table",
     ) -> None:
         """Write report.html and report.png of a study's results; the front of --objective to front.parquet."""
         from slipstick.experiments.pages.front_report import marked
@@ -142,7 +131,7 @@ def _add(study: typer.Typer, name: str, text: str, check: Callable[[Path, str, s
         executor: Kind = SERIAL,
         workers: Workers = 2,
         scheduler: Scheduler = None,
-        part: Part = None,
+        share: Share = None,
         trusted: Trusted = None,
     ) -> None:
         from slipstick.experiments.pages.progress import shown
@@ -154,8 +143,8 @@ def _add(study: typer.Typer, name: str, text: str, check: Callable[[Path, str, s
         from slipstick.hwmodels.files.shown import visible
 
         chosen = load_study(study_path(file), trusted or ())
-        made, share, workers_of = plan(chosen), share_of(part), engine(executor, workers, scheduler)
-        place = _folder(chosen.name if part is None else f"{chosen.name}-part-{share}", folder)
+        made, mine_of, workers_of = plan(chosen), share_of(share), engine(executor, workers, scheduler)
+        place = _folder(chosen.name if share is None else f"{chosen.name}-part-{mine_of}", folder)
         check(place, made.fingerprint, file)
         counts = f"{made.points:,} points in {len(made.chunks):,} chunks, {len(made.cases):,} cases"
         print(
@@ -164,15 +153,15 @@ def _add(study: typer.Typer, name: str, text: str, check: Callable[[Path, str, s
             file=sys.stderr,
             flush=True,
         )
-        mine = share.of(len(made.chunks))
+        mine = mine_of.of(len(made.chunks))
         points = sum(made.chunks[number][2] - made.chunks[number][1] for number in mine)
         with shown(chosen.name, points) as progress:
-            store = run_on(made, place, workers_of, progress, share)
+            store = run_on(made, place, workers_of, progress, mine_of)
         print(f"{chosen.name}: {points} points in {len(mine)} chunks: {store.results.resolve()}")
-        if part is not None:
-            print(f"merge: slipstick study merge {file} FOLDER ... (those of all {share.parts} parts)")
+        if share is not None:
+            print(f"merge: slipstick study merge {file} FOLDER ... (those of all {mine_of.parts} shares)")
             return
-        more = "".join(f" --with {name}" for name in trusted or ()) + (f" --folder {folder}" if folder else "")
+        more = "".join(f" --trusted {name}" for name in trusted or ()) + (f" --folder {folder}" if folder else "")
         print(f"report: slipstick study report {file}{more}")
 
 

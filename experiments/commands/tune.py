@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from slipstick.experiments.commands.vocabulary import Format, option
 from slipstick.hwmodels.files.own_names import OwnName
 
 if TYPE_CHECKING:
@@ -34,25 +35,24 @@ def register(app: typer.Typer) -> None:
                 "simulated-1 .. simulated-10, or loader (real, needs torch)",
             ),
         ] = SIMULATED,
-        budget: Annotated[float, typer.Option(help="share of all combinations that may be tried", min=0.0)] = 0.2,
-        rules: Annotated[str, typer.Option(help="patient | published")] = "patient",
+        budget: Annotated[float, option("budget", min=0.0)] = 0.2,
+        policy: Annotated[str, option("policy", "patient | published")] = "patient",
         start: Annotated[
-            str,
-            typer.Option(help="critical (the published trigger: hot operations, or a phase of half the time) | now"),
+            str, option("start", "critical (the published trigger: hot operations, or a phase of half the time) | now")
         ] = "critical",
-        steps: Annotated[int, typer.Option(help="of a stretch of your own pipeline", min=4)] = 40,
-        step_time: Annotated[str, typer.Option(help="that an accelerator works on a batch, waited: 10ms")] = "0s",
-        finish: Annotated[int, typer.Option(help="steps to go on from the checkpoint with the best", min=0)] = 0,
-        exhaustive: Annotated[bool, typer.Option(help="try all combinations as well, and compare")] = False,
-        format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
+        steps: Annotated[int, option("steps", "of your own pipeline", min=4)] = 40,
+        step_time: Annotated[str, option("step_time", "waited, 10ms")] = "0s",
+        finish: Annotated[int, option("finish", min=0)] = 0,
+        exhaustive: Annotated[bool, option("exhaustive")] = False,
+        format: Format = "table",
     ) -> None:
         """Find the fastest input settings of a job by hill climbing; beside them the model's own optimum."""
         from slipstick.experiments.pages.output import emit
 
         if ":" in job:
-            emit([_own(job, steps, step_time, finish, budget, rules, start, exhaustive=exhaustive)], format)
+            emit([_own(job, steps, step_time, finish, budget, policy, start, exhaustive=exhaustive)], format)
             return
-        emit([_tuned(name, each, budget, rules, start, exhaustive=exhaustive) for name, each in _jobs(job)], format)
+        emit([_tuned(name, each, budget, policy, start, exhaustive=exhaustive) for name, each in _jobs(job)], format)
 
 
 def _own(

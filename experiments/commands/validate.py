@@ -47,7 +47,7 @@ def register(app: typer.Typer) -> None:
             list[str] | None,
             typer.Option(metavar="NAME", help="fit anew and write fitted/NAME.json; repeatable, or 'all'"),
         ] = None,
-        format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
+        format: Annotated[str, typer.Option(help="table | json | csv")] = "table",
     ) -> int:
         """Accuracy on measurements that the models were not fitted to; exit code 1 where a goal is missed."""
         from slipstick.experiments.evidence import catalog

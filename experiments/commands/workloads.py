@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from slipstick.experiments.commands.estimator_option import ESTIMATOR
-from slipstick.experiments.commands.numbers import INPUT, TRAIN
+from slipstick.experiments.commands.vocabulary import Estimator, Format, Input, Train, option
 from slipstick.hwmodels.files.own_names import OwnName
 
 FORMAT = "table | json | csv"
@@ -20,7 +19,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(workloads, name="workloads")
 
     @workloads.command("list")
-    def list_workloads(format: Annotated[str, typer.Option(help=FORMAT)] = "table") -> None:  # noqa: A002
+    def list_workloads(format: Format = "table") -> None:
         """Names, sizes and open symbols of the built-in workloads."""
         from slipstick.experiments.pages.output import emit
         from slipstick.experiments.pages.progress import shown
@@ -42,15 +41,13 @@ def register(app: typer.Typer) -> None:
             OwnName,
             typer.Argument(parser=OwnName, help="a built-in workload, a .json or .json.gz file, FILE.py:FUNCTION"),
         ],
-        set: Annotated[list[str] | None, typer.Option(help="workload.NAME=VALUE; with --on any setting")] = None,  # noqa: A002
-        graph: Annotated[str | None, typer.Option(help="draw the graph, FILE.svg or FILE.html")] = None,
-        on: Annotated[
-            str | None, typer.Option(help="a machine: colours of the graph say what bounds each operation")
-        ] = None,
-        estimator: Annotated[OwnName | None, ESTIMATOR] = None,
-        given: Annotated[list[str] | None, INPUT] = None,
-        train: Annotated[str | None, TRAIN] = None,
-        format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+        set: Annotated[list[str] | None, option("set", "workload.NAME=VALUE; with --on any")] = None,
+        plot: Annotated[str | None, option("plot", "of the graph, FILE.svg or FILE.html")] = None,
+        on: Annotated[str | None, option("on", "colours of the picture say what bounds each operation")] = None,
+        estimator: Estimator = None,
+        input: Input = None,
+        train: Train = None,
+        format: Format = "table",
     ) -> None:
         """The operations of a workload with flop and bytes; JSON has the totals of each phase beside them."""
         from slipstick.experiments.pages.output import emit
@@ -61,18 +58,16 @@ def register(app: typer.Typer) -> None:
         from slipstick.workloads.catalog import workload
         from slipstick.workloads.graph.compare import summary
 
-        if (on or estimator) and not (graph and on):
-            raise InputError(
-                "--on MACHINE colours the picture of --graph FILE.svg, and --estimator says by which model"
-            )
-        graph_shown = own_or_none(name, [on] if on else [], given or (), train) or workload(name)
+        if (on or estimator) and not (plot and on):
+            raise InputError("--on MACHINE colours the picture of --plot FILE.svg, and --estimator says by which model")
+        graph_shown = own_or_none(name, [on] if on else [], input or (), train) or workload(name)
         sizes = [text for text in set or [] if not on or text.startswith("workload.")]
         shown = with_sizes(graph_shown, assignments(sizes, ("workload",))["workload"])
-        if graph:
+        if plot:
             from slipstick.experiments.answers.graph_picture import write_graph
             from slipstick.experiments.question.question import question
 
-            write_graph(shown, graph, question(graph_shown, on, estimator, set or []) if on else None)
+            write_graph(shown, plot, question(graph_shown, on, estimator, set or []) if on else None)
         if set:
             shown = shown.bound()
         notes = [f"{shown.name}: {len(shown)} operations; uncounted: {', '.join(shown.uncounted) or 'none'}"]
@@ -99,8 +94,8 @@ def register(app: typer.Typer) -> None:
             return
         notes += [f"{key}: {value}" for key, value in figures.items() if value != 0]
         emit(rows, format, notes=notes)
-        if graph and format == "table":
-            print(f"graph: {graph}")
+        if plot and format == "table":
+            print(f"graph: {plot}")
 
     @workloads.command("import")
     def import_workload(
@@ -108,27 +103,24 @@ def register(app: typer.Typer) -> None:
             OwnName,
             typer.Argument(parser=OwnName, help="a .onnx, a trace (.json), or MODULE:FUNCTION"),
         ],
-        save: Annotated[Path | None, typer.Option(help="write the workload here (.json or .json.gz)")] = None,
-        given: Annotated[
-            list[str] | None,
-            typer.Option("--input", help="of a torch model: batch,3,224,224 or name=batch,seq_len:int64"),
-        ] = None,
-        purpose: Annotated[str, typer.Option(help="of a torch model: training | inference")] = "training",
-        optimizer: Annotated[str, typer.Option(help="of a torch model: sgd, momentum, adam, adamw, ...")] = "sgd",
-        step: Annotated[int | None, typer.Option(help="of a profiler's trace: the step's number")] = None,
-        format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+        out: Annotated[Path | None, option("out", "the workload, FILE.json or .json.gz")] = None,
+        input: Input = None,
+        train: Annotated[str, option("train", "of a torch model: sgd, momentum, adam, adamw; none: inference")] = "sgd",
+        step: Annotated[int | None, option("step", "of a profiler's trace")] = None,
+        format: Format = "table",
     ) -> None:
         """Make a workload of a model or a trace; nothing is run but your own MODULE:FUNCTION."""
         from slipstick.experiments.pages.output import emit
         from slipstick.workloads.graph.compare import summary
         from slipstick.workloads.importers.detect import import_file, import_torch_by_name
 
-        if given or _names_a_function(source):
-            made = import_torch_by_name(source, given or (), purpose=purpose, optimizer=optimizer)
+        if input or _names_a_function(source):
+            purpose = "inference" if train == "none" else "training"
+            made = import_torch_by_name(source, input or (), purpose=purpose, optimizer=train)
         else:
             made = import_file(source, step)
-        if save is not None:
-            made.save(save)
+        if out is not None:
+            made.save(out)
         row = {
             "workload": made.name,
             "operations": len(made),
@@ -144,7 +136,7 @@ def register(app: typer.Typer) -> None:
     def diff(
         left: Annotated[str, typer.Argument(help="a workload by name or file")],
         right: Annotated[str, typer.Argument(help="another")],
-        format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+        format: Format = "table",
     ) -> int:
         """Operations that two workloads hold in different numbers, whatever their names; exit code 1 where any do."""
         from slipstick.experiments.pages.output import emit
@@ -159,7 +151,7 @@ def register(app: typer.Typer) -> None:
     @workloads.command()
     def draw(
         name: Annotated[str, typer.Argument(help="a workload by name or file")],
-        save: Annotated[Path, typer.Option(help="where: .html, or .dot for Graphviz")],
+        out: Annotated[Path, option("out", ".html, or .dot for Graphviz")],
     ) -> None:
         """A picture of the graph: an HTML page that needs nothing else, or Graphviz text."""
         from slipstick.hwmodels.files.readers import InputError, atomic_write
@@ -167,10 +159,10 @@ def register(app: typer.Typer) -> None:
         from slipstick.workloads.graph.draw import to_graphviz, to_html
 
         drawers = {".html": to_html, ".dot": to_graphviz, ".gv": to_graphviz}
-        if save.suffix not in drawers:
-            raise InputError(f"--save {save}: want a name ending in {', '.join(drawers)}")
-        with atomic_write(save, "w") as stream:
-            stream.write(drawers[save.suffix](workload(name)))
+        if out.suffix not in drawers:
+            raise InputError(f"--out {out}: want a name ending in {', '.join(drawers)}")
+        with atomic_write(out, "w") as stream:
+            stream.write(drawers[out.suffix](workload(name)))
 
 
 def _names_a_function(source: str) -> bool:

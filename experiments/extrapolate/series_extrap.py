@@ -91,7 +91,7 @@ def _metric(rows: Mapping[str, Any], metric: str | None, path: object) -> tuple[
     if len(rows) == 1 or len(named) == 1:
         chosen = named[0] if named else next(iter(rows))
         return chosen, (f"metric {chosen!r} is taken to be a time in seconds",)
-    raise InputError(f"{path}: several metrics ({', '.join(list(rows)[:10])}): name the time with --time")
+    raise InputError(f"{path}: several metrics ({', '.join(list(rows)[:10])}): name the time with --column")
 
 
 def read_extrap_json(fields: Mapping[str, Any], path: object, metric: str | None) -> Readings:

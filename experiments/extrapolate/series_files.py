@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 REGION_COLUMNS = ("region", "series", "callpath", "benchmark", "name")
 TIME_COLUMNS = ("time", "runtime", "seconds", "duration", "elapsed", "walltime", "wall_time", "value")
 CPU_COLUMNS = ("cpu_time_s", "busiest_time_s")
-"""CPU times beside the wall time, as `slipstick measure scaling` writes them: taken where --time names one."""
+"""CPU times beside the wall time, as `slipstick measure scaling` writes them: taken where --column names one."""
 IGNORED_COLUMNS = ("rep", "repeat", "repetition", "run", "iteration", "kind", "source", "metric", *CPU_COLUMNS)
 MEASURED_HERE = {"rep", "time_s", "cpu_time_s"}
 """Columns of `slipstick measure scaling`: its repeats are one program on one host, so the least of them counts."""
@@ -254,8 +254,8 @@ def _time_column(header: Sequence[str], path: object) -> str:
     if len(columns) == 1:
         return columns[0]
     if columns:
-        raise InputError(f"{path}: several columns look like times ({', '.join(columns)}): name one with --time")
-    raise InputError(f"{path}: no column looks like a time (columns: {', '.join(header)}): name one with --time")
+        raise InputError(f"{path}: several columns look like times ({', '.join(columns)}): name one with --column")
+    raise InputError(f"{path}: no column looks like a time (columns: {', '.join(header)}): name one with --column")
 
 
 def _times(rows: Sequence[tuple[int, dict[str, str]]], column: str, path: object) -> tuple[FloatArray, tuple[str, ...]]:

@@ -46,7 +46,7 @@ def read_slurm(path: Path, metric: str | None = None) -> Readings:
         Where no job completed, a time cannot be read, or no count of workers stands beside it.
     """
     if metric is not None:
-        raise InputError(f"{path}: --time {metric}: the time of a job is always its elapsed time")
+        raise InputError(f"{path}: --column {metric}: the time of a job is always its elapsed time")
     with opened(path, LARGEST) as stream:
         text = stream.read(LARGEST).decode("utf-8-sig", errors="replace")
     jobs = _seff(text) if SEFF_TIME.search(text) else _sacct(text, path)

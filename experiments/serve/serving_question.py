@@ -93,11 +93,11 @@ class Wanted:
         if tensor is None:
             devices = self.devices or others
             if devices % others:
-                raise InputError(f"--gpus {devices}: want a multiple of pipeline x data x replicas = {others}")
+                raise InputError(f"--devices {devices}: want a multiple of pipeline x data x replicas = {others}")
             tensor = devices // others
         made = Layout(tensor, self.pipeline, self.data, self.expert or 1, self.replicas)
         if self.devices is not None and made.devices != self.devices:
-            raise InputError(f"--gpus {self.devices}, but {made.text()} takes {made.devices}")
+            raise InputError(f"--devices {self.devices}, but {made.text()} takes {made.devices}")
         return made
 
 

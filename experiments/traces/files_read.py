@@ -99,7 +99,7 @@ def _timeline(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
     elif recorded_on and (known := machine_of_device(recorded_on)) is not None:
         line += f" ({known.name})"
     else:
-        commands[0] += " --from MACHINE"
+        commands[0] += " --recorded-on MACHINE"
     return line, rows, commands
 
 
@@ -152,7 +152,7 @@ def _served(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
     loop = f"--concurrency {load.users}" if load.users else f"--rate {load.rate:g}"
     command = (
         f"slipstick serve {model or 'CONFIG.json'} --on {given.machine or 'MACHINE'} {loop} "
-        f"--input {load.input_tokens} --output {load.output_tokens} --spread 0"
+        f"--input-tokens {load.input_tokens} --output-tokens {load.output_tokens} --spread 0"
     )
     line = (
         f"{len(runs)} run{'s' if len(runs) > 1 else ''} of {first.model or 'a model'} on {first.backend or 'a server'}"
@@ -192,7 +192,7 @@ def _local(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
             f"; generation measured {made.rate:.4g} tokens/s, estimated {estimated:.4g} "
             f"(80 %: {answer['low_tokens_per_s']:.3g} .. {answer['high_tokens_per_s']:.3g})"
         )
-    return line, rows, [f"slipstick serve MODEL --on {device} --engine llama.cpp --anchor {{file}}"]
+    return line, rows, [f"slipstick serve MODEL --on {device} --engine llama.cpp --known {{file}}"]
 
 
 def _counters(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:

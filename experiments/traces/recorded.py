@@ -66,7 +66,7 @@ def read_recorded(path: str, machine: Machine | None = None, marker: str | None 
         graph = chakra_graph(document, path)
         return Recorded(graph, {}, machine, f"{len(graph.nodes) - 2} nodes of a Chakra trace with its durations")
     if machine is None:
-        raise InputError(f"{path}: no durations (duration_micros): say --from MACHINE, and they are estimated")
+        raise InputError(f"{path}: no durations (duration_micros): say --recorded-on MACHINE, and they are estimated")
     from slipstick.estimators.operation.roofline import Roofline
     from slipstick.workloads.importers.traces.execution_trace import import_execution_trace
 

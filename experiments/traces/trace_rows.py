@@ -54,7 +54,7 @@ def changes(
     from slipstick.experiments.question.settings import assignments
 
     if other is not None and today is None:
-        raise InputError("--on another machine needs --from: the machine that the trace was recorded on")
+        raise InputError("--on another machine needs --recorded-on: the machine that the trace was recorded on")
     settings = assignments(set_, ["machine"])["machine"]
     runtime = settings.pop("runtime.mode", None)
     if runtime == "eager":
@@ -64,7 +64,7 @@ def changes(
     if settings:
         base = other or today
         if base is None:
-            raise InputError("--set machine.* needs --from: the machine that the trace was recorded on")
+            raise InputError("--set machine.* needs --recorded-on: the machine that the trace was recorded on")
         other = base.using(settings)
     result = [Change(today, other, runtime=runtime)]
     for text in vary:
@@ -82,7 +82,7 @@ def changes(
         else:
             field = name if name.startswith("machine.") else "machine.clock"
             raise InputError(
-                f"{name}: a trace can vary run.workers and run.host_ratio; --set {field}=VALUE (with --from, and --on "
-                "for another machine) changes the machine of a replay"
+                f"{name}: a trace can vary run.workers and run.host_ratio; --set {field}=VALUE (with --recorded-on, "
+                "and --on for another machine) changes the machine of a replay"
             )
     return result

@@ -56,8 +56,8 @@ def named_here(name: str, trusted: Collection[str], place: object) -> str:
 def not_trusted(what: str, name: str) -> InputError:
     """The error for a name of code that the user did not give."""
     return InputError(
-        f"{what} would import your or somebody's code and run it: if you trust it, add --with {name} (in Python, give "
-        "the object itself)"
+        f"{what} would import your or somebody's code and run it: if you trust it, add --trusted {name}, or "
+        f"--estimator {name} where it is to answer (in Python, give the object itself)"
     )
 
 

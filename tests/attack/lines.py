@@ -44,7 +44,7 @@ GOOD: dict[str, list[str]] = {
     "workloads show": ["gemm"],
     "workloads diff": ["gemm", "mlp"],
     "workloads draw": ["gemm", "out.html"],
-    "workloads import": ["model.onnx", "--save", "out.json"],
+    "workloads import": ["model.onnx", "--out", "out.json"],
     "serve": ["config.json", "--on", "h100-sxm"],
     "plan serving": ["config.json", "--on", "h100-sxm"],
 }

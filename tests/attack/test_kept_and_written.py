@@ -89,7 +89,7 @@ def test_a_merge_that_lacks_a_part_is_no_success(tmp_path: Path, monkeypatch: py
     monkeypatch.chdir(tmp_path)
     Path("s.toml").write_text(STUDY)
     for part in ("1/2", "2/2"):
-        assert run(["study", "run", "s.toml", "--part", part, "--folder", f"p{part[0]}"]) == 0
+        assert run(["study", "run", "s.toml", "--share", part, "--folder", f"p{part[0]}"]) == 0
     assert run(["study", "merge", "s.toml", "p1", "--folder", "some"]) == 1
     assert run(["study", "merge", "s.toml", "p1", "p2", "--folder", "all"]) == 0
 
@@ -140,7 +140,7 @@ POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy" content="([^"]*
     [
         ["whatif", "gemm", "--on", "v100-sxm", "--vary", "machine.clock=1GHz,2GHz", "--report", "page.html"],
         ["explain", "gemm", "--on", "v100-sxm", "--report", "page.html"],
-        ["workloads", "draw", "mlp", "--save", "page.html"],
+        ["workloads", "draw", "mlp", "--out", "page.html"],
     ],
 )
 def test_pages_may_ask_no_network(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

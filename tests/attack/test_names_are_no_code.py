@@ -93,7 +93,7 @@ def test_machines_with_hostile_names_come_back_and_do_nothing(name: str) -> None
 
 
 JOB = 'name: j\nstages: [{name: s, workload: gemm, machine: v100-sxm, estimator: "evil:make"}]\n'
-TRUST = "if you trust it, add --with evil:make"
+TRUST = "if you trust it, add --trusted evil:make"
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def evil(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         ["estimate", "j.yaml"],
         ["estimate", "j.yaml", "--simulate"],
-        ["estimate", "j.yaml", "--with", "evil:other"],
+        ["estimate", "j.yaml", "--estimator", "evil:other"],
         ["estimate", "j.yaml", "--set", "job.s.workers=2", "--simulate"],
         ["whatif", "j.yaml", "--simulate", "--vary", "job.copies=1,2"],
     ],
@@ -124,7 +124,7 @@ def test_a_job_names_code_and_does_not_run_it(verb: list[str], evil: Path, capsy
 
 def test_a_job_names_code_that_the_user_names_too(evil: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (evil / "j.yaml").write_text(JOB)
-    assert run(["estimate", "j.yaml", "--with", "evil:make"]) == 2  # it is no estimator, but is run
+    assert run(["estimate", "j.yaml", "--estimator", "evil:make"]) == 2  # it is no estimator, but is run
     assert "imports evil and runs its code" in capsys.readouterr().err
     assert not _unharmed()
 

@@ -95,7 +95,7 @@ def test_a_trace_without_time_is_refused_in_one_line(scale: float, capsys: pytes
     for event in document["traceEvents"]:
         event |= {key: float(event[key]) * scale for key in ("ts", "dur") if key in event}
     Path("t.json").write_text(json.dumps(document))
-    for words in (["--report", "r.html"], ["--from", "v100-sxm", "--on", "h100-sxm"]):
+    for words in (["--report", "r.html"], ["--recorded-on", "v100-sxm", "--on", "h100-sxm"]):
         assert run(["replay", "t.json", *words]) == 2
         error = capsys.readouterr().err
         assert error.startswith("slipstick: ") and "t.json: " in error and error.count("\n") == 1

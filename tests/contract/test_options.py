@@ -19,15 +19,6 @@ PAGED = {
     *("plan serving", "plan training", "plan power-limit"),
 }
 """Verbs that answer a question: a page on request."""
-MEANS = {
-    "--format": "table | json | csv",
-    "--report": "write a page, FILE.html",
-    "--plot": "FILE.png or .svg",
-    "--verbose": "all assumptions",
-}
-"""What the help of an option has to say, on whichever verb it stands."""
-OTHER_WORDS = {"--output-file", "--json", "--csv", "--html", "--quiet", "--image", "--outfile"}
-
 
 @cache
 def verbs() -> dict[str, dict[str, str]]:
@@ -47,18 +38,6 @@ def test_every_verb_answers_in_three_formats() -> None:
     assert len(verbs()) > 50
     lacking = {name for name, options in verbs().items() if "--format" not in options}
     assert lacking == WRITES_ONLY
-
-
-def test_a_word_means_one_thing() -> None:
-    for name, options in verbs().items():
-        for option, words in MEANS.items():
-            if option in options:
-                assert words in options[option], f"{name} {option}: {options[option]}"
-        assert not OTHER_WORDS & set(options), name
-        if "--out" in options:
-            assert "--save" in options, f"{name}: --out is an older name of --save"
-        if "--picture" in options:
-            assert "--plot" in options, f"{name}: --picture is an older name of --plot"
 
 
 def test_questions_have_pages() -> None:

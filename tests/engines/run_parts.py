@@ -60,11 +60,11 @@ def digests(folder: Path) -> dict[str, str]:
 
 def killed_then_resumed(folder: Path, part: str) -> None:
     """Start a part, kill it while it works, and run it again to its end."""
-    child = subprocess.Popen(command("run", "million.toml", "--part", part), cwd=folder, stderr=subprocess.DEVNULL)
+    child = subprocess.Popen(command("run", "million.toml", "--share", part), cwd=folder, stderr=subprocess.DEVNULL)
     time.sleep(4.0)
     child.send_signal(signal.SIGKILL)
     print(f"part {part}: killed, exit code {child.wait()}")
-    run(command("resume", "million.toml", "--part", part), folder)
+    run(command("resume", "million.toml", "--share", part), folder)
 
 
 def main() -> int:
@@ -82,7 +82,7 @@ def main() -> int:
                 if part == KILLED:
                     killed_then_resumed(machines[number], f"{part}/{PARTS}")
                 else:
-                    words = command("run", "million.toml", "--part", f"{part}/{PARTS}")
+                    words = command("run", "million.toml", "--share", f"{part}/{PARTS}")
                     run(words, machines[number])
 
         before = os.times()

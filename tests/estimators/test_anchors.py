@@ -123,7 +123,7 @@ def test_next_rows_narrow_what_is_left(made: DeviceCalibration) -> None:
 
 def test_anchors_are_named_filled_in_and_read_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "anchors.csv"
-    words = ["measure", "anchors", "--on", "rtx-4090", "--next", "3", "--save", str(path), "--format", "json"]
+    words = ["measure", "anchors", "--on", "rtx-4090", "--next", "3", "--out", str(path), "--format", "json"]
     assert run(words) == 0
     rows = json.loads(capsys.readouterr().out)
     assert len(rows) == 3 and all(row["predicted_s"] > 0 for row in rows)

@@ -42,7 +42,7 @@ def test_all_cores_saturate_both_memory_domains() -> None:
 
 def test_from_a_kerncraft_file_to_an_estimate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = str(tmp_path / "machine.yaml")
-    assert run(["machines", "import", str(FILE), "--save", made]) == 0
+    assert run(["machines", "import", str(FILE), "--out", made]) == 0
     capsys.readouterr()
     asked = ["estimate", "jacobi-2d-5pt", "--on", made, "--estimator", "layer-conditions", "--format", "json"]
     assert run(asked) == 0

@@ -18,8 +18,8 @@ from slipstick.hwmodels.files.errors import InputError
 SHARE = st.floats(0.0, 1.0)
 CLOCK = st.floats(0.2e9, 4e9)
 H100 = machine("h100-sxm")
-PROMPTS = "--input 4096 --output 16 --concurrency 64 --count 96"
-DECODES = "--input 128 --output 256 --concurrency 16 --count 48"
+PROMPTS = "--input-tokens 4096 --output-tokens 16 --concurrency 64 --count 96"
+DECODES = "--input-tokens 128 --output-tokens 256 --concurrency 16 --count 48"
 
 
 @given(CLOCK, CLOCK)

@@ -146,8 +146,8 @@ def test_a_network_of_train_is_accepted_by_predict_estimate_and_pagerank(
     model, host = str(tmp_path / "net.npz"), "xeon-gold-6230"
     answers = {}
     for name, arguments in {
-        "here": ["spmv", "predict", str(graph), "--model", model],
-        "there": ["spmv", "predict", str(graph), "--model", model, "--on", host],
+        "here": ["spmv", "predict", str(graph), "--calibration", model],
+        "there": ["spmv", "predict", str(graph), "--calibration", model, "--on", host],
         "estimate": ["estimate", str(graph), "--on", host, "--calibration", model],
         "pagerank": ["estimate", f"pagerank:{graph}", "--on", host, "--calibration", model],
     }.items():

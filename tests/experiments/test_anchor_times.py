@@ -169,7 +169,7 @@ def test_the_command_measures_here_and_the_answer_takes_it(tmp_path: Path, capsy
     pytest.importorskip("torch")
     path = tmp_path / "anchors.csv"
     command = ["measure", "anchors", "--on", "l40s", "--dtype", "float32", "--next", "2", "--device", "cpu"]
-    command += ["--save", str(path), "--format", "json", "--most-seconds", "3e-5"]
+    command += ["--out", str(path), "--format", "json", "--most-seconds", "3e-5"]
     assert run(command) == 0
     out = capsys.readouterr()
     assert "1 of" in out.err and "processor" in out.err

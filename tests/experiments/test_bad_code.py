@@ -30,14 +30,14 @@ def test_a_calibration_names_code_and_does_not_run_it(here: Path, capsys: pytest
     (here / "s.toml").write_text(STUDY)
     for arguments in (
         ["estimate", "mlp-inference", "--on", "v100-sxm", "--calibration", "c.json"],
-        ["estimate", "mlp-inference", "--on", "v100-sxm", "--calibration", "c.json", "--with", "roofline"],
+        ["estimate", "mlp-inference", "--on", "v100-sxm", "--calibration", "c.json", "--estimator", "roofline"],
         ["whatif", *VARIED, "--calibration", "c.json"],
         ["study", "run", "s.toml"],
-        ["study", "run", "s.toml", "--with", "pwn:y"],
+        ["study", "run", "s.toml", "--trusted", "pwn:y"],
     ):
         complains(arguments, "c.json: estimator = 'pwn:x' would import", capsys)
     assert not (here / "it-ran").exists()
-    assert run(["study", "run", "s.toml", "--with", "pwn:x"]) == 2  # it holds no estimator, but is run
+    assert run(["study", "run", "s.toml", "--trusted", "pwn:x"]) == 2  # it holds no estimator, but is run
     assert (here / "it-ran").exists()
 
 

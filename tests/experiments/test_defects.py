@@ -38,7 +38,7 @@ def _wide_spread() -> str:
 CASES: dict[str, tuple[list[str], str]] = {
     "a power in apples": (["spmv", "predict", "a.edges", "--power", "5 apples"], "--power: unknown unit 'apples'"),
     "an error in words": (["seqpoint", "good.csv", "--error", "one"], "--error: 'one' is no quantity"),
-    "a limit of nothing": (["bricks", "advise", "mlp", "--within", "="], "--within: '=' is no quantity"),
+    "a limit of nothing": (["bricks", "advise", "mlp", "--limit", "="], "--limit: '=' is no quantity"),
     "an unknown benchmark": (
         ["machines", "import", "kerncraft_cod.yml", "--benchmark", "nope"],
         "unknown benchmark of kerncraft_cod 'nope'",
@@ -52,10 +52,10 @@ CASES: dict[str, tuple[list[str], str]] = {
         "is missing",
     ),
     "times beyond a run": (
-        ["seqpoint", "log.csv", "--method", "k-means", "--size", "2"],
+        ["seqpoint", "log.csv", "--method", "k-means", "--representatives", "2"],
         "time_s = 1e+15 lies outside",
     ),
-    "a spread of e^100000": (["spmv", "predict", "a.edges", "--model", "wide.json"], "matrix_spread = 100000"),
+    "a spread of e^100000": (["spmv", "predict", "a.edges", "--calibration", "wide.json"], "matrix_spread = 100000"),
     "an integer of 5,000 digits": (["machines", "import", "digits.json"], "an integer beyond 1e40"),
 }
 

@@ -88,7 +88,7 @@ def test_a_new_machine_gets_its_familys_mean_and_anchors_move_it(
 ) -> None:
     adds = folder / "adds.json"
     words = ["--on", str(folder / "new.yaml"), "--calibration", str(folder / "made.json")]
-    new, anchored = answer(capsys, adds, *words), answer(capsys, adds, *words, "--anchors", str(folder / "anchor.csv"))
+    new, anchored = answer(capsys, adds, *words), answer(capsys, adds, *words, "--known", str(folder / "anchor.csv"))
     assert new["interval_level"] == 0.8
     share = 50_000_000 / 67_108_864  # of the anchor's elements
     ratio = {name: one["time_s"] / (0.00135 * share) for name, one in (("new", new), ("anchored", anchored))}
@@ -170,8 +170,8 @@ def test_impossible_rows_are_warned_of_and_dropped_when_asked(
 
 
 def test_anchors_need_a_calibration_across_devices(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["estimate", "resnet18-inference", "--on", "l4", "--anchors", str(folder / "anchor.csv")]) == 2
-    assert "--anchors need --calibration FILE" in capsys.readouterr().err
+    assert run(["estimate", "resnet18-inference", "--on", "l4", "--known", str(folder / "anchor.csv")]) == 2
+    assert "--known needs --calibration FILE" in capsys.readouterr().err
 
 
 def test_repeats_are_the_noise_floor_and_anchors_are_the_nearest_rows() -> None:

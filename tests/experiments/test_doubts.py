@@ -56,9 +56,9 @@ def test_the_measured_separations_are_those_of_the_board() -> None:
         ("estimate", "gemm", "--on", "H100"),
         ("whatif", "gemm", "--on", "H100", "--vary", "workload.m=256,512"),
         ("explain", "gemm", "--on", "H100"),
-        (*SERVED, "--on", "H100", "--input", "64", "--output", "8", "--concurrency", "1", "--count", "4"),
+        (*SERVED, "--on", "H100", "--input-tokens", "64", "--output-tokens", "8", "--concurrency", "1", "--count", "4"),
         (*SERVED, "--on", "rtx-4090", "--engine", "llama.cpp", "--dtype", "q4_0"),
-        ("plan", "training", "qwen3-0.6b", "--on", "H100", "--devices", "1", "--batch", "8", "--sequence", "128"),
+        ("plan", "training", "qwen3-0.6b", "--on", "H100", "--devices", "1", "--batch", "8", "--seq-len", "128"),
     ],
     ids=lambda words: " ".join(words[:2]),
 )

@@ -75,7 +75,7 @@ def content(folder: str) -> dict[str, str]:
 
 def test_shares_merged_are_the_bytes_of_one_run(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for part in (3, 1, 2):
-        assert command(["study", "run", str(study), "--part", f"{part}/3"]) == 0
+        assert command(["study", "run", str(study), "--share", f"{part}/3"]) == 0
     folders = [f"slipstick-out/shares-part-{part}-of-3" for part in (1, 2, 3)]
     assert command(["study", "merge", str(study), *folders[:2], "--folder", "merged"]) == 1
     assert "7 of 10 chunks" in capsys.readouterr().out
@@ -85,7 +85,7 @@ def test_shares_merged_are_the_bytes_of_one_run(study: Path, capsys: pytest.Capt
 
 
 def test_a_damaged_part_and_another_study_are_refused_by_name(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command(["study", "run", str(study), "--part", "2/2"]) == 0
+    assert command(["study", "run", str(study), "--share", "2/2"]) == 0
     folder = Path("slipstick-out/shares-part-2-of-2")
     damaged = sorted((folder / "results").iterdir())[0]
     damaged.write_bytes(damaged.read_bytes()[:-9])

@@ -34,7 +34,7 @@ def test_the_xeon_phi_contention_line(phi_file: str, capsys: pytest.CaptureFixtu
 
 
 def test_the_number_first_and_what_is_assumed_below(phi_file: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["extrapolate", phi_file, "--to", "480", "--machine", "xeon-phi-7120p", "--next", "2"]) == 0
+    assert run(["extrapolate", phi_file, "--to", "480", "--on", "xeon-phi-7120p", "--next", "2"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert said.startswith("at threads = 480: ") and "assuming: weak scaling in threads (taken from the name" in said
     assert "time [s] =" in said and "border of the machine" in said and "measure next" in said
@@ -69,8 +69,8 @@ def test_two_parameters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert run(["extrapolate", str(path), "--to", "threads=64,size=3200", "--format", "json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert row["time_s"] == pytest.approx(3200 * (0.02 + 1 / 64), rel=1e-3)
-    assert run(["extrapolate", str(path), "--to", "threads=64,size=3200", "--machine", "xeon-phi-7120p"]) == 2
-    assert "--machine is for one parameter, but threads, size vary" in capsys.readouterr().err
+    assert run(["extrapolate", str(path), "--to", "threads=64,size=3200", "--on", "xeon-phi-7120p"]) == 2
+    assert "--on is for one parameter, but threads, size vary" in capsys.readouterr().err
 
 
 def test_several_targets_kinds_and_a_band_in_two_parameters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,7 +136,7 @@ def test_the_drawn_laws_are_those_that_were_averaged() -> None:
         (["--to", "0"], "finite numbers > 0"),
         (["--to", "480", "--kind", "week"], "unknown kind of scaling 'week'"),
         (["--to", "480", "--region", "solve"], "unknown region 'solve'"),
-        (["--to", "480", "--machine", "no-such"], "no-such"),
+        (["--to", "480", "--on", "no-such"], "no-such"),
         (["--to", "480", "--level", "2"], "interval level 2"),
         (["--to", "ranks=480"], "unknown parameter 'ranks' (known: threads)"),
         (["--to", "480", "--plot", "a.exe"], "a.exe: want a picture that ends in"),

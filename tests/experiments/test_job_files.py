@@ -39,7 +39,7 @@ def answer(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, ob
 
 def test_a_job_of_my_own(own: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace, page = tmp_path / "trace.json", tmp_path / "page.html"
-    rows = answer(capsys, "estimate", own, "--simulate", "--runs", "6", "--trace", str(trace), "--report", str(page))
+    rows = answer(capsys, "estimate", own, "--simulate", "--runs", "6", "--timeline", str(trace), "--report", str(page))
     by = {str(row["quantity"]): row for row in rows}
     assert {"time_s", "step_s", "idle", "decode.busy", "step.starved"} <= set(by)
     assert by["time_s"]["p50"] <= by["time_s"]["p90"] <= by["time_s"]["p99"]  # type: ignore[operator]

@@ -15,9 +15,9 @@ PHI = ["--on", "xeon-phi-7120p", "--set", "run.threads=240"]
 VERBS = {
     "estimate": ["estimate", "phi-cnn-small", *PHI],
     "whatif": ["whatif", "phi-cnn-small", *PHI, "--vary", "machine.clock=1GHz,2GHz"],
-    "serve": ["serve", "llama-3.1-8b", "--on", "h100-sxm", "--concurrency", "2", "--output", "8"],
+    "serve": ["serve", "llama-3.1-8b", "--on", "h100-sxm", "--concurrency", "2", "--output-tokens", "8"],
     "serve llama.cpp": ["serve", "llama-3.2-1b", "--on", "rtx-4090", "--engine", "llama.cpp"],
-    "plan serving": ["plan", "serving", "llama-3.1-8b", "--machines", "h100-sxm", "--gpus", "1"],
+    "plan serving": ["plan", "serving", "llama-3.1-8b", "--on", "h100-sxm", "--devices", "1"],
     "machines list": ["machines", "list"],
     "machines show": ["machines", "show", "xeon-phi-7120p"],
     "workloads list": ["workloads", "list"],

@@ -81,11 +81,11 @@ def test_a_plan_from_ones_own_csv_and_log(tmp_path: Path, capsys: pytest.Capture
     known = read_known(tmp_path / "run.csv")
     assert [(s.layout.devices, s.batch, s.seconds) for s in known] == [(8, 16, 2.4), (16, 32, 2.5), (32, 64, 2.0)]
     words = ["plan", "training", "llama-3.1-8b", "--on", "h100-dgx", "--devices", "64", "--batch", "128"]
-    assert run([*words, "--known", str(tmp_path / "run.csv"), "--best", "2"]) == 0
+    assert run([*words, "--known", str(tmp_path / "run.csv"), "--rows", "2"]) == 0
     said = capsys.readouterr().out
     assert "calibrated on 3 measured steps at 8, 16, 32 devices: compute x" in said
     assert "as measured, with more data ranks: tp 4, pp 2, dp 8" in said
-    assert run([*words, "--software", "fsdp", "--best", "1", "--format", "json"]) == 0
+    assert run([*words, "--engine", "fsdp", "--rows", "1", "--format", "json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert row["layout"].startswith("tp 1, dp ") and "ZeRO 3" in row["layout"]
 

@@ -80,7 +80,7 @@ def test_detection_reads_lscpu_and_falls_back_on_hwloc() -> None:
 def test_command_import(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = Path(__file__).parents[1] / "data" / "kerncraft_cod.yml"
     saved = tmp_path / "cod.yaml"
-    assert cli.run(["machines", "import", str(source), "--save", str(saved), "--format", "json"]) == 0
+    assert cli.run(["machines", "import", str(source), "--out", str(saved), "--format", "json"]) == 0
     fields = {row["field"]: row["value"] for row in json.loads(capsys.readouterr().out)}
     assert fields["clock"] == 2.3e9
     again = load_machine(saved)
@@ -116,7 +116,7 @@ def test_command_measure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys
     measured = HostMeasurement(SMALL, results(1e11), Protocol(), "2026-01-01", 0.5)
     monkeypatch.setattr(host, "measure_host", lambda *_, **__: measured)
     saved = tmp_path / "host.yaml"
-    assert cli.run(["measure", "host", "--save", str(saved), "--format", "json"]) == 0
+    assert cli.run(["measure", "host", "--out", str(saved), "--format", "json"]) == 0
     row = json.loads(capsys.readouterr().out)[0]
     assert (row["quantity"], row["value"], row["unit"]) == ("bandwidth", 1e11, "byte/s")
     assert load_machine(saved).memory["L1"].bytes_per_cycle == 50

@@ -142,12 +142,12 @@ def test_cpu_time_of_a_function_is_that_of_its_threads(
     )
     monkeypatch.chdir(tmp_path)
     command = ["measure", "scaling", "own_loop:work", "--threads", "1", "--size", "n=3,5,8", "--repeats", "1"]
-    assert cli.run([*command, "--save", "own.csv", "--format", "json"]) == 0
+    assert cli.run([*command, "--out", "own.csv", "--format", "json"]) == 0
     for row in json.loads(capsys.readouterr().out):
         assert row["time_s"] > row["cpu_time_s"] + 0.15
         assert row["cpu_time_s"] == pytest.approx(row["n"] / 100, rel=0.15, abs=0.01)
         assert row["busiest_time_s"] == pytest.approx(row["cpu_time_s"], rel=0.1, abs=0.005)
-    assert cli.run(["extrapolate", "own.csv", "--time", "busiest_time_s", "--to", "n=10", "--format", "json"]) == 0
+    assert cli.run(["extrapolate", "own.csv", "--column", "busiest_time_s", "--to", "n=10", "--format", "json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)
     assert found["predictions"][0]["time_s"] == pytest.approx(0.1, rel=0.25)
     assert cli.run(["extrapolate", "own.csv", "--to", "n=10"]) == 0

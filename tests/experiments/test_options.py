@@ -57,8 +57,7 @@ VALUES = {
     "--vary": "machine.cores=10,20",
     "--estimator": "roofline",
     "--calibration": "gpus",
-    "--anchors": "times.csv",
-    "--measured": "times.csv",
+    "--known": "times.csv",
     "--fit": "operation.compute_efficiency",
     "--dtype": "fp8",
     "--input": "200000,8",
@@ -66,13 +65,15 @@ VALUES = {
     "--attention": "flash",
     "--number": "batch=3",
     "--trace": "trace.json",
+    "--timeline": "timeline.json",
     "--report": "page.html",
-    "--from": "v100-sxm",
+    "--recorded-on": "v100-sxm",
     "--where": "machine.clock <= 1.1e9",
     "--save": "saved.toml",
+    "--out": "saved.json",
     "--objective": "energy",
     "--target": "0.5",
-    "--price": "machine.clock=3",
+    "--cost": "machine.clock=3",
     "--against": "v100-sxm",
     "--intervals": "bootstrap",
     "--level": "0.5",
@@ -84,7 +85,7 @@ VALUES = {
     "--rows": "1",
 }
 SAME = {
-    "--with": "a permission to run code that a file names, which these do not",
+    "--trusted": "a permission to run code that a file names, which these do not",
     "--calibration gpus": "what answers already where nothing is named",
     "--attention flash": "a serving step has its attention in one kernel already",
 }
@@ -111,7 +112,7 @@ def branches() -> Iterator[tuple[str, tuple[str, ...]]]:
     yield "calibrate", ("calibrate", "study.toml")
     yield (
         "calibrate",
-        ("calibrate", "job.yaml", "--on", "h100-sxm", "--measured", "steps.csv", "--fit", "job.load.service"),
+        ("calibrate", "job.yaml", "--on", "h100-sxm", "--known", "steps.csv", "--fit", "job.load.service"),
     )
 
 

@@ -54,22 +54,22 @@ def test_an_own_estimator_answers_and_its_import_is_said(
 
 
 def test_a_study_from_somebody_else_does_not_import_silently(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["gemm", "--on", "v100-sxm", "--with", "mine:half", "--vary", "machine.clock=1GHz,1.5GHz"]
+    asked = ["gemm", "--on", "v100-sxm", "--estimator", "mine:half", "--vary", "machine.clock=1GHz,1.5GHz"]
     assert run(["whatif", *asked, "--save", "s.toml"]) == 0
     sys.modules.pop("mine")
     capsys.readouterr()
     for verb in (["study", "run"], ["study", "report"], ["calibrate"]):
         assert run([*verb, "s.toml"]) == 2
         said = capsys.readouterr()
-        assert "if you trust it, add --with mine:half" in said.err and "my code runs" not in said.out
+        assert "if you trust it, add --trusted mine:half" in said.err and "my code runs" not in said.out
     assert "mine" not in sys.modules
-    assert run(["study", "run", "s.toml", "--with", "mine:make"]) == 2  # another name is not this one
-    assert run(["study", "run", "s.toml", "--with", "mine:half"]) == 0
-    assert "report s.toml --with mine:half" in capsys.readouterr().out
+    assert run(["study", "run", "s.toml", "--trusted", "mine:make"]) == 2  # another name is not this one
+    assert run(["study", "run", "s.toml", "--trusted", "mine:half"]) == 0
+    assert "report s.toml --trusted mine:half" in capsys.readouterr().out
 
 
 def test_other_code_is_another_study(folder: Path) -> None:
-    asked = ["gemm", "--on", "v100-sxm", "--with", "mine:half", "--vary", "machine.clock=1GHz,1.5GHz"]
+    asked = ["gemm", "--on", "v100-sxm", "--estimator", "mine:half", "--vary", "machine.clock=1GHz,1.5GHz"]
     assert run(["whatif", *asked, "--save", "s.toml"]) == 0
     first = plan(load_study("s.toml", ["mine:half"])).fingerprint
     assert plan(load_study("s.toml", ["mine:half"])).fingerprint == first

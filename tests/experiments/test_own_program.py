@@ -108,9 +108,9 @@ def test_names_of_the_statistics(tmp_path: Path, capsys: pytest.CaptureFixture[s
         statistic_of("mean")
     path = tmp_path / "runs.csv"
     path.write_text("threads,time_s\n" + "".join(f"{p},{100 / p + r}\n" for p in (1, 2, 4, 8) for r in (0, 1, 7)))
-    assert cli.run(["extrapolate", str(path), "--to", "16", "--repeats", "mean"]) == 2
-    assert "--repeats" in capsys.readouterr().err
-    for options, word in (([], "median"), (["--repeats", "least"], "least")):
+    assert cli.run(["extrapolate", str(path), "--to", "16", "--statistic", "mean"]) == 2
+    assert "--statistic" in capsys.readouterr().err
+    for options, word in (([], "median"), (["--statistic", "least"], "least")):
         for family in ([], ["--family", "power"]):
             assert cli.run(["extrapolate", str(path), "--to", "16", *options, *family, "--format", "json"]) == 0
             (found,) = json.loads(capsys.readouterr().out)
@@ -145,5 +145,5 @@ def test_the_commands_of_the_page(
         assert row["low_s"] <= truth <= row["high_s"]
         assert row["time_s"] == pytest.approx(truth, rel=0.15)
         assert any("the least of the repeats of each point is used" in text for text in row["assumptions"])
-    assert cli.run([*commands[1], "--repeats", "median"]) == 0
+    assert cli.run([*commands[1], "--statistic", "median"]) == 0
     assert "the median of the repeats of each point is used" in " ".join(capsys.readouterr().out.split())

@@ -23,11 +23,11 @@ def test_a_config_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
     asked = ["plan", "training", str(tmp_path / "config.json"), "--on", "h100-dgx", "--devices", "24", "--batch", "48"]
-    assert run([*asked, "--sequence", "4096"]) == 0
+    assert run([*asked, "--seq-len", "4096"]) == 0
     said = capsys.readouterr().out
     for words in ("pick: tp ", "bound by: ", "memory of its fullest device", "second: ", "slower: ", "fits in 80 GB: "):
         assert words in said
-    assert run([*asked, "--format", "json", "--best", "3"]) == 0
+    assert run([*asked, "--format", "json", "--rows", "3"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert len(rows) == 3
     assert all(row["low_s"] < row["step_s"] < row["high_s"] and row["devices"] <= 24 for row in rows)

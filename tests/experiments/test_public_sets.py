@@ -41,11 +41,11 @@ def test_changed_and_missing_files_are_told(tmp_path: Path, capsys: pytest.Captu
     (tmp_path / "training_at_scale").mkdir()
     (tmp_path / one.files[0]).write_text("system,step_s\n")
     assert one.state(tmp_path) == "differs"
-    assert run(["data", "get", one.name, "--folder", str(tmp_path)]) == 1
+    assert run(["data", "get", one.name, "--data", str(tmp_path)]) == 1
     told = capsys.readouterr().out
     assert "git clone https://github.com/mosaicml/llm-foundry && git -C llm-foundry checkout 8c8dd48" in told
     assert "Apache-2.0" in told and "differs" in told
-    assert run(["data", "get", one.name, "--folder", str(tmp_path / "absent")]) == 2
+    assert run(["data", "get", one.name, "--data", str(tmp_path / "absent")]) == 2
     with pytest.raises(InputError, match="unknown set of public measurements 'foundry'"):
         public_set("foundry")
 

@@ -37,8 +37,8 @@ def test_the_answer_as_json(log: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 def test_the_table_the_picture_and_the_lengths_for_a_profiler(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture, lengths = log.parent / "points.png", log.parent / "points.json"
-    arguments = ["seqpoint", str(log), "--method", "stratified", "--size", "12"]
-    assert run([*arguments, "--picture", str(picture), "--emit-lengths", str(lengths)]) == 0
+    arguments = ["seqpoint", str(log), "--method", "stratified", "--representatives", "12"]
+    assert run([*arguments, "--plot", str(picture), "--out", str(lengths)]) == 0
     out = capsys.readouterr().out
     assert "12 representatives" in out
     assert picture.read_bytes()[:4] == b"\x89PNG"
@@ -152,7 +152,7 @@ def test_bad_logs_end_in_one_line(
 
 
 def test_unknown_columns_and_methods_are_named(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["seqpoint", str(log), "--statistic", "energy"]) == 2
+    assert run(["seqpoint", str(log), "--column", "energy"]) == 2
     assert "unknown column" in capsys.readouterr().err
     assert run(["seqpoint", str(log), "--method", "seqpoints"]) == 2
     assert "did you mean 'seqpoint'" in capsys.readouterr().err
@@ -173,5 +173,5 @@ def test_counters_of_chosen_iterations(tmp_path: Path, capsys: pytest.CaptureFix
     assert (short["weight"], long["weight"]) == (3, 1)
     assert answer["mean_flop"] == pytest.approx((3 * short["flop"] + long["flop"]) / 4)
     assert long["bytes_HBM2"] > 3 * short["bytes_HBM2"]
-    assert run(["seqpoint", str(lengths), "--length", "seq_len", "--statistic", "seq_len", "--counters"]) == 2
+    assert run(["seqpoint", str(lengths), "--parameter", "seq_len", "--column", "seq_len", "--counters"]) == 2
     assert "--counters needs --on" in capsys.readouterr().err

@@ -44,8 +44,8 @@ def answer(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str
 
 def test_own_model_on_a_machine(config: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     out, trace, page = (str(tmp_path / name) for name in ("requests.parquet", "steps.json", "page.html"))
-    common = ["serve", config, "--on", "h100-sxm", "--gpus", "1", "--dtype", "fp8", "--concurrency", "16"]
-    found = answer([*common, "--slo", "tpot=30ms", "--out", out, "--trace", trace, "--report", page], capsys)
+    common = ["serve", config, "--on", "h100-sxm", "--devices", "1", "--dtype", "fp8", "--concurrency", "16"]
+    found = answer([*common, "--limit", "tpot=30ms", "--out", out, "--trace", trace, "--report", page], capsys)
     keys = ("low_tokens_per_s", "output_tokens_per_s", "high_tokens_per_s")
     low, rate, high = (float(str(found[key])) for key in keys)
     assert low < rate < high
@@ -62,7 +62,7 @@ def test_own_model_on_a_machine(config: str, capsys: pytest.CaptureFixture[str],
 
 
 def test_a_plan_of_three_machines(config: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    common = ["plan", "serving", config, "--machines", "h100-sxm,mi300x,b200-sxm", "--slo", "ttft=1s,tpot=15ms"]
+    common = ["plan", "serving", config, "--on", "h100-sxm,mi300x,b200-sxm", "--limit", "ttft=1s,tpot=15ms"]
     found = answer([*common, "--dtype", "bf16,fp8", "--price", "h100-sxm=2.5,mi300x=2,b200-sxm=5"], capsys)
     best = found["best"]
     assert isinstance(best, dict)
@@ -114,16 +114,16 @@ def test_70b_from_one_to_eight_devices() -> None:
     ("more", "words"),
     [
         ([], "give one of --concurrency"),
-        (["--concurrency", "4", "--gpus", "3"], "heads on 3 tensor ranks"),
+        (["--concurrency", "4", "--devices", "3"], "heads on 3 tensor ranks"),
         (["--concurrency", "4", "--dtype", "fp7"], "unknown type of weights"),
         (["--concurrency", "4", "--engine", "tgi"], "unknown serving engine"),
-        (["--concurrency", "4", "--slo", "tpot=fast"], "limit tpot"),
-        (["--concurrency", "4", "--slo", "p99=1s"], "unknown limited measure"),
+        (["--concurrency", "4", "--limit", "tpot=fast"], "limit tpot"),
+        (["--concurrency", "4", "--limit", "p99=1s"], "unknown limited measure"),
         (["--rate", "-1"], "--rate -1: want a finite number of requests/s > 0"),
         (["--concurrency", "4", "--ep", "2"], "want a divisor of tensor x data"),
         (["--engine", "llama.cpp", "--concurrency", "32", "--tp", "2"], "--concurrency, --tp: not used: --engine"),
-        (["--concurrency", "4", "--anchor", "llama-3.1-8b:q4_k_m=103"], "--anchor: not used"),
-        (["--concurrency", "4", "--vary", "machine.clock=1GHz", "--slo", "ttft=1s"], "--slo: not used: --vary"),
+        (["--concurrency", "4", "--known", "llama-3.1-8b:q4_k_m=103"], "--known: not used"),
+        (["--concurrency", "4", "--vary", "machine.clock=1GHz", "--limit", "ttft=1s"], "--limit: not used: --vary"),
     ],
 )
 def test_bad_input_is_one_line(config: str, more: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -138,10 +138,10 @@ def test_one_users_model_on_ones_own_machine(capsys: pytest.CaptureFixture[str])
     low, rate, high = (float(str(found[f"{end}tokens_per_s"])) for end in ("low_", "output_", "high_"))
     assert low < rate < high < 223
     assert low < 128 < high  # llama.cpp itself: 128 tokens/s (XiongjieDai/GPU-Benchmarks-on-LLM-Inference)
-    anchored = answer([*common, "--anchor", "llama-3.2-1b:q4_k_m=200"], capsys)
+    anchored = answer([*common, "--known", "llama-3.2-1b:q4_k_m=200"], capsys)
     assert float(str(anchored["output_tokens_per_s"])) < rate
     assert found["latency_s"] == pytest.approx(float(str(found["ttft_s"])) + 255 / rate)  # 256 tokens: the first, 255
-    assert run([*common, "--anchor", "llama-3.2-1b"]) == 2
+    assert run([*common, "--known", "llama-3.2-1b"]) == 2
     assert run(["serve", "llama-3.1-70b", "--on", "rtx-4090", "--engine", "llama.cpp", "--dtype", "fp16"]) == 2
     assert "use a smaller type of weights" in capsys.readouterr().err
 
@@ -152,8 +152,8 @@ def test_an_anchor_faster_than_the_bandwidth_is_refused() -> None:
 
 
 def test_the_table_of_a_plan_holds_the_pick_and_only_what_was_given(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["plan", "serving", "llama-3.1-8b", "--machines", "h100-sxm", "--dtype", "bf16", "--gpus", "1"]
-    assert run([*words, "--slo", "tpot=20ms", "--price", "h100-sxm=2.5"]) == 0
+    words = ["plan", "serving", "llama-3.1-8b", "--on", "h100-sxm", "--dtype", "bf16", "--devices", "1"]
+    assert run([*words, "--limit", "tpot=20ms", "--price", "h100-sxm=2.5"]) == 0
     table = capsys.readouterr().out
     assert "h100-sxm *" in table and "keeps" in table and "$/M" in table
     assert run(words) == 0
@@ -165,7 +165,7 @@ def test_a_machine_without_measured_rows_is_a_caution(capsys: pytest.CaptureFixt
     from slipstick.experiments.commands.cli import run
 
     for on, warned in (("h100-sxm", False), ("mi300x", True)):
-        assert run(["plan", "serving", "llama-3.1-8b", "--machines", on, "--gpus", "1"]) == 0
+        assert run(["plan", "serving", "llama-3.1-8b", "--on", on, "--devices", "1"]) == 0
         assert ("beware: no measured row is of " in capsys.readouterr().out) == warned
 
 
@@ -174,7 +174,7 @@ def test_prompts_beyond_the_context_of_the_model_are_a_caution(
 ) -> None:
     path = tmp_path / "config.json"
     path.write_text(json.dumps(CONFIG | {"max_position_embeddings": 4096}))
-    common = ["serve", str(path), "--on", "h100-sxm", "--concurrency", "2", "--output", "96", "--spread", "0"]
+    common = ["serve", str(path), "--on", "h100-sxm", "--concurrency", "2", "--output-tokens", "96", "--spread", "0"]
     assert run([*common, "--input", "4001"]) == 0
     assert "beware: the longest request has 4,097 tokens, beyond the 4,096" in capsys.readouterr().out
     assert run([*common, "--input", "4000"]) == 0
@@ -184,6 +184,6 @@ def test_prompts_beyond_the_context_of_the_model_are_a_caution(
 def test_a_plan_takes_its_machines_as_other_verbs_do(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     texts = []
     for option in ("--on", "--machines"):
-        assert run(["plan", "serving", config, option, "h100-sxm", "--gpus", "1"]) == 0
+        assert run(["plan", "serving", config, option, "h100-sxm", "--devices", "1"]) == 0
         texts.append(capsys.readouterr().out)
     assert texts[0] == texts[1]

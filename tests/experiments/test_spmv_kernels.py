@@ -130,14 +130,14 @@ def test_an_accelerator_answers_by_storage_format_and_with_anchors_for_compresse
     assert all(float(str(row["low_s"])) < float(str(row["time_s"])) < float(str(row["high_s"])) for row in answers)
     known = tmp_path / "known.csv"
     known.write_text(f"matrix,time_s\n{Path(own_matrix).name},1e-5\n")
-    anchored = rows(capsys, "spmv", "predict", own_matrix, "--on", "mi210", "--anchors", str(known))
+    anchored = rows(capsys, "spmv", "predict", own_matrix, "--on", "mi210", "--known", str(known))
     assert [row["kernel"] for row in anchored] == ["csr"]
 
 
 def test_options_of_the_published_set_and_of_own_labels_are_not_mixed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["spmv", "validate", "--clock", "1200000"]) == 2
     assert "--clock: not with own labels" in capsys.readouterr().err
-    assert run(["spmv", "validate", "net.npz", "--data", "set", "--save", "folds"]) == 2
+    assert run(["spmv", "validate", "net.npz", "--data", "set", "--folder", "folds"]) == 2
     assert "--save: not with a model and --data" in capsys.readouterr().err
     assert run(["spmv", "validate", "--label", "warm"]) == 2
     assert "unknown label kind 'warm'" in capsys.readouterr().err

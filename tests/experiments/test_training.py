@@ -79,7 +79,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
     log = tmp_path / "log.csv"
     arguments = ["measure", "training", "--network", "attention", "--lengths", "8,64", "--configurations", "base"]
-    assert run([*arguments, "--repeats", "3", "--log", str(log), "--format", "json"]) == 0
+    assert run([*arguments, "--repeats", "3", "--out", str(log), "--format", "json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert row["configuration"] == "base" and row["speedup"] == 1.0
     assert len(log.read_text().splitlines()) == 3

@@ -1,4 +1,4 @@
-"""slipstick whatif --measured: the user's own times are fitted, and what they vary may stay in the question."""
+"""slipstick whatif --known: the user's own times are fitted, and what they vary may stay in the question."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def times(tmp_path: Path) -> str:
 
 
 def test_what_the_rows_vary_may_be_set_for_the_question(times: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([*GEMM, "--set", "workload.m=512", "--measured", times, *FIT]) == 0
+    assert run([*GEMM, "--set", "workload.m=512", "--known", times, *FIT]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "fitted to runs.csv (3 measurements)" in said
     assert "bands of ratios: what was fitted, and most of what the fit misses, is one for both times" in said
@@ -28,11 +28,11 @@ def test_what_the_rows_vary_may_be_set_for_the_question(times: str, capsys: pyte
     ("arguments", "words"),
     [
         (
-            ["--set", "workload.l=2", "--measured", "TIMES", *FIT],
+            ["--set", "workload.l=2", "--known", "TIMES", *FIT],
             "unknown symbol of workload 'gemm' 'l' (known: k, m, n)",
         ),
-        (["--measured", "TIMES"], "give --measured FILE and --fit NAME together"),
-        (FIT, "give --measured FILE and --fit NAME together"),
+        (["--known", "TIMES"], "give --known FILE and --fit NAME together"),
+        (FIT, "give --known FILE and --fit NAME together"),
     ],
 )
 def test_bad_arguments_are_one_line_and_exit_2(

@@ -32,11 +32,11 @@ def test_show_has_totals_with_units_in_the_key(capsys: pytest.CaptureFixture[str
 def test_import_and_diff_end_with_stable_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     workload("mlp").save(tmp_path / "mlp.json.gz")
     again = str(tmp_path / "again.json")
-    assert run(["workloads", "import", str(tmp_path / "mlp.json.gz"), "--save", again, "--format", "json"]) == 0
+    assert run(["workloads", "import", str(tmp_path / "mlp.json.gz"), "--out", again, "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)[0]["parameters"] == workload("mlp").metadata["parameters"]
     assert run(["workloads", "diff", "mlp", again]) == 0
     assert run(["workloads", "diff", "mlp", "mlp-inference"]) == 1
-    assert run(["workloads", "draw", "mlp", "--save", str(tmp_path / "mlp.html")]) == 0
+    assert run(["workloads", "draw", "mlp", "--out", str(tmp_path / "mlp.html")]) == 0
     assert (tmp_path / "mlp.html").read_text().startswith("<!doctype html>")
     (tmp_path / "broken.onnx").write_bytes(b"no model")
     assert run(["workloads", "import", str(tmp_path / "broken.onnx")]) == 2

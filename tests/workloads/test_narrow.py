@@ -112,7 +112,7 @@ def test_names() -> None:
 
 def test_served_models_on_machines_that_lack_their_format(capsys: pytest.CaptureFixture[str]) -> None:
     """MXFP4 of all layers of a dense model; gpt-oss, published in MXFP4, on an A100 and on an MI355X."""
-    common = ["serve", "llama-3.1-8b", "--concurrency", "4", "--input", "64", "--output", "16"]
+    common = ["serve", "llama-3.1-8b", "--concurrency", "4", "--input-tokens", "64", "--output-tokens", "16"]
     assert run([*common, "--on", "mi355x", "--dtype", "mxfp4"]) == 0
     words = capsys.readouterr().out
     assert "of weights a device" in words and float(words.split("GB of weights")[0].split()[-1]) < 6.1

@@ -67,7 +67,7 @@ class PassTimes(FormulaModel):
             raise InputError(
                 f"machine {machine.name!r} is not the one that {self.network}'s passes were measured on (fingerprint "
                 f"{machine.fingerprint}, measured {self.fingerprint}); missing: forward, backward and preparation "
-                "times there (slipstick measure contention NETWORK --save FILE)"
+                "times there (slipstick measure contention NETWORK --out FILE)"
             )
         network, _, name = str(op.attributes.get("measured_as", "")).rpartition("/")
         if name not in PASSES or (self.network and network != self.network):

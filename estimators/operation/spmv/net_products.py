@@ -107,7 +107,7 @@ def shipped_net(label: LabelKind = "hot") -> NetProducts:
         Where none ships for this kind of label.
     """
     if not has_net(label):
-        raise InputError(f"no network ships for {label} labels; train one: slipstick spmv train --kind network")
+        raise InputError(f"no network ships for {label} labels; train one: slipstick spmv train --method network")
     return NetProducts(load_net(_shipped(label)))
 
 

@@ -35,7 +35,7 @@ def _networks(data: Data) -> list[ValidationRow]:
     known = read_steps(BUNDLED)
     path = BUNDLED if data.scored is None else data.scored / BUNDLED.name
     if not path.exists():
-        raise MissingError(f"no {path.name} in {data.scored} (slipstick measure steps --save {path.name})")
+        raise MissingError(f"no {path.name} in {data.scored} (slipstick measure steps --out {path.name})")
     tested = read_steps(path)
     target = machine(HOST)
     scores = [_predicted(step, [other for other in known if other.name != step.name], target) for step in tested]

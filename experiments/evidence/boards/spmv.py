@@ -92,7 +92,7 @@ def _by_family(kind: LabelKind, blocks: LabelledBlocks) -> list[ValidationRow]:
 
 
 def kept_families() -> list[ValidationRow]:
-    """The network by the paper's protocol, families left out, as `spmv validate --save` kept it: minutes a family."""
+    """The network by the paper's protocol, families left out, as `spmv validate --folder` kept it: minutes a family."""
     return [
         ValidationRow(
             "own labels, families left out",

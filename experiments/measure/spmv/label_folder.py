@@ -1,4 +1,4 @@
-"""What `slipstick measure spmv --save FOLDER` leaves, one .npz a matrix, as labels to train on."""
+"""What `slipstick measure spmv --out FOLDER` leaves, one .npz a matrix, as labels to train on."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class FolderLabels(Labels):
     def _files(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
         paths = sorted(self.path.glob("*.npz"))
         if not paths:
-            raise InputError(f"{self.path}: no .npz of slipstick measure spmv --save")
+            raise InputError(f"{self.path}: no .npz of slipstick measure spmv --out")
         return [_read(path) for path in paths]
 
 

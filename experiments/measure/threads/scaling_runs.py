@@ -121,7 +121,7 @@ def measure_scaling(
 
 
 def write_csv(runs: Sequence[ScalingTime], path: str | os.PathLike[str]) -> None:
-    """threads, sizes, rep, time_s, cpu_time_s, busiest_time_s: `slipstick extrapolate` reads any (--time)."""
+    """threads, sizes, rep, time_s, cpu_time_s, busiest_time_s: `slipstick extrapolate` reads any (--column)."""
     names = list(runs[0].point)
     clocks = {"time_s": "seconds", "cpu_time_s": "cpu", "busiest_time_s": "busiest"}
     known = {column: name for column, name in clocks.items() if all(getattr(run, name) is not None for run in runs)}

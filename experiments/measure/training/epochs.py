@@ -233,7 +233,7 @@ def wanted_lengths(text: str, network: str, iterations: int, order: str) -> list
     if text.endswith(".json"):
         entries = require_mapping(read_json(text), text, "the document").get("representatives")
         if not isinstance(entries, list):
-            raise InputError(f"{text}: no list 'representatives'; want a file of slipstick seqpoint --emit-lengths")
+            raise InputError(f"{text}: no list 'representatives'; want a file of slipstick seqpoint --out")
         lengths = [str(require_mapping(entry, text, "representatives").get("length")) for entry in entries]
     else:
         lengths = text.split(",")

@@ -242,7 +242,7 @@ def job_question(
         )
     if is_own_program(name):
         graph = f"{name.rpartition(':')[2]}.json"
-        raise InputError(f"{name}: is simulated by its graph: slipstick workloads import {name} --save {graph}")
+        raise InputError(f"{name}: is simulated by its graph: slipstick workloads import {name} --out {graph}")
     try:
         workload(name)
     except InputError:

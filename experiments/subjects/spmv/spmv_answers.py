@@ -63,7 +63,9 @@ def answers(
     host = calibrated_beside(machine_name)
     learned = (model, power, anchors) != (None, None, None) or label != "streaming"
     if options.given and learned:
-        raise InputError("--kernel, --caches, --threads and --clock: not with --model, --power, --anchors or --label")
+        raise InputError(
+            "--kernel, --caches, --threads and --clock: not with --calibration, --power, --known or --label"
+        )
     if not learned and (options.given or host is not None):
         return kernel_rows(read_matrix(path), machine(machine_name) if machine_name else None, host, options)
     if not learned and machine_name and is_accelerator(machine(machine_name)):

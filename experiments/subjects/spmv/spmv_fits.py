@@ -38,15 +38,15 @@ def train_and_save(
     label_kind_wanted = label_kind(label)
     source = FolderLabels(labels) if labels and labels.is_dir() else Labels(labels) if labels else shipped_labels()
     if kind != "network" and (start is not None or folds):
-        raise InputError(f"--start and --folds belong to --kind network, not to {kind!r}")
+        raise InputError(f"--calibration and --folds belong to --method network, not to {kind!r}")
     if kind == "devices":
         if labels is not None:
-            raise InputError("--labels belong to models of one core: --kind devices is fitted to public times")
+            raise InputError("--known blocks belong to models of one core: --method devices is fitted to public times")
         return _devices(save)
     if kind == "kernels":
         return _kernels(save)
     if kind == "networks" and label != "hot":
-        raise InputError("--kind networks makes times of other clocks: want --label hot, whose blocks are core-bound")
+        raise InputError("--method networks makes times of other clocks: want --label hot, whose blocks are core-bound")
     blocks = source.blocks(label_kind_wanted, data_folder(), largest)
     asked_for = [name for name, fact in source.facts["matrices"].items() if fact["nonzeros"] <= largest]
     missing = sorted(set(asked_for) - set(blocks.names))

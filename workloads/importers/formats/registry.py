@@ -19,7 +19,7 @@ COMMANDS: dict[Target, tuple[str, ...]] = {
     "counters": (),
     "serving": ("slipstick read {file} --on MACHINE",),
     "series": ("slipstick extrapolate {file} --to VALUE",),
-    "graph": ("slipstick workloads import {file} --save w.json", "slipstick estimate w.json --on MACHINE"),
+    "graph": ("slipstick workloads import {file} --out w.json", "slipstick estimate w.json --on MACHINE"),
     "matrix": ("slipstick spmv predict {file}", "slipstick estimate {file} --on MACHINE"),
     "model": ("slipstick serve {file} --on MACHINE --concurrency 8",),
     "iterations": ("slipstick seqpoint {file}",),

@@ -55,7 +55,7 @@ def chakra_graph(document: Mapping[str, Any], where: str) -> TraceGraph:
     if not isinstance(entries, list) or not entries:
         raise InputError(f"{where}: no Chakra trace (want a list of 'nodes')")
     if not has_durations(document):
-        raise InputError(f"{where}: no durations (duration_micros): say --from MACHINE, and they are estimated")
+        raise InputError(f"{where}: no durations (duration_micros): say --recorded-on MACHINE, and they are estimated")
     nodes: dict[int, TraceNode] = {}
     before: dict[int, list[int]] = {}
     for entry in entries:

@@ -8,7 +8,7 @@ from slipstick.experiments.evidence.rows import ReproductionRow
 from slipstick.experiments.subjects.spmv.families_left_out import CONSTANT, NETWORK, REUSE, overall, read_folds
 
 OWN_FOLDS = Path(__file__).parent / "own_folds.json"
-"""Kept by `slipstick spmv validate --save FOLDER`."""
+"""Kept by `slipstick spmv validate --folder FOLDER`."""
 PUBLISHED = {
     "block_error": "mostly below 0.04",
     "matrix_error": "half below 0.01",
