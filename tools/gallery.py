@@ -51,7 +51,7 @@ ENTRIES = (
         "serving-plan",
         "Every layout of a language model on three machines: tokens/s a device against tokens/s a user.",
         "slipstick plan serving llama-3.1-8b --on h100-sxm,h200-sxm,l40s --dtype bf16,fp8 "
-        "--slo ttft=500ms,tpot=20ms --report plan.html",
+        "--limit ttft=500ms,tpot=20ms --report plan.html",
     ),
     Entry(
         "explanation",

@@ -17,7 +17,7 @@ from slipstick.hwmodels.files.own_names import OwnName
 
 WORDS: Mapping[str, str] = MappingProxyType(
     {
-        # what is asked about
+        # the question
         "on": "a machine, by name or YAML file (slipstick machines list)",
         "against": "other machines",
         "recorded_on": "the machine on which a trace was recorded",
@@ -96,7 +96,7 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "data": "folder of public measurements",
         "store": "measured bricks",
         "largest": "most non-zeros of a matrix that is used",
-        "column": "the column or metric that is foretold",
+        "column": "the column or metric that is predicted",
         "parameter": "the column that varies",
         "statistic": "what stands for repeated runs of a point",
         "region": "the only region of the program to look at",
@@ -108,7 +108,7 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "method": "the method, by name",
         "kind": "how work grows with the parameter",
         "family": "one family of curves, by name",
-        "to": "where the time is asked",
+        "to": "where the time is wanted",
         "level": "probability of intervals",
         "intervals": "how intervals are found",
         "simulate": "by event simulation",

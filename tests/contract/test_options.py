@@ -20,6 +20,7 @@ PAGED = {
 }
 """Verbs that answer a question: a page on request."""
 
+
 @cache
 def verbs() -> dict[str, dict[str, str]]:
     """Options of every verb with their help."""

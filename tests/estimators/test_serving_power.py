@@ -55,7 +55,8 @@ def test_amounts_that_cannot_be_are_refused() -> None:
 
 def test_eight_h100_draw_what_was_metered(capsys: pytest.CaptureFixture[str]) -> None:
     """ML.ENERGY: eight H100 under vLLM draw 1.8 to 4.9 kW, not eight times their cap of 700 W."""
-    words = "serve llama-3.1-70b --on h100-sxm --devices 8 --concurrency 32 --input-tokens 150 --output-tokens 300 --count 64"
+    words = "serve llama-3.1-70b --on h100-sxm --devices 8 --concurrency 32 --input-tokens 150 "
+    words += "--output-tokens 300 --count 64"
     assert run([*words.split(), "--format", "json"]) == 0
     (answer,) = json.loads(capsys.readouterr().out)
     assert 1800 < answer["power_W"] < 4900 < answer["devices"] * 700

@@ -40,7 +40,9 @@ class Function:
     def missing(self) -> list[str]:
         """What its docstring lacks."""
         text = ast.get_docstring(self.node) or ""
-        if "typer." in ast.unparse(self.node.args):  # a command: its docstring is the help that users see
+        if re.search(
+            r"typer\.|option\(|: Format", ast.unparse(self.node.args)
+        ):  # a command: its docstring is the help that users see
             return [] if text else ["a sentence"]
         lacks = [] if re.match(r"\S.{8,}?[.:;?]", text, re.S) or text.endswith("`") else ["a sentence"]
         if self._numeric() and not UNITS.search(text + self.owner):

@@ -77,7 +77,7 @@ def names() -> list[tuple[str, str]]:
                 made.append((path.name, node.id))
             elif isinstance(node, ast.FunctionDef | ast.ClassDef):
                 made.append((path.name, node.name))
-            elif isinstance(node, ast.arg) and "typer." not in ast.unparse(node):
+            elif isinstance(node, ast.arg) and path.parent.name != "commands":  # whose options have the vocabulary
                 made.append((path.name, node.arg))
     return made
 

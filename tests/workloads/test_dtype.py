@@ -54,7 +54,16 @@ def test_tfloat32_is_a_format_of_products_alone() -> None:
 
 
 def test_the_first_line_says_the_type_and_json_too(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["estimate", "resnet18-inference", "--on", "a100-sxm-80gb", "--dtype", "bfloat16", "--estimator", "roofline"]
+    asked = [
+        "estimate",
+        "resnet18-inference",
+        "--on",
+        "a100-sxm-80gb",
+        "--dtype",
+        "bfloat16",
+        "--estimator",
+        "roofline",
+    ]
     assert run([*asked, "--verbose"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "in bfloat16 " in said and "flop as matrix.bfloat16, vector.bfloat16" in said
