@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 PIP := $(RUN) -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
-EXTRAS ?= dev,measure,onnx,dask,torch
+EXTRAS ?= dev,pages,parquet,xarray,measure,onnx,dask,torch
 
 .PHONY: demo test slow mutants lint validate bench attack docs clean engines peers
 
@@ -39,7 +39,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.light: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) --editable .
+	$(PIP) --editable ".[pages]"
 	touch $@
 
 $(VENV)/.full: pyproject.toml constraints.txt | $(VENV)/bin/python
@@ -48,7 +48,7 @@ $(VENV)/.full: pyproject.toml constraints.txt | $(VENV)/bin/python
 	touch $@ $(VENV)/.light
 
 docs: $(VENV)/.light
-	$(PIP) --editable ".[docs]"
+	$(PIP) --editable ".[docs,pages]"
 	$(RUN) -m mkdocs build --strict
 
 clean:

@@ -18,6 +18,8 @@ from slipstick.experiments.studies.versions import installed_version
 TRACEBACK = "--traceback"
 LONGEST_LINE = 2_000
 INTERRUPTED = 130
+DRAWN = ("--plot", "--report")
+"""Options that draw, which the light install cannot."""
 HOME = Path(__file__).resolve().parents[2]
 _USAGE_ERROR: type[Any] = typer.BadParameter.__mro__[2]  # click's base error, which typer carries but does not export
 
@@ -80,6 +82,10 @@ def run(arguments: list[str] | None = None) -> int:
 
 def _run(arguments: list[str]) -> int:
     try:
+        if any(word.partition("=")[0] in DRAWN for word in arguments):  # before an answer that may take long
+            from slipstick.hwmodels.files.lacking import require_packages
+
+            require_packages(("matplotlib", "plotly"))
         with warnings.catch_warnings():
             warnings.showwarning = _one_line_each(warnings.showwarning)
             code = build()(args=todays_words(arguments), standalone_mode=False)
@@ -96,6 +102,14 @@ def _run(arguments: list[str]) -> int:
         if not isinstance(error, InputError):
             raise
         print(f"slipstick: {_one_line(str(error))}", file=sys.stderr)
+        return 2
+    except ModuleNotFoundError as error:
+        from slipstick.hwmodels.files.lacking import EXTRAS, package_error
+
+        name = (error.name or "").partition(".")[0]
+        if name not in EXTRAS:
+            raise
+        print(f"slipstick: {package_error(name)}", file=sys.stderr)
         return 2
     except BrokenPipeError:
         sys.stderr.close()

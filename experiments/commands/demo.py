@@ -20,7 +20,9 @@ def register(app: typer.Typer) -> None:
         """The Xeon Phi job: run times known at 1..240 threads, predicted for 3,840, a faster clock, more cores."""
         from slipstick.experiments.evidence.papers.xeon_phi import xeon_phi_report
         from slipstick.experiments.pages.output import emit
+        from slipstick.hwmodels.files.lacking import require_packages
 
+        require_packages(["matplotlib", "plotly"])
         page, picture, rows = xeon_phi_report.write(out)
         notes = ["Training on a Xeon Phi 7120P, 3,840 threads beside today's 240; 80 % bands; ratios to today:"]
         emit(rows, format, notes=notes)

@@ -140,8 +140,10 @@ def _add(study: typer.Typer, name: str, text: str, check: Callable[[Path, str, s
         from slipstick.experiments.studies.share import share_of
         from slipstick.experiments.studies.shipped_studies import study_path
         from slipstick.experiments.studies.study import load_study
+        from slipstick.hwmodels.files.lacking import require_packages
         from slipstick.hwmodels.files.shown import visible
 
+        require_packages(["pyarrow"])  # before a part is answered that could not be kept
         chosen = load_study(study_path(file), trusted or ())
         made, mine_of, workers_of = plan(chosen), share_of(share), engine(executor, workers, scheduler)
         place = _folder(chosen.name if share is None else f"{chosen.name}-part-{mine_of}", folder)

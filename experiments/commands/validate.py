@@ -55,8 +55,11 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.evidence.validation_pages import write_pages
         from slipstick.experiments.pages.output import emit
         from slipstick.hwmodels.catalog import OWN
+        from slipstick.hwmodels.files.lacking import source_only
         from slipstick.hwmodels.files.readers import InputError
 
+        if not catalog.scoreboards():
+            raise source_only("scoreboards and their measurements")
         if refit:
             return _refit(refit, format)
         if not names:

@@ -1,13 +1,18 @@
 """What ships, what shadows, what start-up imports."""
 
 import os
+import re
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+
+from slipstick.experiments.commands.cli import run
+from slipstick.hwmodels.files.lacking import EXTRAS
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("hwmodels", "workloads", "estimators", "experiments")
@@ -18,13 +23,21 @@ def python(*arguments: str, cwd: Path = ROOT, **environment: str) -> subprocess.
     return subprocess.run([sys.executable, *arguments], cwd=cwd, env=env, capture_output=True, text=True, check=False)
 
 
+WHEEL_BYTES = 5_000_000
+
+
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("hatchling", reason="the wheel is built with hatchling")
     folder = tmp_path_factory.mktemp("dist")
-    done = python("-m", "hatchling", "build", "-t", "wheel", "-d", str(folder))
+    done = python("-m", "hatchling", "build", "-d", str(folder))
     assert done.returncode == 0, done.stderr
-    return zipfile.ZipFile(next(folder.glob("*.whl")))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(built: Path) -> zipfile.ZipFile:
+    return zipfile.ZipFile(next(built.glob("*.whl")))
 
 
 def test_the_wheel_holds_one_package_and_nothing_else(wheel: zipfile.ZipFile) -> None:
@@ -34,6 +47,83 @@ def test_the_wheel_holds_one_package_and_nothing_else(wheel: zipfile.ZipFile) ->
     assert {"slipstick/py.typed", "slipstick/hwmodels/catalog/xeon-phi-7120p.yaml"} <= names
     assert {f"slipstick/{package}/__init__.py" for package in PACKAGES} <= names
     assert not any("test" in name.split("/")[0] or name.endswith(".pyc") for name in names)
+
+
+def test_the_wheel_is_small_and_holds_the_papers_and_no_measurements_to_learn_from(
+    built: Path, wheel: zipfile.ZipFile
+) -> None:
+    assert next(built.glob("*.whl")).stat().st_size < WHEEL_BYTES
+    inside = [name.removeprefix("slipstick/experiments/") for name in wheel.namelist()]
+    assert [
+        name for name in inside if name.startswith(("evidence/validation/", "evidence/boards/", "measure/spmv/data/"))
+    ] == []
+    assert {"evidence/papers/xeon_phi/xeon_phi_rows.py", "evidence/papers/dlbricks/dlbricks_data.py"} <= set(inside)
+
+
+def test_what_the_wheel_leaves_out_is_imported_by_nothing_that_it_holds(wheel: zipfile.ZipFile) -> None:
+    left_out = re.compile(r"evidence\.(boards|fits|predictors|validation)\b(?!_pages)")
+    users = {
+        name for name in wheel.namelist() if name.endswith(".py") and _imports(wheel.read(name).decode(), left_out)
+    }
+    assert users == {
+        "slipstick/experiments/commands/validate.py",  # says what to do
+        "slipstick/experiments/evidence/catalog.py",  # finds boards by their files
+    }
+
+
+def _imports(text: str, pattern: re.Pattern[str]) -> bool:
+    return any("import" in line and pattern.search(line) for line in text.splitlines())
+
+
+def test_the_source_distribution_is_the_checkout(built: Path) -> None:
+    with tarfile.open(next(built.glob("*.tar.gz"))) as archive:
+        held = {one.name.partition("/")[2]: one for one in archive.getmembers()}
+    assert {name: one.linkname for name, one in held.items() if one.issym()} == {
+        f"slipstick/{package}": f"../{package}" for package in PACKAGES
+    }
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if tracked.returncode:
+        pytest.skip("no checkout of git to compare with")
+    apart = [name for name in tracked.stdout.splitlines() if not name.startswith(".github/")]
+    assert set(apart) - set(held) == set()
+
+
+@pytest.mark.parametrize(
+    ("package", "words", "says"),
+    [
+        (
+            "matplotlib",
+            ["whatif", "gemm", "--on", "H100", "--vary", "machine.clock=1GHz", "--report", "a.html"],
+            "pages",
+        ),
+        ("plotly", ["demo"], "pages"),
+        ("pyarrow", ["study", "run", "xeon-phi"], "parquet"),
+        ("pyarrow", ["spmv", "train", "a.npz"], "parquet"),
+    ],
+)
+def test_a_package_that_the_light_install_lacks_is_named_with_its_extra(
+    package: str,
+    words: list[str],
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    assert run(words) == 2
+    said = capsys.readouterr().err
+    assert said == f"slipstick: this needs {package}, which is not installed: pip install 'slipstick[{says}]'\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_extras_bring_the_packages_that_are_asked_for() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    named = {"PIL": "pillow"}
+    for package, extra in EXTRAS.items():
+        assert any(text.startswith(named.get(package, package)) for text in extras[extra]), package
 
 
 def test_the_command_is_named_slipstick(wheel: zipfile.ZipFile) -> None:

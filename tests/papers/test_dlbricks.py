@@ -7,8 +7,8 @@ from slipstick.estimators.operation.brick_law import repaired
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.evidence.boards import dlbricks as scoreboard
 from slipstick.experiments.evidence.papers.dlbricks import dlbricks_rows as dlbricks
+from slipstick.experiments.evidence.papers.dlbricks.dlbricks_data import SEQUENCES, timings
 from slipstick.experiments.evidence.score import Data
-from slipstick.experiments.evidence.validation.bricks.dlbricks_data import SEQUENCES, timings
 from slipstick.experiments.measure.bricks.own_bricks import own_bricks
 from slipstick.experiments.subjects.bricks.composition import leave_one_model_out, summary
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from slipstick.estimators.learning.scores import log_errors
 from slipstick.experiments.calibrate.public_data import why_missing
+from slipstick.experiments.evidence.papers.dlbricks.dlbricks_data import SEQUENCES, Timings, timings
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.score import Board, Data, Metric, MissingError, Scored, of_errors
 from slipstick.experiments.evidence.validation.bricks import dlbricks_own
-from slipstick.experiments.evidence.validation.bricks.dlbricks_data import SEQUENCES, Timings, timings
 from slipstick.experiments.evidence.validation.bricks.machines_left_out import TimedMachine, answers, machine_of
 
 LEVEL = 0.80

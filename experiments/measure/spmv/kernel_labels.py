@@ -9,6 +9,7 @@ from typing import Any
 from slipstick.estimators.operation.spmv.kernels.kernel_costs import State, check_state
 from slipstick.estimators.operation.spmv.kernels.row_chunks import SPLIT_OF, chunks, counts_of
 from slipstick.experiments.measure.spmv.labels import SHIPPED
+from slipstick.hwmodels.files.lacking import source_only
 from slipstick.hwmodels.files.readers import InputError, read_json
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.kernels.sparse import SparseMatrix
@@ -82,8 +83,10 @@ def shipped_products() -> KernelLabels:
     Raises
     ------
     InputError
-        Where the file is damaged.
+        Where the file is damaged, or this is an installed wheel, which does not hold it.
     """
+    if not FILE.exists():
+        raise source_only("measured sparse products")
     document = read_json(FILE)
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise InputError(f"{FILE}: want products of schema {SCHEMA!r}")

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from slipstick.estimators.operation.spmv.reuse import LABEL_KINDS, CacheSizes, LabelKind
 from slipstick.hwmodels.files.arrays import read_arrays
 from slipstick.hwmodels.files.frames import parquet_frame
+from slipstick.hwmodels.files.lacking import source_only
 from slipstick.hwmodels.files.readers import InputError, read_json, unknown_name
 from slipstick.workloads.kernels.blocks import BLOCK, BlockTable, block_features, network_input
 from slipstick.workloads.kernels.sparse import SparseMatrix
@@ -256,5 +257,14 @@ def _joined(parts: list[_Part]) -> LabelledBlocks:
 
 
 def shipped_labels() -> Labels:
-    """The labels that ship with the project."""
-    return Labels(SHIPPED / "spmv_labels.parquet")
+    """The labels that ship with the source.
+
+    Raises
+    ------
+    InputError
+        Where this is an installed wheel, which holds the trained models and not what they were trained on.
+    """
+    path = SHIPPED / "spmv_labels.parquet"
+    if not path.exists():
+        raise source_only("labelled blocks of sparse products")
+    return Labels(path)

@@ -202,7 +202,7 @@ class Profiler:
         try:
             import torch
         except ImportError:
-            raise InputError("the profiler needs torch: install slipstick[torch]") from None
+            raise InputError("the profiler needs torch: pip install 'slipstick[torch]'") from None
         kinds = [torch.profiler.ProfilerActivity.CPU]
         if torch.cuda.is_available():
             kinds.append(torch.profiler.ProfilerActivity.CUDA)

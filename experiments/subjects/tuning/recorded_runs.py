@@ -143,7 +143,7 @@ def _torch() -> Any:
     try:
         import torch
     except ImportError:
-        raise InputError("measure pipeline needs torch: install slipstick[torch]") from None
+        raise InputError("measure pipeline needs torch: pip install 'slipstick[torch]'") from None
     return torch
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from slipstick.experiments.evidence.marks import Mark, marked
+from slipstick.experiments.evidence.papers.dlbricks.dlbricks_data import figure_3, layers, timings
 from slipstick.experiments.evidence.rows import ReproductionRow
-from slipstick.experiments.evidence.validation.bricks.dlbricks_data import figure_3, layers, timings
 
 MISSING = "the authors' timings are not here (SLIPSTICK_DATA; rai-project/synthetic_benchmark)"
 MODEL_47 = "Unguided Volumetric Regression Net for 3D Face Reconstruction"

@@ -21,7 +21,7 @@ from slipstick.estimators.operation.brick_law import (
     composed,
     repaired,
 )
-from slipstick.experiments.evidence.validation.bricks.dlbricks_data import Timings
+from slipstick.experiments.evidence.papers.dlbricks.dlbricks_data import Timings
 
 if TYPE_CHECKING:
     import pandas as pd
