@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from slipstick.hwmodels.files.readers import InputError, read_yaml, unknown_name
+from slipstick.hwmodels.files.readers import InputError, read_yaml
+from slipstick.hwmodels.files.shown import visible
 from slipstick.workloads.language.language_model import LanguageModel
+from slipstick.workloads.language_names import downloaded, known_as, nearest, typed
 
 _FILE = Path(__file__).parent / "language_models.yaml"
 
@@ -41,8 +44,24 @@ def _shipped(name: str) -> LanguageModel:
     return from_config(_documents()[name], f"shipped model {name}", name)
 
 
+@cache
+def _known() -> dict[str, tuple[str, ...]]:
+    return {name: tuple(document.get("aliases", ())) for name, document in _documents().items()}
+
+
+def shipped_name(text: str) -> str | None:
+    """The shipped model that a name of the hub, an alias or its name here means; None where there is none.
+
+    >>> shipped_name("meta-llama/Llama-3.3-70B-Instruct"), shipped_name("facebook/opt-125m")
+    ('llama-3.1-70b', None)
+    """
+    return text if text in _documents() else known_as(typed(text).names, _known())
+
+
 def language_model(name: str) -> LanguageModel:
-    """A language model by its name here, or by the path of its config.json or .gguf file.
+    """A language model by its name, here or on the hub, or by the path of its config.json, its folder or a .gguf file.
+
+    A name may say how weights are stored: "Qwen/Qwen3-32B-FP8", "llama-3.1-8b-awq", "qwen3-8b:q4_k_m".
 
     Raises
     ------
@@ -53,6 +72,8 @@ def language_model(name: str) -> LanguageModel:
     --------
     >>> language_model("llama-3.1-8b").parameters
     8030261248
+    >>> language_model("Qwen/Qwen3-32B-FP8").weights
+    'fp8'
     """
     if name.endswith(".gguf"):
         from slipstick.workloads.importers.configs.gguf import read_gguf
@@ -64,8 +85,32 @@ def language_model(name: str) -> LanguageModel:
         return read_config(name)
     if name in _documents():
         return _shipped(name)
-    if Path(name).is_dir():
+    if name and Path(name).is_dir():
         return language_model(str(Path(name) / "config.json"))
-    if "/" in name:
-        raise InputError(f"{name}: no such file; want a config.json, a .gguf file, or a name")
-    raise unknown_name("language model", name, language_model_names())
+    if name.startswith((".", "/", "~")):
+        raise InputError(
+            f"{visible(name[:200])}: no such file or folder; want a config.json, its folder or a .gguf file"
+        )
+    shipped = shipped_name(name)
+    if shipped is not None:
+        return _stored_as_named(_shipped(shipped), typed(name).stored)
+    config = downloaded(name)
+    if config is not None:
+        from slipstick.workloads.importers.configs.huggingface import read_config
+
+        return replace(read_config(config), name=name.rsplit("/", 1)[-1].lower())
+    raise InputError(f"unknown language model {visible(name[:80])!r}{_way_on(name)}")
+
+
+def _stored_as_named(model: LanguageModel, stored: str) -> LanguageModel:
+    from slipstick.workloads.language.weight_types import stored_as
+
+    return replace(model, weights=stored_as(model, stored)) if stored else model
+
+
+def _way_on(name: str) -> str:
+    """What to do about a model that does not ship."""
+    near = nearest(typed(name).names, _known())
+    hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "."
+    own = f"`hf download {name} config.json` brings it" if name.count("/") == 1 else "as its publisher has it"
+    return f"{hint} Any other: its config.json ({own}), its folder or a .gguf file ({len(_documents())} models ship)"

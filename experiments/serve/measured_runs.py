@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ from slipstick.estimators.named.serving.served_run import serve
 from slipstick.experiments.serve.serving_question import Wanted
 from slipstick.workloads.importers.serving.llama_bench import LocalRun
 from slipstick.workloads.importers.serving.vllm_bench import ServedRun
-from slipstick.workloads.language_catalog import language_model, language_model_names
+from slipstick.workloads.language_catalog import language_model, language_model_names, shipped_name
 from slipstick.workloads.runs.traffic import Traffic
 
 SAME_PARAMETERS = 0.002
@@ -25,9 +24,7 @@ def model_called(identity: str) -> str | None:
     >>> model_called("meta-llama/Llama-3.1-8B-Instruct"), model_called("facebook/opt-125m")
     ('llama-3.1-8b', None)
     """
-    name = re.sub(r"meta-", "", identity.rsplit("/", 1)[-1].lower())
-    fitting = [known for known in language_model_names() if re.match(rf"{re.escape(known)}(?![\w.])", name)]
-    return max(fitting, key=len, default=None)
+    return shipped_name(identity)
 
 
 def model_of_size(parameters: int) -> str | None:

@@ -33,7 +33,30 @@ PARAMETERS = {  # totals of the published checkpoints, and what a token visits
     "qwen3-235b-a22b": (235_093_634_560, 22_190_763_520),
     "gpt-oss-120b": (116_829_156_672, None),
     "gpt-oss-20b": (20_914_757_184, None),
+    "llama-3.2-3b": (3_212_749_824, None),
+    "qwen2.5-0.5b": (494_032_768, None),
+    "qwen2.5-3b": (3_085_938_688, None),
+    "qwen2.5-32b": (32_763_876_352, None),
+    "qwen2.5-72b": (72_706_203_648, None),
+    "gemma-2-2b": (2_614_341_888, None),
+    "gemma-2-9b": (9_241_705_984, None),
+    "gemma-2-27b": (27_227_128_320, None),
+    "gemma-3-1b": (999_885_952, None),
+    "gemma-3-4b": (3_880_263_168, None),
+    "mistral-7b-v0.3": (7_248_023_552, None),
+    "mistral-nemo-12b": (12_247_782_400, None),
+    "mistral-large-123b": (122_610_069_504, None),
+    "phi-3-mini": (3_821_079_552, None),
+    "phi-4": (14_659_507_200, None),
+    "phi-4-mini": (3_836_021_760, None),
+    "tinyllama-1.1b": (1_100_048_384, None),
+    "smollm2-1.7b": (1_711_376_384, None),
+    "codellama-34b": (33_743_970_304, None),
 }
+CARDS = {  # billions of parameters, and of those that a token visits, on the publishers' cards
+    "qwen3-next-80b-a3b": (80, 3), "qwen3.5-27b": (27, 27), "qwen3.5-35b-a3b": (35, 3), "qwen3.5-122b-a10b": (122, 10),
+    "glm-4.5": (355, 32),
+}  # fmt: skip
 CACHE_BYTES = {
     "llama-2-7b": 524_288,
     "llama-3.1-8b": 131_072,
@@ -53,6 +76,13 @@ def test_parameters_to_the_last_one(name: str, totals: tuple[int, int | None]) -
     assert model.parameters == totals[0]
     if totals[1] is not None:
         assert model.active_parameters == totals[1]
+
+
+@pytest.mark.parametrize(("name", "totals"), CARDS.items())
+def test_parameters_as_cards_round_them(name: str, totals: tuple[int, int]) -> None:
+    model = language_model(name)
+    assert model.parameters == pytest.approx(totals[0] * 1e9, rel=0.012)
+    assert model.active_parameters == pytest.approx(totals[1] * 1e9, abs=0.9e9 if totals[1] < 20 else 2e9)
 
 
 def test_deepseek_v3() -> None:
