@@ -84,8 +84,8 @@ def _is_release(word: str) -> bool:
 
 def _mixture(words: str) -> str:
     """A GGUF mixture as `weight_types` spells it; one without a size (or extra large) is taken for the middle one."""
-    found = re.search(r"q\d(?:_k_[sml]|_k|_\d)", words)
-    name = found[0] if found else words
+    mixture = re.search(r"q\d(?:_k_[sml]|_k|_\d)", words)
+    name = mixture[0] if mixture else words
     return f"{name}_m" if name.endswith("_k") and name != "q2_k" and name != "q6_k" else name
 
 
@@ -109,8 +109,8 @@ def plain(name: str) -> str:
 def nearest(names: Iterable[str], known: Mapping[str, Iterable[str]], count: int = 3) -> list[str]:
     """Shipped models with a similar name, best first."""
     table = {plain(one): model for model, aliases in known.items() for one in (*aliases, model)}
-    found = (table[one] for name in reversed([*names]) for one in get_close_matches(plain(name), table, 2 * count, 0.6))
-    return list(dict.fromkeys(found))[:count]
+    near = (table[one] for name in reversed([*names]) for one in get_close_matches(plain(name), table, 2 * count, 0.6))
+    return list(dict.fromkeys(near))[:count]
 
 
 def downloaded(text: str) -> Path | None:
