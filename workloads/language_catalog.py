@@ -112,5 +112,7 @@ def _way_on(name: str) -> str:
     """What to do about a model that does not ship."""
     near = nearest(typed(name).names, _known())
     hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "."
-    own = f"`hf download {name} config.json` brings it" if name.count("/") == 1 else "as its publisher has it"
-    return f"{hint} Any other: its config.json ({own}), its folder or a .gguf file ({len(_documents())} models ship)"
+    brought = f"`hf download {name} config.json` brings it" if name.count("/") == 1 else "as its publisher has it"
+    return (
+        f"{hint} Any other: its config.json ({brought}), its folder or a .gguf file ({len(_documents())} models ship)"
+    )
