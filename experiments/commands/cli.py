@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from slipstick.experiments.commands.old_words import todays_words
+from slipstick.experiments.commands.verb_groups import VerbGroups
 from slipstick.experiments.studies.versions import installed_version
 
 TRACEBACK = "--traceback"
@@ -28,6 +29,7 @@ def build() -> typer.Typer:
     """The application with every verb registered."""
     app = typer.Typer(
         name="slipstick",
+        cls=VerbGroups,
         help="A slide rule for machines: how long would this take on hardware you do not have, and how sure is that?",
         no_args_is_help=True,
         add_completion=False,

@@ -77,7 +77,12 @@ OLD: Mapping[str, Mapping[str, str]] = MappingProxyType(
     }
 )
 """Of each command, its older options and today's."""
-VALUES: Mapping[str, Mapping[str, str]] = MappingProxyType({"purpose": {"inference": "none", "training": "sgd"}})
+VALUES: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "kind": {"reuse": "combined", "networks": "network"},
+        "purpose": {"inference": "none", "training": "sgd"},
+    }
+)
 """Values of an older option that are said otherwise today."""
 
 

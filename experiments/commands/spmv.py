@@ -112,19 +112,13 @@ def calibrate(
 
 def train(
     save: Annotated[
-        Path, typer.Argument(help="the model's .npz; with networks a folder, with devices or kernels a .json")
+        Path, typer.Argument(help="the model's .npz; a folder of networks of four clocks and four metrics")
     ],
     known: Annotated[
         Path | None, option("known", "blocks, a folder of slipstick measure spmv --out [default: labels that ship]")
     ] = None,
     label: Annotated[str, option("label")] = "streaming",
-    method: Annotated[
-        str,
-        option(
-            "method",
-            "combined; reuse; network; networks of four clocks and metrics (torch); devices; kernels",
-        ),
-    ] = "combined",
+    method: Annotated[str, option("method", "combined (reuse of lines, and trees) | network (torch)")] = "combined",
     calibration: Annotated[Path | None, option("calibration", "a network of another machine to go on from")] = None,
     folds: Annotated[int, option("folds", "of the network, as a check", min=0, max=20)] = 0,
     largest: Annotated[int, option("largest", min=250)] = 10_000_000,
@@ -136,7 +130,7 @@ def train(
 ) -> None:
     """Fit a model to labelled blocks; the matrices are generated again or read from the public data."""
     from slipstick.experiments.pages.output import emit
-    from slipstick.experiments.subjects.spmv.spmv_fits import KINDS, train_and_save
+    from slipstick.experiments.subjects.spmv.spmv_fits import METHODS, train_and_save
     from slipstick.hwmodels.files.readers import unknown_name
 
     if data is not None:
@@ -144,8 +138,8 @@ def train(
 
         emit(train_published(data, save, clock, metric, epochs), format, notes=[f"written: {save}"])
         return
-    if method not in KINDS:
-        raise unknown_name("kind of SpMV model", method, KINDS)
+    if method not in METHODS:
+        raise unknown_name("method of training", method, METHODS)
     rows = train_and_save(method, save, known, label, calibration, folds, largest, epochs)
     emit(rows, format, notes=[f"written: {save}", "accuracy on matrices held out: slipstick validate spmv"])
 

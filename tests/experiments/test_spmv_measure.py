@@ -124,7 +124,7 @@ def test_what_was_measured_here_is_trained_on_here(tmp_path: Path, capsys: pytes
     count = matrix.nonzeros // 250
     times = BlockTimes(matrix.name, np.full(count, 2e-9), np.arange(5), np.full(5, 1e-9), {"load": 0.0})
     save_times(times, matrix, file, host, folder / "grid.npz")
-    train = ["spmv", "train", str(tmp_path / "m.npz"), "--known", str(folder), "--method", "reuse", "--format", "json"]
+    train = ["spmv", "train", str(tmp_path / "m.npz"), "--known", str(folder), "--format", "json"]
     assert run(train) == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert row["blocks"] == count and row["matrices"] == 1

@@ -45,8 +45,8 @@ class BoostedTrees:
             raise InputError("boosted trees: the arrays of nodes differ in shape")
         inner = self.left >= 0
         if not (
-            (np.abs(self.left) < shape[1]).all()
-            and (np.abs(self.right) < shape[1]).all()
+            ((self.left >= -1) & (self.left < shape[1])).all()
+            and ((self.right >= -1) & (self.right < shape[1])).all()
             and (self.feature[inner] >= 0).all()
             and (self.feature[inner] < len(self.features)).all()
             and (self.left[inner] > np.nonzero(inner)[1]).all()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -15,10 +14,10 @@ from slipstick.estimators.operation.spmv.reuse import label_kind
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.measure.spmv.label_folder import FolderLabels
 from slipstick.experiments.measure.spmv.labels import LabelledBlocks, Labels, shipped_labels
-from slipstick.hwmodels.files.readers import InputError, atomic_write
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 
-KINDS = ("combined", "reuse", "network", "networks", "devices", "kernels")
+METHODS = ("combined", "network")
 HELD_OUT = 5
 """One matrix in so many is left out of a network's training: its error there is what the network's band is made of."""
 SEARCHED_MATRIX = 1_000_000
@@ -26,9 +25,11 @@ SEARCHED_MATRIX = 1_000_000
 
 
 def train_and_save(
-    kind: str, save: Path, labels: Path | None, label: str, start: Path | None, folds: int, largest: int, epochs: int
+    method: str, save: Path, labels: Path | None, label: str, start: Path | None, folds: int, largest: int, epochs: int
 ) -> list[dict[str, Any]]:
-    """Fit a model of one of `KINDS`, write it, and say what came out: a row each.
+    """Fit a model by one of `METHODS`, write it, and say what came out: a row each.
+
+    Of networks a file holds one, a folder sixteen: of four clocks and four metrics, each going on from the last.
 
     Raises
     ------
@@ -37,31 +38,28 @@ def train_and_save(
     """
     label_kind_wanted = label_kind(label)
     source = FolderLabels(labels) if labels and labels.is_dir() else Labels(labels) if labels else shipped_labels()
-    if kind != "network" and (start is not None or folds):
-        raise InputError(f"--calibration and --folds belong to --method network, not to {kind!r}")
-    if kind == "devices":
-        if labels is not None:
-            raise InputError("--known blocks belong to models of one core: --method devices is fitted to public times")
-        return _devices(save)
-    if kind == "kernels":
-        return _kernels(save)
-    if kind == "networks" and label != "hot":
-        raise InputError("--method networks makes times of other clocks: want --label hot, whose blocks are core-bound")
+    if method != "network" and (start is not None or folds):
+        raise InputError(f"--calibration and --folds belong to --method network, not to {method!r}")
+    several = method == "network" and save.suffix != ".npz"
+    if several and (label != "hot" or start is not None or folds):
+        raise InputError(
+            f"{save}: a folder is for networks of other clocks: want --label hot, whose blocks are core-bound, and "
+            "neither --calibration nor --folds; one network is a .npz"
+        )
     blocks = source.blocks(label_kind_wanted, data_folder(), largest)
     asked_for = [name for name, fact in source.facts["matrices"].items() if fact["nonzeros"] <= largest]
     missing = sorted(set(asked_for) - set(blocks.names))
     if missing:
         text = f"{len(missing)} of {len(asked_for)} matrices are not here as they were measured, or have no such labels"
         print(f"slipstick: {text}: {', '.join(missing[:5])} ...", file=sys.stderr)
-    row: dict[str, Any] = {"kind": kind, "label": label, "matrices": len(blocks.names), "blocks": len(blocks.label)}
-    if kind == "network":
-        return [row | _network(blocks, save, start, folds, epochs, {"label_kind": label, "labels": source.source})]
-    if kind == "networks":
+    row: dict[str, Any] = {"kind": method, "label": label, "matrices": len(blocks.names), "blocks": len(blocks.label)}
+    if several:
         return [row | network for network in _family(blocks, save, source, epochs)]
+    if method == "network":
+        return [row | _network(blocks, save, start, folds, epochs, {"label_kind": label, "labels": source.source})]
     from slipstick.experiments.measure.spmv.label_folds import fit_with_spread
 
-    trees = 0 if kind == "reuse" else 120
-    fitted = fit_with_spread(blocks, label_kind_wanted, source.caches, source.clock, trees=trees, source=source.source)
+    fitted = fit_with_spread(blocks, label_kind_wanted, source.caches, source.clock, source=source.source)
     fitted.save(save)
     spreads = {"matrix_spread": fitted.matrix_spread, "reuse_spread": fitted.reuse_spread}
     return [row | spreads | {f"{name}_ns": cost * 1e9 for name, cost in fitted.reuse.cost.items()}]
@@ -89,34 +87,6 @@ def search_rows(trials: int, label: str, count: int, epochs: int, seed: int) -> 
         }
         for error, shape, recipe in result
     ]
-
-
-def _devices(save: Path) -> list[dict[str, Any]]:
-    """The costs that ship, fitted again: of compressed rows into a file, of every format into a folder."""
-    from slipstick.estimators.operation.spmv.spmv_amounts import FORMATS
-    from slipstick.experiments.subjects.spmv.device_fits import fit_public
-
-    files = {one: save / f"spmv-devices-{one}.json" for one in FORMATS} if save.is_dir() else {"csr": save}
-    rows = []
-    for stored, path in files.items():
-        trained = fit_public(stored)
-        with atomic_write(path) as stream:
-            json.dump(trained.document(), stream, indent=1)
-            stream.write("\n")
-        rows += [{"format": stored, "machine": device.machine, **device.cost} for device in trained.model.devices]
-    return rows
-
-
-def _kernels(save: Path) -> list[dict[str, Any]]:
-    """The kernels that ship, fitted again to our own products."""
-    from slipstick.experiments.measure.spmv.kernel_labels import shipped_products
-    from slipstick.experiments.subjects.spmv.kernel_fits import fit_kernels, rows_of
-
-    known = shipped_products()
-    source = f"{known.source}; {len(known.calibration)} generated matrices"
-    host = fit_kernels(known.calibration, known.host, known.software, source, Table())
-    host.save(save)
-    return rows_of(host)
 
 
 def _network(
