@@ -62,7 +62,12 @@ _CONVOLUTION_DIMS = tuple(f"{part}_{axis}" for part in ("in", "out", "kernel") f
 KINDS: Mapping[str, Kind] = {
     kind.name: kind
     for kind in (
-        Kind("gemm", ("batch", "m", "n", "k"), "batch products W (m, k) x X (k, n)", gemm_work),
+        Kind(
+            "gemm",
+            ("batch", "m", "n", "k"),
+            "batch products W (m, k) x X (k, n); attribute quantizes (X, before)",
+            gemm_work,
+        ),
         Kind(
             "convolution",
             ("batch", "channels_in", "channels_out", "groups", *_CONVOLUTION_DIMS),

@@ -32,6 +32,9 @@ SOURCE = "docs/notes/gpu-operations.md; roofline: Williams et al., CACM 52(4), 2
 VECTOR_BYTES = 16
 """Width of the loads that need aligned rows."""
 
+WIDE_BYTES = 2
+"""Of a number that is not narrow yet: what quantizes reads 16-bit activations."""
+
 PRODUCTS = menu(rows__columns=TILES, parts=[(parts,) for parts in SPLITS])
 CONVOLUTIONS = menu(
     rows__columns=[(128, 128), (128, 64), (64, 64), (64, 32)],
@@ -96,10 +99,17 @@ def habits(prefix: str) -> Habits:
     return Habits(*(symbol(f"{prefix}{name}") for name in names))
 
 
-def matrix_product(dtype: str, has: Resources, prefix: str, weights: str = "") -> Formula:
-    """Dims batch, m, n, k: the least over tiles and split reductions; weights may be stored in a narrower type."""
+def matrix_product(dtype: str, has: Resources, prefix: str, weights: str = "", *, quantizes: bool = False) -> Formula:
+    """Dims batch, m, n, k: the least over tiles and split reductions; weights may be stored in a narrower type.
+
+    Where the call also quantizes its activations (k, n), a kernel before reads them in 16 bits and writes them narrow.
+    """
     batch, m, n, k = (symbol(f"operation.{name}") for name in ("batch", "m", "n", "k"))
-    time = product((batch, m, n, k), operand_sizes(dtype, weights), has, habits(prefix), _aligned(dtype))
+    sizes = operand_sizes(dtype, weights)
+    time = product((batch, m, n, k), sizes, has, habits(prefix), _aligned(dtype))
+    if quantizes:
+        moved = batch * n * k * (WIDE_BYTES + sizes[1])
+        time += traffic_time(moved, moved, has)
     return Least(time, "s", SOURCE, menu=PRODUCTS)
 
 

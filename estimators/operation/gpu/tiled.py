@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import sympy as sp
 
 from slipstick.estimators.core.formula import Formula
-from slipstick.estimators.core.lambdified.extrema import Largest
+from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
 from slipstick.estimators.core.operation_model import Clock, FormulaModel
 from slipstick.estimators.core.residency import capacity_of_all, rated_caches
 from slipstick.estimators.operation.gpu import kernel_classes
@@ -27,6 +27,8 @@ MATRIX_ENERGY = {"bfloat16": 0.09, "float16": 0.09, "tfloat32": 0.15, "float8": 
 MATRIX_ENERGY |= {"mxfp8": 0.045, "mxfp6": 0.045, "float4": 0.0225, "nvfp4": 0.0225, "mxfp4": 0.0225}
 """Energy of a flop in a matrix engine over that of a float32 flop in a vector engine; FP4's is half of FP8's, as their
 rates are under one cap."""
+INTEGER = "int8"
+"""Whose rate shows how wide a matrix engine is (`_reached`)."""
 LEAST_POWER = 1e-3
 """Share of the cap that is left for work where idle takes all of it: the time grows, and stays a number."""
 
@@ -141,7 +143,8 @@ def _kernel(op: Op, has: Resources, prefix: str, flop_time: sp.Expr) -> Formula:
     size = sp.Rational(SIZE_BYTES[op.dtype])
     match op.kind, _variant(op):
         case "gemm", _:
-            return kernel_classes.matrix_product(op.dtype, has, prefix, _stored(op))
+            rounds = bool(op.attributes.get("quantizes"))
+            return kernel_classes.matrix_product(op.dtype, has, prefix, _stored(op), quantizes=rounds)
         case "convolution", ("forward", winograd):
             return kernel_classes.convolution(op.dtype, has, prefix, winograd=bool(winograd))
         case "attention", (str() as mask, str() as kv_dtype, bool() as writes_cache):
@@ -192,8 +195,8 @@ def _variant(op: Op) -> tuple[object, ...]:
     if op.kind == "attention" and op.attributes.get("pass", "forward") == "forward":
         mask, stored = "causal" if op.attributes.get("causal") else "full", op.attributes.get("kv_dtype", op.dtype)
         return mask, str(stored), bool(op.attributes.get("writes_cache"))
-    if _stored(op):
-        return (_stored(op),)
+    if op.kind == "gemm" and (_stored(op) or op.attributes.get("quantizes")):
+        return _stored(op), bool(op.attributes.get("quantizes"))
     return ("batch",) if op.kind == "norm" and op.attributes.get("function") == "batch" else ()
 
 
@@ -206,11 +209,27 @@ def _arithmetic(op: Op, machine: Machine, prefix: str) -> tuple[sp.Expr, sp.Expr
             if op.cost["flop.matrix." + dtype] != 0 and unit != "matrix":
                 continue  # the epilogue of a product runs while its next tile loads
             engine, rated = serving_rate(machine, unit, dtype)
-            rate = product_of_fields(machine.peak_factors(engine, rated))
-            time += symbol(f"operation.{name}") / (rate * symbol(f"{prefix}compute_efficiency"))
+            rate = _reached(machine, engine, rated, symbol(f"{prefix}compute_efficiency"))
+            time += symbol(f"operation.{name}") / rate
             share = MATRIX_ENERGY.get(dtype, 1.0) if engine == "matrix" else 1.0
             energy += symbol(f"operation.{name}") * share
     return time, energy
+
+
+def _reached(machine: Machine, engine: str, rated: str, efficiency: sp.Expr) -> sp.Expr:
+    """Flop/s at best: a share of the rate that the width of the engine allows, and at most the rate that is stated.
+
+    GeForce boards accumulate 16-bit products in float32 at half of the rate of the same chip's workstation and server
+    boards (NVIDIA Ada GPU architecture whitepaper v2.1, Appendix A: RTX 4090 165 TFLOP/s, with FP16 accumulation
+    330). What holds an engine below its peak, operands, issue and power, is sized for the width; the int8 rate shows
+    that, since its products accumulate in integers on every board.
+    """
+    peak = product_of_fields(machine.peak_factors(engine, rated))
+    size = SIZE_BYTES.get(rated, 0)
+    if engine != "matrix" or rated == INTEGER or size < 1 or machine.engines[engine].rated(INTEGER) != INTEGER:
+        return peak * efficiency
+    wider = Largest(1, product_of_fields(machine.peak_factors(engine, INTEGER)) / (int(size) * peak))
+    return peak * Smallest(Largest(1, efficiency), efficiency * wider)
 
 
 def _under_cap(time: sp.Expr, flop_time: sp.Expr, flop: sp.Expr, machine: Machine, prefix: str) -> sp.Expr:

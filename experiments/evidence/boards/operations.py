@@ -51,6 +51,12 @@ def _power(data: Data) -> list[ValidationRow]:
     return gpu_power.rows(data.scored)
 
 
+def _other_programs(data: Data) -> Iterator[Scored]:
+    from slipstick.experiments.evidence.validation.gpu import other_programs
+
+    return other_programs.rows(data)
+
+
 def _model_boards(boards: Mapping[tuple[str, ...], gpu_boards.Board], folder: Path) -> dict[str, gpu_boards.Board]:
     """The boards that whole models are summed from, by class of operation; fitted ones are used again."""
     names = {
@@ -138,7 +144,11 @@ def _stack_floor(folder: Path) -> float | None:
 
 BOARD = Board(
     "How long do single GPU operations and whole models take on a GPU that no fit has seen, and what do they draw?",
-    {"operations": _operations, "power, aiconfigurator": _power},
+    {
+        "operations": _operations,
+        "products by other programs": _other_programs,
+        "power, aiconfigurator": _power,
+    },
     (
         Front(
             "Linear layers on a GPU (FP32)",

@@ -63,6 +63,8 @@ class Board:
         facts = dict(self.facts)
         if self.kind == "attention" and "stack" in frame:
             facts["writes_cache"] = bool(frame["stack"].str.startswith(WRITES_CACHE).all())
+        if self.kind == "gemm" and self.dtype.startswith("float8") and "stack" in frame:
+            facts["quantizes"] = True  # the collectors time a linear layer, which quantizes what it is given
         return OperationTimes.of(self.machine(name), self.kind, self.dtype, dims, times, facts)
 
     def machine(self, name: str) -> Machine:

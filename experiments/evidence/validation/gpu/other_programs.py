@@ -1,0 +1,78 @@
+"""Products that other programs timed than those that the shipped calibration was fitted to, by the default answer.
+
+InferSim's FP8 products on an H800 are kernels alone, without what quantizes activations; LLMServingSim's decoder in
+bfloat16 ran on a GeForce RTX 4090, of whose kind no 16-bit product is in the calibration. Neither was fitted to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slipstick.experiments.evidence.score import LOGARITHMIC, Data, Scored
+from slipstick.experiments.question.question import question
+from slipstick.hwmodels.files.frames import csv_frame
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ALONE = "gpu/infersim/operators.csv.gz"
+DECODER = "serving/profile_dense.csv.gz"
+HELD_OUT = "the program, and the board but for its chip"
+LAYERS: Mapping[str, tuple[int, int]] = {
+    "qkv_proj": (6144, 4096),
+    "o_proj": (4096, 4096),
+    "gate_up_proj": (28672, 4096),
+    "down_proj": (4096, 14336),
+}
+"""Features out and in of Llama 3.1 8B's products (its config.json)."""
+EVERY = 4
+"""Of the decoder's token counts, so many apart are scored: neighbours are alike."""
+LONG = 50e-6
+"""Seconds from which a row counts as a large product."""
+
+
+def rows(data: Data) -> Iterator[Scored]:
+    """Every product that InferSim timed, and the decoder's; the long ones apart."""
+    import pandas as pd
+
+    frame = csv_frame(data.judged(ALONE))
+    frame = frame[(frame["operation"] == "gemm") & (frame["time_s"] > 0)]
+    alone = pd.DataFrame({"m": frame["n"], "n": frame["m"], "k": frame["k"], "time": frame["time_s"]})
+    for dtype, name in (("float8_block", "FP8 in blocks alone, H800"), ("float8", "the same as FP8 a tensor")):
+        yield from _scored(name, "h800-sxm", dtype, alone)
+    yield from _scored("BF16 gemm, RTX 4090", "rtx-4090", "bfloat16", _decoder(data.judged(DECODER)))
+
+
+def _decoder(path: Path) -> pd.DataFrame:
+    import pandas as pd
+
+    frame = csv_frame(path)
+    parts = []
+    for layer, (features, inputs) in LAYERS.items():
+        part = frame[frame["layer"] == layer].sort_values("tokens").iloc[::EVERY]
+        parts.append(pd.DataFrame({"m": features, "n": part["tokens"], "k": inputs, "time": part["time_s"]}))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _scored(case: str, machine: str, dtype: str, frame: pd.DataFrame) -> Iterator[Scored]:
+    measured = frame["time"].to_numpy(dtype=float)
+    made = [_answers(machine, dtype, *sizes) for sizes in zip(frame["m"], frame["n"], frame["k"], strict=True)]
+    ours, low, high, plain = np.array(made).T
+    for name, rows in ((case, measured > 0), (f"{case}, from 50 us", measured >= LONG)):
+        yield Scored(
+            name, HELD_OUT, measured[rows], ours[rows], LOGARITHMIC,
+            baselines={"roofline": plain[rows]}, low=low[rows], high=high[rows],
+            reason=f"bias in log time {np.median(np.log(ours[rows] / measured[rows])):+.2f}",
+        )  # fmt: skip
+
+
+def _answers(machine: str, dtype: str, m: float, n: float, k: float) -> tuple[float, float, float, float]:
+    """Seconds: the default answer, its band, the roofline."""
+    sizes = [f"workload.{name}={int(size)}" for name, size in (("m", m), ("n", n), ("k", k))]
+    answer = question("gemm", machine, None, sizes, dtype).answer()
+    low, high = answer.interval(0.8) or (answer.time, answer.time)
+    return answer.time, low, high, question("gemm", machine, "roofline", sizes, dtype).answer().time
