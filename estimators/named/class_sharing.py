@@ -96,6 +96,7 @@ def _candidates(kind: str, dtype: str) -> Iterator[Standing]:
             yield Standing(f"{kind}.bfloat16", 0.3)
     if kind == "convolution":
         if dtype in ("tfloat32", *SIXTEEN, *NARROW):
+            yield Standing("convolution.float16", 0.05 if dtype in SIXTEEN else 0.15)
             yield Standing("gemm.bfloat16", 0.25)
         yield Standing("convolution.float32", 0.2)
     if kind in ("norm", "softmax"):

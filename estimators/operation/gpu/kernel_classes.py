@@ -44,6 +44,13 @@ CONVOLUTIONS = menu(
 """Direct, and Winograd's F(2x2, 3x3) and F(4x4, 3x3): as many products as points of a transformed tile, each over the
 tiles and the channels (Lavin and Gray, CVPR 2016)."""
 DIRECT = menu(rows__columns=[(128, 128), (128, 64), (64, 64), (64, 32)], parts=[(1,), (4,), (16,)])
+WEIGHTS = menu(rows__columns=[(128, 128), (128, 64), (64, 64), (64, 32)], parts=[(1,), (4,), (16,), (64,)])
+WINOGRAD_WEIGHTS = menu(
+    rows__columns=[(128, 128), (128, 64), (64, 64), (64, 32)],
+    parts=[(1,), (4,), (16,), (64,)],
+    points__pixels__taps=[(1, 1, 9), (16, 4, 1), (36, 16, 1)],
+)
+"""Of gradients of weights: few results, a long reduction."""
 ATTENTIONS = menu(rows=[(128,), (64,), (16,)], parts=[(1,), (2,), (4,), (8,), (16,), (32,)])
 ROWS_IN_FLIGHT = 8
 """Rows that one core works on at a time."""
@@ -113,21 +120,45 @@ def matrix_product(dtype: str, has: Resources, prefix: str, weights: str = "", *
     return Least(time, "s", SOURCE, menu=PRODUCTS)
 
 
-def convolution(dtype: str, has: Resources, prefix: str, *, winograd: bool) -> Formula:
-    """Forward, as matrix products over the output's pixels; 3 x 3 of stride 1 also by Winograd's transform."""
-    size, sizes = _size(dtype), operand_sizes(dtype)
+def convolution(
+    dtype: str, has: Resources, prefix: str, direction: str = "forward", *, winograd: bool, transposed: bool = False
+) -> Formula:
+    """One of a convolution's three passes as matrix products (`convolution_dims`); 3 x 3 of stride 1 also by Winograd's
+    transform. The gradient of weights has few results and a long reduction, which libraries split."""
+    size, sizes, parts = _size(dtype), operand_sizes(dtype), habits(prefix)
+    direct = convolution_dims(direction, transposed=transposed)
+    reduces = direction == "backward_weight"
+    if not winograd:
+        return Least(product(direct, sizes, has, parts, 1), "s", SOURCE, menu=WEIGHTS if reduces else DIRECT)
+    points, covered, taps = (symbol(f"choice.{name}") for name in ("points", "pixels", "taps"))
+    groups, m, n, k = direct
+    window = _axes("kernel")
+    if reduces:
+        dims = (groups * points, m, n / window * taps, sp.ceiling(k / covered))
+    else:
+        dims = (groups * points, m, sp.ceiling(n / covered), k / window * taps)
+    # The larger transform writes its tiles to memory and reads them back.
+    channels = symbol("operation.channels_in") + symbol("operation.channels_out")
+    pixels = symbol("operation.batch") * _axes("in" if direction == "backward_data" else "out")
+    moved = Largest(0, covered - 4) / 12 * points * pixels / covered * channels * size * 2
+    time = product(dims, sizes, has, parts, 1) + moved / has.memory_rate
+    return Least(time, "s", SOURCE, menu=WINOGRAD_WEIGHTS if reduces else CONVOLUTIONS)
+
+
+def convolution_dims(direction: str, *, transposed: bool = False) -> tuple[sp.Expr, sp.Expr, sp.Expr, sp.Expr]:
+    """groups, m, n, k of the product that a pass is: what is made by where it is made, over what is summed.
+
+    A stride leaves some of a window's places out where an input or its gradient is made: the reduction is as much
+    shorter (Chetlur et al., cuDNN: Efficient Primitives for Deep Learning, arXiv 1410.0759, section 3).
+    """
     names = ("batch", "channels_in", "channels_out", "groups")
     batch, inputs, outputs, groups = (symbol(f"operation.{name}") for name in names)
-    pixels = _axes("out") * batch
-    if not winograd:
-        dims = (groups, outputs / groups, pixels, inputs / groups * _axes("kernel"))
-        return Least(product(dims, sizes, has, habits(prefix), 1), "s", SOURCE, menu=DIRECT)
-    points, covered, taps = (symbol(f"choice.{name}") for name in ("points", "pixels", "taps"))
-    dims = (groups * points, outputs / groups, sp.ceiling(pixels / covered), inputs / groups * taps)
-    # The larger transform writes its tiles to memory and reads them back.
-    moved = Largest(0, covered - 4) / 12 * points * pixels / covered * (inputs + outputs) * size * 2
-    time = product(dims, sizes, has, habits(prefix), 1) + moved / has.memory_rate
-    return Least(time, "s", SOURCE, menu=CONVOLUTIONS)
+    window, places = _axes("kernel"), _axes("in" if transposed else "out")
+    if direction == "backward_weight":
+        return groups, outputs / groups, inputs / groups * window, batch * places
+    if direction == "backward_data":
+        return groups, inputs / groups, batch * _axes("in"), outputs / groups * window * places / _axes("in")
+    return groups, outputs / groups, batch * _axes("out"), inputs / groups * window * places / _axes("out")
 
 
 def convolution_bytes(dtype: str) -> sp.Expr:
@@ -177,10 +208,8 @@ def product_dims(kind: str, variant: tuple[object, ...]) -> tuple[sp.Expr, sp.Ex
         return dims["batch"], dims["m"], dims["n"], dims["k"]
     if kind == "recurrent":
         return sp.Integer(1), dims["gates"] * dims["hidden"], dims["batch"], dims["outputs"]
-    if kind == "convolution" and variant == ("forward", False):
-        groups, pixels = symbol("operation.groups"), _axes("out") * dims["batch"]
-        inputs, outputs = symbol("operation.channels_in"), symbol("operation.channels_out")
-        return groups, outputs / groups, pixels, inputs / groups * _axes("kernel")
+    if kind == "convolution" and len(variant) == 3 and not variant[1]:
+        return convolution_dims(str(variant[0]), transposed=bool(variant[2]))
     return None
 
 

@@ -145,8 +145,10 @@ def _kernel(op: Op, has: Resources, prefix: str, flop_time: sp.Expr) -> Formula:
         case "gemm", _:
             rounds = bool(op.attributes.get("quantizes"))
             return kernel_classes.matrix_product(op.dtype, has, prefix, _stored(op), quantizes=rounds)
-        case "convolution", ("forward", winograd):
-            return kernel_classes.convolution(op.dtype, has, prefix, winograd=bool(winograd))
+        case "convolution", (str() as direction, bool() as winograd, bool() as transposed):
+            return kernel_classes.convolution(
+                op.dtype, has, prefix, direction, winograd=winograd, transposed=transposed
+            )
         case "attention", (str() as mask, str() as kv_dtype, bool() as writes_cache):
             return kernel_classes.attention(op.dtype, has, prefix, mask, kv_dtype, writes_cache=writes_cache)
         case "recurrent", _:
@@ -186,12 +188,11 @@ def _stored(op: Op) -> str:
 def _variant(op: Op) -> tuple[object, ...]:
     """What, besides its kind, decides the form of an operation's formula."""
     if op.kind == "convolution":
-        direction = op.attributes.get("pass", "forward")
-        forward = "forward" if direction == "forward" and not op.attributes.get("transposed") else direction
+        direction, transposed = str(op.attributes.get("pass", "forward")), bool(op.attributes.get("transposed"))
         taps = [op.dims.get(f"kernel_{axis}") for axis in ("depth", "height", "width")]
         stride = op.attributes.get("stride", (1, 1))
         unit = all(s == 1 for s in stride) if isinstance(stride, tuple) else stride == 1
-        return forward, bool(taps == [1, 3, 3] and unit and op.dtype == "float32")
+        return direction, bool(taps == [1, 3, 3] and unit and op.dtype == "float32" and not transposed), transposed
     if op.kind == "attention" and op.attributes.get("pass", "forward") == "forward":
         mask, stored = "causal" if op.attributes.get("causal") else "full", op.attributes.get("kv_dtype", op.dtype)
         return mask, str(stored), bool(op.attributes.get("writes_cache"))

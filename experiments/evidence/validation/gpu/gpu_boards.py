@@ -56,8 +56,16 @@ class Board:
     test: str = ""
     forecasts: dict[tuple[str, ...], Forecast] = field(default_factory=dict, repr=False)
 
+    def forms_of(self, name: str, frame: pd.DataFrame) -> list[OperationTimes]:
+        """Rows of a frame in their order, one form after the other: passes, filters and strides of convolutions."""
+        if "direction" not in frame:
+            return [self.rows(name, frame)]
+        key = frame[["direction", "kernel_height", "kernel_width", "stride"]]
+        run = (key != key.shift()).any(axis=1).cumsum()
+        return [self.rows(name, part) for _, part in frame.groupby(run, sort=True)]
+
     def rows(self, name: str, frame: pd.DataFrame) -> OperationTimes:
-        """Rows of a frame as operations on a machine; where they were not measured, their times are 1 s."""
+        """Rows of one form on a machine; where they were not measured, their times are 1 s."""
         dims = {dim: frame[dim].to_numpy(float) for dim in KINDS[self.kind].dims}
         times = frame["time"].to_numpy(float) if "time" in frame else np.ones(len(frame))
         facts = dict(self.facts)
@@ -65,6 +73,8 @@ class Board:
             facts["writes_cache"] = bool(frame["stack"].str.startswith(WRITES_CACHE).all())
         if self.kind == "gemm" and self.dtype.startswith("float8") and "stack" in frame:
             facts["quantizes"] = True  # the collectors time a linear layer, which quantizes what it is given
+        if "direction" in frame:
+            facts |= {"pass": str(frame["direction"].iloc[0]), "stride": tuple(frame["stride"].iloc[0])}
         return OperationTimes.of(self.machine(name), self.kind, self.dtype, dims, times, facts)
 
     def machine(self, name: str) -> Machine:
@@ -87,7 +97,7 @@ class Board:
         if "file" not in known:
             known = known.assign(file="")
         groups = known.groupby(["machine", "file", *(["stack"] if "stack" in known else [])], sort=True)
-        return [replace(self.rows(str(key[0]), part), source=str(key[1])) for key, part in groups]
+        return [replace(form, source=str(key[1])) for key, part in groups for form in self.forms_of(str(key[0]), part)]
 
     @cached_property
     def calibration(self) -> DeviceCalibration:
@@ -119,7 +129,7 @@ class Board:
 
     def predict(self, name: str, frame: pd.DataFrame, left_out: Sequence[str]) -> RowForecast:
         """Times of rows of a frame on a machine."""
-        return self.forecast(name, left_out).predict([self.rows(name, frame)])
+        return self.forecast(name, left_out).predict(self.forms_of(name, frame))
 
     def overhead(self, name: str, left_out: Sequence[str]) -> float:
         """Seconds of a launch beside the machine's own."""
@@ -127,10 +137,10 @@ class Board:
 
     def roofline(self, name: str, frame: pd.DataFrame) -> FloatArray:
         """The trivial baseline: data-sheet peaks."""
-        return roofline([self.rows(name, frame)])
+        return roofline(self.forms_of(name, frame))
 
     def calibrated_roofline(self, name: str, frame: pd.DataFrame, left_out: Sequence[str]) -> FloatArray:
         """The baseline of four numbers fitted to rows of every size of all machines that are not left out."""
         without = {machine(other).name for other in left_out}
         known = [form for form in self.forms if form.machine.name not in without]
-        return roofline([self.rows(name, frame)], four_numbers(known))
+        return roofline(self.forms_of(name, frame), four_numbers(known))

@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 SGLANG = "sglang 0.5.10"
 HOPPER = ("h100-sxm", "h200-sxm")
 BLACKWELL = ("b200-sxm", "b300-sxm", "gb200", "gb300")
+FAMILIES_OF_2017 = (
+    ("m40", "titan-x-maxwell"),
+    ("gtx-1080-ti", "p100-sxm", "titan-x-pascal", "titan-xp"),
+    ("v100-sxm",),
+    ("t4",),
+    ("vega-fe", "mi25"),
+)
+"""GPUs that DeepBench ran its convolutions on."""
 UNSEEN_VENDOR = {"all": 0.25}
 """Goal of the mean error where no machine of the vendor is known."""
 
@@ -83,6 +91,11 @@ def _of_width(frame: pd.DataFrame, width: str) -> pd.Series[bool]:
     if "window" in frame:
         kept &= frame["kv_dtype"].isin(["bfloat16", "float16"]) & (frame["window"] == 0)
     return kept
+
+
+def _gpus(frame: pd.DataFrame) -> pd.Series[bool]:
+    """Rows of GPUs: DeepBench ran a many-core processor, too."""
+    return frame["machine"].isin([name for group in FAMILIES_OF_2017 for name in group])
 
 
 def _blocks_where_run(frame: pd.DataFrame) -> pd.Series[bool]:
@@ -157,6 +170,21 @@ def cases() -> tuple[Case, ...]:
             (("p4",), ("p100-pcie",), ("t4",), ("v100-pcie",), ("a100-pcie-80gb",)),
             {"all": 0.20},
             {"stride": (1, 1)},
+        ),
+        *(
+            Case(
+                f"deepbench convolution, {name}",
+                partial(gpu_data.deepbench_convolutions, dtype=dtype),
+                "convolution",
+                dtype,
+                groups,
+                {},
+                keep=_gpus,
+            )
+            for name, dtype, groups in (
+                ("FP32, families left out", "float32", FAMILIES_OF_2017),
+                ("FP16, one of two left out", "float16", (("v100-sxm",), ("t4",))),
+            )
         ),
         attention(
             "context attention",

@@ -183,6 +183,62 @@ def deepbench_products(folder: Path) -> pd.DataFrame:
     return _tidy(frame.assign(batch=1), GEMM_DIMS, ["layout"])
 
 
+def deepbench_convolutions(folder: Path, dtype: str) -> pd.DataFrame:
+    """DeepBench's convolutions of training, float32 or float16: three passes, by `direction`; `stride` beside the dims.
+
+    Rows of a pass, filter and stride stand together: they are one form of formula.
+    """
+    import pandas as pd
+
+    path = folder / "gpu/deepbench/deepbench_long.csv"
+    if not path.exists():
+        return pd.DataFrame()
+    frame = csv_frame(path)
+    frame = frame[(frame.section == "W") & (frame["mode"] == "train")]
+    half = frame.sheet.str.contains("FP16")
+    frame = frame[(half if dtype == "float16" else ~half) & ~frame.sheet.str.contains("Psuedo")]
+    wide = frame.pivot_table(index=["file", "row"], columns="field", values="value", aggfunc="first").reset_index()
+    if wide.empty:
+        return pd.DataFrame()
+    sizes = {name: pd.to_numeric(_first(wide, spellings), errors="coerce") for name, spellings in _FIELDS.items()}
+    dims = pd.DataFrame({"Device": wide["file"], "batch": sizes["N"], "channels_in": sizes["C"]})
+    dims = dims.assign(channels_out=sizes["K"], groups=1, in_depth=1, out_depth=1, kernel_depth=1)
+    for axis, size, kernel in (("height", "H", "R"), ("width", "W", "S")):
+        dims[f"in_{axis}"], dims[f"kernel_{axis}"] = sizes[size], sizes[kernel]
+        padded = sizes[size] + 2 * sizes[f"pad {axis}"] - sizes[kernel]
+        dims[f"out_{axis}"] = padded // sizes[f"stride {axis}"] + 1
+    dims["stride"] = list(zip(sizes["stride height"].astype(int), sizes["stride width"].astype(int), strict=True))
+    parts = [
+        dims.assign(direction=direction, Latency=pd.to_numeric(wide[column], errors="coerce"))
+        for column, direction in _PASSES.items()
+    ]
+    rows = pd.concat(parts).dropna(subset="Latency")
+    rows = rows.sort_values(["Device", "direction", "kernel_height", "kernel_width", "stride"], kind="stable")
+    return _tidy(rows, CONVOLUTION_DIMS, ["direction", "stride"])
+
+
+_FIELDS = {
+    **{name: (name,) for name in "NCKHW"},
+    "R": ("R", "R (Filter height)"),
+    "S": ("S", "S (Filter width)", "S (Fitler width)"),
+    "pad height": ("pad_h",),
+    "pad width": ("pad_w",),
+    "stride height": ("Vertical stride", "Vertical Stride"),
+    "stride width": ("Horizontal stride", "Horizontal Stride"),
+}
+"""Of DeepBench's convolutions, by the spellings of its sheets."""
+_PASSES = {
+    "Forward (msec)": "forward",
+    "wrt Inputs (msec)": "backward_data",
+    "wrt Parameters (msec)": "backward_weight",
+}
+
+
+def _first(frame: pd.DataFrame, names: Sequence[str]) -> pd.Series[Any]:
+    """The first of some columns that has a value, row by row."""
+    return frame.reindex(columns=list(names)).bfill(axis=1).iloc[:, 0]
+
+
 def without(frame: pd.DataFrame, keys: Iterable[int]) -> pd.DataFrame:
     """The rows whose key is not among `keys`."""
     return frame[~frame["key"].isin(set(keys))] if len(frame) else frame

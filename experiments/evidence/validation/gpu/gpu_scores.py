@@ -10,6 +10,7 @@ from warnings import warn
 import numpy as np
 
 from slipstick.estimators.across_devices.forecast import RowForecast
+from slipstick.estimators.across_devices.operation_times import OperationTimes
 from slipstick.estimators.across_devices.physics import violations
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.learning.scores import coverage, interval_score, width
@@ -53,7 +54,7 @@ class Part:
 
 def score(board: Board, name: str, frame: pd.DataFrame, group: Sequence[str]) -> Part:
     """Predictions for the rows of one machine, in seconds, beside those of two rooflines; `group` is held out."""
-    flagged = {row for one in violations([board.rows(name, frame)]) for row in one.rows}
+    flagged = _impossible(board.forms_of(name, frame))
     if flagged:
         warn(f"{name}: {len(flagged)} of {len(frame)} rows are faster than it can be; not scored", stacklevel=2)
         frame = frame.drop(index=frame.index[sorted(flagged)])
@@ -76,10 +77,22 @@ def score(board: Board, name: str, frame: pd.DataFrame, group: Sequence[str]) ->
     )
 
 
+def _impossible(forms: Sequence[OperationTimes]) -> set[int]:
+    """Places, in all forms one after the other, of the rows that are faster than they can be."""
+    places, before = set(), 0
+    for form in forms:
+        places |= {before + row for one in violations([form]) for row in one.rows}
+        before += len(form)
+    return places
+
+
 def _sizes(board: Board, name: str, frame: pd.DataFrame) -> list[dict[str, float]]:
     """Dims of each row by name."""
-    dims = board.rows(name, frame).dims
-    return [dict(zip(dims, map(float, row), strict=True)) for row in zip(*dims.values(), strict=True)]
+    return [
+        dict(zip(form.dims, map(float, row), strict=True))
+        for form in board.forms_of(name, frame)
+        for row in zip(*form.dims.values(), strict=True)
+    ]
 
 
 def scored_parts(
