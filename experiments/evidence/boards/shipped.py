@@ -50,8 +50,7 @@ def public_times() -> list[OperationTimes]:
     if folder is None:
         raise InputError("no public measurements here (set SLIPSTICK_DATA; `slipstick data list` says where)")
     result: dict[str, list[OperationTimes]] = {}
-    shipped = ("BF16", "FP8 gemm a tensor", "FP8 gemm in blocks, its twin", "context", "generation")
-    shipped = (*shipped, "deepbench convolution")
+    shipped = ("BF16", "FP8 gemm a tensor", "FP8 gemm in blocks, its twin", "context", "generation", "deepbench conv")
     for case in cases():
         if repr(case.source) in result or case.name.startswith(CALLS):
             continue
