@@ -70,3 +70,24 @@ def test_what_is_suggested_shares_the_model(written: str, first: str | None) -> 
 def test_several_machines_where_one_is_wanted() -> None:
     with pytest.raises(InputError, match="'L4,A100': want one machine, not several"):
         machine("L4,A100")
+
+
+ON_BOXES = {
+    "Jetson Orin": ("jetson-agx-orin", 42.5), "DGX Spark": ("dgx-spark", 62.0), "GB10": ("dgx-spark", 62.0),
+    "Strix Halo": ("strix-halo", 59.4), "Ryzen AI Max+ 395": ("strix-halo", 59.4),
+    "GeForce RTX 5060 Ti": ("rtx-5060-ti", 47.4), "R9700": ("radeon-ai-pro-r9700", 191.0),
+    "TPU v7": ("tpu-v7", 2307.0), "Ironwood": ("tpu-v7", 2307.0),
+}  # fmt: skip
+"""Names on boxes, the machine, and its 16-bit TFLOP/s (products, no sparsity) as its maker states or implies them."""
+
+
+@pytest.mark.parametrize(("name", "meant"), ON_BOXES.items())
+def test_machines_under_the_names_on_their_boxes(name: str, meant: tuple[str, float]) -> None:
+    found, tera = machine(name), meant[1]
+    assert found == machine(meant[0])
+    kind = "float16" if "float16" in found.engines["matrix"].flop_per_cycle else "bfloat16"
+    assert found.peak("matrix", kind) / 1e12 == pytest.approx(tera, rel=0.01)
+
+
+def test_what_apple_does_not_state_stays_out() -> None:
+    assert [set(machine(name).engines) for name in ("M5", "M5 Max")] == [{"vector"}, {"vector"}]
