@@ -49,7 +49,7 @@ $(VENV)/.full: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 docs: $(VENV)/.light
 	$(PIP) --editable ".[docs,pages]"
-	$(RUN) -m mkdocs build --strict
+	$(RUN) -m tools.site
 
 clean:
 	rm -rf $(VENV) slipstick-out dist

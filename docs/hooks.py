@@ -13,6 +13,8 @@ from typing import Any
 from slipstick.estimators.core.formula import Formula
 
 _MARK = re.compile(r"<!-- formula: ([a-z-]+) -->")
+_OBJECT = re.compile(r"^::: (\S+\.(\w+))$", re.M)
+_SESSION = re.compile(r"^```python\n(?=>>> )", re.M)
 
 
 def formulas() -> dict[str, Callable[[], Formula]]:
@@ -55,6 +57,16 @@ def with_formulas(markdown: str) -> str:
     return _MARK.sub(lambda mark: "\n" + formula_html(known[mark[1]](), LEFT.get(mark[1], "T")) + "\n", markdown)
 
 
+def under_typed_names(markdown: str) -> str:
+    """The API page with each object under the name that users type (`ss.machine`), wherever its module stands."""
+    return _OBJECT.sub(r"::: \1\n    options:\n      heading: ss.\2\n      toc_label: ss.\2", markdown)
+
+
+def as_sessions(markdown: str) -> str:
+    """Interactive sessions as such, so that prompts and outputs are set apart and are not copied."""
+    return _SESSION.sub("```pycon\n", markdown)
+
+
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """What mkdocs calls for every page."""
-    return with_formulas(markdown)
+    return as_sessions(under_typed_names(with_formulas(markdown)))

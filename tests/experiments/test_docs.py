@@ -79,6 +79,20 @@ def test_every_page_stands_in_the_menu() -> None:
     assert sorted(named) == sorted(path.as_posix() for path in pages if path.parts[0] not in apart)
 
 
+def test_the_front_page_is_short_and_has_a_command_a_number_and_a_picture() -> None:
+    page = (ROOT / "docs" / "index.md").read_text()
+    assert len(page.split()) < 200
+    assert re.search(r"^\$ slipstick ", page, re.M) and re.search(r"\d ms", page) and "](gallery/" in page
+
+
+def test_the_hook_shows_objects_under_their_typed_names_and_sessions_as_such() -> None:
+    hooks = _hooks()
+    assert "      heading: ss.machine\n" in hooks.under_typed_names("::: slipstick.hwmodels.catalog.machine\n")
+    assert hooks.as_sessions("```python\n>>> 1\n```\n```python\nx = 1\n```") == (
+        "```pycon\n>>> 1\n```\n```python\nx = 1\n```"
+    )
+
+
 @pytest.mark.parametrize("name", WITH_EXAMPLES)
 def test_examples_of_experiments(name: str) -> None:
     failed, tried = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
