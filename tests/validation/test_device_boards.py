@@ -15,8 +15,8 @@ HEADER = "Device,OPName,B,M,N,K,Latency\n"
 @pytest.mark.parametrize("name", ["anchors", "physics", "cpu-layers"])
 def test_without_files_the_reason_is_said(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLIPSTICK_DATA", str(tmp_path))
-    (row,) = scoreboard(name).rows()
-    assert row.ok is None and row.reason
+    for row in scoreboard(name).rows():
+        assert row.ok is None and row.reason
 
 
 def test_rows_that_beat_the_peak_are_counted_by_file_and_machine(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from slipstick.estimators.learning import scores
 from slipstick.experiments.calibrate.devices_left_out import four_numbers, noise_floor, roofline
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.score import MAPE, Board, Data, MissingError, Scored
+from slipstick.experiments.evidence.validation import known_rows
 from slipstick.experiments.evidence.validation.gpu import gpu_data
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
@@ -164,4 +165,7 @@ def _forms(name: str, frame: pd.DataFrame) -> list[OperationTimes]:
     return forms
 
 
-BOARD = Board("What are two measurements on a new GPU worth?", {DATASET: _machines})
+BOARD = Board(
+    "What are two measurements on a new GPU worth?",
+    {DATASET: _machines, known_rows.STEPS: known_rows.steps, known_rows.ATTENTION: known_rows.attention},
+)
