@@ -76,6 +76,9 @@ def _figures(data: Data) -> Iterator[ValidationRow]:
     refused: list[tuple[Figure, str]] = []
     missing: list[tuple[Figure, str]] = []
     for figure in figures().figures:
+        if reason := figures().sources[figure.source].left_out:
+            missing.append((figure, reason))
+            continue
         if data.scored is not None and figure.data is None:
             missing.append((figure, "published; no file of it to score"))
             continue
@@ -89,7 +92,7 @@ def _figures(data: Data) -> Iterator[ValidationRow]:
         except InputError as error:
             refused.append((figure, str(error)))
     groups = list(dict.fromkeys(figure.group for figure in figures().figures))
-    yield from _scores("all", answers, f"{len(refused)} refused, {len(missing)} not here", goals=True)
+    yield from _scores("all", answers, f"{len(refused)} refused, {len(missing)} left out or not here", goals=True)
     for group in groups:
         yield from _scores(group, [one for one in answers if one.figure.group == group], "", goals=False)[:1]
     yield from map(_row, answers)

@@ -91,10 +91,11 @@ class Figure(Record):
 
 
 class Source(Record):
-    """Where a figure was published."""
+    """Where a figure was published; `left_out` says why its figures are not scored, "" where they are."""
 
     name: str
     url: str
+    left_out: str = ""
 
 
 class Figures(Record):
