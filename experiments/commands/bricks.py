@@ -91,7 +91,7 @@ def split(
     if len(models) > 1:
         layers = sum(row["layers"] for row in rows)
         rows.append(_counts("all", layers, len(everything), len(unique_bricks(everything))))
-    emit(rows, format)
+    emit(rows, format, remarks=())
 
 
 def _counts(name: str, layers: int, bricks: int, unique: int) -> dict[str, Any]:
@@ -123,6 +123,7 @@ def similarity(
             for name, row in zip(models, grid, strict=True)
         ],
         format,
+        remarks=(),
     )
 
 
@@ -144,7 +145,8 @@ def compose(
     from slipstick.experiments.subjects.bricks.composition import schedule_named
 
     chosen = None if schedule == "sequential" and not rule else schedule_named(schedule, rule or (), workers)
-    emit(_rows(models, granularity, store, input, chosen, batch), format)
+    rows = _rows(models, granularity, store, input, chosen, batch)
+    emit(rows, format, remarks=_not_known(rows))
 
 
 def advise(
@@ -165,8 +167,8 @@ def advise(
 
     longest = number_of("--limit", limit, "s") if limit is not None else None
     rows = _rows(models, granularity, store, input, None, batch)
-    missing = sorted({f"{row['model']} on {row['machine']}: {row['reason']}" for row in rows if row["reason"]})
-    emit(advice(rows, longest), format, notes=missing)
+    missing = _not_known(rows)
+    emit(advice(rows, longest), format, notes=missing, remarks=missing)
 
 
 def score(
@@ -202,7 +204,7 @@ def score(
                 }
                 for one in scores
             ]
-    emit(rows, format, notes=notes)
+    emit(rows, format, notes=notes, remarks=())
 
 
 def fusion(
@@ -215,7 +217,14 @@ def fusion(
     from slipstick.experiments.subjects.bricks.fusion_error import fusion_rows
 
     rows = fusion_rows([BrickStore.existing(path) for path in store or [STORE]])
-    emit(rows, format, notes=["ratios of warm times; measure bricks -g 1 -g 3 -g 5 measures what they need"])
+    emit(
+        rows, format, notes=["ratios of warm times; measure bricks -g 1 -g 3 -g 5 measures what they need"], remarks=()
+    )
+
+
+def _not_known(rows: list[dict[str, Any]]) -> list[str]:
+    """Models whose bricks a machine's store lacks, each once."""
+    return sorted({f"{row['model']} on {row['machine']}: {row['reason']}" for row in rows if row["reason"]})
 
 
 def _rows(

@@ -54,7 +54,12 @@ def register(app: typer.Typer) -> None:
         rows = report.records()
         if format != "json":
             rows = [_short(row) for row in rows]
-        emit(rows, format, notes=[*notes, f"three longest phases: {report.coverage():.1%} of the time"])
+        emit(
+            rows,
+            format,
+            notes=[*notes, f"three longest phases: {report.coverage():.1%} of the time"],
+            remarks=passed_over,
+        )
 
 
 def read_steps(path: Path, marker: str) -> tuple[list[StepProfile], list[str]]:

@@ -59,10 +59,11 @@ def answer(
         notes.append(
             f"recorded on {read.machine.name}" + ("" if recorded else f" (the trace says {read.graph.device!r})")
         )
+    doubts: list[str] = []
     if other is not None and read.machine is not None and between_vendors(read.machine, other):
-        notes.append(BETWEEN_VENDORS)
+        doubts.append(BETWEEN_VENDORS)
     answers = rows(read.graph, wanted, read.operations)
-    emit(answers, form, below=notes)
+    emit(answers, form, below=[*notes, *doubts], remarks=doubts)
     if report:
         from slipstick.experiments.pages.report import rows_page
 

@@ -135,7 +135,8 @@ def register(app: typer.Typer) -> None:
         if format != "table" and not summary.get("error_reached", True):
             print(f"slipstick: {missed}", file=sys.stderr)
         if format == "json":
-            emit([{**summary, "selected": rows}], "json")
+            reached = bool(summary.get("error_reached", True))
+            emit([{**summary, "selected": rows}], "json", remarks=[*left_out, *([] if reached else [missed])])
             return
         between = f" ({level:.0%}: {band[0]:.5g} .. {band[1]:.5g} s)" if band else " (one iteration gives no interval)"
         notes = [

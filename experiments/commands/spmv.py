@@ -64,7 +64,7 @@ def predict(
     options = KernelOptions.of(kernel, caches, threads, clock)
     rows, notes = answers(matrix, on, label, calibration, power, known, options)
     below = last_lines(notes, verbose=verbose)
-    emit(shown_rows(rows, format, verbose=verbose), format, notes=first_lines(rows), below=below)
+    emit(shown_rows(rows, format, verbose=verbose), format, notes=first_lines(rows), below=below, remarks=())
     if report:
         from slipstick.experiments.pages.report import rows_page
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from slipstick.experiments.studies.runner import PreparedStudy
+
 
 File = Annotated[str, typer.Argument(help="a study's .toml file, or a preset (slipstick study list)")]
 Folder = Annotated[str | None, option("folder", "slipstick-out/NAME if left out")]
@@ -111,9 +113,9 @@ def register(app: typer.Typer) -> None:
             front = frame.nsmallest(rows, "time_ratio")
             note = f"the {len(front)} fastest of {len(frame)} points (--objective, twice or more: the Pareto front)"
         if format != "table":
-            emit(frame_rows(front, made.notes), format)
+            emit(frame_rows(front, made.notes), format, remarks=_unknown(made))
             return
-        for text in dict.fromkeys([*made.notes, *(text for case in made.cases for text in case.work.unknown)]):
+        for text in dict.fromkeys([*made.notes, *_unknown(made)]):
             print(visible(text))
         if missing:
             print(f"note: {missing} of {len(made.chunks)} chunks are not answered yet (slipstick study resume {file})")
@@ -165,6 +167,11 @@ def _add(study: typer.Typer, name: str, text: str, check: Callable[[Path, str, s
             return
         more = "".join(f" --trusted {name}" for name in trusted or ()) + (f" --folder {folder}" if folder else "")
         print(f"report: slipstick study report {file}{more}")
+
+
+def _unknown(made: PreparedStudy) -> list[str]:
+    """What the study's workloads do not count, each once."""
+    return list(dict.fromkeys(text for case in made.cases for text in case.work.unknown))
 
 
 def _require_same(place: Path, fingerprint: str, file: str) -> None:

@@ -38,6 +38,18 @@ def test_keys_of_a_verb(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
         assert all(key in PAGE for key in part)
 
 
+def test_answers_from_files_carry_remarks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Their warnings, where there are some: a list in every row (docs/json.md)."""
+    log, matrix = tmp_path / "log.csv", tmp_path / "one.mtx"
+    log.write_text("seq_len,time_s\n" + "".join(f"{10 + n % 7},{0.1 + n % 7 / 100}\n" for n in range(40)))
+    entries = "".join(f"{n} {n} 1.0\n" for n in range(1, 301))
+    matrix.write_text(f"%%MatrixMarket matrix coordinate real general\n300 300 300\n{entries}")
+    asked = [["seqpoint", str(log)], ["spmv", "predict", str(matrix)], ["bricks", "split", "resnet50"]]
+    for verb in [*asked, ["bricks", "similarity", "resnet50", "alexnet"]]:
+        assert run([*verb, "--format", "json"]) == 0, verb
+        assert all(row["remarks"] == [] for row in json.loads(capsys.readouterr().out)), verb
+
+
 def test_keys_of_the_rows_machines_rely_on() -> None:
     reproduction = ReproductionRow("I", "a", "exact", 1.0, 1.0).to_dict()
     assert list(reproduction) == [
