@@ -46,6 +46,10 @@ class NextMeasurements:
     lines: tuple[str, ...]
     notes: tuple[str, ...] = ()
 
+    def lines_above(self, path: str) -> list[str]:
+        """What to do with them: the first lines of the answer."""
+        return [f"{self.machine}: measure these, warm, medians of many runs; then --known {path}", *self.notes]
+
     def write(self, path: str | os.PathLike[str]) -> None:
         """The CSV that `read_calibration(..., anchors=path)` reads, its time_s to be filled in."""
         with atomic_write(Path(path)) as stream:

@@ -46,7 +46,8 @@ def register(app: typer.Typer) -> None:
         known: Annotated[
             str | None,
             option(
-                "known", "of a job, a CSV of step_s, time_s, STAGE.service_s; else of operations, with --calibration"
+                "known",
+                "of a job, a CSV of step_s, time_s, STAGE.service_s; else of operations or of steps of a server",
             ),
         ] = None,
         fit: Annotated[list[str] | None, option("fit", "of a job, to --known: job.STAGE.service,...")] = None,
@@ -110,8 +111,12 @@ def register(app: typer.Typer) -> None:
             from slipstick.experiments.calibrate.calibrated import read_calibration
 
             fitted = read_calibration(calibration, known, machines[0], [estimator] if estimator else [])
+        elif known and calibration:
+            raise InputError(f"--known {known}: not with --calibration {calibration}, which is of sparse products")
         elif known:
-            raise InputError("--known needs --calibration FILE, a calibration across devices")
+            from slipstick.experiments.calibrate.calibrated import read_calibration
+
+            fitted = read_calibration(None, known, machines[0])
         for name in machines:
             try:
                 questions.append(question(wanted, name, estimator, settings, dtype, calibration=fitted))

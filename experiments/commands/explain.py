@@ -8,7 +8,17 @@ from typing import Annotated, Any
 import typer
 
 from slipstick.experiments.commands.numbers import WithNumbers, only
-from slipstick.experiments.commands.vocabulary import Calibration, Dtype, Estimator, Input, Number, Set, Train, option
+from slipstick.experiments.commands.vocabulary import (
+    Calibration,
+    Dtype,
+    Estimator,
+    Input,
+    KnownHere,
+    Number,
+    Set,
+    Train,
+    option,
+)
 from slipstick.hwmodels.files.own_names import OwnName
 
 FIRST = {"bottlenecks": 3, "moves": 6, "elasticities": 5, "ranking": 6}
@@ -34,7 +44,7 @@ def register(app: typer.Typer) -> None:
         set: Set = None,
         estimator: Estimator = None,
         calibration: Calibration = None,
-        known: Annotated[str | None, option("known", "a CSV of operations, with --calibration")] = None,
+        known: KnownHere = None,
         vary: Annotated[
             list[str] | None, option("vary", "here by name alone, machine.clock; all that are read if left out")
         ] = None,
@@ -99,12 +109,10 @@ def register(app: typer.Typer) -> None:
         subject = own_or_none(workload, [on], input or (), train, number or ()) or workload
         settings = named_settings(subject, set, number)
         fitted = None
-        if calibration:
+        if calibration or known:
             from slipstick.experiments.calibrate.calibrated import read_calibration
 
             fitted = read_calibration(calibration, known, on, [estimator] if estimator else [])
-        elif known:
-            raise InputError("--known needs --calibration FILE, a calibration across devices")
         query = question(subject, on, estimator, settings, dtype, calibration=fitted)
         answer, dials = query.answer(), Dials.of(query, tuple(vary or ()))
 

@@ -42,6 +42,7 @@ def register(app: typer.Typer) -> None:
         cache_dtype: CacheDtype = "bf16",
         price: Annotated[str | None, option("price", "h100-sxm=2.5,mi300x=2")] = None,
         step_tokens: StepTokens = 8192,
+        known: Annotated[str | None, option("known", "a CSV of steps on the one machine")] = None,
         report: Annotated[str | None, option("report", "and its PNG")] = None,
         out: Annotated[str | None, option("out", "all candidates, FILE.csv")] = None,
         format: Format = "table",
@@ -59,6 +60,7 @@ def register(app: typer.Typer) -> None:
         best_plan = Search(
             model, names, types, float(input_tokens), float(output_tokens), devices, engine, cache_dtype,
             limits(limit) if limit else Table(), prices(price or "", names), Scheduler(step_tokens, 1024),
+            known,
         ).run()  # fmt: skip
         if out:
             from slipstick.hwmodels.files.frames import write_csv

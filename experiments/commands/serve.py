@@ -58,7 +58,8 @@ def register(app: typer.Typer) -> None:
         set: Set = None,
         vary: Annotated[str | None, option("vary", "machine.memory.HBM3.bandwidth=3TB/s,4TB/s")] = None,
         known: Annotated[
-            str | None, option("known", "of llama.cpp: one run there, MODEL:TYPE=TOKENS_PER_S or a llama-bench file")
+            str | None,
+            option("known", "a CSV of steps; of llama.cpp one run, MODEL:TYPE=TOKENS_PER_S or a llama-bench file"),
         ] = None,
         host_power: HostPower = None,
         pue: Pue = 1.0,
@@ -90,10 +91,9 @@ def register(app: typer.Typer) -> None:
             return
         if vary:
             _refuse(context, lambda name: name in UNVARIED, "--vary compares rates and means alone")
-        _refuse(context, lambda name: name == "known", f"it is for --engine llama.cpp, not {engine or 'a server'}")
         wanted = Wanted(
             model, on, devices, tp, pp, dp, ep, replicas, dtype, cache_dtype, engine or "", step_tokens, max_sequences,
-            mixing, preemption, changes=changes,
+            mixing, preemption, changes=changes, known=known,
         )  # fmt: skip
         load = traffic(
             input_tokens=input_tokens, output_tokens=output_tokens, users=concurrency, rate=rate, requests=requests,

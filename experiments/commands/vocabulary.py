@@ -22,6 +22,7 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "against": "other machines",
         "recorded_on": "the machine on which a trace was recorded",
         "model": "a language model",
+        "for": "the workload of your own that you want to know more of",
         "engine": "software that runs the model, with a version if need be ('vllm 0.19.0')",
         "estimator": "the estimator, by name or your own MODULE:ATTRIBUTE",
         "input": "shapes of the inputs of your FUNCTION",
@@ -198,6 +199,9 @@ Train = Annotated[str | None, option("train", "sgd, momentum, adam, adamw")]
 Estimator = Annotated[OwnName | None, option("estimator", parser=OwnName)]
 Calibration = Annotated[str | None, option("calibration", "of slipstick calibrate --out")]
 Known = Annotated[str | None, option("known", "a CSV")]
+KnownHere = Annotated[
+    str | None, option("known", "a CSV of operations or of steps of a server (measure anchors --for writes one)")
+]
 Fit = Annotated[list[str] | None, option("fit")]
 Dtype = Annotated[str | None, option("dtype", "bfloat16, int8, fp8, mxfp8, nvfp4, int4 (weights), ...")]
 RecordedOn = Annotated[str | None, option("recorded_on", "where it does not say so")]

@@ -47,7 +47,7 @@ def register(app: typer.Typer) -> None:
         calibration: Calibration = None,
         known: Annotated[
             str | None,
-            option("known", "a CSV of time_s, run.*, machine.* with --fit; else of operations, with --calibration"),
+            option("known", "a CSV of time_s, run.*, machine.* with --fit; else of operations or of steps of a server"),
         ] = None,
         fit: Annotated[list[str] | None, option("fit", "to --known")] = None,
         save: Annotated[str | None, option("save")] = None,
@@ -90,8 +90,8 @@ def register(app: typer.Typer) -> None:
         only(context, "a workload without --simulate or --trace", PLAIN)
         if not (workload and on and vary):
             raise InputError("give a WORKLOAD, --on MACHINE and --vary NAME=VALUES (or --trace FILE)")
-        if (fit and not known) or (known and not (fit or calibration)):
-            raise InputError("give --known FILE with --fit NAME, what is fitted to it, or with --calibration FILE")
+        if fit and not known:
+            raise InputError("give --known FILE with --fit NAME: what is fitted to it")
         from slipstick.experiments.pages.output import emit
         from slipstick.experiments.question.domain import remarks
         from slipstick.experiments.question.doubts import warnings_among

@@ -11,7 +11,7 @@ from typing import Any
 
 from slipstick.estimators.core.estimate import quantile
 from slipstick.estimators.named.serving.deployment import Deployment
-from slipstick.estimators.operation.serving.measured_steps import TimedServerStep, engine_of_steps
+from slipstick.estimators.operation.serving.measured_steps import TimedServerStep, engine_of_steps, kept_measured
 from slipstick.estimators.operation.serving.prompts import prompt_seconds
 from slipstick.estimators.operation.serving.step_amounts import Batch
 from slipstick.estimators.schedule.serving.closed_loop import Load, steady
@@ -193,6 +193,7 @@ class Search:
             if name in self.prices:
                 at = at.using({"price": self.prices[name]})
             known = known_steps(self.known, at, self.engine)
+            remarks += [kept_measured(known).text()] if known else []
             remarks += Deployment(model, at, Layout(), stored_as(model, self.types[0]), known=known).remarks()
             for dtype, layout in itertools.product(self.types, layouts(model, self.devices)):
                 try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from slipstick.estimators.operation.serving.step_law import StepLaw, columns_of
 from slipstick.experiments.calibrate.calibrated import read_calibration
 from slipstick.experiments.calibrate.measured_steps import read_measured_steps
 from slipstick.experiments.calibrate.next_measurements import operations_to_measure, steps_to_measure
+from slipstick.experiments.commands.cli import run
 from slipstick.experiments.question.defaults import gpu_kernels
 from slipstick.experiments.serve.planning import Search
 from slipstick.experiments.serve.serving_question import Wanted
@@ -61,7 +63,7 @@ def test_two_measured_steps_move_estimate_serve_and_plan_alike(tmp_path: Path) -
     served = Wanted(MODEL, "h100-sxm", known=str(path)).deployment()
     assert served.step.seconds(Batch(32.0, 2048.0)) == pytest.approx(known[0], rel=1e-9)
     assert np.exp(2 * served.half_width(Batch(32.0, 2048.0))) == pytest.approx(known[2] / known[1], rel=1e-6)
-    assert "2 measured steps (x1.3 of what others say): used" in served.remarks()[0]
+    assert "2 measured steps (x1.3 of what others say): used" in served.assumptions()
     with_plan, without = (
         Search(MODEL, ("h100-sxm",), devices=1, known=name).run().candidates for name in (str(path), None)
     )
@@ -69,6 +71,28 @@ def test_two_measured_steps_move_estimate_serve_and_plan_alike(tmp_path: Path) -
     ratios = {more.users: more.tpot / less.tpot for more, less in zip(with_plan, without, strict=True)}
     assert ratios[1] == pytest.approx(1.3, rel=0.1)
     assert min(ratios.values()) > 1.1, "prompts share the steps of large loads, and none was measured"
+
+
+def test_what_a_stranger_types(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What to measure for my model on my machine; I measured it; what do my other batches take?"""
+    path = tmp_path / "steps.csv"
+    words = ["measure", "anchors", "--for", f"decode:{MODEL}", "--on", "mi300x", "--next", "2", "--out", str(path)]
+    assert run(words) == 0
+    assert f"then --known {path}" in capsys.readouterr().out
+    filled(tuple(path.read_text().splitlines()), [0.012, 0.04], path)
+    ask = [f"decode:{MODEL}", "--on", "mi300x", "--decodes", "32", "--format", "json"]
+    assert run(["estimate", *ask]) == 0
+    plain = json.loads(capsys.readouterr().out)[0]
+    assert run(["estimate", *ask, "--known", str(path)]) == 0
+    known = json.loads(capsys.readouterr().out)[0]
+    assert 1.2 < known["time_s"] / plain["time_s"] < 1.8
+    assert known["high_s"] / known["low_s"] < 0.8 * plain["high_s"] / plain["low_s"]
+    for rest in (["serve", MODEL, "--concurrency", "2", "--count", "4"], ["plan", "serving", MODEL, "--devices", "1"]):
+        assert run([*rest, "--on", "mi300x", "--known", str(path)]) == 0
+        assert "2 measured steps" in " ".join(capsys.readouterr().out.split())
+    vary = ["whatif", f"decode:{MODEL}", "--on", "mi300x", "--vary", "machine.clock=1.1x", "--known", str(path)]
+    assert run(vary) == 0
+    assert "2 measured steps" in " ".join(capsys.readouterr().out.split())
 
 
 def test_known_steps_of_one_machine_are_for_one_machine(tmp_path: Path) -> None:

@@ -170,13 +170,13 @@ class Deployment:
         ]
         if widened := widening(self.machine, self.step.shares.kind.compute):
             words.append(widened)
+        words += [kept_measured(self.known).text()] if self.known else []
         return (*words, "speculative decoding off, prefix hits as stated")
 
     def remarks(self) -> tuple[str, ...]:
         """Where the question leaves the measured runs: a line for each way."""
-        measured = (kept_measured(self.known).text(),) if self.known else ()
         line = unseen_machine(self.machine, self.groups, self.fitted)
-        return (*measured, line) if line else measured
+        return (line,) if line else ()
 
 
 def _unknown(version: str) -> str:
