@@ -9,13 +9,13 @@ from typing import Any
 from slipstick.estimators.calibration.job_calibration import load_job_calibration
 from slipstick.estimators.schedule.simulation.job_numbers import job_numbers
 from slipstick.experiments.pages.output import emit
-from slipstick.experiments.pages.progress import shown
+from slipstick.experiments.pages.progress import progress_bar
 from slipstick.experiments.subjects.jobs.job_file import JobQuestion, job_question
 from slipstick.experiments.subjects.jobs.job_fit import FittedJob, fit_job
 from slipstick.experiments.subjects.jobs.job_sweep import axis_of, formula_sweep, sweep
 from slipstick.experiments.subjects.jobs.simulated import PERCENTILES, Simulated, simulate
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.shown import format_quantity
+from slipstick.hwmodels.files.shown import ends_shown, shown
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class JobRequest:
 
 def fitted(question: JobQuestion, measured: str, fit: Sequence[str]) -> FittedJob:
     """The job fitted to a file of measurements, with its progress on the terminal."""
-    with shown(f"{question.where}: fit, simulated points", 1) as progress:
+    with progress_bar(f"{question.where}: fit, simulated points", 1) as progress:
         return fit_job(question, measured, fit, progress=progress)
 
 
@@ -68,7 +68,7 @@ def print_formula(request: JobRequest) -> None:
     job, assumed = question.job()
     seconds, source = question.formula(job)
     note = f"by formula: {source}; --simulate shows what it misses"
-    notes = [*assumed, f"{job.name}: {format_quantity(seconds, 's')} {note}"]
+    notes = [*assumed, f"{job.name}: {shown(seconds, 's')} {note}"]
     emit(
         [{"job": job.name, "time_s": seconds, "step_s": seconds / job.steps, "steps": job.steps}],
         request.form,
@@ -117,7 +117,7 @@ def _in_units(row: Mapping[str, object]) -> dict[str, object]:
     def written(value: object) -> str:
         if not isinstance(value, float):
             return ""
-        return format_quantity(value, unit) if unit == "s" else f"{value:.3g}"
+        return shown(value, unit) if unit == "s" else f"{value:.3g}"
 
     band = f"{written(row['low'])} .. {written(row['high'])}" if row["low"] is not None else "not known"
     level = row["interval_level"]
@@ -135,16 +135,16 @@ def _in_units(row: Mapping[str, object]) -> dict[str, object]:
 def print_simulated(request: JobRequest) -> None:
     """A job's distribution: one row a quantity; with a trace of its first run, and a page."""
     question = request.question()
-    with shown(request.name, 1) as progress:
+    with progress_bar(request.name, 1) as progress:
         simulated = simulate(question, runs=request.runs, seed=request.seed, progress=progress)
     low, high = simulated.band()
     job = simulated.job
     over = float(simulated.numbers["time_s"].mean()) / simulated.formula if simulated.formula else float("nan")
     notes = [
         *simulated.assumptions,
-        f"{job.name}: {format_quantity(float(_median(simulated)), 's')} (80 %: {format_quantity(low, 's')} .. "
-        f"{format_quantity(high, 's')}), {job.steps} steps, {simulated.runs} runs from seed {simulated.seed}",
-        f"{over:.3g} x the formula's {format_quantity(simulated.formula, 's')} ({simulated.formula_source})",
+        f"{job.name}: {shown(float(_median(simulated)), 's')} (80 %: {ends_shown(low, high)}), "
+        f"{job.steps} steps, {simulated.runs} runs from seed {simulated.seed}",
+        f"{over:.3g} x the formula's {shown(simulated.formula, 's')} ({simulated.formula_source})",
     ]
     notes += _bands(simulated)
     if request.trace:
@@ -174,7 +174,7 @@ def print_sweep(request: JobRequest, vary: Sequence[str]) -> None:
     """
     axes = _axes(vary)
     question = request.question()
-    with shown(request.name, 1) as progress:
+    with progress_bar(request.name, 1) as progress:
         frame = sweep(question, axes, request.runs, request.seed, progress)
     rows = [dict(zip(frame.columns, row, strict=True)) for row in frame.itertuples(index=False, name=None)]
     notes = ["ratios to the job as it stands, with the same seeds: median over runs, 80 %; formula_s: without waiting"]
@@ -210,12 +210,12 @@ def _bands(simulated: Simulated) -> list[str]:
     for name, (low, high) in simulated.calibration.percentiles(simulated.job).items():
         value = simulated.calibration.values[simulated.calibration.names.index(name)]
         unit = known[name].note.unit
-        what = [format_quantity(one, unit) if unit == "s" else f"{one:.3g}" for one in (value, low, high)]
+        what = [shown(one, unit) if unit == "s" else f"{one:.3g}" for one in (value, low, high)]
         lines.append(f"fitted job.{name}: {what[0]} (80 %: {what[1]} .. {what[2]})")
     if simulated.draws > 1:
         for row in simulated.rows():
             if row["quantity"] in ("time_s", "step_s"):
-                ends = {key: format_quantity(float(value), "s") for key, value in row.items() if key[:1] == "p"}
+                ends = {key: shown(float(value), "s") for key, value in row.items() if key[:1] == "p"}
                 parts = [f"p{level} {ends[f'p{level}_low']} .. {ends[f'p{level}_high']}" for level in PERCENTILES]
                 lines.append(
                     f"{row['quantity']} in 80 % of the draws: {', '.join(parts)} (the table's: of all together)"
@@ -229,7 +229,7 @@ def _page(request: JobRequest, question: JobQuestion, simulated: Simulated) -> A
     frame = None
     if question.file.vary:
         runs = None if request.runs is None else min(request.runs, 20)
-        with shown(f"{request.name}: page", 1) as progress:
+        with progress_bar(f"{request.name}: page", 1) as progress:
             frame = sweep(question, [axis_of(text) for text in question.file.vary], runs, request.seed, progress)
     return write_job_page(simulated, question.file, request.report or "", frame)[0].resolve()
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from slipstick.experiments.answers.job_answers import JobRequest
 from slipstick.experiments.pages.output import emit
-from slipstick.experiments.pages.progress import shown
+from slipstick.experiments.pages.progress import progress_bar
 from slipstick.experiments.subjects.jobs.job_reasons import job_reasons
-from slipstick.hwmodels.files.shown import format_quantity
+from slipstick.hwmodels.files.shown import shown
 
 
 def print_reasons(request: JobRequest, rows: int) -> None:
     """Stages, busiest first, and what half and twice of each number would do; JSON has both, CSV the numbers."""
     question = request.question()
-    with shown(request.name, 1) as progress:
+    with progress_bar(request.name, 1) as progress:
         known = job_reasons(question, progress)
     if request.form == "json":
         head = {"job": known.job.name, "time_s": known.seconds, "assumptions": list(known.assumptions)}
@@ -21,7 +21,7 @@ def print_reasons(request: JobRequest, rows: int) -> None:
     if request.form == "csv":
         emit(list(known.changes), request.form)
         return
-    head_line = f"{known.job.name}: {format_quantity(known.seconds, 's')}, {known.job.steps} steps, simulated"
+    head_line = f"{known.job.name}: {shown(known.seconds, 's')}, {known.job.steps} steps, simulated"
     emit(list(known.stages), request.form, "how busy each stage is", [*known.assumptions, head_line])
     print()
     emit(

@@ -15,7 +15,7 @@ from slipstick.experiments.question.doubts import doubt_lines
 from slipstick.experiments.question.facts import BYTE, FLOP, Facts, Throughput
 from slipstick.experiments.question.memory_need import MemoryNeed
 from slipstick.experiments.question.question import Question
-from slipstick.hwmodels.files.shown import count_shown, shown
+from slipstick.hwmodels.files.shown import count_shown, ends_shown, share_shown, shortened, shown
 from slipstick.hwmodels.machine import Machine
 
 SHORT = 110
@@ -26,13 +26,6 @@ def band_shown(answer: Estimate) -> str:
     """``83 .. 134 ms``; "" where none is known."""
     ends = answer.interval()
     return "" if ends is None else ends_shown(*ends)
-
-
-def ends_shown(shortest: float, longest: float, of: str = "s") -> str:
-    """Two times [s], or amounts of another unit, the unit once where it is the same: ``83 .. 134 ms``."""
-    low, high = shown(shortest, of), shown(longest, of)
-    number, _, unit = low.partition(" ")
-    return f"{number if high.endswith(f' {unit}') else low} .. {high}"
 
 
 A_DEVICE = " a device: "
@@ -84,7 +77,7 @@ def _sure(answer: Estimate, machine: Machine) -> str:
     band = energy_band(answer, machine)
     if band is None:
         return "factors not fitted"
-    return f"80 %: {shown(band[0], 'J')} .. {shown(band[1], 'J')}; factors from metered H100 and B200"
+    return f"80 %: {ends_shown(*band, 'J')}; factors from metered H100 and B200"
 
 
 def rate_shown(made: Throughput) -> str:
@@ -110,10 +103,10 @@ def throughput_line(known: Facts) -> str:
     if known.throughput:
         parts.append(rate_shown(known.throughput))
     if known.mfu is not None:
-        parts.append(f"MFU {shown(100 * known.mfu, '%')} of {known.mfu_of}")
+        parts.append(f"MFU {share_shown(known.mfu)} of {known.mfu_of}")
     if known.bandwidth is not None:
         beyond = ", from caches" if known.bandwidth > 1 else ""
-        parts.append(f"{shown(100 * known.bandwidth, '%')} of the memory bandwidth{beyond}")
+        parts.append(f"{share_shown(known.bandwidth)} of the memory bandwidth{beyond}")
     return f"throughput: {'; '.join(parts)}" if parts else ""
 
 
@@ -124,7 +117,7 @@ def memory_line(need: MemoryNeed) -> str:
     rest = f"activations {shown(need.activations or 0.0, 'byte')}" if known else "activations not known"
     both = f"{'' if known else 'at least '}{shown(need.needed, 'byte')} of {shown(need.there, 'byte')} {need.level}"
     if known and need.scatter:
-        both += f" (80 %: {' .. '.join(shown(end, 'byte') for end in need.band)})"
+        both += f" (80 %: {ends_shown(*need.band, 'byte')})"
     rest += f", context {shown(need.beside, 'byte')}" if need.beside else ""
     rest += f", allocator {shown(need.needed - need.counted, 'byte')}" if need.taken > 1 else ""
     return f"memory: {both}: {need.verdict} ({lasting} {shown(need.lasting, 'byte')}, {rest})"
@@ -132,7 +125,7 @@ def memory_line(need: MemoryNeed) -> str:
 
 def bound_line(known: Facts) -> str:
     """Shares of the time by what bounds it."""
-    shares = [f"{name} {shown(100 * share, '%')}" for name, share in known.bounds[:3] if share >= 0.005]
+    shares = [f"{name} {share_shown(share)}" for name, share in known.bounds[:3] if share >= 0.005]
     return f"bound by: {', '.join(shares)}" if shares else ""
 
 
@@ -140,13 +133,13 @@ def metric_lines(answer: Estimate) -> list[str]:
     """Shares that the schedule gives, on one line; those with a band of their own by themselves."""
     banded = answer.metric_intervals
     metrics = {name: value for name, value in answer.metrics.items() if name not in (*banded, "device_busy") and value}
-    shares = ", ".join(f"{name} {shown(100 * value, '%')}" for name, value in metrics.items())
+    shares = ", ".join(f"{name} {share_shown(value)}" for name, value in metrics.items())
     lines = [f"shares: {shares}"] if metrics else []
     for name, (low, high) in banded.items():
         if not low and not high:
             continue
-        ends = f"(80 %: {shown(100 * low, '%')} .. {shown(100 * high, '%')})"
-        lines.append(f"{name}: {shown(100 * answer.metrics[name], '%')} {ends}")
+        ends = f"(80 %: {ends_shown(100 * low, 100 * high, '%')})"
+        lines.append(f"{name}: {share_shown(answer.metrics[name])} {ends}")
     return lines
 
 
@@ -158,13 +151,12 @@ def group_rows(known: Facts, count: int = 5) -> list[dict[str, Any]]:
     if rest:
         names = ", ".join(one.kind for one in rest)
         sums = (sum(one.count for one in rest), sum(one.time for one in rest), sum(one.share for one in rest))
-        rows.append(_group_row(f"other: {names}"[:60], *sums, ""))
+        rows.append(_group_row(shortened(f"other: {names}", 60), *sums, ""))
     return rows
 
 
 def _group_row(kind: str, count: float, time: float, share: float, bound_by: str) -> dict[str, Any]:
-    cells = {"time": shown(time, "s"), "share": shown(100 * share, "%"), "bound by": bound_by}
-    return {"kind": kind, "count": count_shown(count), **cells}
+    return {"kind": kind, "count": count_shown(count), "time_s": time, "share": share, "bound_by": bound_by}
 
 
 def remainder_rows(answer: Estimate, column: str) -> list[dict[str, Any]]:
@@ -174,8 +166,8 @@ def remainder_rows(answer: Estimate, column: str) -> list[dict[str, Any]]:
     return [
         {
             column: f"({of_host.get(name, name)})",
-            "time": shown(seconds, "s"),
-            "share": shown(100 * seconds / answer.time, "%"),
+            "time_s": seconds,
+            "share": seconds / answer.time,
         }
         for name, seconds in left.items()
     ]
@@ -206,7 +198,7 @@ ELSEWHERE = ("calibrated on", "does not fit", "flop as")
 
 def cut(line: str) -> str:
     """A line of at most `SHORT` characters."""
-    return line if len(line) <= SHORT else f"{line[: SHORT - 16].rstrip(' ,;')} ... (--verbose)"
+    return shortened(line, SHORT, " ... (--verbose)")
 
 
 def _grouped(texts: Sequence[str]) -> list[str]:

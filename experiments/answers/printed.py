@@ -17,7 +17,7 @@ from slipstick.experiments.question.objectives import consumptions
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.subjects.power.facility import price_text
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.shown import count_shown, shown
+from slipstick.hwmodels.files.shown import count_shown
 
 
 def print_answers(
@@ -105,10 +105,10 @@ def _print_one(question: Question, answer: Estimate, known: Facts, parts: int, *
             {
                 "operation": one["operation"],
                 "kind": one["kind"],
-                "time": shown(one["time_s"], "s"),
+                "time_s": one["time_s"],
                 "times": count_shown(one["times"]),
-                "share": shown(100 * one["share"], "%"),
-                "bound by": one["bound_by"],
+                "share": one["share"],
+                "bound_by": one["bound_by"],
             }
             for one in operations(answer, parts)
         ]

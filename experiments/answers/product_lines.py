@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slipstick.estimators.operation.spmv.net_products import CHOSEN
-from slipstick.experiments.answers.lines import cut, ends_shown
-from slipstick.hwmodels.files.shown import shown
+from slipstick.experiments.answers.lines import cut
+from slipstick.hwmodels.files.shown import ends_shown, shown
 
 NETWORK = "network of Table 2"
 COLUMNS = ("kernel", "threads", "label", "model", "time_s", "low_s", "high_s", "ns_per_nonzero", "energy_J")

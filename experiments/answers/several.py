@@ -9,7 +9,7 @@ from itertools import zip_longest
 from typing import Any
 
 from slipstick.estimators.core.estimate import Estimate
-from slipstick.experiments.answers.lines import band_shown, rate_shown
+from slipstick.experiments.answers.lines import rate_shown
 from slipstick.experiments.question.facts import BYTE, FLOP, Facts
 from slipstick.experiments.question.memory_need import FITS, MAY, NOT
 from slipstick.experiments.question.question import Question
@@ -42,14 +42,14 @@ def rows(answers: Sequence[Answered], width: int = 200) -> list[dict[str, Any]]:
     result = []
     for question, answer, known in ordered:
         need, sure = known.memory, surely_faster(best, answer)
-        row: dict[str, Any] = {"machine": question.machine.name, "time": shown(answer.time, "s")}
-        row["80 % band"] = band_shown(answer)
+        row: dict[str, Any] = {"machine": question.machine.name, "time_s": answer.time}
+        row["low_s"], row["high_s"] = answer.interval() or (None, None)
         if known.throughput:
             of_work = known.throughput.unit in (FLOP, BYTE)
             rate = rate_shown(known.throughput) if of_work else count_shown(known.throughput.rate)
             row["rate" if of_work else f"{known.throughput.unit}/s"] = rate
         if width >= NARROW:
-            row["MFU"] = "" if known.mfu is None else shown(100 * known.mfu, "%")
+            row["mfu"] = known.mfu
         row["memory"] = "" if need is None else f"{WORDS[need.verdict]}{shown(need.needed, 'byte')}"
         if width >= NARROW:
             row["there"] = "" if need is None else shown(need.there, "byte")

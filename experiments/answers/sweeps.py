@@ -10,8 +10,7 @@ import numpy as np
 from slipstick.estimators.composites.kept_workloads import as_compiled
 from slipstick.estimators.schedule.host_issue import HostIssue
 from slipstick.experiments.answers.lines import assumptions, headline
-from slipstick.experiments.answers.readable import sweep_row, value_shown
-from slipstick.experiments.pages.output import emit, emit_line, line_width
+from slipstick.experiments.pages.output import emit, emit_line
 from slipstick.experiments.question.domain import remarks
 from slipstick.experiments.question.facts import items_of, unit_of
 from slipstick.experiments.question.memory_need import FITS, NOT
@@ -20,6 +19,7 @@ from slipstick.experiments.studies.at_sizes import MEMORY, able
 from slipstick.experiments.studies.ends import remarks_at_ends
 from slipstick.experiments.studies.sweep import Columns
 from slipstick.experiments.studies.whatif import WhatIf, column_rows
+from slipstick.hwmodels.columns import LEVEL, RATE, Column, axis, named_shown
 from slipstick.hwmodels.files.shown import count_shown, shown
 
 AMOUNTS = ("batch", "seq_len")
@@ -46,7 +46,7 @@ def print_sweep_table(
         notes.append("no point fits in memory")
     if rate and np.any(fitting):
         at = int(np.where(fitting, table[rate], 0.0).argmax())
-        where = ", ".join(f"{name} = {value_shown(name, float(table[name][at]))}" for name in answer.space.names)
+        where = ", ".join(f"{name} = {named_shown(name, float(table[name][at]))}" for name in answer.space.names)
         word = f", which {table[FIT][at]}" if FIT in table else ""
         notes.append(f"most {rate}: {count_shown(float(table[rate][at]))} at {where}{word}")
     if front:
@@ -61,19 +61,27 @@ def print_sweep_table(
         first = np.lexsort((order_of, table[FIT] == NOT if FIT in table else np.zeros(count)))[:rows]
         table = {name: column[first] for name, column in table.items()}
     printed = known_only(column_rows(table))
-    if rate:
-        printed = [{**row, rate: count_shown(float(value))} for row, value in zip(printed, table[rate], strict=True)]
-    printed = [_memory_last(row, plain=all(one.get(FIT) == FITS for one in printed)) for row in printed]
-    emit([sweep_row(row, answer.space.names, answer.level, line_width()) for row in printed], "table", notes=notes)
+    plain = all(one.get(FIT) == FITS for one in printed)
+    printed = [{**_memory_last(row, plain=plain), LEVEL: answer.level} for row in printed]
+    emit(printed, "table", notes=notes, columns=[*sweep_columns(answer), Column(rate, unit=RATE, better="more")])
     unknown = answer.unknown if verbose else ()
     for text in [*assumptions(answer.question, answer.today, verbose=verbose), *unknown]:
         emit_line(text)
 
 
+def sweep_columns(answer: WhatIf) -> list[Column]:
+    """What varies, under its name without its namespace, and the bands of ratio and time by name."""
+    names = answer.space.names
+    short = {name: name.partition(".")[2] for name in names}
+    short = short if len(set(short.values())) == len(short) else dict(zip(names, names, strict=True))
+    return [*(axis(name, short[name]) for name in names), Column("low_s", "time", "s", "high_s")]
+
+
 def _memory_last(row: Mapping[str, Any], *, plain: bool) -> dict[str, Any]:
     """A row with its memory at the end, where a narrow terminal leaves it out; without the word where all fit."""
     words = [name for name in (MEMORY, *(() if plain else (FIT,))) if name in row]
-    return {**{name: value for name, value in row.items() if name not in (MEMORY, FIT)}, **{n: row[n] for n in words}}
+    kept = {name: value for name, value in row.items() if name not in (MEMORY, FIT, "note")}
+    return {**kept, **{name: row[name] for name in words}}
 
 
 def _host_notes(answer: WhatIf, table: Columns) -> list[str]:

@@ -70,13 +70,12 @@ def register(app: typer.Typer) -> None:
         change to a target.
         """
         from slipstick.experiments.answers import lines
-        from slipstick.experiments.answers.readable import row_shown
         from slipstick.experiments.commands.numbers import named_settings
         from slipstick.experiments.explain import explanation as why
         from slipstick.experiments.explain.dials import Dials
-        from slipstick.experiments.explain.moves import move_rows, with_time
+        from slipstick.experiments.explain.moves import move_rows
         from slipstick.experiments.pages.output import emit, emit_line
-        from slipstick.experiments.pages.progress import shown
+        from slipstick.experiments.pages.progress import progress_bar
         from slipstick.experiments.question.domain import remarks as doubts_of
         from slipstick.experiments.question.doubts import warnings_among
         from slipstick.experiments.question.own import own_or_none
@@ -134,7 +133,7 @@ def register(app: typer.Typer) -> None:
         if few:
             makers = {name: makers[name] for name in first if name in makers}
         tables: dict[str, list[dict[str, Any]]] = {}
-        with shown("tables", len(makers)) as done:
+        with progress_bar("tables", len(makers)) as done:
             for name, make in makers.items():
                 tables[name] = make()
                 done(len(tables), len(makers))
@@ -188,8 +187,7 @@ def register(app: typer.Typer) -> None:
         for name, table in tables.items():
             if not table:
                 continue
-            people = [with_time(row) if "move" in row else row_shown(row) for row in table[:rows]]
-            emit(people, format, titles[name], notes)
+            emit(table[:rows], format, titles[name], notes, columns=why.COLUMNS)
             print()
             notes = []
         assumed = lines.assumptions(query, answer, verbose=verbose)

@@ -46,7 +46,7 @@ def host(
     from slipstick.experiments.measure.host.host_topology import detect
     from slipstick.experiments.pages.output import emit
     from slipstick.experiments.question.settings import number_of
-    from slipstick.hwmodels.files.shown import format_quantity
+    from slipstick.hwmodels.files.shown import shown
     from slipstick.hwmodels.machine_file import save_machine
 
     measured = measure_host(
@@ -69,7 +69,7 @@ def host(
     ]
     if format == "table":  # people read ns and GB/s, machines SI numbers
         rows = [
-            {name: value for name, value in row.items() if name != "unit"} | {"value": format_quantity(r.value, r.unit)}
+            {name: value for name, value in row.items() if name != "unit"} | {"value": shown(r.value, r.unit)}
             for row, r in zip(rows, measured.results, strict=True)
         ]
     load = "unknown" if measured.load is None else f"{measured.load:.2f} a core"
@@ -249,6 +249,7 @@ def _pagerank(graphs: list[Path], kernel: str, budget: float, format: str) -> No
     from slipstick.estimators.operation.spmv.kernels.row_chunks import KERNELS
     from slipstick.experiments.measure.spmv.pagerank_loops import measure_pagerank
     from slipstick.experiments.pages.output import emit
+    from slipstick.hwmodels.columns import in_seconds
     from slipstick.hwmodels.files.readers import unknown_name
     from slipstick.workloads.kernels.pagerank import pagerank_problem
     from slipstick.workloads.kernels.sparse_files import read_matrix
@@ -262,7 +263,9 @@ def _pagerank(graphs: list[Path], kernel: str, budget: float, format: str) -> No
         seconds = {f"{loop}_s": value for loop, value in (times.seconds or {}).items()}
         quiet = {"samples": times.samples, "quiet_share": times.quiet_share, "load": times.load}
         rows.append({"graph": times.graph, "iterations": times.iterations, **seconds, **quiet})
-    emit(rows, format, notes=["medians of quiet iterations after the first; no times where fewer than 20 were quiet"])
+    notes = ["medians of quiet iterations after the first; no times where fewer than 20 were quiet"]
+    loops = in_seconds(key.removesuffix("_s") for row in rows for key in row if key.endswith("_s"))
+    emit(rows, format, notes=notes, columns=loops)
 
 
 def training(

@@ -49,6 +49,7 @@ def answer(
     from slipstick.experiments.pages.output import emit
     from slipstick.experiments.traces.recorded import read_recorded
     from slipstick.experiments.traces.trace_rows import changes, rows
+    from slipstick.experiments.traces.trace_whatif import COLUMNS
     from slipstick.hwmodels.catalog import machine
 
     other = machine(on) if on else None
@@ -63,7 +64,7 @@ def answer(
     if other is not None and read.machine is not None and between_vendors(read.machine, other):
         doubts.append(BETWEEN_VENDORS)
     answers = rows(read.graph, wanted, read.operations)
-    emit(answers, form, below=[*notes, *doubts], remarks=doubts)
+    emit(answers, form, below=[*notes, *doubts], remarks=doubts, columns=COLUMNS)
     if report:
         from slipstick.experiments.pages.report import rows_page
 

@@ -100,14 +100,12 @@ def register(app: typer.Typer) -> None:
             burstiness=burstiness, spread=spread, prefix=prefix, count=count, seed=seed,
         )  # fmt: skip
         if vary:
-            from slipstick.experiments.answers.readable import value_shown
             from slipstick.experiments.serve.serving_whatif import compared
+            from slipstick.hwmodels.columns import axis
 
             changed, (first, assumed) = compared(wanted, load, vary)
-            if format == "table":
-                name = next(iter(changed[0]))
-                changed = [{**row, name: value_shown(name, row[name])} for row in changed]
-            emit(changed, format, notes=[first], below=[assumed], remarks=wanted.deployment().remarks())
+            varied = [axis(next(iter(changed[0])))]
+            emit(changed, format, notes=[first], below=[assumed], remarks=wanted.deployment().remarks(), columns=varied)
             return
         facility = Facility(number_of("--host-power", host_power, "W") if host_power else 0.0, pue)
         answer = answer_of(wanted.deployment(), load, limits(limit) if limit else {})

@@ -58,7 +58,7 @@ def register(app: typer.Typer) -> None:
         """Join what `study run --share I/N` left, the same bytes as one run; exit code 1 where some lack."""
         from pathlib import Path
 
-        from slipstick.experiments.pages.progress import shown
+        from slipstick.experiments.pages.progress import progress_bar
         from slipstick.experiments.studies.merging import merge as join
         from slipstick.experiments.studies.runner import plan
         from slipstick.experiments.studies.shipped_studies import study_path
@@ -67,7 +67,7 @@ def register(app: typer.Typer) -> None:
         chosen = load_study(study_path(file), trusted or ())
         made = plan(chosen)
         place = _folder(chosen.name, folder)
-        with shown(chosen.name, len(folders)) as progress:
+        with progress_bar(chosen.name, len(folders)) as progress:
             store = join(made, [Path(each) for each in folders], place, progress)
         missing = len(made.chunks) - len(store.parts())
         print(f"{chosen.name}: {len(store.parts())} of {len(made.chunks)} chunks: {store.results.resolve()}")
@@ -136,7 +136,7 @@ def _add(study: typer.Typer, name: str, text: str, check: Callable[[Path, str, s
         share: Share = None,
         trusted: Trusted = None,
     ) -> None:
-        from slipstick.experiments.pages.progress import shown
+        from slipstick.experiments.pages.progress import progress_bar
         from slipstick.experiments.studies.engines import engine, run_on
         from slipstick.experiments.studies.runner import plan
         from slipstick.experiments.studies.share import share_of
@@ -159,7 +159,7 @@ def _add(study: typer.Typer, name: str, text: str, check: Callable[[Path, str, s
         )
         mine = mine_of.of(len(made.chunks))
         points = sum(made.chunks[number][2] - made.chunks[number][1] for number in mine)
-        with shown(chosen.name, points) as progress:
+        with progress_bar(chosen.name, points) as progress:
             store = run_on(made, place, workers_of, progress, mine_of)
         print(f"{chosen.name}: {points} points in {len(mine)} chunks: {store.results.resolve()}")
         if share is not None:

@@ -22,12 +22,12 @@ def register(app: typer.Typer) -> None:
     def list_workloads(format: Format = "table") -> None:
         """Names, sizes and open symbols of the built-in workloads."""
         from slipstick.experiments.pages.output import emit
-        from slipstick.experiments.pages.progress import shown
+        from slipstick.experiments.pages.progress import progress_bar
         from slipstick.workloads.catalog import outline, workload_names
 
         rows: list[dict[str, object]] = []
         names = workload_names()
-        with shown("workloads", len(names)) as note:
+        with progress_bar("workloads", len(names)) as note:
             for name in names:
                 operations, parameters, defaults = outline(name)
                 symbols = ", ".join(f"{key}={value:g}" for key, value in defaults.items())

@@ -19,8 +19,16 @@ from slipstick.experiments.question.domain import remarks
 from slipstick.experiments.question.facts import HOST
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.question.unread import unread
+from slipstick.hwmodels.columns import Column
 from slipstick.hwmodels.files.readers import InputError
 
+COLUMNS = (
+    *(Column(name, about="quantity") for name in ("value", "today", "needed")),
+    Column("turns_at", "turns at", about="quantity"),
+    Column("ratio_at_twice", "ratio at twice", better="less"),
+    Column("at_ridge", "at a ridge"),
+)
+"""Columns of the tables below: values of the quantity that their row names."""
 OF_ESTIMATOR = "estimator."
 """Names of fitted parameters: nobody can buy them."""
 SEEN = 0.005

@@ -14,7 +14,6 @@ from slipstick.experiments.explain.dials import Dials
 from slipstick.experiments.question.facts import items_of
 from slipstick.experiments.question.question import Question, question
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.shown import shown
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.transforms.attention import flash_attention
@@ -61,11 +60,6 @@ def move_rows(
         rows.append({"move": name, "time_s": time, "ratio": time / before * here / items})
     bought = [_bought(name, dials, before) for name in (dials.today if dials else ()) if dials and _is_bought(name)]
     return [*_shortest(rows, len(rows)), *_shortest(bought, FEW)]
-
-
-def with_time(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of moves for people."""
-    return {"move": row["move"], "time": shown(row["time_s"], "s"), "ratio": row["ratio"]}
 
 
 def _by_default(workload: str | Workload, machine: Machine, sizes: Mapping[str, float], dtype: str | None) -> Question:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from slipstick.estimators.core.estimate import Estimate
-from slipstick.experiments.explain.explanation import interaction
+from slipstick.experiments.explain.explanation import COLUMNS, interaction
 from slipstick.experiments.pages.plots import Bars, plotly_bars, plotly_heat
 from slipstick.experiments.pages.report import Card, Section, figure_html, table_html, write_page
 from slipstick.experiments.pages.sliderule import data_of, slider_html
@@ -19,7 +19,7 @@ from slipstick.experiments.question.domain import remarks
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.studies.whatif import WhatIf
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.shown import format_quantity
+from slipstick.hwmodels.files.shown import ends_shown, shown
 
 TORNADO_BARS = 14
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -52,25 +52,25 @@ def write(
     sections = [
         Section("The slide rule", sliders),
         Section("What the time hangs on", figure_html(plotly_bars(bars), "tornado")),
-        Section("Elasticities", table_html(tables["elasticities"], "elasticities")),
+        Section("Elasticities", table_html(tables["elasticities"], "elasticities", COLUMNS)),
         Section("Two together", _interaction_html(question, [str(row["quantity"]) for row in tables["elasticities"]])),
         Section("What bounds the time", table_html(tables["bottlenecks"], "bottlenecks")),
-        Section("Where an operation changes what bounds it", table_html(tables["crossovers"], "crossovers")),
-        Section(f"What alone brings the time to {target:g} of today's", table_html(tables["changes"], "changes")),
+        Section("Where an operation changes what bounds it", table_html(tables["crossovers"], "crossovers", COLUMNS)),
+        Section(
+            f"What alone brings the time to {target:g} of today's", table_html(tables["changes"], "changes", COLUMNS)
+        ),
     ]
     if "together" in tables:
         title = f"The cheapest change of several that brings the time to {target:g}"
-        sections.append(Section(title, table_html(tables["together"], "together")))
+        sections.append(Section(title, table_html(tables["together"], "together", COLUMNS)))
     if "ranking" in tables:
         sections.append(Section("How surely which is faster", table_html(tables["ranking"], "ranking")))
     sections.append(Section("What takes the time today", table_html(part_rows(answer), "parts")))
     whatif = WhatIf(question, None, answer, None, 0.8)  # type: ignore[arg-type]
     sections += [*formula_sections(whatif), *source_sections(whatif, "sources")]
     band = answer.interval()
-    sure = (
-        f"80 %: {format_quantity(band[0], 's')} .. {format_quantity(band[1], 's')}" if band else "how sure is unknown"
-    )
-    cards = [Card(format_quantity(answer.time, "s"), f"today's time; {sure}")]
+    sure = f"80 %: {ends_shown(*band)}" if band else "how sure is unknown"
+    cards = [Card(shown(answer.time, "s"), f"today's time; {sure}")]
     texts = "; ".join([*remarks(question), *answer.assumptions])
     lead = f"{question.workload.name} on {question.machine.name}. Assuming: {texts}."
     return write_page(

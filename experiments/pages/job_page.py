@@ -13,7 +13,7 @@ from slipstick.experiments.pages.plots import Chart, PlotLine, draw_charts, plot
 from slipstick.experiments.pages.report import Card, Section, figure_html, table_html, write_page
 from slipstick.experiments.subjects.jobs.job_records import JobFile
 from slipstick.experiments.subjects.jobs.simulated import Simulated
-from slipstick.hwmodels.files.shown import format_quantity
+from slipstick.hwmodels.files.shown import ends_shown, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,11 +32,11 @@ def write_job_page(
         charts = {"sweep": sweep_chart(swept, float(np.median(simulated.numbers["time_s"]))), **charts}
         rows = [dict(zip(swept.columns, row, strict=True)) for row in swept.itertuples(index=False, name=None)]
         sections.append(Section("Every point, with the same seeds as today", table_html(rows, "points")))
-    shown = [Section(chart.title, figure_html(plotly_chart(chart), name)) for name, chart in charts.items()]
+    pictures = [Section(chart.title, figure_html(plotly_chart(chart), name)) for name, chart in charts.items()]
     numbers = [row for row in simulated.rows() if "." not in row["quantity"]]
     notes = "".join(f"<p class=note>{escape(text)}</p>" for text in simulated.assumptions)
     sections = [
-        *shown,
+        *pictures,
         Section("Percentiles", table_html(numbers, "percentiles")),
         Section("What each stage does, shares of its workers' time", table_html(share_rows(simulated), "shares")),
         *sections,
@@ -55,10 +55,10 @@ def cards(simulated: Simulated) -> list[Card]:
     idle = float(np.mean(simulated.numbers["idle"]))
     return [
         Card(
-            format_quantity(float(np.median(simulated.numbers["time_s"])), "s"),
-            f"median of {simulated.runs} runs, 80 %: {format_quantity(low, 's')} .. {format_quantity(high, 's')}",
+            shown(float(np.median(simulated.numbers["time_s"])), "s"),
+            f"median of {simulated.runs} runs, 80 %: {ends_shown(low, high)}",
         ),
-        Card(f"{mean / ideal:.3g} x", f"of the formula's {format_quantity(ideal, 's')}: {simulated.formula_source}"),
+        Card(f"{mean / ideal:.3g} x", f"of the formula's {shown(ideal, 's')}: {simulated.formula_source}"),
         Card(f"{idle:.1%}", f"of the time {simulated.job.pipeline.device} is idle"),
     ]
 

@@ -13,9 +13,10 @@ from shutil import get_terminal_size
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal
 
+from slipstick.hwmodels.columns import Column, for_people
 from slipstick.hwmodels.files.frames import csv_cell, csv_text
 from slipstick.hwmodels.files.readers import unknown_name
-from slipstick.hwmodels.files.shown import count_shown, shown, visible
+from slipstick.hwmodels.files.shown import number_shown, visible
 
 SCHEMA_VERSION = 1
 """Of all JSON answers: it grows when a key leaves or changes its meaning, not when one is added (docs/json.md)."""
@@ -33,9 +34,6 @@ SIDE_BY_SIDE = 6
 """Rows that may stand side by side where they are too wide."""
 
 
-_UNIT_OF_KEY = re.compile(r"(.+?)_(B_per_s|flop_per_s|per_s|bytes|gb|[sJWB]|Hz)")
-_UNITS = {"B_per_s": "byte/s", "flop_per_s": "flop/s", "bytes": "byte", "gb": "byte", "B": "byte"}
-"""Unit at the end of a key -> unit in a cell; others are spelled alike."""
 _GLUED = re.compile(r"(?<=\d) (?=[%$µ\w/]{1,3}\b|%)|(?<=\.\.) | (?=\.\. )")
 
 
@@ -48,12 +46,14 @@ def emit(
     below: Sequence[str] = (),
     digits: int = 3,
     remarks: Sequence[str] | None = None,
+    columns: Sequence[Column] = (),
 ) -> None:
     """Print rows; `notes` go above a table, `below` (assumptions, doubts) under it; JSON and CSV have neither.
 
     A table shows ``time_s`` as ``105 ms`` under ``time``, and ``low_s`` with ``high_s`` as one band; JSON and CSV keep
     the keys and all digits. `digits` is of numbers without a unit. `remarks`: warnings of an answer, which each row of
     JSON carries; tables have theirs among the lines.
+    `columns`: what the answer declares beyond the keys that all share.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def emit(
         writer.writerow(names)
         writer.writerows({key: csv_cell(value) for key, value in row.items()} for row in rows)
     elif form == "table":
-        _table(for_people(rows), title, notes, digits)
+        _table(for_people(rows, columns), title, notes, digits)
         for text in below:
             emit_line(text)
     else:
@@ -88,61 +88,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain(entry) for entry in value]
     return value
-
-
-def for_people(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Quantities with their unit in the cell, in place of the key's end; both ends of a band in one cell."""
-    keys = list(rows[0]) if rows else []
-    levels = {row.get("interval_level") for row in rows}
-    level = next(iter(levels)) if len(levels) == 1 else None
-    units = {key: _unit_of(key, [row.get(key) for row in rows]) for key in keys}
-    result: list[dict[str, Any]] = [{} for _ in rows]
-    for key in keys:
-        base, unit = units[key]
-        band = f"high_{key[4:]}" if key.startswith("low_") and f"high_{key[4:]}" in units else ""
-        paired = key.startswith("high_") and f"low_{key[5:]}" in units
-        if paired or (key == "interval_level" and (level or levels == {None})):
-            continue
-        head = base if not band else f"{100 * (level or 0.8):g} %" + ("" if base == "low" else f" of {base[4:]}")
-        if head != key and (head in keys or head in result[0]):
-            head = key
-        for row, shown_row in zip(rows, result, strict=True):
-            cell = _in_unit(row.get(key), unit)
-            if band:
-                high = _in_unit(row.get(band), unit)
-                cell = "" if cell is None or high is None else f"{_shared_unit(cell, high)} .. {_number(high)}"
-            shown_row[head] = cell
-    return result
-
-
-def _unit_of(key: str, values: Sequence[Any]) -> tuple[str, str]:
-    """Head of a column and unit of its cells: "" where the key has none, or a value is no number."""
-    match = _UNIT_OF_KEY.fullmatch(key)
-    if match is None or not all(_is_number(value) or value is None for value in values):
-        return key, ""
-    return (f"{match[1]}/s", "/s") if match[2] == "per_s" else (match[1], match[2])
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _in_unit(value: Any, unit: str) -> Any:
-    if not unit or value is None:
-        return value
-    if unit == "/s":
-        return count_shown(value)
-    return shown(value * (1e9 if unit == "gb" else 1), _UNITS.get(unit, unit))
-
-
-def _number(value: Any) -> str:
-    return _cell(value) if isinstance(value, float) else str(value)
-
-
-def _shared_unit(low: Any, high: Any) -> str:
-    """The lower end without its unit where the upper one has the same."""
-    number, _, unit = _number(low).partition(" ")
-    return number if unit and _number(high).endswith(f" {unit}") else _number(low)
 
 
 def wrapped(text: str, width: int) -> str:
@@ -278,13 +223,13 @@ def _least(head: str, column: Sequence[str]) -> int:
 
 
 def _folded(name: str, width: int) -> str:
-    """A header in lines as wide as its column, broken behind underscores and dots."""
+    """A header in lines as wide as its column, broken behind blanks, underscores and dots."""
     lines = [""]
-    for piece in re.findall(r"[^_.]+[_.]?|[_.]", name):
+    for piece in re.findall(r"[^_. ]+[_. ]?|[_. ]", name):
         if lines[-1] and len(lines[-1]) + len(piece) > width:
             lines.append("")
         lines[-1] += piece
-    return "\n".join(lines)
+    return "\n".join(line.rstrip() for line in lines)
 
 
 PIPED = 200
@@ -311,7 +256,7 @@ def _cell(value: Any, digits: int = 3) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return count_shown(value) if digits == 3 and abs(value) >= 1e3 else f"{value:.{digits}g}"
+        return number_shown(value, digits)
     if isinstance(value, Mapping):
         return escape(", ".join(f"{visible(str(key))} {_cell(entry, digits)}" for key, entry in value.items()))
     return escape(visible(str(value)))

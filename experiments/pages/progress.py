@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def shown(name: str, total: int) -> Iterator[Callable[[int, int], None]]:
+def progress_bar(name: str, total: int) -> Iterator[Callable[[int, int], None]]:
     """A callback for (done, total); draws on standard error where that is a terminal."""
     if not sys.stderr.isatty():
         yield lambda done, total: None

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from slipstick.estimators.core.formula import Formula
+from slipstick.experiments.question.objectives import FRONT
+from slipstick.hwmodels.columns import Column, ShownColumn, is_number, shown_columns
 from slipstick.hwmodels.files.readers import atomic_write
-from slipstick.hwmodels.files.records import unit_at
-from slipstick.hwmodels.files.shown import format_quantity
+from slipstick.hwmodels.files.shown import number_shown
 from slipstick.hwmodels.machine import Machine, describe
 
 if TYPE_CHECKING:
@@ -174,56 +175,39 @@ def figure_html(figure: Any, name: str) -> str:
     return f"<div class=figure><h3>{escape(title)}</h3>{html}</div>"
 
 
-def table_html(rows: Sequence[Mapping[str, Any]], name: str, units: Mapping[str, str] | None = None) -> str:
+def table_html(rows: Sequence[Mapping[str, Any]], name: str, columns: Sequence[Column] = ()) -> str:
     """Rows as a table that sorts by a click on its head and filters by words; long ones are cut, and say so.
 
-    Rows whose `front` is true are highlighted, and a box leaves only those.
-
-    Parameters
-    ----------
-    units
-        Column -> the unit of its numbers, which are then written with it ("1.53 GHz"); those whose name ends in a unit
-        (``time_s``) and values of a named quantity have theirs; plain numbers elsewhere.
+    Rows whose `front` is true are highlighted, and a box leaves only those. What `columns` declares, and what is known
+    of keys that many answers share, is shown as the terminal shows it; cells are sorted by the values behind them.
     """
-    units = units or {}
     if not rows:
         return "<p class=note>(nothing)</p>"
-    fronted = "front" in rows[0]
-    front = [fronted and bool(row["front"]) for row in rows[:MAX_TABLE_ROWS]]
-    shown = [
-        {**row, "front": "front" if on_front else ""} if fronted else row
-        for row, on_front in zip(rows, front, strict=False)
-    ]
-    texts = {key for key in rows[0] if any(isinstance(row[key], str) for row in shown)}
-    head = "".join(f"<th{' class=text' if key in texts else ''}>{_breakable(key)}</th>" for key in rows[0])
+    fronted = FRONT in rows[0]
+    kept = rows[:MAX_TABLE_ROWS]
+    front = [fronted and bool(row[FRONT]) for row in kept]
+    marked = [{**row, FRONT: FRONT if on_front else ""} for row, on_front in zip(kept, front, strict=True)]
+    shown = shown_columns(marked if fronted else kept, columns)
+    kinds = ["" if _is_of_numbers(one, kept) else " class=text" for one in shown]
+    head = "".join(f"<th{kind}>{_breakable(one.head)}</th>" for one, kind in zip(shown, kinds, strict=True))
     body = "".join(
         f"<tr{' class=front' if on_front else ''}>"
-        + "".join(
-            _cell(value, "text" if key in texts else "", units.get(key) or _unit(key, row))
-            for key, value in row.items()
-        )
+        + "".join(_cell(one.cells[i], row.get(one.column.key), kind) for one, kind in zip(shown, kinds, strict=True))
         + "</tr>"
-        for row, on_front in zip(shown, front, strict=True)
+        for i, (row, on_front) in enumerate(zip(kept, front, strict=True))
     )
-    cut = f"<p class=note>first {len(shown)} of {len(rows)} rows</p>" if len(rows) > len(shown) else ""
+    cut = f"<p class=note>first {len(kept)} of {len(rows)} rows</p>" if len(rows) > len(kept) else ""
     filter_ = f'<input class=filter data-table="{name}" placeholder="filter rows" aria-label="filter rows">'
     box = f'<input type=checkbox class=front data-table="{name}">'
     only = f"<label class=only>{box} only the Pareto front</label>" if fronted else ""
     table = f'<table class=sortable id="{name}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-    return f"{filter_ if len(shown) > 8 else ''}{only}<div class=scroll>{table}</div>{cut}"
+    return f"{filter_ if len(kept) > 8 else ''}{only}<div class=scroll>{table}</div>{cut}"
 
 
-MANY = 1e9
-"""Counts below are written out."""
-ENDINGS = {"_s": "s", "_J": "J", "_W": "W", "_B": "byte", "_Hz": "Hz"}
-
-
-def _unit(column: str, row: Mapping[str, Any]) -> str:
-    """The unit of a cell: what its column's name ends in, or that of the machine's field that the row is about."""
-    about = str(row.get("quantity", ""))
-    if column in ("value", "today", "needed", "turns_at") and about.startswith("machine."):
-        return unit_at(Machine, about.split(".")[1:])
-    return next((unit for ending, unit in ENDINGS.items() if column.endswith(ending)), "")
+def _is_of_numbers(shown: ShownColumn, rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a column stands right: numbers, or texts that begin with one."""
+    values = [row.get(shown.column.key) for row in rows]
+    return all(value is None or is_number(value) or str(value)[:1].isdigit() for value in values)
 
 
 def _breakable(name: str) -> str:
@@ -231,15 +215,12 @@ def _breakable(name: str) -> str:
     return escape(name).replace(".", ".<wbr>").replace("_", "_<wbr>")
 
 
-def _cell(value: Any, kind: str, unit: str | None = None) -> str:
-    attribute = f" class={kind}" if kind else ""
-    if value is None or value != value:
+def _cell(shown: Any, value: Any, attribute: str) -> str:
+    if shown is None or shown != shown:
         return f"<td{attribute}></td>"
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        whole = float(value).is_integer() and abs(value) < MANY
-        text = format_quantity(float(f"{value:.3g}"), unit) if unit else f"{value:,.0f}" if whole else f"{value:.4g}"
-        return f'<td{attribute} data-value="{float(value)!r}">{escape(text)}</td>'
-    return f"<td{attribute}>{escape(str(value))}</td>"
+    text = number_shown(shown, 4) if is_number(shown) else str(shown)
+    sorted_by = f' data-value="{float(value)!r}"' if is_number(value) else ""
+    return f"<td{attribute}{sorted_by}>{escape(text)}</td>"
 
 
 def formula_html(formula: Formula, left: str = "T") -> str:

@@ -38,7 +38,7 @@ def write_serving(answer: Serving, path: str | Path) -> tuple[Path, Path]:
         Section("The answer", "".join(f"<p class=note>{_escaped(line)}</p>" for line in text)),
         Section("Requests", "".join(figure_html(plotly_chart(c), f"chart{i}") for i, c in enumerate(charts))),
         Section("What bounds it", table_html(bounds, "bounds")),
-        Section("Measures", table_html(answer.rows(), "measures", dict.fromkeys(("value_s", "low_s", "high_s"), "s"))),
+        Section("Measures", table_html(answer.rows(), "measures")),
         Section("Figures", table_html([{"figure": k, "value": v} for k, v in answer.summary().items()], "figures")),
         Section("The machine", table_html(machine_rows(answer.deployment.machine), "machine")),
     ]

@@ -27,10 +27,9 @@ from slipstick.experiments.pages.report import (
 from slipstick.experiments.question.domain import remarks
 from slipstick.experiments.question.objectives import FRONT, known_only
 from slipstick.experiments.studies.whatif import WhatIf, frame_rows
+from slipstick.hwmodels.columns import axis, named_shown, unit_of_name
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import unit_at
-from slipstick.hwmodels.files.shown import format_quantity
-from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.files.shown import ends_shown, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,12 +81,12 @@ def cards(answer: WhatIf) -> list[Card]:
     same = " of today's work" if len(frame) < len(answer.frame) else ""
     today = answer.today.interval(answer.level)
     if today:
-        sure = f", {answer.level:.0%}: {format_quantity(today[0], 's')} .. {format_quantity(today[1], 's')}"
+        sure = f", {answer.level:.0%}: {ends_shown(*today)}"
     else:
         sure = "; how sure is unknown: the estimator is not calibrated"
     return [
         Card(f"{best.time_ratio:.3g} of today", f"the fastest of {len(frame)} points{same}: {setting}{band}"),
-        Card(format_quantity(answer.today.time, "s"), f"today's time{sure}"),
+        Card(shown(answer.today.time, "s"), f"today's time{sure}"),
     ]
 
 
@@ -109,9 +108,9 @@ def time_chart(answer: WhatIf, measured: Sequence[Measurement] = ()) -> Chart:
     x_name = longest_axis(answer)
     points = [(measurement_value(answer, m, x_name), m.value) for m in measured if m.quantity == "time"]
     marks = [point for point in points if point[0] is not None]
-    shown = (Marks("measured", [float(x or 0) for x, _ in marks], [y for _, y in marks]),) if marks else ()
+    measured_marks = (Marks("measured", [float(x or 0) for x, _ in marks], [y for _, y in marks]),) if marks else ()
     scales = _scales(answer.frame, x_name, "time_s")
-    return Chart("Time", _axis(x_name), "time [s]", _lines(answer, x_name, "time_s", "s"), shown, *scales)
+    return Chart("Time", _axis(x_name), "time [s]", _lines(answer, x_name, "time_s", "s"), measured_marks, *scales)
 
 
 def ratio_chart(answer: WhatIf) -> Chart:
@@ -128,7 +127,7 @@ def ratio_chart(answer: WhatIf) -> Chart:
     x_name = longest_axis(answer)
     scales = _scales(answer.frame, x_name, "time_ratio")
     lines = _lines(answer, x_name, "time_ratio", "ratio")
-    y_title = f"time / today's {format_quantity(answer.today.time, 's')}"
+    y_title = f"time / today's {shown(answer.today.time, 's')}"
     return Chart("Ratio to today (below 1: faster)", _axis(x_name), y_title, lines, (), *scales)
 
 
@@ -140,8 +139,8 @@ def points_section(frame: pd.DataFrame, name: str, most: int, unknown: Sequence[
     if FRONT in frame and len(chosen) < len(frame):
         title += f", and {int(chosen[FRONT].sum())} of the front"
     notes = "".join(f"<p class=note>{escape(text)}</p>" for text in unknown)
-    units = {column: unit for column in map(str, frame.columns) if (unit := _unit(column))}
-    return Section(f"{title}, fastest first", table_html(rows, name, units) + notes)
+    columns = [axis(column) for column in map(str, frame.columns) if "." in column]
+    return Section(f"{title}, fastest first", table_html(rows, name, columns) + notes)
 
 
 def longest_axis(answer: WhatIf) -> str:
@@ -236,19 +235,12 @@ def _summary(frame: pd.DataFrame, x_name: str, column: str, label: str, over: Se
     return PlotLine(f"{label}: {note}" if label else note, middle, ends[0], ends[1], ends[2])
 
 
-def _unit(name: str) -> str:
-    """The unit of a varied quantity of the machine; "" of any other."""
-    space, _, path = name.partition(".")
-    return unit_at(Machine, path.split(".")) if space == "machine" else ""
-
-
 def _setting(name: str, value: float) -> str:
-    unit = _unit(name)
-    return f"{name} = {format_quantity(value, unit) if unit else f'{value:.6g}'}"
+    return f"{name} = {named_shown(name, value)}"
 
 
 def _axis(name: str) -> str:
-    unit = _unit(name)
+    unit = unit_of_name(name)
     return f"{name} [{unit}]" if unit else name
 
 

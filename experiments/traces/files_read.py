@@ -12,7 +12,7 @@ import numpy as np
 
 from slipstick.hwmodels.catalog import machine_of_device, name_of_device
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.shown import format_quantity
+from slipstick.hwmodels.files.shown import shown
 from slipstick.workloads.importers.formats.registry import COMMANDS, Format, identify, unknown
 from slipstick.workloads.runs.event_table import EventTable
 
@@ -85,7 +85,7 @@ def _timeline(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
     parts = [f"{count:,} {name}" for name, count in sorted(counts.items(), key=lambda one: -one[1])[:5]]
     recorded_on = _device(table)
     where = f" on {recorded_on}" if recorded_on else ""
-    line = f"{', '.join(parts)} in {format_quantity(span, 's')}{where}"
+    line = f"{', '.join(parts)} in {shown(span, 's')}{where}"
     if table.notes.truncated:
         line += "; the file ends in the middle of an event: those before it are read"
     rows = _top(table, device if device.any() else ~np.isin(codes, CALLS), given.top)
@@ -209,7 +209,7 @@ def _counters(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
     ]
     line = f"{len(regions)} kernels or regions: {', '.join(counted)}"
     if times:
-        line += f"; {format_quantity(sum(times), 's')} in all"
+        line += f"; {shown(sum(times), 's')} in all"
     placed = any(row.get("flop") or row.get("bytes") or row.get("compute_share") for row in rows)
     if kind and kind.key == "perf-stat" and given.machine is None:
         rows = [{"event": name, "value": value} for name, value in regions[0].values.items()]
@@ -279,7 +279,7 @@ def _iterations(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
     from slipstick.experiments.subjects.iterations.logs import read_log
 
     log = read_log(path)
-    seconds = "" if log.times is None else f", {format_quantity(float(sum(log.times)), 's')} in all"
+    seconds = "" if log.times is None else f", {shown(float(sum(log.times)), 's')} in all"
     return f"{len(log.lengths):,} iterations of {len(set(log.lengths)):,} lengths{seconds}", [], []
 
 

@@ -26,6 +26,7 @@ from slipstick.estimators.schedule.replay import (
     with_workers,
 )
 from slipstick.estimators.sensitivity.attribution import shapley
+from slipstick.hwmodels.columns import SHARE, Column, in_seconds
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
 from slipstick.workloads.importers.traces.trace_graph import TraceGraph, TraceNode
@@ -73,6 +74,14 @@ class Change:
     workers: int | None = None
     host_ratio: float = 1.0
     runtime: str | None = None
+
+
+COLUMNS = (
+    *in_seconds(("clock", "kernels", "collectives", "runtime", "host", "loading")),
+    Column("busy", "busy", SHARE),
+    Column("measured_step_s", "measured step", "s"),
+)
+"""The terms of the account, and shares, as columns of a replay."""
 
 
 @dataclass(frozen=True)

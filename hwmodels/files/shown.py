@@ -1,38 +1,155 @@
-"""Quantities as people read them: SI prefixes, three significant digits. Imports nothing that takes time."""
+"""Numbers as people read them: SI prefixes, three digits, one unit for what stands together; typed values exactly.
+
+The terminal, pages, pictures and notebooks all take their texts from here. Imports nothing that takes time.
+"""
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
 
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-_SCALES = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12), ("P", 1e15))
-_SMALL = (("", 1.0), ("m", 1e-3), ("µ", 1e-6), ("n", 1e-9), ("p", 1e-12))
+_PREFIXES = (
+    ("p", 1e-12),
+    ("n", 1e-9),
+    ("µ", 1e-6),
+    ("m", 1e-3),
+    ("", 1.0),
+    ("k", 1e3),
+    ("M", 1e6),
+    ("G", 1e9),
+    ("T", 1e12),
+    ("P", 1e15),
+)
+_LONG_TIMES = (("min", 60.0), ("h", 3600.0))
+_HOURS_FROM = 7200.0
+"""Seconds below which a time is written in minutes."""
 
 
-def format_quantity(value: float, unit: str) -> str:
-    """A short text for people: ``format_quantity(1.238e9, "Hz") == "1.238 GHz"``."""
-    unit = unit.replace("byte", "B").replace("dollar/hour", "$/h").removesuffix("1")
-    if value == 0 or not math.isfinite(value) or not unit:
-        return f"{value:.4g} {unit}".strip()
+def _named(unit: str) -> str:
+    return unit.replace("byte", "B").replace("dollar/hour", "$/h").removesuffix("1")
+
+
+@dataclass(frozen=True)
+class UnitScale:
+    """A unit with its prefix, and how many base units it holds: ``UnitScale("ms", 1e-3)``."""
+
+    name: str
+    factor: float
+
+    def number(self, value: float, digits: int = 3) -> str:
+        """The number that stands before the unit's name."""
+        scaled = float(f"{value / self.factor:.{digits}g}")
+        short = f"{scaled:.{digits}g}"
+        return f"{scaled:,.0f}" if (abs(scaled) >= 1000 and float(scaled).is_integer()) or "e+" in short else short
+
+    def text(self, value: float, digits: int = 3) -> str:
+        """The number with the unit."""
+        return f"{self.number(value, digits)} {self.name}".strip()
+
+
+def scales(unit: str) -> tuple[UnitScale, ...]:
+    """The prefixes that a base unit takes, smallest first."""
+    name = _named(unit)
+    if name == "%":
+        return (UnitScale("%", 1.0),)
+    if not name or name.startswith(("/", "$")):
+        return (UnitScale(name, 1.0),)
+    known = tuple(UnitScale(f"{prefix}{name}", factor) for prefix, factor in _PREFIXES)
+    if name == "s":
+        return (*known[:5], *(UnitScale(long, factor) for long, factor in _LONG_TIMES))
+    return known[4:] if name in ("B", "flop", "Hz") else known
+
+
+def common_scale(values: Iterable[float | None], unit: str) -> UnitScale | None:
+    """The one unit in which all of these numbers have readable digits; None where they lie too far apart.
+
+    >>> common_scale([0.0262, 1.2], "s"), common_scale([35.7, 103.3], "s")
+    (UnitScale(name='ms', factor=0.001), UnitScale(name='s', factor=1.0))
+    """
+    sizes = [float(f"{abs(value):.3g}") for value in values if value is not None and value and math.isfinite(value)]
+    known = scales(unit)
+    if not sizes:
+        return known[0] if len(known) == 1 else next(one for one in known if one.factor == 1.0)
+    least, most = min(sizes), max(sizes)
+    for low, high in ((1.0, 1e4), (0.01, 1e5)):
+        for scale in reversed(known):
+            begins = _HOURS_FROM if scale.name == "h" else low * scale.factor
+            if least >= begins * (1 - 1e-12) and most < high * scale.factor:
+                return scale
+    return known[0] if len(known) == 1 else None
+
+
+def shown_together(values: Sequence[float | None], unit: str, digits: int = 3) -> list[str]:
+    """Numbers of one column in one unit, wherever that leaves them readable; "" for None.
+
+    >>> shown_together([0.0262, 1.2, None], "s"), shown_together([0.9e9, 1.98e9], "Hz")
+    (['26.2 ms', '1,200 ms', ''], ['900 MHz', '1,980 MHz'])
+    """
+    scale = common_scale(values, unit)
+    return [
+        "" if value is None else scale.text(value, digits) if scale and math.isfinite(value) else shown(value, unit)
+        for value in values
+    ]
+
+
+def ends_shown(low: float, high: float, unit: str = "s") -> str:
+    """Both ends of a band with the unit once: ``83 .. 134 ms``; numbers without a unit alone.
+
+    >>> ends_shown(35.7, 103.3), ends_shown(0.5, 2.0, "")
+    ('35.7 .. 103 s', '0.5 .. 2')
+    """
+    scale = common_scale((low, high), unit)
+    if unit == "%":
+        return f"{shown(low, unit).removesuffix(' %')} .. {shown(high, unit)}"
+    if scale is None:
+        return f"{shown(low, unit)} .. {shown(high, unit)}"
+    return f"{scale.number(low)} .. {scale.text(high)}"
+
+
+def format_quantity(value: float, unit: str, digits: int = 4) -> str:
+    """A number of a data sheet, with four digits: ``format_quantity(1.238e9, "Hz") == "1.238 GHz"``."""
+    name = _named(unit)
+    if value == 0 or not math.isfinite(value) or not name:
+        return f"{value:.{digits}g} {name}".strip()
     if unit == "s" and value >= 60:
         minutes = value / 60
-        return f"{minutes:.4g} min" if minutes < 120 else f"{minutes / 60:.4g} h"
-    scales = reversed(_SCALES) if abs(value) >= 1 else iter(_SMALL)
-    prefix, factor = next(((p, f) for p, f in scales if abs(value) >= f * (1 - 1e-12)), _SMALL[-1])
-    return f"{value / factor:.4g} {prefix}{unit}"
+        return f"{minutes:.{digits}g} min" if minutes < 120 else f"{minutes / 60:.{digits}g} h"
+    small = abs(value) < 1
+    known = [one for one in _PREFIXES if (one[1] < 1 if small else one[1] >= 1)]
+    prefix, factor = next(((p, f) for p, f in reversed(known) if abs(value) >= f * (1 - 1e-12)), known[0])
+    return f"{value / factor:.{digits}g} {prefix}{name}"
 
 
 def shown(value: float, unit: str) -> str:
     """Three significant digits and an SI prefix: ``105 ms``, ``1.53 GHz``, ``77 %``."""
     if value == 0:
-        return f"0 {unit}".strip()
+        return f"0 {_named(unit)}".strip()
     if unit == "%":
         return f"{value:.0f} %" if abs(value) >= 10 else f"{value:.2g} %"
     number, _, rest = format_quantity(float(f"{value:.3g}"), unit).partition(" ")
     short = f"{float(number):.3g}"
     return f"{float(number):.0f} {rest}" if "e" in short else f"{short} {rest}".strip()
+
+
+def typed_shown(value: float, unit: str = "") -> str:
+    """A number that somebody typed, with the digits that it was typed with, up to ten: ``1,024``, ``1.728 TB/s``.
+
+    >>> typed_shown(1024.0), typed_shown(0.12345), typed_shown(1.728e12, "byte/s"), typed_shown(1e7)
+    ('1,024', '0.12345', '1.728 TB/s', '10,000,000')
+    """
+    if not unit or not value:
+        return f"{value:,.10g} {_named(unit)}".strip()
+    scale = common_scale([value], unit)
+    return scale.text(value, 10) if scale else format_quantity(value, unit, 10)
+
+
+def share_shown(share: float) -> str:
+    """A part of a whole, 0..1, in per cent: ``77 %``."""
+    return shown(100 * share, "%")
 
 
 def count_shown(value: float) -> str:
@@ -42,6 +159,13 @@ def count_shown(value: float) -> str:
             return f"{value / scale:.3g} {name}" if name else f"{value:.3g}"
     rounded = float(f"{value:.3g}")
     return f"{rounded:,.0f}" if abs(rounded) >= 100 else f"{rounded:.3g}"
+
+
+def number_shown(value: float, digits: int = 3) -> str:
+    """A number without a unit: whole ones whole, others with three digits: ``1,024``, ``2,470``, ``0.813``."""
+    if math.isfinite(value) and float(value).is_integer() and 1e3 <= abs(value) < 1e7:
+        return f"{value:,.0f}"
+    return count_shown(value) if digits == 3 and abs(value) >= 1e3 else f"{value:.{digits}g}"
 
 
 def visible(text: str) -> str:
@@ -59,3 +183,14 @@ def short_name(text: str) -> str:
     ('decode llama-3.1-8b', 'my-host')
     """
     return re.sub(r"[^A-Za-z0-9._ -]", " ", _SUFFIX.sub("", PurePath(text).name)).strip()
+
+
+def shortened(text: str, length: int, ends: str = " ...") -> str:
+    """A text cut between words to at most `length` characters; whole where it fits.
+
+    >>> shortened("37% of the time is beyond", 16)
+    '37% of the ...'
+    """
+    if len(text) <= length:
+        return text
+    return text[: length - len(ends) + 1].rpartition(" ")[0].rstrip(" ,;:(") + ends

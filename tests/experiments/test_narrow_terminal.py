@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slipstick.experiments.pages import output
+from slipstick.hwmodels.columns import in_seconds
 
 Captured = pytest.CaptureFixture[str]
 
@@ -26,7 +27,7 @@ def test_headers_fold_and_constants_stand_above(capsys: Captured) -> None:
         | {f"another_long_name_{j}_s": 1.2345e-5 * i * j for j in (1, 2, 3)}
         for i in (1, 2)
     ]
-    output.emit(rows)
+    output.emit(rows, columns=in_seconds(f"another_long_name_{j}" for j in (1, 2, 3)))
     lines = _lines(capsys)
     assert lines[0] == "in all rows: matrix own"
     assert "energy" not in "".join(lines)

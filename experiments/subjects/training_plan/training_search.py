@@ -20,7 +20,7 @@ from slipstick.experiments.subjects.training_plan.training_choice import Trainin
 from slipstick.experiments.subjects.training_plan.training_domain import SOFTWARE, groups_at, outside, training_fit
 from slipstick.experiments.subjects.training_plan.training_energy import clock_left, step_watts
 from slipstick.hwmodels.files.readers import InputError, unknown_name
-from slipstick.hwmodels.files.shown import format_quantity
+from slipstick.hwmodels.files.shown import shown
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.training_layout import TrainingLayout, training_flop
@@ -92,7 +92,7 @@ class TrainingSearch:
             return plan
         clock = left * self.machine.clock
         held = replace(self, machine=self.machine.using({"clock": clock}))._searched(best, fit)
-        left_of = " of ".join(format_quantity(value, "Hz") for value in (clock, self.machine.clock))
+        left_of = " of ".join(shown(value, "Hz") for value in (clock, self.machine.clock))
         note = f"the power cap of {self.machine.power.cap:g} W holds the clock at about {left_of} ({LAW})"
         return replace(held, peak=plan.peak, bound=plan.bound, remarks=(note, *held.remarks))
 
