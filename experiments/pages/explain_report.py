@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from slipstick.estimators.core.estimate import Estimate
-from slipstick.experiments.explain.explanation import COLUMNS, interaction
-from slipstick.experiments.pages.plots import Bars, plotly_bars, plotly_heat
-from slipstick.experiments.pages.report import Card, Section, figure_html, table_html, write_page
-from slipstick.experiments.pages.sliderule import data_of, slider_html
+from slipstick.experiments.explain.explanation import COLUMNS, OF_ESTIMATOR, interaction
+from slipstick.experiments.pages.plots import Bars, Heat
+from slipstick.experiments.pages.report import Card, Section, picture_html, table_html, write_page
+from slipstick.experiments.pages.slider_page import slider_html
+from slipstick.experiments.pages.sliderule import data_of
 from slipstick.experiments.pages.whatif_report import formula_sections, part_rows, source_sections
 from slipstick.experiments.question.domain import remarks
 from slipstick.experiments.question.question import Question
@@ -22,6 +23,8 @@ from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.shown import ends_shown, shown
 
 TORNADO_BARS = 14
+SLIDERS = 10
+"""Sliders that stand open: of the quantities that matter most."""
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 
@@ -39,7 +42,7 @@ def write(
     target
         The ratio to today's time that the changes reach.
     """
-    script, sliders = _slide_rule(question)
+    script, sliders = _slide_rule(question, [str(row["quantity"]) for row in tables["elasticities"]])
     tornado = tables["tornado"][:TORNADO_BARS]
     ends = [[row["divided"] or 1.0, row["multiplied"] or 1.0] for row in tornado]
     bars = Bars(
@@ -51,7 +54,7 @@ def write(
     )
     sections = [
         Section("The slide rule", sliders),
-        Section("What the time hangs on", figure_html(plotly_bars(bars), "tornado")),
+        Section("What the time hangs on", picture_html(bars, "tornado")),
         Section("Elasticities", table_html(tables["elasticities"], "elasticities", COLUMNS)),
         Section("Two together", _interaction_html(question, [str(row["quantity"]) for row in tables["elasticities"]])),
         Section("What bounds the time", table_html(tables["bottlenecks"], "bottlenecks")),
@@ -94,13 +97,14 @@ def _labels(names: Sequence[str]) -> list[str]:
     return short
 
 
-def _slide_rule(question: Question) -> tuple[str, str]:
+def _slide_rule(question: Question, ordered: Sequence[str]) -> tuple[str, str]:
     """The script and its sliders; a sentence instead where a page cannot compute what the estimator does."""
     try:
         script, names = data_of(question)
     except InputError as error:
         return "", f"<p class=note>{escape(str(error))}</p>"
-    return script, slider_html(names)
+    first = [name for name in ordered if not name.startswith(OF_ESTIMATOR)][:SLIDERS]
+    return script, slider_html(names, first)
 
 
 def _interaction_html(question: Question, names: Sequence[str]) -> str:
@@ -110,8 +114,8 @@ def _interaction_html(question: Question, names: Sequence[str]) -> str:
     grid = interaction(question, chosen[0], chosen[1], FACTORS)
     alone = np.outer(grid[:, FACTORS.index(1.0)], grid[FACTORS.index(1.0)])
     title = "Time over today's; rows and columns are factors on today's values"
-    figure = plotly_heat(title, (f"{chosen[0]} x", FACTORS), (f"{chosen[1]} x", FACTORS), grid, "ratio")
+    figure = Heat(title, f"factor on {chosen[0]}", f"factor on {chosen[1]}", FACTORS, FACTORS, grid)
     most = float(np.max(np.abs(np.log(grid / alone))))
     text = f"Were they independent, each cell would be the product of its edges; they differ by up to {most:.1%}."
     note = f"<p class=note>{text}</p>"
-    return figure_html(figure, "interaction") + note
+    return picture_html(figure, "interaction") + note

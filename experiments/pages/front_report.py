@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slipstick.experiments.pages.plots import Chart, Marks, plotly_chart
-from slipstick.experiments.pages.report import Section, figure_html
+from slipstick.experiments.pages.plots import Chart, Marks
+from slipstick.experiments.pages.report import Section, picture_html
 from slipstick.experiments.question.objectives import FRONT, with_front, work_columns
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def front_section(frame: pd.DataFrame, names: Sequence[str], identifier: str) ->
     if count <= (len(frame.drop_duplicates(columns)) if columns else 1):
         return [Section("The front", f"<p class=note>{note} One point beats all others of equal work.</p>")]
     figures = [
-        figure_html(plotly_chart(front_chart(frame, names[0], other)), f"{identifier}-front-{index}")
+        picture_html(front_chart(frame, names[0], other), f"{identifier}-front-{index}")
         for index, other in enumerate(names[1:])
     ]
     return [Section("The front", f"<p class=note>{note}</p>{''.join(figures)}")]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slipstick.estimators.schedule.recurrence import Floats
-from slipstick.experiments.pages.plots import Chart, PlotLine, draw_charts, plotly_chart
-from slipstick.experiments.pages.report import Card, Section, figure_html, table_html, write_page
+from slipstick.experiments.pages.plots import Chart, PlotLine, draw_charts
+from slipstick.experiments.pages.report import Card, Section, picture_html, table_html, write_page
 from slipstick.experiments.subjects.jobs.job_records import JobFile
 from slipstick.experiments.subjects.jobs.simulated import Simulated
 from slipstick.hwmodels.files.shown import ends_shown, shown
@@ -32,7 +32,7 @@ def write_job_page(
         charts = {"sweep": sweep_chart(swept, float(np.median(simulated.numbers["time_s"]))), **charts}
         rows = [dict(zip(swept.columns, row, strict=True)) for row in swept.itertuples(index=False, name=None)]
         sections.append(Section("Every point, with the same seeds as today", table_html(rows, "points")))
-    pictures = [Section(chart.title, figure_html(plotly_chart(chart), name)) for name, chart in charts.items()]
+    pictures = [Section(chart.title, picture_html(chart, name)) for name, chart in charts.items()]
     numbers = [row for row in simulated.rows() if "." not in row["quantity"]]
     notes = "".join(f"<p class=note>{escape(text)}</p>" for text in simulated.assumptions)
     sections = [

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.hwmodels.files.readers import InputError, atomic_write
+from slipstick.hwmodels.files.shown import common_scale
 
 Scale = Literal["linear", "log"]
 Numbers = Sequence[float] | FloatArray
@@ -24,7 +25,10 @@ COLOURS = ("#1f5a91", "#c2571a", "#2e7d4f", "#8a3b8f", "#7a6a1f", "#35808a", "#a
 
 @dataclass(frozen=True)
 class PlotLine:
-    """A prediction: y over x, with the band between low and high where it is known; `thin` is one of several."""
+    """A prediction: y over x, with the band between low and high where it is known.
+
+    `thin` is one of several; `steps` stays at each value until the next.
+    """
 
     label: str
     x: Numbers
@@ -32,6 +36,7 @@ class PlotLine:
     low: Numbers | None = None
     high: Numbers | None = None
     thin: bool = False
+    steps: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,18 @@ class Chart:
 
 
 @dataclass(frozen=True)
+class Heat:
+    """Two parameters together: ratios (rows y, columns x) as numbers, coloured by their logarithm."""
+
+    title: str
+    x_title: str
+    y_title: str
+    x: Sequence[float]
+    y: Sequence[float]
+    ratios: FloatArray
+
+
+@dataclass(frozen=True)
 class Bars:
     """One bar a label around 1 (today), sorted by the caller; low and high are ends of bars or bands."""
 
@@ -70,6 +87,9 @@ class Bars:
     labels: Sequence[str]
     low: Sequence[float]
     high: Sequence[float]
+
+
+Picture = Chart | Bars | Heat
 
 
 def plotly_chart(chart: Chart) -> Any:
@@ -122,51 +142,6 @@ def plotly_chart(chart: Chart) -> Any:
     return figure
 
 
-def plotly_bars(bars: Bars) -> Any:
-    """Horizontal bars from low to high, the first on top (a tornado)."""
-    import plotly.graph_objects as go
-
-    spans = [high - low for low, high in zip(bars.low, bars.high, strict=True)]
-    figure = go.Figure(
-        go.Bar(
-            x=spans,
-            base=list(bars.low),
-            y=[_text(label) for label in bars.labels],
-            orientation="h",
-            marker={"color": COLOURS[0]},
-            customdata=[[low, high] for low, high in zip(bars.low, bars.high, strict=True)],
-            hovertemplate="%{y}: %{customdata[0]:.4g} .. %{customdata[1]:.4g}<extra></extra>",
-        )
-    )
-    figure.add_vline(x=1.0, line={"color": "#444", "width": 1})
-    _layout(figure, bars.title, bars.x_title, "")
-    figure.update_yaxes(autorange="reversed", automargin=True)
-    return figure
-
-
-def plotly_heat(title: str, x: tuple[str, Sequence[float]], y: tuple[str, Sequence[float]], z: Any, unit: str) -> Any:
-    """Two parameters together: ratios z (rows y, columns x) as numbers, coloured by their logarithm."""
-    import plotly.graph_objects as go
-
-    text = [[f"{value:.3g}" for value in row] for row in z]
-    heat = go.Heatmap(
-        x=[f"{v:.4g}" for v in x[1]],
-        y=[f"{v:.4g}" for v in y[1]],
-        z=[[math.log2(value) for value in row] for row in z],
-        text=text,
-        texttemplate="%{text}",
-        colorscale="RdBu_r",
-        zmid=0.0,
-        showscale=False,
-        hovertemplate=f"%{{x}}, %{{y}}: %{{text}} {unit}<extra></extra>",
-    )
-    figure = go.Figure(heat)
-    _layout(figure, title, x[0], y[0])
-    figure.update_xaxes(type="category")
-    figure.update_yaxes(type="category")
-    return figure
-
-
 def _layout(figure: Any, title: str, x_title: str, y_title: str) -> None:
     figure.update_layout(
         meta={"title": title},
@@ -205,7 +180,7 @@ def save_picture(figure: Any, path: str | Path) -> None:
         figure.savefig(stream, format=Path(path).suffix[1:].lower(), dpi=120)
 
 
-def draw_charts(charts: Sequence[Chart], path: str | Path) -> None:
+def draw_charts(charts: Sequence[Picture], path: str | Path) -> None:
     """The charts side by side as one PNG or SVG file (by its name), without a browser.
 
     Examples
@@ -222,20 +197,20 @@ def draw_charts(charts: Sequence[Chart], path: str | Path) -> None:
     save_picture(_figure(charts, PER_ROW), path)
 
 
-def svg(charts: Sequence[Chart]) -> str:
-    """The charts one below the other as an SVG element for a page; it needs no script."""
+def svg(charts: Sequence[Picture], width: float = 6.4) -> str:
+    """The charts one below the other as an SVG element for a page, so many inches wide; it needs no script."""
     import io
 
     import matplotlib as mpl
 
     stream = io.StringIO()
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "slipstick", "font.family": "sans-serif"}):
-        _figure(charts, 1).savefig(stream, format="svg", metadata={"Date": None})
+        _figure(charts, 1, width).savefig(stream, format="svg", metadata={"Date": None})
     text = stream.getvalue()
     return text[text.index("<svg") :]
 
 
-def _figure(charts: Sequence[Chart], columns: int) -> Any:
+def _figure(charts: Sequence[Picture], columns: int, width: float = 6.4) -> Any:
     """A figure of matplotlib with so many charts in a row."""
     import matplotlib as mpl
 
@@ -244,50 +219,108 @@ def _figure(charts: Sequence[Chart], columns: int) -> Any:
 
     columns = min(columns, len(charts))
     lines = -(-len(charts) // columns)
-    figure = Figure(figsize=(6.4 * columns, 4.6 * lines), dpi=140, layout="constrained")
+    height = max(_height(chart) for chart in charts)
+    figure = Figure(figsize=(width * columns, height * lines), dpi=140, layout="constrained")
     places = figure.subplots(lines, columns, squeeze=False).ravel()
     for axes in places[len(charts) :]:
         axes.set_visible(False)
     for axes, chart in zip(places, charts, strict=False):
-        for index, line in enumerate(chart.lines):
-            colour = COLOURS[index % len(COLOURS)]
-            axes.plot(line.x, line.y, color=colour, label=line.label, linewidth=0.7 if line.thin else 1.8)
-            if line.low is not None and line.high is not None:
-                axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.16, linewidth=0)
-        for mark in chart.marks:
-            colour = COLOURS[mark.line % len(COLOURS)]
-            dot = mark.shape == "dot"
-            style = {"markersize": 2, "alpha": 0.4} if dot else {"mfc": "none"}
-            axes.plot(mark.x, mark.y, "o", color=colour, label=mark.label, **style)
-        if chart.border is not None:
-            axes.axvline(chart.border, linestyle=":", color="#888888")
-        axes.set(title=chart.title, xlabel=chart.x_title, ylabel=chart.y_title)
-        axes.set(xscale=chart.x_scale, yscale=chart.y_scale)
-        axes.grid(visible=True, alpha=0.25)
-        axes.legend(fontsize=8)
-    si_ticks(figure)
+        if isinstance(chart, Bars):
+            _draw_bars(axes, chart)
+        elif isinstance(chart, Heat):
+            _draw_heat(axes, chart)
+        else:
+            _draw_lines(axes, chart)
     for axes, chart in zip(places, charts, strict=False):
-        if chart.x_ticks:
-            axes.set_xticks(chart.x_ticks, [f"{value:g}" for value in chart.x_ticks])
-            axes.set_xticks([], minor=True)
+        if isinstance(chart, Chart):
+            for axis in (axes.xaxis, axes.yaxis):
+                readable_axis(axis)
+            if chart.x_ticks:
+                axes.set_xticks(chart.x_ticks, [f"{value:g}" for value in chart.x_ticks])
+                axes.set_xticks([], minor=True)
     return figure
 
 
-def si_ticks(figure: Any) -> None:
-    """SI prefixes at the ticks of a matplotlib figure where an axis names its unit, plain numbers elsewhere.
+def _height(chart: Picture) -> float:
+    """Inches."""
+    return 1.2 + 0.3 * len(chart.labels) if isinstance(chart, Bars) else 3.4 if isinstance(chart, Heat) else 4.6
 
-    The title of an axis ends in its unit: ``time [s]``; per cent and powers (``[1]``) take no prefix.
+
+def _draw_lines(axes: Any, chart: Chart) -> None:
+    for index, line in enumerate(chart.lines):
+        colour = COLOURS[index % len(COLOURS)]
+        steps = {"drawstyle": "steps-post"} if line.steps else {}
+        axes.plot(line.x, line.y, color=colour, label=line.label, linewidth=0.7 if line.thin else 1.8, **steps)
+        if line.low is not None and line.high is not None:
+            axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.16, linewidth=0)
+    for mark in chart.marks:
+        colour = COLOURS[mark.line % len(COLOURS)]
+        dot = mark.shape == "dot"
+        style = {"markersize": 2, "alpha": 0.4} if dot else {"mfc": "none"}
+        axes.plot(mark.x, mark.y, "o", color=colour, label=mark.label, **style)
+    if chart.border is not None:
+        axes.axvline(chart.border, linestyle=":", color="#888888")
+        axes.annotate(chart.border_label, (chart.border, 1.0), xycoords=("data", "axes fraction"), fontsize=8)
+    axes.set(title=chart.title, xlabel=chart.x_title, ylabel=chart.y_title)
+    axes.set(xscale=chart.x_scale, yscale=chart.y_scale)
+    axes.grid(visible=True, alpha=0.25)
+    axes.legend(fontsize=8)
+
+
+def _draw_bars(axes: Any, chart: Bars) -> None:
+    """Horizontal bars from low to high, the first on top (a tornado)."""
+    spans = [high - low for low, high in zip(chart.low, chart.high, strict=True)]
+    axes.barh(range(len(spans)), spans, left=list(chart.low), color=COLOURS[0])
+    axes.set_yticks(range(len(spans)), list(chart.labels), fontsize=9)
+    axes.invert_yaxis()
+    axes.axvline(1.0, color="#444444", linewidth=1)
+    axes.set(title=chart.title, xlabel=chart.x_title)
+    axes.use_sticky_edges = False
+    axes.margins(x=0.04)
+    axes.grid(visible=True, axis="x", alpha=0.25)
+
+
+def _draw_heat(axes: Any, chart: Heat) -> None:
+    most = max(0.1, max(abs(math.log2(value)) for row in chart.ratios for value in row))
+    logs = [[math.log2(value) for value in row] for row in chart.ratios]
+    axes.imshow(logs, cmap="RdBu_r", vmin=-most, vmax=most, aspect="auto", origin="lower")
+    axes.set_xticks(range(len(chart.x)), [f"{value:g}" for value in chart.x])
+    axes.set_yticks(range(len(chart.y)), [f"{value:g}" for value in chart.y])
+    for i, row in enumerate(chart.ratios):
+        for j, value in enumerate(row):
+            axes.text(j, i, f"{value:.3g}", ha="center", va="center", fontsize=9)
+    axes.set(title=chart.title, xlabel=chart.x_title, ylabel=chart.y_title)
+
+
+def si_ticks(figure: Any) -> None:
+    """The axes of a matplotlib figure in one readable unit each; see `readable_axis`."""
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            readable_axis(axis)
+
+
+PREFIXED = ("s", "J", "W", "Hz", "byte", "byte/s", "B", "B/s", "flop/s")
+"""Units at the end of an axis title that take a prefix; shares, rates and money do not."""
+
+
+def readable_axis(axis: Any) -> None:
+    """Numbers at an axis in the one unit in which its whole span is readable: ``clock [Hz]`` becomes ``clock [GHz]``.
+
+    The title of an axis ends in its unit: ``time [s]``. Where the span is too wide, prefixes stand at the ticks.
     """
     from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullFormatter
 
-    for axes in figure.axes:
-        for axis in (axes.xaxis, axes.yaxis):
-            unit = axis.get_label_text().rpartition("[")[2]
-            prefixed = unit.endswith("]") and unit not in ("%]", "1]")
-            axis.set_major_formatter(EngFormatter(sep="") if prefixed else FuncFormatter(lambda value, _: f"{value:g}"))
-            if axis.get_scale() == "log":
-                low, high = sorted(axis.get_view_interval())
-                few = low > 0 and high / low < SHORT_LOG
-                if few:
-                    axis.set_minor_locator(LogLocator(subs=(2, 5)))
-                axis.set_minor_formatter(axis.get_major_formatter() if few else NullFormatter())
+    title, _, unit = axis.get_label_text().rpartition("[")
+    unit = unit.removesuffix("]")
+    low, high = sorted(axis.get_view_interval())
+    scale = common_scale([low if low > 0 else high / 10, high], unit) if unit in PREFIXED and high > 0 else None
+    if scale is not None:
+        axis.set_label_text(f"{title}[{scale.name}]")
+    factor = scale.factor if scale else 1.0
+    plain = FuncFormatter(lambda value, _: f"{value / factor:,.10g}")
+    axis.set_major_formatter(EngFormatter(sep="") if unit in PREFIXED and scale is None else plain)
+    if axis.get_scale() == "log":
+        few = low > 0 and high / low < SHORT_LOG
+        if few:
+            axis.set_minor_locator(LogLocator(subs=(2, 5)))
+        axis.set_minor_formatter(axis.get_major_formatter() if few else NullFormatter())

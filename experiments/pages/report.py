@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from slipstick.estimators.core.formula import Formula
+from slipstick.experiments.pages.plots import Picture, svg
 from slipstick.experiments.question.objectives import FRONT
 from slipstick.hwmodels.columns import Column, ShownColumn, is_number, shown_columns
 from slipstick.hwmodels.files.readers import atomic_write
@@ -42,6 +43,7 @@ label.only { margin-left: 10px; font-size: .93em; white-space: nowrap; }
 .pictures { display: flex; flex-wrap: wrap; gap: 8px; } .pictures > div { flex: 1 1 400px; max-width: 720px; }
 svg { max-width: 100%; height: auto; } details { margin: 10px 0; } summary { cursor: pointer; color: var(--accent); }
 math { font-size: 1.05em; } .formula { overflow-x: auto; padding: 8px 0; } .figure { width: 100%; overflow: hidden; }
+.figure > svg { width: min(100%, 660px); } svg .grid { stroke: #e3e7eb; }
 label.slider span { overflow-wrap: anywhere; line-height: 1.2; }
 label.slider { display: grid; grid-template-columns: minmax(9em, 1fr) 2fr 8em; gap: 10px; align-items: center; }
 input[type=range] { width: 100%; } input.filter { margin: 0 0 6px; padding: 4px 8px; width: min(100%, 320px); }
@@ -175,6 +177,15 @@ def figure_html(figure: Any, name: str) -> str:
     return f"<div class=figure><h3>{escape(title)}</h3>{html}</div>"
 
 
+def picture_html(picture: Picture, name: str) -> str:
+    """A chart inside the page, drawn once and without a script; its title is that of the section around it."""
+    return f'<div class=figure id="{name}">{svg([replace(picture, title="")], WIDE)}</div>'
+
+
+WIDE = 5.4
+"""Inches of a picture: letters are readable on a phone, and the page stretches it where there is room."""
+
+
 def table_html(rows: Sequence[Mapping[str, Any]], name: str, columns: Sequence[Column] = ()) -> str:
     """Rows as a table that sorts by a click on its head and filters by words; long ones are cut, and say so.
 
@@ -210,6 +221,9 @@ def _is_of_numbers(shown: ShownColumn, rows: Sequence[Mapping[str, Any]]) -> boo
     return all(value is None or is_number(value) or str(value)[:1].isdigit() for value in values)
 
 
+YES = {True: "yes", False: "no"}
+
+
 def _breakable(name: str) -> str:
     """A column's name that may break behind its dots and underscores, so that the table stays on the page."""
     return escape(name).replace(".", ".<wbr>").replace("_", "_<wbr>")
@@ -218,7 +232,7 @@ def _breakable(name: str) -> str:
 def _cell(shown: Any, value: Any, attribute: str) -> str:
     if shown is None or shown != shown:
         return f"<td{attribute}></td>"
-    text = number_shown(shown, 4) if is_number(shown) else str(shown)
+    text = number_shown(shown) if is_number(shown) else YES[shown] if isinstance(shown, bool) else str(shown)
     sorted_by = f' data-value="{float(value)!r}"' if is_number(value) else ""
     return f"<td{attribute}{sorted_by}>{escape(text)}</td>"
 

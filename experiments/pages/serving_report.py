@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from slipstick.estimators.named.serving.served_run import Serving
-from slipstick.experiments.pages.plots import Chart, Marks, PlotLine, draw_charts, plotly_chart
-from slipstick.experiments.pages.report import Card, Section, figure_html, machine_rows, table_html, write_page
+from slipstick.experiments.pages.plots import Chart, Marks, PlotLine, draw_charts
+from slipstick.experiments.pages.report import Card, Section, machine_rows, picture_html, table_html, write_page
 from slipstick.experiments.serve.planning import Plan
 from slipstick.experiments.serve.serving_text import lines
 
@@ -36,7 +36,7 @@ def write_serving(answer: Serving, path: str | Path) -> tuple[Path, Path]:
     bounds = [{"a decode step goes to": name, "share": share} for name, share in answer.bounds.items()]
     sections = [
         Section("The answer", "".join(f"<p class=note>{_escaped(line)}</p>" for line in text)),
-        Section("Requests", "".join(figure_html(plotly_chart(c), f"chart{i}") for i, c in enumerate(charts))),
+        Section("Requests", "".join(picture_html(c, f"chart{i}") for i, c in enumerate(charts))),
         Section("What bounds it", table_html(bounds, "bounds")),
         Section("Measures", table_html(answer.rows(), "measures")),
         Section("Figures", table_html([{"figure": k, "value": v} for k, v in answer.summary().items()], "figures")),
@@ -97,7 +97,7 @@ def write_plan(plan: Plan, path: str | Path) -> tuple[Path, Path]:
     if plan.best:
         cards.insert(0, Card(plan.best.text(), "cheapest that keeps the limits with 90 % probability"))
     sections = [
-        Section("Front", figure_html(plotly_chart(chart), "front")),
+        Section("Front", picture_html(chart, "front")),
         Section("Layouts", table_html(rows, "layouts")),
         Section("Left out", table_html(_reasons(plan), "refused")),
     ]

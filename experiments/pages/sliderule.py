@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
-import json
+import itertools
+import math
 from collections.abc import Mapping, Sequence
-from html import escape
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import sympy as sp
-from sympy.printing.jscode import JavascriptCodePrinter
 
 from slipstick.estimators.composites.compiled import Compiled, Group
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.lambdified import names_of, steps_of
+from slipstick.estimators.core.parameters import Parameter
 from slipstick.estimators.tuned.tuned_ratios import NEAR, OTHER_MACHINE, OTHER_SIZES, SAME_OPERATIONS
-from slipstick.experiments.explain.dials import Dials, numbers_of
+from slipstick.experiments.explain.dials import Dials, numbers_of, value_of
+from slipstick.experiments.pages.steps_script import (
+    CHOICE,
+    DIALS,
+    HELPERS,
+    ROW,
+    Code,
+    StepValue,
+    function_of,
+    script_value,
+    times_of,
+)
+from slipstick.experiments.question.facts import HOST
+from slipstick.experiments.question.memory_need import EIGHTY, FITS, MAY, NOT
 from slipstick.experiments.question.question import Question
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.experiments.studies.at_sizes import MemoryColumns
+from slipstick.hwmodels.columns import unit_of_name
+from slipstick.hwmodels.files.readers import InputError, read_text
+from slipstick.hwmodels.files.shown import common_scale
 from slipstick.workloads.graph.cost import Amount
 
 DRAWS = 100
@@ -27,74 +45,59 @@ KINDS = ("machine", "run", "workload", "estimator")
 """The order of the sliders."""
 
 
-class _Printer(JavascriptCodePrinter):  # type: ignore[misc]
-    """Numbers in full, symbols by their place in the arrays v (quantities), o (operation) and t (totals)."""
-
-    def __init__(self, places: Mapping[str, str]) -> None:
-        super().__init__({"precision": 17})
-        self._places = places
-
-    def _print_Symbol(self, expr: sp.Symbol) -> str:
-        if expr.name not in self._places:
-            raise InputError(f"this estimator chooses by {expr.name}, which a page cannot: its page has no sliders")
-        return self._places[expr.name]
-
-    def _print_Float(self, expr: sp.Float) -> str:
-        return repr(float(expr))
-
-    def _print_Largest(self, expr: sp.Expr) -> str:
-        return f"Math.max({self.stringify(expr.args, ', ')})"
-
-    def _print_Smallest(self, expr: sp.Expr) -> str:
-        return f"Math.min({self.stringify(expr.args, ', ')})"
-
-
-def script_value(value: Any) -> str:
-    """Plain data as a JavaScript literal that may stand inside a page."""
-    return json.dumps(value, allow_nan=False).replace("<", "\\u003c")
-
-
 def model_script(function: Compiled, names: Sequence[str]) -> str:
-    """A JavaScript object {names, base, totals, groups, schedule}: `names` are the dials, `base` all other numbers."""
-    quantities = [*names, *(name for name in function.base if name not in names)]
-    places = {name: f"v[{index}]" for index, name in enumerate(quantities)}
-    inside = {name.partition(".")[2]: places[name] for name in names if name.startswith(("run.", "workload."))}
-    totals = [n for n in function.schedule.names if n.startswith(("time.", "count."))]
-    place_of_total = {name: f"t[{index}]" for index, name in enumerate(totals)}
-    groups = ",\n".join(_group_script(group, places, inside, totals) for group in function.groups)
-    schedule = _expression(function.schedule.expression, {**places, **place_of_total})
-    base = [function.base.get(name, 0.0) for name in quantities]
-    return (
-        f"{{names: {script_value(list(names))}, base: {script_value(base)}, totals: {len(totals)},\n"
-        f"groups: [{groups}],\nschedule: (v, t) => {schedule}}}"
-    )
+    """A JavaScript object {names, totals, groups, schedule}: `names` are the dials, all other numbers are put in."""
+    dials = {name: StepValue(f"v[{index}]", DIALS) for index, name in enumerate(names)}
+    known = {**{name: StepValue.of(value) for name, value in function.base.items()}, **dials}
+    sizes = {name.partition(".")[2]: dials[name] for name in names if name.startswith(("run.", "workload."))}
+    totals = [name for name in function.schedule.names if name.startswith(("time.", "count."))]
+    groups = ",\n".join(_group_script(group, known, sizes, totals) for group in function.groups)
+    of_totals = {name: StepValue(f"t[{index}]", DIALS) for index, name in enumerate(totals)}
+    schedule = function_of(function.schedule.lowered.whole, {**known, **of_totals}, "v, t")
+    return f"{{names: {script_value(list(names))}, totals: {len(totals)},\ngroups: [{groups}],\nschedule: {schedule}}}"
 
 
-def _group_script(group: Group, places: Mapping[str, str], inside: Mapping[str, str], totals: Sequence[str]) -> str:
+def _group_script(
+    group: Group, known: Mapping[str, StepValue], sizes: Mapping[str, StepValue], totals: Sequence[str]
+) -> str:
     columns = list(group.amounts)
-    names = {name: f"o[{index}]" for index, name in enumerate(columns)}
-    rows = len(next(iter(group.multiplicity.values())))
-    amounts = ", ".join(
-        "[" + ", ".join(_amount(group.amounts[name][row], inside) for name in columns) + "]" for row in range(rows)
-    )
-    weights = []
-    for lane, column in group.multiplicity.items():
-        here = [totals.index(name) if name in totals else -1 for name in (f"time.{lane}", f"count.{lane}")]
-        weights.append(f"[{here[0]}, {here[1]}, [{', '.join(_amount(amount, inside) for amount in column)}]]")
-    known = {**places, **names}
-    named = group.formula.substitute(_own_names(group.formula, places))
+    values = {**known, **{name: StepValue(f"o[{index}]", ROW) for index, name in enumerate(columns)}}
+    count = len(next(iter(group.multiplicity.values())))
+    rows = _table([[group.amounts[name][row] for name in columns] for row in range(count)], sizes)
+    lanes = [
+        [totals.index(name) if name in totals else -1 for name in (f"time.{lane}", f"count.{lane}")]
+        for lane in group.multiplicity
+    ]
+    weights = _table([list(column) for column in group.multiplicity.values()], sizes)
+    menu = getattr(group.formula, "menu", {})
+    chosen = {name: StepValue(f"menu[{place}][j]", CHOICE) for place, name in enumerate(menu)}
+    named = group.formula.substitute(_own_names(group.formula, known))
     terms = ", ".join(
-        f"[{script_value(name)}, (v, o) => {_expression(sp.sympify(term, strict=True), known)}]"
+        f"[{script_value(name)}, {function_of(steps_of(term), {**values, **chosen}, 'v, o, menu, j')}]"
         for name, term in named.terms.items()
-        if all(str(one) in known for one in sp.sympify(term, strict=True).free_symbols)  # else the page cannot say it
+        if all(one in {**values, **chosen} for one in names_of(term))  # else the page cannot say it
     )
+    columns_of_menu = script_value([list(map(float, column)) for column in menu.values()])
     return (
-        f"{{rows: v => [{amounts}],\n weights: v => [{', '.join(weights)}],\n"
-        f" time: (v, o) => {_expression(group.formula.expression, known)},\n terms: [{terms}]}}"
+        f"{{rows: {rows},\n lanes: {script_value(lanes)}, weights: {weights},\n menu: {columns_of_menu},\n"
+        f" times: {times_of(group.formula, values)},\n terms: [{terms}]}}"
     )
 
 
-def _own_names(formula: Formula, places: Mapping[str, str]) -> dict[str, Any]:
+def _table(amounts: Sequence[Sequence[Amount]], sizes: Mapping[str, StepValue]) -> str:
+    """A function of the dials that gives a table of amounts, of which some are formulas of the workload's sizes."""
+    code = Code()
+    rows = ", ".join("[" + ", ".join(_amount(one, sizes, code) for one in row) + "]" for row in amounts)
+    return f"v => {{ {code.of(DIALS)} return [{rows}]; }}"
+
+
+def _amount(amount: Amount, sizes: Mapping[str, StepValue], code: Code) -> str:
+    if not isinstance(amount, sp.Basic):
+        return StepValue.of(float(amount)).text
+    return code.steps(steps_of(amount), sizes).text
+
+
+def _own_names(formula: Formula, known: Mapping[str, StepValue]) -> dict[str, Any]:
     """Terms keep the operation model's own names (parameter.NAME): give them the names that the page knows."""
     from slipstick.hwmodels.files.expressions import symbol
 
@@ -102,17 +105,53 @@ def _own_names(formula: Formula, places: Mapping[str, str]) -> dict[str, Any]:
     for term in formula.terms.values():
         for name in map(str, sp.sympify(term, strict=True).free_symbols):
             full = f"estimator.operation.{name.removeprefix('parameter.')}"
-            if name.startswith("parameter.") and full in places:
+            if name.startswith("parameter.") and full in known:
                 names[name] = symbol(full)
     return names
 
 
-def _amount(amount: Amount, inside: Mapping[str, str]) -> str:
-    return _expression(amount, inside) if isinstance(amount, sp.Basic) else repr(float(amount))
+POWERS = (-3, -2, -1, 0, 1, 2, 3)
+"""Powers of two of today's sizes at which the memory is counted; between them it is interpolated."""
 
 
-def _expression(expression: sp.Expr, places: Mapping[str, str]) -> str:
-    return str(_Printer(places).doprint(sp.sympify(expression, strict=True)))
+def memory_table(question: Question, names: Sequence[str]) -> dict[str, Any] | None:
+    """Bytes that the work needs over the sizes among the dials, and how many there are; None where that is not known.
+
+    The fullest moment of a graph is no formula of its sizes, so the page carries a table: logarithms of the bytes at
+    `POWERS` of each size, exact at today's.
+    """
+    sizes = [name for name in names if name.partition(".")[2] in question.workload.symbols]
+    today = {name: value_of(question, name) for name in sizes}
+    count = MemoryColumns(question)
+    here = count.need(today)
+    if here is None or len(sizes) > 2:
+        return None
+    values = []
+    for powers in itertools.product(POWERS, repeat=len(sizes)):
+        turned = {name: max(1.0, round(today[name] * 2.0**p)) for name, p in zip(sizes, powers, strict=True)}
+        need = count.need(turned)
+        if need is None:
+            return None
+        values.append(math.log(need.needed))
+    capacity = f"machine.memory.{here.level}.capacity"
+    return {
+        "sizes": [names.index(name) for name in sizes],
+        "powers": list(POWERS),
+        "values": values,
+        "wide": math.exp(EIGHTY * here.scatter),
+        "there": here.there,
+        "capacity": names.index(capacity) if capacity in names else -1,
+        "level": here.level,
+        "words": [FITS if here.activations is not None else MAY, MAY, NOT],
+    }
+
+
+def _unit(name: str, today: float, notes: Mapping[str, Parameter]) -> list[Any]:
+    """What the slider of a quantity divides by, and the unit behind it: those in which today's value is readable."""
+    note = notes.get(name.removeprefix("estimator.")) if name.startswith("estimator.") else None
+    unit = note.unit if note is not None else unit_of_name(name)
+    scale = common_scale([today], "" if unit == "1" else unit)
+    return [scale.factor, scale.name] if scale else [1.0, unit]
 
 
 def data_of(question: Question, level: float = DEFAULT_LEVEL) -> tuple[str, list[str]]:
@@ -139,7 +178,7 @@ def data_of(question: Question, level: float = DEFAULT_LEVEL) -> tuple[str, list
         residual, seconds = calibration.residual_std, calibration.residual_seconds or 0.0
         width = quantile(level, calibration.degrees_of_freedom)
         tail = quantile(level, calibration.residual_freedom or calibration.degrees_of_freedom)
-    notes = dials.function.bounds
+    notes, read = dials.function.bounds, dials.function.schedule.names
     limits = [notes.get(name.removeprefix("estimator.")) if name.startswith("estimator.") else None for name in names]
     about = {
         "low": [max(note.low, -MAX_NUMBER) if note else -MAX_NUMBER for note in limits],
@@ -155,125 +194,10 @@ def data_of(question: Question, level: float = DEFAULT_LEVEL) -> tuple[str, list
         "width": width,
         "tail": tail,
         "level": level,
+        "rest": HOST if any(name.startswith("count.") or "issue" in name for name in read) else "the schedule",
+        "units": [_unit(name, dials.today[name], notes) for name in names],
+        "memory": memory_table(question, names),
     }
-    return f"const model = {model_script(dials.function, names)};\nconst about = {script_value(about)};\n{RULE}", names
-
-
-def slider_html(names: Sequence[str]) -> str:
-    """The sliders, the ratio they give, its band, and what bounds the time."""
-    sliders = "".join(
-        f"<label class=slider><span>{escape(name)}</span>"
-        f'<input type=range min=-3 max=3 step=0.01 value=0 data-dial="{index}">'
-        f'<output id="dial{index}"></output></label>'
-        for index, name in enumerate(names)
-    )
-    choices = "".join(f'<option value="{index}">{escape(name)}</option>' for index, name in enumerate(names))
-    return (
-        "<div class=cards><div class=card><b id=ratio></b><small>of today's time, with its band</small>"
-        "<div id=ratio-band class=note></div></div>"
-        "<div class=card><b id=time></b><small>time</small><div id=time-band class=note></div></div>"
-        "<div class=card><b id=bound></b><small>bounds most of the time</small>"
-        "<div id=bound-shares class=note></div></div></div>"
-        f"{sliders}<p><button id=reset>today</button> <label>curve over <select id=over>{choices}</select></label></p>"
-        '<div id=curve class=figure style="height:340px"></div>'
-    )
-
-
-RULE = """
-const slipstick = {
-  names: model.names,
-  values(dials) { return [...dials, ...model.base.slice(dials.length)]; },
-  run(dials) {
-    const v = this.values(dials), t = new Array(model.totals).fill(0), bound = {};
-    for (const group of model.groups) {
-      const rows = group.rows(v), times = rows.map(o => group.time(v, o));
-      const ties = rows.map(o => group.terms.map(([name, term]) => [name, term(v, o)]));
-      for (const [time, count, weights] of group.weights(v)) weights.forEach((weight, i) => {
-        if (time >= 0) t[time] += weight * times[i];
-        if (count >= 0) t[count] += weight;
-        if (ties[i].length) { const name = ties[i].reduce((a, b) => b[1] > a[1] ? b : a)[0];
-          bound[name] = (bound[name] || 0) + weight * times[i]; }
-      });
-    }
-    return {time: model.schedule(v, t), bound};
-  },
-  time(dials) { return this.run(dials).time; },
-  spread(logs) { const mean = logs.reduce((a, b) => a + b, 0) / logs.length;
-    return Math.sqrt(logs.reduce((a, b) => a + (b - mean) ** 2, 0) / Math.max(1, logs.length - 1)); },
-  drawn(dials) { return about.draws.map(draw => { const turned = [...dials];
-    about.fitted.forEach((place, i) => { turned[place] = draw[i]; }); return Math.log(this.time(turned)); }); },
-  band(dials) {
-    if (about.residual === null && !about.draws.length) return null;
-    const here = this.drawn(dials), today = this.todayDraws ??= this.drawn(about.today);
-    const same = dials.every((value, i) => value === about.today[i]);
-    const scatter = point => about.tail * Math.hypot(about.residual || 0, about.seconds / this.time(point));
-    const time = Math.hypot(here.length ? about.width * this.spread(here) : 0, scatter(dials));
-    const sizes = dials.some((value, i) => value !== about.today[i] && !model.names[i].startsWith('machine.'));
-    const apart = Math.sqrt(1 - Math.exp(-Math.abs(Math.log(this.time(dials) / this.time(about.today)))
-                                         / about.kept[sizes ? 1 : 0]));
-    const change = Math.max(0, ...dials.map((value, i) => model.names[i].startsWith('machine.')
-      ? Math.abs(Math.log(value / about.today[i])) : 0));
-    const other = about.tail * about.other[0] * Math.sqrt(1 - Math.exp(-change / about.other[1]));
-    const ratio = same ? 0 : Math.hypot(here.length ? about.width * this.spread(here.map((x, i) => x - today[i])) : 0,
-                                        Math.hypot(scatter(dials), scatter(about.today)) * apart, other);
-    return {time: Math.exp(time), ratio: Math.exp(ratio)};
-  },
-  unit(seconds) {
-    if (seconds >= 5400) return (seconds / 3600).toPrecision(4) + ' h';
-    if (seconds >= 60) return (seconds / 60).toPrecision(4) + ' min';
-    const [scale, name] = seconds >= 1 ? [1, 's'] : seconds >= 1e-3 ? [1e3, 'ms'] : [1e6, '\\u00b5s'];
-    return (seconds * scale).toPrecision(4) + ' ' + name;
-  },
-};
-window.slipstick = slipstick;
-(() => {
-  const inputs = [...document.querySelectorAll('input[data-dial]')];
-  if (!inputs.length) return;
-  const put = (id, text) => { document.getElementById(id).textContent = text; };
-  const turned = (place, power) => {
-    const value = Math.min(about.high[place], Math.max(about.low[place], about.today[place] * 2 ** power));
-    return about.whole[place] && power !== 0 ? Math.max(1, Math.round(value)) : value; };
-  const short = value => {
-    const scales = [[1e12, ' T'], [1e9, ' G'], [1e6, ' M'], [1, ''], [1e-3, ' m'], [1e-6, ' \u00b5']];
-    const [scale, name] = scales.find(([size]) => Math.abs(value) >= size) || [1, ''];
-    return Number((value / scale).toPrecision(5)).toString() + name; };
-  const dials = () => about.today.map((_, place) => turned(place, Number(inputs[place].value)));
-  const base = slipstick.time(about.today);
-  const percent = Math.round(about.level * 100) + ' %: ';
-  const show = () => {
-    const now = dials(), {time, bound} = slipstick.run(now), band = slipstick.band(now), ratio = time / base;
-    put('ratio', ratio.toPrecision(3)); put('time', slipstick.unit(time));
-    const [least, most] = band ? [ratio / band.ratio, ratio * band.ratio].map(x => x.toPrecision(3)) : [];
-    put('ratio-band', band ? percent + least + ' .. ' + most : 'how sure is unknown: not calibrated');
-    const [early, late] = band ? [time / band.time, time * band.time].map(slipstick.unit) : [];
-    put('time-band', band ? percent + early + ' .. ' + late : '');
-    const whole = Object.values(bound).reduce((a, b) => a + b, 0);
-    const sorted = Object.entries(bound).sort((a, b) => b[1] - a[1]);
-    put('bound', sorted.length ? sorted[0][0] : 'one formula');
-    put('bound-shares', sorted.map(([name, part]) => name + ' ' + (100 * part / whole).toFixed(0) + ' %').join(', '));
-    now.forEach((value, place) => put('dial' + place, short(value)));
-    const place = Number(document.getElementById('over').value), x = [], y = [], low = [], high = [];
-    for (let power = -3; power <= 3.0001; power += 0.1) {
-      const there = [...now]; there[place] = turned(place, power);
-      const value = slipstick.time(there) / base, width = slipstick.band(there);
-      x.push(there[place]); y.push(value); low.push(width ? value / width.ratio : value);
-      high.push(width ? value * width.ratio : value);
-    }
-    const faint = 'rgba(31,90,145,0.16)', plain = {showlegend: false, mode: 'lines'};
-    const around = {x: [...x, ...[...x].reverse()], y: [...high, ...low.reverse()]};
-    Plotly.react('curve', [
-      {...plain, ...around, fill: 'toself', fillcolor: faint, line: {width: 0, color: faint}, hoverinfo: 'skip'},
-      {...plain, x, y, name: 'ratio', line: {color: '#1f5a91'}},
-      {...plain, x: [now[place]], y: [ratio], mode: 'markers', name: 'here', marker: {size: 10, color: '#c2571a'}},
-    ], {margin: {l: 56, r: 12, t: 12, b: 46},
-        xaxis: {title: {text: model.names[place].replaceAll('<', '&lt;')}, type: 'log'},
-        yaxis: {title: {text: "time / today's time"}, type: 'log'}}, {displayModeBar: false, responsive: true});
-  };
-  let waiting = false;
-  const later = () => { if (!waiting) { waiting = true; requestAnimationFrame(() => { waiting = false; show(); }); } };
-  inputs.forEach(input => input.addEventListener('input', later));
-  document.getElementById('over').addEventListener('change', later);
-  document.getElementById('reset').addEventListener('click', () => { inputs.forEach(i => { i.value = 0; }); later(); });
-  show();
-})();
-"""
+    rule = read_text(Path(__file__).with_name("slide_rule.js"))
+    model = f"const model = {model_script(dials.function, names)};\nconst about = {script_value(about)};"
+    return f"{HELPERS}{model}\n{rule}", names

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from slipstick.experiments.pages import whatif_report
 from slipstick.experiments.pages.front_report import front_section
-from slipstick.experiments.pages.plots import Chart, draw_charts, plotly_chart
-from slipstick.experiments.pages.report import Card, Section, figure_html, write_page
+from slipstick.experiments.pages.plots import Chart, draw_charts
+from slipstick.experiments.pages.report import Card, Section, picture_html, write_page
 from slipstick.experiments.studies.runner import PreparedStudy
 from slipstick.experiments.studies.study import Study
 from slipstick.experiments.studies.whatif import WhatIf, columns_of
@@ -55,7 +55,7 @@ def write(
         assumptions += [text for text in answer.today.assumptions if text not in assumptions]
         identifier = f"case{len(cards)}"
         cards.append(Card(whatif_report.cards(answer)[0].value, f"{name}: {whatif_report.cards(answer)[0].meaning}"))
-        sections.append(Section(name, figure_html(plotly_chart(chart), f"{identifier}-ratio")))
+        sections.append(Section(name, picture_html(chart, f"{identifier}-ratio")))
         notes = (*case.work.unknown, *case.work.notes, *case.work.over_cap(question.machine, table))
         sections.append(whatif_report.points_section(answers, identifier, BEST_ROWS, notes))
         sections += whatif_report.formula_sections(answer)

@@ -12,15 +12,15 @@ import numpy as np
 from slipstick.estimators.core.estimate import Estimate, Measurement
 from slipstick.experiments.explain.dials import value_of
 from slipstick.experiments.pages.front_report import best, front_section, marked, scale_of
-from slipstick.experiments.pages.plots import Chart, Marks, PlotLine, draw_charts, plotly_chart
+from slipstick.experiments.pages.plots import Chart, Marks, PlotLine, draw_charts
 from slipstick.experiments.pages.report import (
     MAX_TABLE_ROWS,
     Card,
     Section,
-    figure_html,
     formula_html,
     machine_rows,
     parameter_rows,
+    picture_html,
     table_html,
     write_page,
 )
@@ -57,7 +57,7 @@ def write(
         charts["time"] = time_chart(answer, measured)
     title = f"What if: {question.workload.name} on {question.machine.name}"
     sections = [
-        *(Section(chart.title, figure_html(plotly_chart(chart), name)) for name, chart in charts.items()),
+        *(Section(chart.title, picture_html(chart, name)) for name, chart in charts.items()),
         *front_section(frame, names, "points"),
         points_section(frame, "points", MAX_TABLE_ROWS // 2, answer.unknown),
         Section("What takes the time today", table_html(part_rows(answer.today), "parts")),

@@ -91,7 +91,7 @@ class MemoryColumns:
         known_at = AtSizes.of(self.question, free, count)
         if not count or known_at is None or not (known_at.names or capacity in free):
             return {}
-        needs = [self._need(point) for point in known_at.tried()]
+        needs = [self.need(point) for point in known_at.tried()]
         known = [need for need in needs if need is not None]
         if len(known) < len(needs):
             return {}
@@ -99,7 +99,8 @@ class MemoryColumns:
         there = np.broadcast_to(free.get(capacity, np.array(known[0].there)), count)
         return {MEMORY: needed, FIT: known[0].verdicts(needed, there)}
 
-    def _need(self, sizes: Mapping[str, float]) -> MemoryNeed | None:
+    def need(self, sizes: Mapping[str, float]) -> MemoryNeed | None:
+        """Bytes that the work needs at sizes by name (``run.batch``); None where its graph does not say."""
         question = self.question
         values = {**question.workload.defaults, **question.sizes, **question.run}
         values |= {name.partition(".")[2]: value for name, value in sizes.items()}

@@ -25,8 +25,8 @@ _PREFIXES = (
     ("P", 1e15),
 )
 _LONG_TIMES = (("min", 60.0), ("h", 3600.0))
-_HOURS_FROM = 7200.0
-"""Seconds below which a time is written in minutes."""
+_LONG_FROM = {"min": 60.0, "h": 7200.0}
+"""Seconds from which a time is written in minutes and in hours."""
 
 
 def _named(unit: str) -> str:
@@ -67,18 +67,18 @@ def scales(unit: str) -> tuple[UnitScale, ...]:
 def common_scale(values: Iterable[float | None], unit: str) -> UnitScale | None:
     """The one unit in which all of these numbers have readable digits; None where they lie too far apart.
 
-    >>> common_scale([0.0262, 1.2], "s"), common_scale([35.7, 103.3], "s")
-    (UnitScale(name='ms', factor=0.001), UnitScale(name='s', factor=1.0))
+    >>> [common_scale(values, "s").name for values in ([0.0262, 1.2], [0.596, 1.22], [0.258, 0.529], [35.7, 103.3])]
+    ['ms', 's', 'ms', 's']
     """
     sizes = [float(f"{abs(value):.3g}") for value in values if value is not None and value and math.isfinite(value)]
     known = scales(unit)
     if not sizes:
         return known[0] if len(known) == 1 else next(one for one in known if one.factor == 1.0)
     least, most = min(sizes), max(sizes)
-    for low, high in ((1.0, 1e4), (0.01, 1e5)):
+    for low, first, high in ((0.1, 1.0, 1e3), (1.0, 1.0, 1e4), (0.01, 0.0, 1e5)):
         for scale in reversed(known):
-            begins = _HOURS_FROM if scale.name == "h" else low * scale.factor
-            if least >= begins * (1 - 1e-12) and most < high * scale.factor:
+            begins = _LONG_FROM.get(scale.name, low * scale.factor) * (1 - 1e-12)
+            if least >= begins and first * scale.factor <= most * (1 + 1e-12) < high * scale.factor:
                 return scale
     return known[0] if len(known) == 1 else None
 
@@ -87,7 +87,7 @@ def shown_together(values: Sequence[float | None], unit: str, digits: int = 3) -
     """Numbers of one column in one unit, wherever that leaves them readable; "" for None.
 
     >>> shown_together([0.0262, 1.2, None], "s"), shown_together([0.9e9, 1.98e9], "Hz")
-    (['26.2 ms', '1,200 ms', ''], ['900 MHz', '1,980 MHz'])
+    (['26.2 ms', '1,200 ms', ''], ['0.9 GHz', '1.98 GHz'])
     """
     scale = common_scale(values, unit)
     return [

@@ -11,7 +11,7 @@ import numpy as np
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.named import phi_study as xeon_phi
-from slipstick.experiments.pages.plots import Chart, Marks, PlotLine, draw_charts, plotly_chart, plotly_heat
+from slipstick.experiments.pages.plots import Chart, Heat, Marks, PlotLine, draw_charts, plotly_chart
 from slipstick.experiments.pages.report import (
     Card,
     Section,
@@ -19,6 +19,7 @@ from slipstick.experiments.pages.report import (
     formula_html,
     machine_rows,
     parameter_rows,
+    picture_html,
     table_html,
     write_page,
 )
@@ -172,14 +173,9 @@ def _what_if_html() -> str:
         axes = {"machine.cores": cores, "machine.clock": clocks, "run.threads": [float(threads)]}
         frame = whatif(phi_cnn("small"), xeon_phi.phi(), axes, run={"threads": TODAY_THREADS}).frame
         grid = frame.time_ratio.to_numpy().reshape(len(cores), len(clocks))
-        figure = plotly_heat(
-            f"{threads} threads: time over today's (61 cores, 1.238 GHz, {TODAY_THREADS} threads)",
-            ("clock [GHz]", [clock / 1e9 for clock in clocks]),
-            ("cores", cores),
-            grid,
-            "ratio",
-        )
-        parts.append(figure_html(figure, f"whatif-{threads}"))
+        title = f"{threads} threads: time over today's (61 cores, 1.238 GHz, {TODAY_THREADS} threads)"
+        heat = Heat("", "clock [GHz]", "cores", [clock / 1e9 for clock in clocks], cores, grid)
+        parts.append(f"<h3>{title}</h3>{picture_html(heat, f'whatif-{threads}')}")
     note = (
         "<p class=note>Below 1 is faster than today. More cores leave fewer threads on each, so that one thread waits "
         "less for its turn; contention for memory stays as it was measured, whatever the cores and the clock.</p>"
