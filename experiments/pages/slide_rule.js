@@ -80,6 +80,32 @@ const slipstick = {
   dial(value, place) { const [size, name] = about.units[place];
     return (this.number(value / size) + ' ' + name).trim(); },
 };
+if (model.tables) Object.assign(slipstick, {  // no formula: read between points of a table, in logarithms
+  power(dials, i) { return Math.log2(dials[i] / about.today[i]); },
+  read(table, values, power) {
+    if (!values) return 0;
+    let k = table.at.findIndex((at, index) => index > 0 && power <= at);
+    if (k < 0) k = table.at.length - 1;
+    const part = (power - table.at[k - 1]) / (table.at[k] - table.at[k - 1]);
+    return values[k - 1] + Math.min(1, Math.max(0, part)) * (values[k] - values[k - 1]); },
+  run(dials, bound) {
+    const powers = dials.map((_, i) => this.power(dials, i));
+    const time = model.seconds * Math.exp(powers.reduce(
+      (sum, power, i) => sum + (power ? this.read(model.tables[i], model.tables[i].ratio, power) : 0), 0));
+    if (bound) {  // of the quantity that was moved farthest
+      const far = powers.reduce((best, power, i) => Math.abs(power) > Math.abs(powers[best]) ? i : best, 0);
+      const {at, bounds} = model.tables[far];
+      const near = at.reduce((best, one, k) => Math.abs(one - powers[far]) < Math.abs(at[best] - powers[far]) ? k : best, 0);
+      for (const [name, share] of Object.entries(bounds[near])) bound[name] = share * time; }
+    return time; },
+  band(dials) {
+    const [first] = model.tables;
+    if (!first.half) return null;
+    const moved = dials.map((_, i) => [model.tables[i], this.power(dials, i)]).filter(([, power]) => power);
+    const today = this.read(first, first.of_time, 0);
+    return {time: Math.exp(Math.max(today, ...moved.map(([table, power]) => this.read(table, table.of_time, power)))),
+            ratio: Math.exp(Math.hypot(0, ...moved.map(([table, power]) => this.read(table, table.half, power))))}; },
+});
 window.slipstick = slipstick;
 const svgCurve = (place, x, y, low, high, here) => {
   const width = Math.max(320, Math.min(1100, document.getElementById('curve').clientWidth || 700)), height = 320;

@@ -18,6 +18,7 @@ from slipstick.estimators.core.lambdified import names_of, steps_of
 from slipstick.estimators.core.parameters import Parameter
 from slipstick.estimators.tuned.tuned_ratios import NEAR, OTHER_MACHINE, OTHER_SIZES, SAME_OPERATIONS
 from slipstick.experiments.explain.dials import Dials, numbers_of, value_of
+from slipstick.experiments.pages.dial_tables import dial_tables
 from slipstick.experiments.pages.steps_script import (
     CHOICE,
     DIALS,
@@ -157,15 +158,17 @@ def _unit(name: str, today: float, notes: Mapping[str, Parameter]) -> list[Any]:
 def data_of(question: Question, level: float = DEFAULT_LEVEL) -> tuple[str, list[str]]:
     """The script of a question's slide rule, and its dials: quantities of machine, run, workload, estimator.
 
+    A formula travels as its steps; for other estimators the page reads tables of what `slipstick whatif` answers.
+
     Raises
     ------
     InputError
-        Where the estimator is no formula: a page cannot compute a table or a simulation.
+        Where each point would be a simulation.
     """
-    names = sorted(numbers_of(question), key=lambda name: (KINDS.index(name.partition(".")[0]), name))
-    dials = Dials.of(question, names)
-    if not dials.is_formula:
-        raise InputError("this estimator is no formula: its page has no sliders")
+    dials = _formula_dials(question)
+    if dials is None:
+        return _by_tables(question, level)
+    names = list(dials.today)
     draws: list[list[float]] = []
     residual, seconds, width, tail, fitted = None, 0.0, 0.0, 0.0, []
     calibration = question.estimator.uncertainty
@@ -178,13 +181,9 @@ def data_of(question: Question, level: float = DEFAULT_LEVEL) -> tuple[str, list
         residual, seconds = calibration.residual_std, calibration.residual_seconds or 0.0
         width = quantile(level, calibration.degrees_of_freedom)
         tail = quantile(level, calibration.residual_freedom or calibration.degrees_of_freedom)
-    notes, read = dials.function.bounds, dials.function.schedule.names
-    limits = [notes.get(name.removeprefix("estimator.")) if name.startswith("estimator.") else None for name in names]
+    read = dials.function.schedule.names
     about = {
-        "low": [max(note.low, -MAX_NUMBER) if note else -MAX_NUMBER for note in limits],
-        "high": [min(note.high, MAX_NUMBER) if note else MAX_NUMBER for note in limits],
-        "today": [dials.today[name] for name in names],
-        "whole": [name in dials.whole or name.startswith("run.") for name in names],
+        **_about(question, dials.today, dials.whole, dials.function.bounds, level),
         "fitted": fitted,
         "draws": draws,
         "residual": residual,
@@ -193,11 +192,52 @@ def data_of(question: Question, level: float = DEFAULT_LEVEL) -> tuple[str, list
         "seconds": seconds,
         "width": width,
         "tail": tail,
-        "level": level,
         "rest": HOST if any(name.startswith("count.") or "issue" in name for name in read) else "the schedule",
-        "units": [_unit(name, dials.today[name], notes) for name in names],
-        "memory": memory_table(question, names),
     }
+    return _script(model_script(dials.function, names), about), names
+
+
+def _formula_dials(question: Question) -> Dials | None:
+    """The quantities that a formula reads; None where the estimator is none, or its operations are a table."""
+    try:
+        names = sorted(numbers_of(question), key=lambda name: (KINDS.index(name.partition(".")[0]), name))
+    except InputError:
+        return None
+    dials = Dials.of(question, names)
+    of_machine = any(name.startswith("machine.") and not name.startswith("machine.runtime.") for name in names)
+    return dials if dials.is_formula and of_machine else None
+
+
+def _by_tables(question: Question, level: float) -> tuple[str, list[str]]:
+    tables = dial_tables(question, level)
+    names = list(tables)
+    model = {"names": names, "seconds": question.answer().time, "tables": [tables[name] for name in names]}
+    today = {name: value_of(question, name) for name in names}
+    whole = frozenset(n for n in names if n.startswith("machine.") and isinstance(question.machine.get(n[8:]), int))
+    return _script(script_value(model), {**_about(question, today, whole, {}, level), "draws": []}), names
+
+
+def _about(
+    question: Question,
+    today: Mapping[str, float],
+    whole: frozenset[str],
+    notes: Mapping[str, Parameter],
+    level: float,
+) -> dict[str, Any]:
+    """What the page knows of its dials: ranges, today's values, units, and the memory over sizes."""
+    names = list(today)
+    limits = [notes.get(name.removeprefix("estimator.")) if name.startswith("estimator.") else None for name in names]
+    return {
+        "low": [max(note.low, -MAX_NUMBER) if note else -MAX_NUMBER for note in limits],
+        "high": [min(note.high, MAX_NUMBER) if note else MAX_NUMBER for note in limits],
+        "today": list(today.values()),
+        "whole": [name in whole or name.startswith("run.") for name in names],
+        "units": [_unit(name, today[name], notes) for name in names],
+        "memory": memory_table(question, names),
+        "level": level,
+    }
+
+
+def _script(model: str, about: Mapping[str, Any]) -> str:
     rule = read_text(Path(__file__).with_name("slide_rule.js"))
-    model = f"const model = {model_script(dials.function, names)};\nconst about = {script_value(about)};"
-    return f"{HELPERS}{model}\n{rule}", names
+    return f"{HELPERS}const model = {model};\nconst about = {script_value(about)};\n{rule}"

@@ -148,7 +148,8 @@ def test_a_module_of_ones_own_has_sliders(page: Any, tmp_path: Path) -> None:
     path = tmp_path / "of_mine.py"
     path.write_text(OWN)
     asked = question(own_program(OwnName(f"{path}:network"), []), "h100-sxm")
-    _computes_alike(page, asked, tmp_path)
+    page.open(_slide_rule(asked, tmp_path / "rule.html"))
+    page.until("window.slipstick !== undefined")
     _is_the_command(page, asked)
 
 
