@@ -82,6 +82,12 @@ def named_shown(name: str, value: float) -> str:
     return typed_shown(value, unit_of_name(name))
 
 
+def short_names(names: Sequence[str]) -> dict[str, str]:
+    """Dotted names without their namespace, where that leaves them apart: ``clock`` for ``machine.clock``."""
+    short = {name: name.partition(".")[2] for name in names}
+    return short if len(set(short.values())) == len(short) else dict(zip(names, names, strict=True))
+
+
 def axis(name: str, head: str = "") -> Column:
     """The column of a number that a question varies, by its dotted name."""
     return Column(name, head or name, unit_of_name(name), typed=True)

@@ -8,6 +8,7 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Literal
 
 from slipstick.estimators.core.quantity import Quantity
+from slipstick.hwmodels.columns import Column
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.files.shown import format_quantity
@@ -261,6 +262,11 @@ class Estimate:
             for p in self.parts
         ]
         return pd.DataFrame(rows, columns=["operation", "kind", "time_s", "times", "total_s", "share", "bound_by"])
+
+    @property
+    def declared(self) -> tuple[Column, ...]:
+        """See `slipstick.hwmodels.columns`: the keys are those that all answers share."""
+        return ()
 
     def _repr_html_(self) -> str:
         from html import escape

@@ -13,6 +13,7 @@ from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.extrapolation.laws.terms import Law
 from slipstick.estimators.extrapolation.series import Series
 from slipstick.estimators.extrapolation.verdict import Verdict
+from slipstick.hwmodels.columns import SHARE, Column
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.files.shown import shown
 
@@ -201,6 +202,11 @@ class Prediction:
         axes.set(xscale="log", yscale="log", xlabel=self.series.parameter, ylabel="time [s]", title=self.series.name)
         axes.legend()
         return axes
+
+    @property
+    def declared(self) -> tuple[Column, ...]:
+        """The verdict's probability is a share."""
+        return (Column("probability_within_20_percent", "sure within 20 %", SHARE),)
 
     def _repr_html_(self) -> str:
         head = "<br>".join(self.assumptions)

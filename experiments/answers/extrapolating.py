@@ -210,7 +210,7 @@ def _surface(readings: Readings, request: ExtrapolationRequest, form: str) -> No
         from slipstick.experiments.pages.report import rows_page
 
         rows = [{"region": name, **row} for name, prediction in predictions.items() for row in prediction.rows()]
-        rows_page(rows, request.report, f"{Path(request.file).name} to {request.to}", "; ".join(readings.notes))
+        rows_page(rows, request.report, f"{Path(request.file).name} to {request.to}", readings.notes)
 
 
 def _say_surfaces(predictions: Mapping[str, SurfacePrediction], notes: tuple[str, ...], form: str) -> None:

@@ -19,7 +19,7 @@ from slipstick.experiments.studies.at_sizes import MEMORY, able
 from slipstick.experiments.studies.ends import remarks_at_ends
 from slipstick.experiments.studies.sweep import Columns
 from slipstick.experiments.studies.whatif import WhatIf, column_rows
-from slipstick.hwmodels.columns import LEVEL, RATE, Column, axis, named_shown
+from slipstick.hwmodels.columns import LEVEL, RATE, Column, named_shown
 from slipstick.hwmodels.files.shown import count_shown, shown
 
 AMOUNTS = ("batch", "seq_len")
@@ -63,18 +63,10 @@ def print_sweep_table(
     printed = known_only(column_rows(table))
     plain = all(one.get(FIT) == FITS for one in printed)
     printed = [{**_memory_last(row, plain=plain), LEVEL: answer.level} for row in printed]
-    emit(printed, "table", notes=notes, columns=[*sweep_columns(answer), Column(rate, unit=RATE, better="more")])
+    emit(printed, "table", notes=notes, columns=[*answer.declared, Column(rate, unit=RATE, better="more")])
     unknown = answer.unknown if verbose else ()
     for text in [*assumptions(answer.question, answer.today, verbose=verbose), *unknown]:
         emit_line(text)
-
-
-def sweep_columns(answer: WhatIf) -> list[Column]:
-    """What varies, under its name without its namespace, and the bands of ratio and time by name."""
-    names = answer.space.names
-    short = {name: name.partition(".")[2] for name in names}
-    short = short if len(set(short.values())) == len(short) else dict(zip(names, names, strict=True))
-    return [*(axis(name, short[name]) for name in names), Column("low_s", "time", "s", "high_s")]
 
 
 def _memory_last(row: Mapping[str, Any], *, plain: bool) -> dict[str, Any]:

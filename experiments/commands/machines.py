@@ -74,7 +74,7 @@ def register(app: typer.Typer) -> None:
             from slipstick.experiments.pages.report import rows_page
 
             title = f"{len(machines)} machines compared"
-            rows_page(_compared(machines, "table"), report, title, "; ".join([note, *doubts]))
+            rows_page(_compared(machines, "table"), report, title, [note, *doubts])
 
     @machines.command()
     def fields(format: Format = "table") -> None:

@@ -78,7 +78,7 @@ def register(app: typer.Typer) -> None:
             emit([whole], format, remarks=best_plan.remarks)
             return
         rows = plan_table(best_plan) if format == "table" else best_plan.rows()
-        emit(rows, format, notes=plan_lines(best_plan))
+        emit(rows, format, notes=plan_lines(best_plan), columns=best_plan.declared)
 
     @group.command()
     def training(
@@ -142,8 +142,15 @@ def register(app: typer.Typer) -> None:
             f"(at most {slowdown:.0%})",
             "assuming: training on one GPU; fitted on P100, V100 and RTX 6000 (validate energy); bands 80 %",
         ]
-        emit(result.rows(), format, notes=notes[:1], below=notes[1:], remarks=())
+        emit(result.rows(), format, notes=notes[:1], below=notes[1:], remarks=(), columns=result.declared)
         if report:
             from slipstick.experiments.pages.report import rows_page
 
-            rows_page(result.rows(), report, f"Power limits of a board rated at {rated}", "; ".join(notes))
+            rows_page(
+                result.rows(),
+                report,
+                f"Power limits of a board rated at {rated}",
+                notes[1:],
+                result.declared,
+                heads=notes[:1],
+            )

@@ -68,4 +68,4 @@ def answer(
     if report:
         from slipstick.experiments.pages.report import rows_page
 
-        rows_page(answers, report, f"Replay of {trace}", "; ".join(notes))
+        rows_page(answers, report, f"Replay of {trace}", notes, COLUMNS)

@@ -68,7 +68,7 @@ def predict(
     if report:
         from slipstick.experiments.pages.report import rows_page
 
-        rows_page(rows, report, f"Products with {matrix.name}", "; ".join([*first_lines(rows), *notes]))
+        rows_page(rows, report, f"Products with {matrix.name}", notes, heads=first_lines(rows))
 
 
 def calibrate(

@@ -13,6 +13,7 @@ from slipstick.estimators.sensitivity.elasticities import sensitivity
 from slipstick.experiments.explain.dials import Dials
 from slipstick.experiments.explain.explanation import FARTHEST
 from slipstick.experiments.question.question import Question
+from slipstick.hwmodels.columns import Column
 from slipstick.hwmodels.files.readers import InputError
 
 if TYPE_CHECKING:
@@ -54,6 +55,11 @@ class Together:
         import pandas as pd
 
         return pd.DataFrame(self.rows())
+
+    @property
+    def declared(self) -> tuple[Column, ...]:
+        """Values of the quantity that each row names."""
+        return tuple(Column(name, about="quantity") for name in ("today", "needed"))
 
     def _repr_html_(self) -> str:
         head = f"<p><b>price {self.price:.4g}</b> (at least {self.at_least:.4g}), time ratio {self.ratio:.4g}</p>"

@@ -37,13 +37,13 @@ def dial_tables(question: Question, level: float) -> dict[str, dict[str, Any]]:
     """
     if question.estimator.alone:
         raise InputError("each point of this estimator is a simulation: its page has no sliders")
-    found = {}
+    tried = {}
     for name in _candidates(question):
         try:
-            found[name] = _table(question, name, level)
+            tried[name] = _table(question, name, level)
         except InputError:
             continue  # a quantity that this estimator does not read, or that may not be so large
-    mattering = {name: one for name, one in found.items() if max(map(abs, one["ratio"])) > SEEN}
+    mattering = {name: one for name, one in tried.items() if max(map(abs, one["ratio"])) > SEEN}
     if not mattering:
         raise InputError("no quantity of the machine changes this estimator's time: its page has no sliders")
     ordered = sorted(mattering, key=lambda name: -max(map(abs, mattering[name]["ratio"])))[:MOST]

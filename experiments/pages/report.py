@@ -87,6 +87,11 @@ class Answer(Protocol):
         """As a table; of a simulation one row a run or request."""
         ...
 
+    @property
+    def declared(self) -> tuple[Column, ...]:
+        """What its columns hold: unit, band, which way is better; those that all answers share are known."""
+        ...
+
     def _repr_html_(self) -> str: ...
 
 
@@ -113,12 +118,26 @@ POLICY = (
 """What a page may do (https://www.w3.org/TR/CSP3/): run its own script, draw, save a picture; no network."""
 
 
+def folded(title: str, html: str) -> Section:
+    """A part of the page that opens by a click: what few readers want."""
+    return Section("", f"<details><summary>{escape(title)}</summary>{html}</details>")
+
+
+def assumptions(texts: Sequence[str], title: str = "What was taken for granted") -> list[Section]:
+    """Assumptions, doubts and sources, folded; none where there are none."""
+    items = "".join(f"<li>{escape(text)}</li>" for text in dict.fromkeys(texts))
+    return [folded(title, f"<ul class=note>{items}</ul>")] if items else []
+
+
 def write_page(
     path: str | Path, title: str, lead: str, cards: Sequence[Card], sections: Sequence[Section], script: str = ""
 ) -> Path:
-    """Write the page; returns its path. Plotly (4.7 MB) is inlined where a chart or the script needs it."""
+    """Write the page: title, headline numbers, then the sections in their order; returns its path.
+
+    Plotly (4.7 MB) is inlined where a chart or the script needs it.
+    """
     heads = "".join(f"<div class=card><b>{escape(c.value)}</b><small>{escape(c.meaning)}</small></div>" for c in cards)
-    body = "".join(f"<section><h2>{escape(s.title)}</h2>{s.html}</section>" for s in sections)
+    body = "".join(f"<section>{f'<h2>{escape(s.title)}</h2>' if s.title else ''}{s.html}</section>" for s in sections)
     with atomic_write(path) as stream:
         stream.write(
             f"<!doctype html><html lang=en><head><meta charset=utf-8>{POLICY}"
@@ -130,7 +149,8 @@ def write_page(
 
             stream.write(f"<script>{get_plotlyjs()}</script>")
         stream.write("</head><body>")
-        stream.write(f"<h1>{escape(title)}</h1><p>{escape(lead)}</p><div class=cards>{heads}</div>{body}")
+        stream.write(f"<h1>{escape(title)}</h1>{f'<p>{escape(lead)}</p>' if lead else ''}")
+        stream.write(f"<div class=cards>{heads}</div>{body}")
         stream.write(f"<script>{SCRIPT}{script}</script></body></html>")
     return Path(path)
 
@@ -151,14 +171,25 @@ def page(answer: Answer, path: str | Path, title: str = "") -> Path:
     ...     ss.page(ss.question("gpt2", "H100").answer(), f"{folder}/gpt2.html").exists()
     True
     """
-    table = Section("Rows", table_html(answer.rows(), "rows"))
-    shown = Section("Summary", f"<div class=scroll>{answer._repr_html_()}</div>")
+    table = Section("Rows", table_html(answer.rows(), "rows", answer.declared))
+    shown = Section("", f"<div class=scroll>{answer._repr_html_()}</div>")
     return write_page(path, title or type(answer).__name__, "", [], [shown, table])
 
 
-def rows_page(rows: Sequence[Mapping[str, Any]], path: str | Path, title: str, lead: str = "") -> Path:
-    """Rows as one page with a table that sorts and filters; returns its path."""
-    return write_page(path, title, lead, [], [Section("Rows", table_html(rows, "rows"))])
+def rows_page(
+    rows: Sequence[Mapping[str, Any]],
+    path: str | Path,
+    title: str,
+    notes: Sequence[str] = (),
+    columns: Sequence[Column] = (),
+    *,
+    heads: Sequence[str] = (),
+) -> Path:
+    """Rows as one page with a table that sorts and filters; `heads` stand above it, `notes` folded below; its path."""
+    above = "".join(f"<p>{escape(text)}</p>" for text in heads)
+    return write_page(
+        path, title, "", [], [Section("", above + table_html(rows, "rows", columns)), *assumptions(notes)]
+    )
 
 
 def figure_html(figure: Any, name: str) -> str:

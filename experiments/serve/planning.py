@@ -19,6 +19,7 @@ from slipstick.estimators.schedule.serving.scheduler import Scheduler
 from slipstick.experiments.serve.limits import limits_text
 from slipstick.experiments.serve.serving_question import known_steps
 from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.columns import RATE, SHARE, Column
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
@@ -86,6 +87,16 @@ class ServingChoice:
         }
 
 
+PLAN = (
+    Column("ttft_s", "first token", "s", better="less"),
+    Column("tpot_s", "further token", "s", better="less"),
+    Column("low", "a device", RATE, "high"),
+    Column("keeps_limits", "keeps limits", SHARE, better="more"),
+    Column("cost_usd_per_million_tokens", "$ a million tokens", better="less"),
+)
+"""Columns of a plan."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """All candidates, the front of each machine, and the cheapest that keeps the limits with 90 % probability."""
@@ -138,6 +149,11 @@ class Plan:
         import pandas as pd
 
         return pd.DataFrame([c.row() for c in self.candidates])
+
+    @property
+    def declared(self) -> tuple[Column, ...]:
+        """Rates with the band of that of a device, dollars where prices are known."""
+        return PLAN
 
     def _repr_html_(self) -> str:
         import pandas as pd

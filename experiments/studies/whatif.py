@@ -20,6 +20,7 @@ from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.question.space import Space
 from slipstick.experiments.studies.sweep import Columns, swept, task
 from slipstick.hwmodels.catalog import machine as machine_by_name
+from slipstick.hwmodels.columns import Column, axis, short_names
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
@@ -79,6 +80,14 @@ class WhatIf:
     def to_xarray(self) -> Any:
         """The table over its axes; for a full grid."""
         return self.frame.drop(columns="point").set_index(list(self.space.names)).to_xarray()
+
+    @property
+    def declared(self) -> tuple[Column, ...]:
+        """What varies, under its name without its namespace where that is unique; bands of ratio and time."""
+        return (
+            *(axis(name, head) for name, head in short_names(self.space.names).items()),
+            Column("low_s", "time", "s", "high_s"),
+        )
 
     def _repr_html_(self) -> str:
         return self.today._repr_html_() + str(self.frame.head(30).to_html(index=False))

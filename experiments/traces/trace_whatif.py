@@ -128,6 +128,11 @@ class TraceAnswer:
 
         return pd.DataFrame(self.rows())
 
+    @property
+    def declared(self) -> tuple[Column, ...]:
+        """The terms of the account are seconds, the busy time a share."""
+        return COLUMNS
+
     def _repr_html_(self) -> str:
         return str(self.to_frame().to_html(index=False))
 

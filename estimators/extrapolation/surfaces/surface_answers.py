@@ -30,6 +30,7 @@ from slipstick.estimators.extrapolation.surfaces.surface_verdict import surface_
 from slipstick.estimators.extrapolation.surfaces.vocabulary import surface_kind
 from slipstick.estimators.extrapolation.surfaces.weighing import Weighed, weigh
 from slipstick.estimators.extrapolation.verdict import Verdict
+from slipstick.hwmodels.columns import Column
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 
 if TYPE_CHECKING:
@@ -148,6 +149,11 @@ class SurfacePrediction:
         import pandas as pd
 
         return pd.DataFrame(self.rows())
+
+    @property
+    def declared(self) -> tuple[Column, ...]:
+        """The keys are those that all answers share."""
+        return ()
 
     def _repr_html_(self) -> str:
         return "<br>".join(self.assumptions) + self.to_frame().to_html(index=False)

@@ -15,6 +15,7 @@ from slipstick.estimators.operation.serving.prompts import prompt_seconds
 from slipstick.estimators.operation.serving.step_amounts import Batch
 from slipstick.estimators.schedule.serving.served import Served
 from slipstick.estimators.schedule.serving.server import simulate
+from slipstick.hwmodels.columns import Column
 from slipstick.hwmodels.files.frames import write_csv
 from slipstick.hwmodels.files.readers import InputError, atomic_write
 from slipstick.hwmodels.files.records import Table
@@ -155,6 +156,11 @@ class Serving:
             write_csv(frame, path)
         else:
             raise InputError(f"{path}: want a name that ends in .parquet or .csv")
+
+    @property
+    def declared(self) -> tuple[Column, ...]:
+        """Seconds with their band are keys that all answers share."""
+        return ()
 
     def _repr_html_(self) -> str:
         from html import escape

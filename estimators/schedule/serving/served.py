@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.schedule.serving.record import ServingRecord
+from slipstick.hwmodels.columns import Column
 from slipstick.hwmodels.files.readers import atomic_write
 from slipstick.workloads.runs.requests import Request
 
@@ -137,6 +138,11 @@ class Served:
             for measure in MEASURES
             for statistic, value in self.quantiles(measure).items()
         ]
+
+    @property
+    def declared(self) -> tuple[Column, ...]:
+        """The keys are those that all answers share."""
+        return ()
 
     def _repr_html_(self) -> str:
         import pandas as pd

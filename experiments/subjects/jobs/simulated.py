@@ -15,6 +15,7 @@ from slipstick.estimators.schedule.recurrence import Floats
 from slipstick.estimators.schedule.simulation.job import Job
 from slipstick.estimators.schedule.simulation.job_run import JobRun
 from slipstick.experiments.subjects.jobs.job_file import JobQuestion, job_question
+from slipstick.hwmodels.columns import Column
 from slipstick.hwmodels.files.readers import InputError, atomic_write
 
 if TYPE_CHECKING:
@@ -136,6 +137,11 @@ class Simulated:
         import pandas as pd
 
         return pd.DataFrame({"seed": np.arange(self.seed, self.seed + self.runs), **self.numbers})
+
+    @property
+    def declared(self) -> tuple[Column, ...]:
+        """Rows hold quantities of several units: plain numbers."""
+        return ()
 
     def _repr_html_(self) -> str:
         import pandas as pd

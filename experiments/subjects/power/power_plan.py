@@ -11,6 +11,7 @@ import numpy as np
 
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.operation.power.power_limit import PowerLimit
+from slipstick.hwmodels.columns import Column
 from slipstick.hwmodels.files.errors import InputError
 
 if TYPE_CHECKING:
@@ -50,6 +51,11 @@ class PowerPlan:
         import pandas as pd
 
         return pd.DataFrame(self.rows())
+
+    @property
+    def declared(self) -> tuple[Column, ...]:
+        """Ratios of time and energy to the run without a limit, less is better."""
+        return (Column("limit_W", "limit", "W"), Column("energy_ratio", "energy ratio", better="less"))
 
     def _repr_html_(self) -> str:
         return str(self.to_frame().to_html(index=False))

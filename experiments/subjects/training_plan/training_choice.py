@@ -10,6 +10,7 @@ from slipstick.estimators.schedule.pipelines.training_known import StepCalibrati
 from slipstick.estimators.schedule.pipelines.training_parts import PARTS
 from slipstick.estimators.schedule.pipelines.training_step import TrainingStepTime
 from slipstick.experiments.subjects.training_plan.fitting import fit_of, fullest
+from slipstick.hwmodels.columns import Column, in_seconds
 from slipstick.workloads.language.memory_band import StageMemory
 from slipstick.workloads.language.training_layout import TrainingLayout
 
@@ -138,6 +139,16 @@ class TrainingPlan:
     def rows(self) -> list[dict[str, Any]]:
         """The best layouts."""
         return [choice.row(self) for choice in self.best]
+
+    @property
+    def declared(self) -> tuple[Column, ...]:
+        """Parts of a step are seconds; dollars and joules are a token's."""
+        return (
+            *in_seconds(PARTS),
+            Column("largest_part", "largest part"),
+            Column("energy_J_per_token", "energy a token", "J", better="less"),
+            Column("cost_usd_per_million_tokens", "$ a million tokens", better="less"),
+        )
 
     def _repr_html_(self) -> str:
         from html import escape
