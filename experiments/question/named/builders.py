@@ -79,6 +79,17 @@ def cpu() -> Estimator:
     return _composite(CpuRoofline(), Sequential(), "roofline of a multi-core CPU, one operation after the other")
 
 
+def cpu_kinds() -> Estimator:
+    """The same with shares of its own for products, for convolutions, and for all else."""
+    from slipstick.estimators.operation.by_kind import ByKind
+    from slipstick.estimators.operation.cpu.cpu_roofline import CpuRoofline
+    from slipstick.estimators.schedule.sequential import Sequential
+    from slipstick.hwmodels.files.records import Table
+
+    kinds = Table({name: CpuRoofline() for name in ("gemm", "convolution", "softmax", "norm", "other")})
+    return _composite(ByKind(kinds), Sequential(), "roofline of a multi-core CPU by kind of operation, in sequence")
+
+
 def layer_conditions() -> Estimator:
     """Streams and stencils."""
     from slipstick.estimators.operation.cpu.layer_conditions import LayerConditions

@@ -190,6 +190,14 @@ SHIPPED: tuple[NamedEstimator, ...] = (
         example=Example("mlp-inference", "xeon-gold-6148", (("batch", 64),)),
     ),
     NamedEstimator(
+        "cpu-kinds",
+        build.cpu_kinds,
+        purpose="the same with shares of its own for products, convolutions, attention and all else: what probe fits",
+        domain="CPUs with a host file, and a calibration of `slipstick probe`",
+        source="ECM and roofline of multi-core CPUs: Stengel et al., ICS 2015; Hofmann et al., ISC 2018",
+        example=Example("mlp-inference", "xeon-gold-6148", (("batch", 64),)),
+    ),
+    NamedEstimator(
         "systolic",
         build.systolic,
         purpose="products on a systolic array, cycles in closed form",
