@@ -22,6 +22,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "Your measurements": {
             "calibrate": "fit an estimator to measurements",
             "measure": "clocks, kernels and programs on this host",
+            "probe": "a minute here: a machine file and a calibration",
             "replay": "a recorded step on another machine or runtime",
         },
         "Studies": {"study": "thousands of what-ifs from a file, resumable"},

@@ -139,6 +139,7 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "name": "name of this machine",
         "repeats": "how often each timing is repeated",
         "seconds": "seconds to spend on each timing",
+        "budget_seconds": "seconds to spend in all",
         "timeout": "seconds after which a run is given up",
         "most_seconds": "longest operation to measure, in predicted seconds",
         "protocol": "how timings are taken",

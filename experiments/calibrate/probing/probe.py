@@ -1,0 +1,207 @@
+"""A minute on a processor: its machine, and the shares of its rates that its libraries reach.
+
+The host's levels are measured first. Then operations are timed in the order in which they teach most about the fitted
+shares (sequential A-optimal design, `estimators.learning.known_rows.chosen`), as many as the time allows, and the
+shares are fitted to them. Everything later asked of the machine with the calibration rests on those rows.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import numpy as np
+
+from slipstick.estimators.calibration.calibration import Calibration, calibrate
+from slipstick.estimators.contract.protocols import Estimator
+from slipstick.estimators.core.estimate import Measurement
+from slipstick.estimators.core.parameters import parameters
+from slipstick.estimators.learning.known_rows import chosen
+from slipstick.experiments.calibrate.probing.probe_rows import ProbeRow, cpu_rows
+from slipstick.experiments.measure.clocks.timing import Protocol, Timing, load_per_core, measure
+from slipstick.experiments.measure.host.host_rates import measure_host
+from slipstick.experiments.question.registry import estimator
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.machine import Machine
+
+ESTIMATOR = "cpu-kinds"
+EXPECTED: Mapping[str, float] = {
+    "gemm.compute_efficiency": 0.7, "gemm.memory_efficiency": 0.5, "gemm.overhead": 2e-6,
+    "convolution.compute_efficiency": 0.7, "convolution.memory_efficiency": 0.5, "convolution.overhead": 5e-6,
+    "softmax.compute_efficiency": 0.1, "softmax.overhead": 2e-6,
+    "norm.compute_efficiency": 0.2, "norm.overhead": 2e-6,
+    "other.compute_efficiency": 0.1, "other.memory_efficiency": 0.8, "other.overhead": 1e-6,
+}  # fmt: skip
+"""Before anything was timed; round numbers of libraries on processors. What has no overhead row keeps its own."""
+WIDTH, NOISE, STEP = 0.7, 0.1, 0.05
+"""Log standard deviations of what is expected and of one timed row about its formula; a step of finite differences."""
+TOGETHER, FITTING = 7, 0.35
+"""Rows that are timed in turns; the share of the time that is left for the fit."""
+ROOM = 1.1
+"""The peak stands a tenth above the fastest product that was seen, so that a share below one fits it."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What a probe found.
+
+    Parameters
+    ----------
+    rows
+        Operations that were timed, in the order chosen, with their times.
+    offered
+        How many operations there were to choose from.
+    load
+        Of the host a core, before; None where the system does not say.
+    seconds
+        That it took.
+    """
+
+    machine: Machine
+    calibration: Calibration
+    rows: tuple[tuple[ProbeRow, Timing], ...]
+    offered: int
+    load: float | None
+    seconds: float
+
+    def table(self) -> list[dict[str, object]]:
+        """One row an operation: measured and calibrated seconds, and their ratio."""
+        made: list[dict[str, object]] = []
+        for row, timing in self.rows:
+            calibrated = self.calibration.estimate(row.workload, self.machine).time
+            made.append(
+                {
+                    "operation": row.name,
+                    "measured_s": timing.value,
+                    "calibrated_s": calibrated,
+                    "ratio": timing.value / calibrated,
+                    "spread": timing.spread,
+                }
+            )
+        return made
+
+    def typical_error(self) -> float:
+        """Median of |log(measured / calibrated)| over the rows that were fitted."""
+        ratios = [
+            abs(math.log(timing.value / self.calibration.estimate(row.workload, self.machine).time))
+            for row, timing in self.rows
+        ]
+        return float(np.median(ratios))
+
+
+def probe(
+    seconds: float = 60.0,
+    threads: int = 1,
+    name: str = "host",
+    progress: Callable[[str], None] = lambda text: None,
+    machine: Machine | None = None,
+    timed: Callable[[Sequence[ProbeRow]], Mapping[str, Timing]] | None = None,
+) -> Probe:
+    """Measure this host's processor and calibrate it.
+
+    Parameters
+    ----------
+    seconds
+        About how long; the host's levels and the fewest rows are always measured.
+    threads
+        Of torch. One is timed by its own CPU clock, which others' work does not disturb; more by wall time.
+    machine
+        Measured before; None measures the host.
+    timed
+        Times rows; None runs them with torch here.
+
+    Raises
+    ------
+    InputError
+        Where torch or numba is missing, or the host has fewer cores than `threads`.
+    """
+    begin, load = time.perf_counter(), load_per_core()
+    if machine is None:
+        cores = os.cpu_count() or 1
+        if not 1 <= threads <= cores:
+            raise InputError(f"threads = {threads}: want 1 to the {cores} cores of this host")
+        machine = measure_host(protocol=Protocol(repeats=3), progress=progress).machine(name).using({"cores": threads})
+    offered = cpu_rows()
+    model = _expected()
+    order = [offered[one] for one in _order(model, offered, machine)]
+    end = begin + seconds * (1 - FITTING)
+    fewest = 2 * len(EXPECTED)
+    clock = timed or (lambda rows: _timed(rows, threads))
+    taken: list[tuple[ProbeRow, Timing]] = []
+    for start in range(0, len(order), TOGETHER):
+        if len(taken) >= fewest and time.perf_counter() > end:
+            break
+        group = order[start : start + TOGETHER]
+        progress(f"operations {start + 1} to {start + len(group)} of {len(order)}")
+        timings = clock(group)
+        taken += [(row, timings[row.name]) for row in group]
+    rated = _rated(machine, taken)
+    progress("fitting")
+    when = datetime.now(UTC).date().isoformat()
+    rows = [Measurement(row.workload, rated, timing.value, protocol=str(timing.protocol)) for row, timing in taken]
+    source = f"slipstick probe, {when}: {len(rows)} operations of torch on {threads} thread(s)"
+    free = [f"operation.kinds.{one}" for one in EXPECTED]
+    fitted = calibrate(model, rows, free, source=source, loss="huber")
+    return Probe(rated, fitted, tuple(taken), len(offered), load, time.perf_counter() - begin)
+
+
+def _expected() -> Estimator:
+    """The estimator at what is expected."""
+    model = estimator(ESTIMATOR).model
+    values = {name: value for name, (value, _) in parameters(model).items()}
+    return model.with_parameters({**values, **{f"operation.kinds.{name}": value for name, value in EXPECTED.items()}})
+
+
+def _order(model: Estimator, rows: Sequence[ProbeRow], machine: Machine) -> list[int]:
+    """Numbers of the rows, those first that teach most about all of them."""
+
+    def logs(changed: Estimator) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        return np.log([changed.estimate(row.workload, machine).time for row in rows])
+
+    values = {name: value for name, (value, _) in parameters(model).items()}
+    here, slopes = logs(model), []
+    for name, value in EXPECTED.items():
+        moved = {**values, f"operation.kinds.{name}": value * math.exp(STEP)}
+        slopes.append((logs(model.with_parameters(moved)) - here) / STEP * WIDTH)
+    return [one.place for one in chosen(np.array(slopes).T, np.full(len(rows), NOISE), len(rows))]
+
+
+def _rated(machine: Machine, taken: Sequence[tuple[ProbeRow, Timing]]) -> Machine:
+    """The machine with the peak that its fastest product or convolution needs."""
+
+    def flop(row: ProbeRow) -> float:
+        return float(sum(v for k, v in row.workload.bound().cost.items() if str(k).startswith("flop.matrix")))
+
+    best = max(flop(row) / timing.value for row, timing in taken)
+    known = machine.peak("vector", "float32")
+    if ROOM * best <= known:
+        return machine
+    return machine.using({"engines.vector.flop_per_cycle.float32": ROOM * best / machine.clock / machine.cores})
+
+
+def _timed(rows: Sequence[ProbeRow], threads: int) -> Mapping[str, Timing]:
+    """Times of rows by torch, in turns."""
+    try:
+        import torch
+    except ImportError:
+        raise InputError("probe: torch is not installed; pip install 'slipstick[torch]'") from None
+    clock = Protocol(clock="thread" if threads == 1 else "wall", repeats=5, warmups=1, budget_seconds=20.0)
+    with _threads(threads), torch.inference_mode():
+        return measure({row.name: row.make() for row in rows}, clock)
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
