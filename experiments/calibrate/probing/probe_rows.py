@@ -14,7 +14,8 @@ from slipstick.workloads.layers.single import convolution, dense, elementwise
 
 IMAGES = (
     (8, 3, 32, 7, 2, 56), (8, 64, 64, 3, 1, 28), (1, 64, 128, 3, 2, 28), (8, 64, 256, 1, 1, 28),
-    (1, 256, 256, 3, 1, 14), (1, 128, 128, 3, 1, 56), (1, 512, 128, 1, 1, 14), (4, 32, 32, 3, 1, 28), (1, 16, 32, 3, 1, 16),
+    (1, 256, 256, 3, 1, 14), (1, 128, 128, 3, 1, 56), (1, 512, 128, 1, 1, 14),
+    (4, 32, 32, 3, 1, 28), (1, 16, 32, 3, 1, 16),
 )  # fmt: skip
 """Of convolutions: batch, channels before and after, kernel, stride, side of the output."""
 
