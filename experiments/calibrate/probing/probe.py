@@ -2,7 +2,7 @@
 
 The host's levels are measured first. Then operations are timed in the order in which they teach most about the fitted
 shares (sequential A-optimal design, `estimators.learning.known_rows.chosen`), as many as the time allows, and the
-shares are fitted to them. Everything later asked of the machine with the calibration rests on those rows.
+shares are fitted to them. Later answers with the calibration rest on those rows.
 """
 
 from __future__ import annotations
