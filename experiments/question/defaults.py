@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from slipstick.estimators.contract.protocols import Estimator
 from slipstick.experiments.question import registry
-from slipstick.experiments.question.precision import in_served_type, in_type, precision
+from slipstick.experiments.question.precision import in_served_type, in_type, on_accelerator, precision
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.footprint import attends_to_cache
@@ -35,6 +35,9 @@ THREADS = "threads that share the cores: instructions counted and contention, st
 
 TORCH_PROGRAM = "kernels of PyTorch as 1,035 times of programs on two H100 and an L40S show, issued by one host"
 IMAGE_NETWORK = "kernels of PyTorch as image networks on an RTX 3090 and an RTX 4090 show, issued by one host"
+UNMEASURED = 0.6
+"""Standard deviation of log time on a machine of whose kind no public row speaks: a judgement, and the same for closed
+forms of arrays, which say how an array works and nothing of its software."""
 LOOPS = "layer conditions of a loop over arrays, on cores that share a saturating memory"
 
 
@@ -128,7 +131,7 @@ def default(
 
         why = f"a TPU's operations as fitted to training steps on a v2-8; {PLAIN}"
         return Default(converted, machine, tpu_step(fitted_tpu(), machine), why)
-    return _unmeasured(converted, machine, kind)
+    return _unmeasured(on_accelerator(workload, machine, dtype), machine, kind)
 
 
 def as_executed(workload: Workload, machine: Machine, chosen: Collection[str] = ()) -> Machine:
@@ -303,10 +306,11 @@ def _unmeasured(workload: Workload, machine: Machine, kind: str) -> Default:
     operation, machine = _with_memory_on_chip(model, workload, machine)
     if systolic:
         part = Composite(operation, Sequential(), "systolic array with double-buffered operands, in sequence")
-        made = Calibration(part, (), residual_std=0.5, source="no measurement: a closed form")
+        made = Calibration(part, (), residual_std=UNMEASURED, source="no measurement: a closed form")
         return Default(workload, machine, made, f"a systolic array's cycles, no measurement of this machine; {PLAIN}")
     part = Composite(operation, Sequential(), "roofline at the usual share of the data sheet's rates")
-    made = Calibration(part, (), residual_std=0.6, source="no measurement: 70 % of the peaks, 75 % of the bandwidth")
+    source = "no measurement: 70 % of the peaks, 75 % of the bandwidth"
+    made = Calibration(part, (), residual_std=UNMEASURED, source=source)
     return Default(workload, machine, made, f"no public measurement of a {kind} machine like this one; {PLAIN}")
 
 

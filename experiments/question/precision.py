@@ -18,6 +18,9 @@ from slipstick.workloads.transforms.narrow import (
     wide_type,
 )
 
+NEURON = "aws-neuron"
+"""Families of machines whose compiler casts products of float32 to bfloat16 by default."""
+
 
 def in_type(workload: Workload, machine: Machine, dtype: str | None) -> Workload:
     """The workload in a data type as the machine computes it: narrow formats that it lacks are those of weights alone.
@@ -51,6 +54,15 @@ def precision(workload: Workload, machine: Machine, dtype: str | None) -> Worklo
     converted = in_type(workload, machine, dtype)
     rounds = rounds_convolutions(machine) and dtype in (None, "float32")
     return tf32_convolutions(converted) if rounds else converted
+
+
+def on_accelerator(workload: Workload, machine: Machine, dtype: str | None) -> Workload:
+    """The workload in a data type, as an accelerator's compiler makes it: AWS Neuron's casts products of float32."""
+    from slipstick.workloads.transforms.mixed import cast_products
+
+    converted = in_type(workload, machine, dtype)
+    casts = (machine.family or "").startswith(NEURON) and dtype in (None, "float32")
+    return cast_products(converted) if casts and "tfloat32" in multiplied(machine) else converted
 
 
 def in_served_type(workload: Workload, machine: Machine, dtype: str | None) -> Workload:

@@ -6,11 +6,15 @@ import numpy as np
 import pytest
 
 from slipstick.estimators.composites.composite import Composite
+from slipstick.estimators.learning.fitted_file import load_fitted
+from slipstick.estimators.learning.law_fit import QUANTILE
 from slipstick.estimators.named.gpu_step import longer_of
 from slipstick.estimators.operation.roofline import Roofline
 from slipstick.estimators.schedule.dispatch import AsynchronousDispatch
 from slipstick.estimators.schedule.host_issue import HostIssue
+from slipstick.estimators.schedule.issue_law import IssueLaw
 from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.estimators.tuned.tuned_defaults import HOST, ISSUE
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.catalog import workload
 
@@ -59,3 +63,19 @@ def test_the_longer_of_two_uncertain_times_is_as_sure_as_draws_of_both_say(host:
 
 def test_a_host_that_is_not_there_adds_nothing() -> None:
     assert longer_of(1.0, 0.2, 0.0, 0.6) == 0.2
+
+
+def test_the_default_pace_is_that_of_a_host_that_was_not_measured() -> None:
+    """`slipstick validate --refit host` gives both numbers: the median host, and how far another lies."""
+    law = IssueLaw()
+    made = load_fitted("host").fit(law.name)
+    many = {"device": np.array([1e-9]), "operations": np.array([1000.0])}
+    unseen = {"host": ["another"]}
+    assert made.seconds(law, many, unseen)[0] / 1000 == pytest.approx(ISSUE, rel=0.03)
+    assert made.half_width(law, many, unseen)[0] / QUANTILE == pytest.approx(HOST, rel=0.03)
+
+
+def test_a_network_takes_the_longer_of_its_two_sides() -> None:
+    parameters = {"issue": np.array([2e-5]), "device": np.array([1.5])}
+    columns = {"device": np.array([1.0, 1e-6]), "operations": np.array([100.0, 100.0])}
+    assert IssueLaw().predict(parameters, columns) == pytest.approx([1.5, 2e-3], rel=1e-6)

@@ -152,3 +152,14 @@ def test_products_in_blocks_are_as_measured_in_blocks() -> None:
         low, high = answer.interval() or (0.0, 0.0)
         widths[on] = high / low
     assert 1 < widths["h100-sxm"] < widths["l40s"]
+
+
+def test_products_of_float32_run_at_the_rate_of_16_bits_where_the_compiler_casts_them() -> None:
+    """AWS Neuron documentation: by default, the compiler casts FP32 matrix multiplications to BF16, at four times the
+    rate (190 against 47.5 TFLOP/s); operands stay in float32."""
+    sizes = [f"workload.{name}=8192" for name in ("m", "n", "k")]
+    asked = question("gemm", "inferentia2", None, sizes).answer()
+    assert 0.999 * 2 * 8192**3 / 190e12 <= asked.time < 1.3 * 2 * 8192**3 / 190e12
+    assert any("Neuron compiler" in text for text in asked.assumptions)
+    narrow = question("gemm", "inferentia2", None, sizes, "bfloat16").answer()
+    assert not any("Neuron compiler" in text for text in narrow.assumptions)

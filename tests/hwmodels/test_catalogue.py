@@ -94,6 +94,7 @@ def test_numbers_of_the_papers_stand_with_their_source(name: str, path: str) -> 
         ("tpu-v6e", "matrix", "bfloat16", 918.0, 1640),
         ("trainium1", "matrix", "bfloat16", 190.0, 820),
         ("trainium2", "matrix", "bfloat16", 667.0, 2900),
+        ("inferentia2", "matrix", "int8", 380.0, 820),
         ("apple-m1-max", "vector", "float32", 10.4, 409.6),
         ("xeon-platinum-8480", "matrix", "bfloat16", 114.7, 307.2),
         ("epyc-9654", "vector", "float64", 3.69, 460.8),

@@ -7,7 +7,7 @@ Ampere (allowed in convolutions, not in matrix products, unless requested).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from slipstick.hwmodels.files.records import Table
@@ -150,15 +150,28 @@ class _Types:
 
 def tf32_convolutions(workload: Workload) -> Workload:
     """The same with float32 convolutions on the matrix units in TensorFloat-32, as PyTorch does where they can."""
-    if not any(op.kind == "convolution" and op.dtype == "float32" for op in workload):
+    return _rounded(workload, ("convolution",), "tf32 convolutions")
+
+
+def cast_products(workload: Workload) -> Workload:
+    """The same with all float32 products at the rate of 16 bits, as the Neuron compiler casts them by default.
+
+    Operands stand in memory in float32: the type is TensorFloat-32, whose rate is bfloat16's on these engines. "By
+    default, the Neuron Compiler will automatically cast FP32 matrix multiplication operations to BF16" (AWS Neuron
+    documentation, "Mixed Precision and Performance-accuracy Tuning (neuronx-cc)").
+    """
+    return _rounded(workload, ("gemm", "convolution"), "cast products")
+
+
+def _rounded(workload: Workload, kinds: Collection[str], fact: str) -> Workload:
+    """The workload with float32 operations of these kinds in TensorFloat-32."""
+    if not any(op.kind in kinds and op.dtype == "float32" for op in workload):
         return workload
     operations = tuple(
-        in_dtype(Workload("one", (op,)), "tfloat32").operations[0]
-        if op.kind == "convolution" and op.dtype == "float32"
-        else op
+        in_dtype(Workload("one", (op,)), "tfloat32").operations[0] if op.kind in kinds and op.dtype == "float32" else op
         for op in workload.operations
     )
-    facts = Table({**workload.metadata, MIXED: "tf32 convolutions"})
+    facts = Table({**workload.metadata, MIXED: fact})
     return replace(workload, operations=operations, metadata=facts)
 
 
@@ -169,6 +182,8 @@ def precision_notes(facts: Mapping[str, object]) -> tuple[str, ...]:
             return ("mixed precision as torch.autocast has it: softmax, layer norms and losses in float32",)
         case "tf32 convolutions":
             return ("convolutions in TF32, products in float32, as PyTorch by default",)
+        case "cast products":
+            return ("products of float32 cast to bfloat16, as the Neuron compiler by default",)
     return ()
 
 

@@ -8,6 +8,12 @@ from slipstick.estimators.learning.fitted_file import FittedFile
 from slipstick.hwmodels.files.readers import unknown_name
 
 
+def _host() -> FittedFile:
+    from slipstick.experiments.evidence.validation.models.programs.host_fit import refit
+
+    return refit()
+
+
 def _llama_cpp() -> FittedFile:
     from slipstick.experiments.evidence.validation.serving.local_rows import refit
 
@@ -33,6 +39,7 @@ def _training() -> FittedFile:
 
 
 REFITS: Mapping[str, Callable[[], FittedFile]] = {
+    "host": _host,
     "llama-cpp": _llama_cpp,
     "serving": _serving,
     "serving-power": _serving_power,
