@@ -15,7 +15,7 @@ from slipstick.workloads.catalog import workload
         ("whisper-large-v2", "of its kind (speech) there are deepspeech2-inference", "bert-large"),
         ("mobilenet-v3-large", "did you mean 'imported/mobilenetv3_large_w1'", "bert-large"),
         ("vit-b-16", "did you mean 'imported/vit'", "bert"),
-        ("mistral-7b", "slipstick serve NAME", "megatron"),
+        ("pythia-70m", "slipstick serve NAME", "megatron"),
         ("t5-large", "did you mean 'imported/t5'", "gpt2"),
         ("resnet5", "did you mean 'resnet50' (training step)", "vgg"),
     ],
@@ -26,6 +26,13 @@ def test_the_nearest_by_kind_and_a_file_of_ones_own(name: str, words: str, never
     said = str(error.value)
     assert words in said and never not in said
     assert "FILE.py:FUNCTION" in said or "(training step)" in said
+
+
+@pytest.mark.parametrize("name", ["qwen3-32b", "Qwen/Qwen3-32B"])
+def test_a_language_model_has_steps(name: str) -> None:
+    with pytest.raises(InputError, match="is a language model: decode:qwen3-32b is a step of one new token"):
+        workload(name)
+    assert workload("decode:qwen3-32b").operations
 
 
 @pytest.mark.parametrize(("name", "near"), [("rtx-6090", "rtx-5090"), ("npu", "h100-sxm"), ("trainium3", "trainium2")])
