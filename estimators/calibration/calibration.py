@@ -19,6 +19,7 @@ from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import Clock, FormulaModel
 from slipstick.estimators.core.parameters import Parameter, parameters, with_parameters
+from slipstick.hwmodels.files.old_names import formerly
 from slipstick.hwmodels.files.records import Table, content_digest
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
@@ -261,10 +262,11 @@ def gaussian_draws(
     return np.asarray(np.clip(sample, low, high))
 
 
+@formerly(measurements="known", free="fit")
 def calibrate(
     estimator: Estimator,
-    measurements: Sequence[Measurement],
-    free: Sequence[str],
+    known: Sequence[Measurement],
+    fit: Sequence[str],
     source: str = "",
     loss: str = "linear",
     starts: int = 1,
@@ -273,7 +275,7 @@ def calibrate(
 
     Parameters
     ----------
-    free
+    fit
         Dotted names of parameters of `estimator` ("operation.compute_efficiency").
     loss
         "linear" (least squares), or "huber", "soft_l1", "cauchy", in which outliers weigh less.
@@ -297,9 +299,8 @@ def calibrate(
     0.5
     """
     model = estimator.model
-    objective = Objective.of(model, measurements, free)
-    fit = objective.fit(loss, starts)
-    return from_objective(model, objective, fit, fingerprint(measurements), source, loss)
+    objective = Objective.of(model, known, fit)
+    return from_objective(model, objective, objective.fit(loss, starts), fingerprint(known), source, loss)
 
 
 def from_objective(

@@ -17,6 +17,7 @@ from slipstick.experiments.calibrate.measured_steps import holds_steps, read_mea
 from slipstick.experiments.calibrate.operation_measurements import read_operation_times
 from slipstick.experiments.question import registry
 from slipstick.hwmodels.catalog import machine as machine_by_name
+from slipstick.hwmodels.files.old_names import formerly
 from slipstick.hwmodels.files.own_names import named_here
 from slipstick.hwmodels.files.readers import InputError, read_json, require_mapping
 from slipstick.hwmodels.machine import Machine
@@ -25,9 +26,10 @@ GPUS = "gpus"
 """The calibration that operations belong to where none is named."""
 
 
+@formerly(anchors="known")
 def read_calibration(
     path: str | os.PathLike[str] | None,
-    anchors: str | os.PathLike[str] | None = None,
+    known: str | os.PathLike[str] | None = None,
     machine: str | Machine | None = None,
     trusted: Collection[str] = (),
 ) -> Fitted:
@@ -36,8 +38,8 @@ def read_calibration(
     Parameters
     ----------
     path
-        A file, or the name of a calibration that ships ("gpus"); None for what ships and `anchors` belong to.
-    anchors
+        A file, or the name of a calibration that ships ("gpus"); None for what ships and `known` belong to.
+    known
         A CSV of what was measured on `machine`: single operations (`read_operation_times`), for a calibration across
         devices; or whole steps of serving (`read_measured_steps`), for the law of steps that ships.
     machine
@@ -57,21 +59,21 @@ def read_calibration(
     >>> ss.question("gpt2", "H100", calibration=gpus).answer().interval() is not None
     True
     """
-    if anchors and holds_steps(anchors):
+    if known and holds_steps(known):
         if path is not None:
-            raise InputError(f"{anchors} holds whole steps: they move what was fitted to servers, not {path}")
-        return MeasuredSteps(read_measured_steps(anchors, _measured_on(str(anchors), machine)))
+            raise InputError(f"{known} holds whole steps: they move what was fitted to servers, not {path}")
+        return MeasuredSteps(read_measured_steps(known, _measured_on(str(known), machine)))
     path = _shipped(os.fspath(GPUS if path is None else path))
     fields = require_mapping(read_json(path), path, "file")
     if fields.get("schema") == devices_file.SCHEMA:
         made = devices_file.load_device_calibration(path)
-        return replace(made, anchors=(*made.anchors, *_anchors(str(anchors), machine))) if anchors else made
+        return replace(made, anchors=(*made.anchors, *_anchors(str(known), machine))) if known else made
     if fields.get("schema") == thread_file.SCHEMA:
         return thread_file.from_fields(fields, path)
     if fields.get("schema") == job_calibration.SCHEMA:
         raise InputError(f"{path}: is the calibration of a simulated job: JOB.yaml --simulate --calibration {path}")
-    if anchors:
-        raise InputError(f"--known {anchors}: {path} is no calibration across devices")
+    if known:
+        raise InputError(f"--known {known}: {path} is no calibration across devices")
     name = named_here(str(fields.get("estimator")), trusted, f"{path}: estimator")
     return calibration_file.load_calibration(path, registry.estimator(name))
 

@@ -51,7 +51,7 @@ class NextMeasurements:
         return [f"{self.machine}: measure these, warm, medians of many runs; then --known {path}", *self.notes]
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """The CSV that `read_calibration(..., anchors=path)` reads, its time_s to be filled in."""
+        """The CSV that `read_calibration(..., known=path)` reads, its time_s to be filled in."""
         with atomic_write(Path(path)) as stream:
             stream.write("\n".join(self.lines) + "\n")
 

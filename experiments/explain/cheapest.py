@@ -14,6 +14,7 @@ from slipstick.experiments.explain.dials import Dials
 from slipstick.experiments.explain.explanation import FARTHEST
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.columns import Column
+from slipstick.hwmodels.files.old_names import formerly
 from slipstick.hwmodels.files.readers import InputError
 
 if TYPE_CHECKING:
@@ -66,7 +67,8 @@ class Together:
         return head + str(self.to_frame().to_html(index=False))
 
 
-def cheapest_together(question: Question, target: float, prices: Mapping[str, float]) -> Together:
+@formerly(prices="cost")
+def cheapest_together(question: Question, target: float, cost: Mapping[str, float]) -> Together:
     """The change of least price that brings the time down to `target` times today's.
 
     In logarithms a time made of sums and maxima of products is convex and its elasticities are its slopes; each round
@@ -75,7 +77,7 @@ def cheapest_together(question: Question, target: float, prices: Mapping[str, fl
 
     Parameters
     ----------
-    prices
+    cost
         Quantity -> what twice (or half) of it costs, > 0, in any unit.
 
     Raises
@@ -95,15 +97,15 @@ def cheapest_together(question: Question, target: float, prices: Mapping[str, fl
     """
     if not 0 < target < 1:
         raise InputError(f"target = {target!r}: want a ratio to today's time between 0 and 1")
-    if not prices:
+    if not cost:
         raise InputError("no prices: name at least one quantity and what twice of it costs (machine.clock=2)")
-    for name, price in prices.items():
+    for name, price in cost.items():
         if not (np.isfinite(price) and price > 0):
             raise InputError(f"price of {name} = {price!r}: want a number > 0")
-    dials = Dials.of(question, tuple(prices))
+    dials = Dials.of(question, tuple(cost))
     if not dials.is_formula:
         raise InputError("this estimator is no formula: a change of several quantities cannot be solved for")
-    search = _Search(dials, tuple(prices), np.array(list(prices.values())) / np.log(2), float(np.log(target)))
+    search = _Search(dials, tuple(cost), np.array(list(cost.values())) / np.log(2), float(np.log(target)))
     change, at_least = search.solve()
     return search.answer(change, at_least)
 

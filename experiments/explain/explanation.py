@@ -20,6 +20,7 @@ from slipstick.experiments.question.facts import HOST
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.question.unread import unread
 from slipstick.hwmodels.columns import Column
+from slipstick.hwmodels.files.old_names import formerly
 from slipstick.hwmodels.files.readers import InputError
 
 COLUMNS = (
@@ -186,18 +187,19 @@ def interaction(question: Question, one: str, other: str, factors: Sequence[floa
     return np.asarray(dials.function({one: across[None, :], other: along[:, None]}) / question.answer().time)
 
 
+@formerly(names="vary", price_per_doubling="cost")
 def cheapest_changes(
     question: Question,
     target: float,
-    names: Sequence[str] = (),
-    price_per_doubling: Mapping[str, float] | None = None,
+    vary: Sequence[str] = (),
+    cost: Mapping[str, float] | None = None,
     dials: Dials | None = None,
 ) -> list[dict[str, Any]]:
     """The smallest change of each quantity alone that brings the time down to `target` times today's.
 
     Parameters
     ----------
-    price_per_doubling
+    cost
         What twice (or half) of a quantity costs, 1 where left out; the order is by |log2 factor| times this price, and
         rows show it where any is given.
 
@@ -216,16 +218,16 @@ def cheapest_changes(
     """
     if not 0 < target < 1:
         raise InputError(f"target = {target!r}: want a ratio to today's time between 0 and 1")
-    dials, rows = dials or Dials.of(question, names), []
+    dials, rows = dials or Dials.of(question, vary), []
     declared = {f"estimator.{name}": one for name, (_, one) in parameters(question.estimator.model).items()}
     for name in dials.today:
         factor = _factor_to(dials, name, target)
         if factor and name in declared and not declared[name].holds(dials.turned(name, factor)):
             factor = None  # an efficiency above 1: no machine reaches it
-        price = abs(np.log2(factor)) * (price_per_doubling or {}).get(name, 1.0) if factor else None
+        price = abs(np.log2(factor)) * (cost or {}).get(name, 1.0) if factor else None
         needed = dials.turned(name, factor) if factor else None
         row = {"quantity": name, "factor": factor, "today": dials.today[name], "needed": needed}
-        rows.append((np.inf if price is None else price, row | ({"price": price} if price_per_doubling else {})))
+        rows.append((np.inf if price is None else price, row | ({"price": price} if cost else {})))
     return [row for _, row in sorted(rows, key=lambda one: one[0])]
 
 

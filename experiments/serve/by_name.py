@@ -11,10 +11,12 @@ from slipstick.experiments.serve.local import Local, local
 from slipstick.experiments.serve.planning import Plan, Search
 from slipstick.experiments.serve.serving_question import Wanted
 from slipstick.hwmodels.catalog import machine as machine_by_name
+from slipstick.hwmodels.files.old_names import formerly
 from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.runs.traffic import Traffic
 
 
+@formerly(users="concurrency", limits="limit")
 def serve(
     model: str,
     machine: str,
@@ -22,11 +24,11 @@ def serve(
     devices: int = 1,
     dtype: str | None = None,
     engine: str = "",
-    users: int | None = None,
+    concurrency: int | None = None,
     rate: float | None = None,
     input_tokens: int = 1024,
     output_tokens: int = 256,
-    limits: Mapping[str, float] | None = None,
+    limit: Mapping[str, float] | None = None,
 ) -> Serving:
     """A language model's server, simulated request by request.
 
@@ -38,9 +40,9 @@ def serve(
         That share each product (tensor ranks).
     dtype
         How weights are stored ("bf16", "fp8", "nvfp4", ...); None: as the model's file says.
-    users, rate
+    concurrency, rate
         A closed loop of so many users, or requests a second; one of the two.
-    limits
+    limit
         Seconds by measure (ttft, tpot, latency).
 
     Raises
@@ -50,16 +52,17 @@ def serve(
 
     Examples
     --------
-    >>> answer = serve("llama-3.1-8b", "h100-sxm", dtype="fp8", users=4, output_tokens=32)
+    >>> answer = serve("llama-3.1-8b", "h100-sxm", dtype="fp8", concurrency=4, output_tokens=32)
     >>> answer.served.output_rate > 100
     True
     """
     wanted = Wanted(model, machine, devices=devices, dtype=dtype, engine=engine)
-    return _serve(wanted.deployment(), Traffic(input_tokens, output_tokens, users, rate), limits)
+    return _serve(wanted.deployment(), Traffic(input_tokens, output_tokens, concurrency, rate), limit)
 
 
-def serve_locally(model: str, machine: str, *, dtype: str | None = None, anchor: str | None = None) -> Local:
-    """A model for one user under llama.cpp; `anchor` is one run there, "MODEL:TYPE=TOKENS_PER_S".
+@formerly(anchor="known")
+def serve_locally(model: str, machine: str, *, dtype: str | None = None, known: str | None = None) -> Local:
+    """A model for one user under llama.cpp; `known` is one run there, "MODEL:TYPE=TOKENS_PER_S".
 
     Raises
     ------
@@ -73,7 +76,7 @@ def serve_locally(model: str, machine: str, *, dtype: str | None = None, anchor:
     >>> local.model.layers
     32
     """
-    return local(model, machine_by_name(machine), dtype, 1024, 256, anchor)
+    return local(model, machine_by_name(machine), dtype, 1024, 256, known)
 
 
 def oracle(
@@ -109,24 +112,27 @@ def oracle(
     return wanted.deployment().oracle
 
 
+@formerly(machines="machine", dtypes="dtype", limits="limit", prices="price")
 def plan_serving(
     model: str,
-    machines: Sequence[str],
+    machine: str | Sequence[str],
     *,
-    dtypes: Sequence[str] = (),
+    dtype: str | Sequence[str] | None = None,
     devices: int = 8,
     input_tokens: int = 1024,
     output_tokens: int = 256,
-    limits: Mapping[str, float] | None = None,
-    prices: Mapping[str, float] | None = None,
+    limit: Mapping[str, float] | None = None,
+    price: Mapping[str, float] | None = None,
 ) -> Plan:
     """Layouts of at most `devices` devices on each machine: the front, and the cheapest that keeps the limits.
 
     Parameters
     ----------
-    limits
+    machine, dtype
+        One or several: names or YAML files; how weights are stored (None: as the model's file says).
+    limit
         Seconds by measure (ttft, tpot, latency), on means.
-    prices
+    price
         Dollars an hour of one device by machine.
 
     Raises
@@ -141,8 +147,9 @@ def plan_serving(
     >>> {candidate.machine for candidate in plan.candidates} <= {"H100", "A100-80GB"}
     True
     """
-    types = tuple(dtypes) or (None,)
+    machines = (machine,) if isinstance(machine, str) else tuple(machine)
+    types = (dtype,) if dtype is None or isinstance(dtype, str) else tuple(dtype)
     return Search(
-        model, tuple(machines), types, float(input_tokens), float(output_tokens), devices,
-        limits=Table(dict(limits or {})), prices=Table(dict(prices or {})),
+        model, machines, types, float(input_tokens), float(output_tokens), devices,
+        limits=Table(dict(limit or {})), prices=Table(dict(price or {})),
     ).run()  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, SupportsFloat
+from typing import TYPE_CHECKING, Any
 
 from slipstick.estimators.composites.consumption import COST, ENERGY
 from slipstick.estimators.contract.named import NamedEstimator
@@ -17,10 +17,12 @@ from slipstick.estimators.schedule.threads.thread_schedule import hardware_threa
 from slipstick.experiments.question.axes import Values
 from slipstick.experiments.question.objectives import BANDS, FRONT
 from slipstick.experiments.question.question import Question, question
+from slipstick.experiments.question.settings import Value
 from slipstick.experiments.question.space import Space
 from slipstick.experiments.studies.sweep import Columns, swept, task
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.columns import Column, axis, short_names
+from slipstick.hwmodels.files.old_names import formerly
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
@@ -93,13 +95,14 @@ class WhatIf:
         return self.today._repr_html_() + str(self.frame.head(30).to_html(index=False))
 
 
+@formerly(run="settings")
 def whatif(
     workload: str | Workload,
     machine: str | Machine,
     vary: Mapping[str, Values] | Sequence[str],
     *,
     estimator: str | NamedEstimator | Estimator | None = None,
-    run: Mapping[str, SupportsFloat] | None = None,
+    settings: Mapping[str, Value] | Sequence[str] = (),
     dtype: str | None = None,
     calibration: Fitted | None = None,
     where: Sequence[str] = (),
@@ -115,8 +118,8 @@ def whatif(
     vary
         Name -> values (an array or list of SI numbers, or texts with units), or texts as
         ``machine.clock=1.2GHz,2.4GHz``.
-    run
-        Numbers of the run that stay ("threads": 240).
+    settings
+        Numbers that stay and are not the default ({"run.threads": 240}), as `question` takes them.
     dtype
         The data type to compute in ("bfloat16").
     calibration
@@ -137,7 +140,8 @@ def whatif(
     """
     if not vary:
         raise InputError("nothing varies: name at least one, such as machine.clock=1.2GHz,2.4GHz")
-    settings = {f"run.{name}": float(value) for name, value in (run or {}).items()}
+    if isinstance(settings, Mapping):  # the older run= named numbers of the run without their namespace
+        settings = {name if "." in name else f"run.{name}": value for name, value in settings.items()}
     return answer(question(workload, machine, estimator, settings, dtype, vary, calibration, where), level, executor)
 
 

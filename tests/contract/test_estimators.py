@@ -240,7 +240,7 @@ def test_phi_a_has_one_band_wherever_it_is_named() -> None:
     training, phi = workload("phi-cnn-small"), machine("xeon-phi-7120p")
     band = ss.estimator("phi-a").estimate(training, phi, {"threads": 240}).interval()
     assert band is not None
-    table = ss.whatif(training, phi, {"machine.clock": [phi.clock]}, run={"threads": 240}, estimator="phi-a")
+    table = ss.whatif(training, phi, {"machine.clock": [phi.clock]}, settings={"run.threads": 240}, estimator="phi-a")
     assert table.today.interval() == band
-    by_default = ss.whatif(training, phi, {"machine.clock": [phi.clock]}, run={"threads": 240})
+    by_default = ss.whatif(training, phi, {"machine.clock": [phi.clock]}, settings={"run.threads": 240})
     assert by_default.today.interval() == band

@@ -44,7 +44,9 @@ def test_another_core_of_a_domain_never_slows_and_never_more_than_adds_its_part(
 
 
 def test_a_what_if_over_threads_and_clock_is_the_estimate_at_each_point() -> None:
-    table = ss.whatif(TRIAD, GOLD, {"run.threads": [1, 20], "machine.clock": [1.2e9, 2.4e9]}, run={"threads": 20}).frame
+    table = ss.whatif(
+        TRIAD, GOLD, {"run.threads": [1, 20], "machine.clock": [1.2e9, 2.4e9]}, settings={"run.threads": 20}
+    ).frame
     for threads, clock, time in zip(table["run.threads"], table["machine.clock"], table["time_s"], strict=True):
         one = LOOPS.estimate(TRIAD, GOLD.using({"clock": clock}), {"threads": threads}).time
         assert time == pytest.approx(one, rel=1e-12)

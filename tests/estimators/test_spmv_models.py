@@ -132,7 +132,7 @@ def test_models_are_kept_whole(tmp_path: Path, blocks: BlockTable) -> None:
 
 def test_the_model_that_ships_answers_with_an_interval_and_its_protocol() -> None:
     matrix = generators.stencil((120, 120), 9)
-    answer = estimate_spmv(matrix, machine("xeon-gold-6230"), power_watts=20.0)
+    answer = estimate_spmv(matrix, machine("xeon-gold-6230"), power=20.0)
     low, high = answer.interval(0.8) or (0, 0)
     assert low < answer.time < high
     assert answer.energy == pytest.approx(20 * answer.time)

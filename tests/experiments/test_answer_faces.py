@@ -56,7 +56,7 @@ def simulated() -> Answer:
 
 @cache
 def served() -> Serving:
-    return ss.serve("llama-3-8b", "h100-sxm", users=2, input_tokens=64, output_tokens=8)
+    return ss.serve("llama-3-8b", "h100-sxm", concurrency=2, input_tokens=64, output_tokens=8)
 
 
 def requests() -> Answer:

@@ -100,7 +100,7 @@ def test_json_logs_and_named_columns(tmp_path: Path) -> None:
     assert read.proxy == "tokens"
     assert read.known_times.tolist() == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
     (tmp_path / "b.json").write_text(json.dumps(rows))
-    assert read_log(tmp_path / "b.json", time="energy_J").known_times.tolist() == [5, 10, 15, 20, 25]
+    assert read_log(tmp_path / "b.json", column="energy_J").known_times.tolist() == [5, 10, 15, 20, 25]
 
 
 def test_without_lengths_the_duration_stands_for_them(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def test_every_point_equals_its_own_estimate_and_band(estimator: str) -> None:
 
 
 def test_todays_own_point_has_ratio_one_without_a_band() -> None:
-    frame = whatif(*PHI, {"machine.clock": ["1.238 GHz", "2 GHz"]}, run={"threads": 240}).frame
+    frame = whatif(*PHI, {"machine.clock": ["1.238 GHz", "2 GHz"]}, settings={"run.threads": 240}).frame
     assert list(frame.loc[0, ["time_ratio", "low_ratio", "high_ratio"]]) == [1.0, 1.0, 1.0]
     assert frame.low_ratio[1] < frame.time_ratio[1] < frame.high_ratio[1]
 

@@ -91,7 +91,7 @@ def test_a_training_plan_under_a_lower_cap_is_slower_and_keeps_the_cap() -> None
     plans = []
     for cap in (250.0, 400.0, 550.0, 700.0, 1000.0):
         on = ss.machine("h100-dgx").using({"power.cap": cap})
-        plans.append(ss.plan_training("llama-3.1-8b", on, devices=8, batch=8, best=1))
+        plans.append(ss.plan_training("llama-3.1-8b", on, devices=8, batch=8, rows=1))
         row = plans[-1].rows()[0]
         assert row["power_W"] <= min(cap, 700.0) * row["devices"] * (1 + 1e-9)
         assert row["energy_J_per_token"] * row["tokens_per_s"] <= cap * row["devices"] * (1 + 1e-9)

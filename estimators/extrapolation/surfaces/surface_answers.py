@@ -31,6 +31,7 @@ from slipstick.estimators.extrapolation.surfaces.vocabulary import surface_kind
 from slipstick.estimators.extrapolation.surfaces.weighing import Weighed, weigh
 from slipstick.estimators.extrapolation.verdict import Verdict
 from slipstick.hwmodels.columns import Column
+from slipstick.hwmodels.files.old_names import formerly
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 
 if TYPE_CHECKING:
@@ -159,12 +160,13 @@ class SurfacePrediction:
         return "<br>".join(self.assumptions) + self.to_frame().to_html(index=False)
 
 
+@formerly(kinds="kind")
 def extrapolate_surface(
     points: npt.ArrayLike,
     times: npt.ArrayLike,
     parameters: Sequence[str],
     to: npt.ArrayLike,
-    kinds: Mapping[str, str] | None = None,
+    kind: Mapping[str, str] | None = None,
     level: float | None = 0.80,
     statistic: Statistic = "median",
 ) -> SurfacePrediction:
@@ -181,7 +183,7 @@ def extrapolate_surface(
         Shape (n, parameters) and (n,) in seconds, any design (a grid, lines through the space); repeats are allowed.
     to
         Shape (targets, parameters).
-    kinds
+    kind
         Parameter -> "strong", "weak", "problem_size", "collective" or "setting"; the others are taken from name and
         slope.
     level
@@ -205,7 +207,7 @@ def extrapolate_surface(
     (0.32, 'trust')
     """
     x, y, targets = _checked(points, times, parameters, to)
-    given = dict(kinds or {})
+    given = dict(kind or {})
     for name in given:
         if name not in parameters:
             raise unknown_name("parameter", name, parameters)

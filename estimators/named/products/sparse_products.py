@@ -23,6 +23,7 @@ from slipstick.estimators.operation.spmv.spmv_costs import SpmvCosts, is_acceler
 from slipstick.estimators.operation.spmv.spmv_devices import TrainedDevices, shipped_devices
 from slipstick.estimators.operation.spmv.spmv_model import SpmvModel, trained_model
 from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.hwmodels.files.old_names import formerly
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
@@ -204,12 +205,13 @@ def predictor(
     return OnDevice(shipped_devices(), machine)
 
 
+@formerly(model="calibration", power_watts="power", anchors="known")
 def estimate_spmv(
     matrix: SparseMatrix,
     machine: Machine | None = None,
-    model: SpmvModel | NetProducts | TrainedDevices | None = None,
-    power_watts: float | None = None,
-    anchors: Sequence[tuple[SparseMatrix, float]] = (),
+    calibration: SpmvModel | NetProducts | TrainedDevices | None = None,
+    power: float | None = None,
+    known: Sequence[tuple[SparseMatrix, float]] = (),
 ) -> Estimate:
     """Time of one product with its interval; energy where a mean power is given or the machine has one.
 
@@ -219,9 +221,9 @@ def estimate_spmv(
 
     Parameters
     ----------
-    model
+    calibration
         Of blocks on one core, or of whole devices; those that ship if None (streaming labels).
-    anchors
+    known
         Matrices, and the seconds of a product with each as measured on the machine: they scale every answer for it and
         narrow the interval.
 
@@ -239,21 +241,21 @@ def estimate_spmv(
     >>> fast.time < slow.time
     True
     """
-    model_here = predictor(machine, model)
+    model_here = predictor(machine, calibration)
     between, within = model_here.spreads
-    if anchors and not between:
+    if known and not between:
         between = shipped_devices().machine_spread
-    ratios = [seconds / model_here.answer(known)[0] for known, seconds in anchors]
-    doubt = shipped_devices().doubt(len(anchors)) if anchors else 1.0
+    ratios = [seconds / model_here.answer(other)[0] for other, seconds in known]
+    doubt = shipped_devices().doubt(len(known)) if known else 1.0
     scale = anchored(ratios, between, within, doubt)
     plain, metrics = model_here.answer(matrix)
     time = plain * scale.factor
     notes = [*model_here.notes]
-    if anchors:
-        notes.append(f"times {scale.factor:.3g}, by the products measured there ({len(anchors)})")
-    energy = None if power_watts is None else power_watts * time
-    if power_watts is not None:
-        notes.append(f"energy = {power_watts:g} W x time (the paper's analytic model), not measured")
+    if known:
+        notes.append(f"times {scale.factor:.3g}, by the products measured there ({len(known)})")
+    energy = None if power is None else power * time
+    if power is not None:
+        notes.append(f"energy = {power:g} W x time (the paper's analytic model), not measured")
     elif machine is not None:
         energy, over_cap = energy_of(Workload(f"spmv {matrix.name}", (rows_operation(matrix),)), machine, time)
         notes += over_cap

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from slipstick.estimators.run.iteration_choice import Selection
+from slipstick.hwmodels.files.old_names import formerly
 from slipstick.hwmodels.files.readers import (
     InputError,
     atomic_write,
@@ -34,7 +35,8 @@ LARGEST_LENGTH = 1e12
 LOG_LIMIT_BYTES = 512_000_000
 
 
-def read_log(path: str | os.PathLike[str], length: str | None = None, time: str | None = None) -> Iterations:
+@formerly(length="parameter", time="column")
+def read_log(path: str | os.PathLike[str], parameter: str | None = None, column: str | None = None) -> Iterations:
     r"""Iterations from a log, by the form of the file.
 
     Parameters
@@ -44,7 +46,7 @@ def read_log(path: str | os.PathLike[str], length: str | None = None, time: str 
         Kineto trace (.pt.trace.json(.gz), or any JSON with traceEvents): its ProfilerStep spans, with the shares of
         their operations as profiles; a log of MLPerf training (":::MLLOG" lines); a profile of a TPU or of JAX
         (.xplane.pb, .trace.json.gz); recorded .jsonl steps.
-    length, time
+    parameter, column
         Columns; else the first of `LENGTH_COLUMNS` and of `TIME_COLUMNS` (or one that ends in _s) that is there. Where
         no length is logged, the duration stands for it: it orders iterations by what they cost.
 
@@ -69,7 +71,7 @@ def read_log(path: str | os.PathLike[str], length: str | None = None, time: str 
     path = Path(path)
     name = path.name.removesuffix(".gz")
     if name.endswith(".csv"):
-        return _from_csv(path, length, time)
+        return _from_csv(path, parameter, column)
     if name.endswith(".jsonl"):
         return _from_steps(list(load_steps(path)), path)
     if (steps := profiled_steps(path)) is not None:
@@ -86,7 +88,7 @@ def read_log(path: str | os.PathLike[str], length: str | None = None, time: str 
     document = read_json(path, LOG_LIMIT_BYTES)
     if isinstance(document, Mapping) and "traceEvents" in document:
         return _from_trace(path)
-    return _from_rows(document, path, length, time)
+    return _from_rows(document, path, parameter, column)
 
 
 def simulated_log(

@@ -34,6 +34,7 @@ from slipstick.estimators.schedule.simulation.job import Job
 from slipstick.estimators.schedule.simulation.job_numbers import JobNumber, job_numbers, with_numbers
 from slipstick.experiments.subjects.jobs.job_file import JobQuestion, job_question
 from slipstick.experiments.subjects.jobs.job_measurements import MeasuredRun, read_job_measurements
+from slipstick.hwmodels.files.old_names import formerly
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import content_digest
 
@@ -89,9 +90,10 @@ class FittedJob:
         ]
 
 
+@formerly(measured="known")
 def fit_job(
     job: str | JobQuestion,
-    measured: str,
+    known: str,
     fit: Sequence[str],
     machine: str | None = None,
     *,
@@ -105,7 +107,7 @@ def fit_job(
     ----------
     job
         A YAML file, a job that ships, or a workload (a job of one stage, `step`).
-    measured
+    known
         Columns ``step_s`` (seconds of each iteration), ``time_s`` (of a run), ``latency_s``, ``STAGE.service_s``,
         ``run``, ``step``, and ``job.NAME`` for what was set.
     fit
@@ -132,30 +134,28 @@ def fit_job(
     """
     question = job if isinstance(job, JobQuestion) else job_question(job, machine, None, settings)
     base, _ = question.uncalibrated()
-    measurements = read_job_measurements(measured, [stage.name for stage in base.pipeline.stages])
-    known, names = job_numbers(base), _names(fit)
+    measurements = read_job_measurements(known, [stage.name for stage in base.pipeline.stages])
+    numbers, names = job_numbers(base), _names(fit)
     for name in names:
-        if name not in known:
-            raise unknown_name(f"number of job {base.name!r}", f"job.{name}", [f"job.{one}" for one in known])
+        if name not in numbers:
+            raise unknown_name(f"number of job {base.name!r}", f"job.{name}", [f"job.{one}" for one in numbers])
     for run in measurements:
         for text in run.settings:
             if text.partition("=")[0].removeprefix("job.") in names:
-                raise InputError(f"{measured}: {text}: is set in a row, so it cannot be fitted (--fit)")
-    bases = {name: known[name].value for name in names if _of_workload(question, name)}
+                raise InputError(f"{known}: {text}: is set in a row, so it cannot be fitted (--fit)")
+    bases = {name: numbers[name].value for name in names if _of_workload(question, name)}
     groups = _alike(measurements)
-    jobs = [_job_of(question, measured, group[0]) for group in groups]
-    runs = _affordable(measured, jobs, groups, runs)
-    configurations = [
-        _configuration(job, measured, group, bases, base) for job, group in zip(jobs, groups, strict=True)
-    ]
-    adjustable = [_adjustable(name, known[name], jobs[0]) for name in names]
+    jobs = [_job_of(question, known, group[0]) for group in groups]
+    runs = _affordable(known, jobs, groups, runs)
+    configurations = [_configuration(job, known, group, bases, base) for job, group in zip(jobs, groups, strict=True)]
+    adjustable = [_adjustable(name, numbers[name], jobs[0]) for name in names]
     result = fit_simulated(adjustable, configurations, runs, progress)
-    source = f"{measured} ({len(measurements)} run{'s' if len(measurements) > 1 else ''})"
+    source = f"{known} ({len(measurements)} run{'s' if len(measurements) > 1 else ''})"
     digest = content_digest(
         [[run.settings, {n: v.tolist() for n, (v, _) in run.series.items()}] for run in measurements]
     )
-    made = from_fit(base.name, result, bases, source, digest, _warnings(result, known))
-    return FittedJob(base, made, {name: known[name].value for name in names})
+    made = from_fit(base.name, result, bases, source, digest, _warnings(result, numbers))
+    return FittedJob(base, made, {name: numbers[name].value for name in names})
 
 
 def _names(fit: Sequence[str]) -> list[str]:

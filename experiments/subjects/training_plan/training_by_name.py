@@ -6,21 +6,23 @@ from slipstick.experiments.subjects.training_plan.known_runs import read_known
 from slipstick.experiments.subjects.training_plan.training_choice import TrainingPlan
 from slipstick.experiments.subjects.training_plan.training_search import TrainingSearch
 from slipstick.hwmodels.catalog import machine as machine_by_name
+from slipstick.hwmodels.files.old_names import formerly
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language_catalog import language_model
 
 
+@formerly(sequence="seq_len", precision="dtype", software="engine", best="rows")
 def plan_training(
     model: str,
     machine: str | Machine,
     *,
     devices: int,
     batch: int,
-    sequence: int = 8192,
-    precision: str = "bf16",
-    software: str = "megatron",
+    seq_len: int = 8192,
+    dtype: str = "bf16",
+    engine: str = "megatron",
     known: str | None = None,
-    best: int = 8,
+    rows: int = 8,
     input_rate: float | None = None,
 ) -> TrainingPlan:
     """The fastest layouts of training on at most `devices` devices.
@@ -31,15 +33,15 @@ def plan_training(
         A config.json, or a name (llama-3.1-70b).
     machine
         One with links to the others: a name, a YAML file, or the record.
-    batch, sequence
+    batch, seq_len
         Sequences of a step, tokens of one.
-    precision
+    dtype
         Of the layers' products: bf16, fp8, mxfp8, nvfp4.
-    software
+    engine
         megatron, or fsdp: weights sharded over data ranks alone.
     known
         A CSV of measured steps of this run, which calibrate the terms (see `read_known`).
-    best
+    rows
         Layouts to list.
     input_rate
         Sequences a second that storage and hosts hand to the whole job; None: no limit.
@@ -56,15 +58,15 @@ def plan_training(
     >>> plan.bound < min(choice.time.seconds for choice in plan.best)
     True
     """
-    steps = tuple(read_known(known, batch, sequence, precision)) if known else ()
+    steps = tuple(read_known(known, batch, seq_len, dtype)) if known else ()
     return TrainingSearch(
         language_model(model),
         machine_by_name(machine) if isinstance(machine, str) else machine,
         devices,
         batch,
-        sequence,
-        precision,
-        software,
+        seq_len,
+        dtype,
+        engine,
         steps,
         input_rate,
-    ).run(best)
+    ).run(rows)

@@ -148,7 +148,9 @@ def other_models() -> list[dict[str, Any]]:
 def effect_of(name: str) -> float:
     """Time with twice of one number of the machine over today's, with today's threads."""
     today = xeon_phi.phi().get(name.removeprefix("machine."))
-    frame = whatif(phi_cnn("small"), xeon_phi.phi(), {name: [2.0 * today]}, run={"threads": TODAY_THREADS}).frame
+    frame = whatif(
+        phi_cnn("small"), xeon_phi.phi(), {name: [2.0 * today]}, settings={"run.threads": TODAY_THREADS}
+    ).frame
     return float(frame.time_ratio.iloc[0])
 
 
@@ -171,7 +173,7 @@ def _what_if_html() -> str:
     parts = []
     for threads in (TODAY_THREADS, MANY_THREADS):
         axes = {"machine.cores": cores, "machine.clock": clocks, "run.threads": [float(threads)]}
-        frame = whatif(phi_cnn("small"), xeon_phi.phi(), axes, run={"threads": TODAY_THREADS}).frame
+        frame = whatif(phi_cnn("small"), xeon_phi.phi(), axes, settings={"run.threads": TODAY_THREADS}).frame
         grid = frame.time_ratio.to_numpy().reshape(len(cores), len(clocks))
         title = f"{threads} threads: time over today's (61 cores, 1.238 GHz, {TODAY_THREADS} threads)"
         heat = Heat("", "clock [GHz]", "cores", [clock / 1e9 for clock in clocks], cores, grid)
