@@ -10,14 +10,7 @@ import typer
 from slipstick.experiments.commands.vocabulary import Format, Input, option
 from slipstick.hwmodels.files.own_names import OwnName
 
-FORMAT = "table | json | csv"
 MODEL = "a built-in workload, a .json file, zoo:NAME, or MODULE:FUNCTION"
-BATCH = "first size of every input of zoo:NAME and MODULE:FUNCTION"
-INPUT = "of MODULE:FUNCTION where it returns a model alone: batch,3,224,224"
-STORE = Path("slipstick-out/bricks.sqlite")
-STORES = "measured bricks (slipstick measure bricks); several stores, of several machines, are read together"
-SHEET = "write all unique bricks, shapes only and mixed, to this .json: measure bricks runs it elsewhere"
-RULE = "of --schedule rules: PATTERN+PATTERN, what may run at the same time, as *conv*+*conv*"
 Models = Annotated[list[OwnName], typer.Argument(parser=OwnName, help=MODEL)]
 
 
@@ -66,12 +59,13 @@ def split(
 ) -> None:
     """How many bricks, and how many of them are unique, in each model and in all."""
     from slipstick.experiments.pages.output import emit
+    from slipstick.experiments.subjects.bricks.by_name import layers_of
     from slipstick.workloads.transforms.bricks import find_bricks, unique_bricks
 
     rows, everything = [], []
     modules: dict[str, Any] = {}
     for name in models:
-        workload, layered = _workload(name, input, batch)
+        workload, layered = layers_of(name, input or (), batch)
         bricks = find_bricks(workload, granularity)
         everything += bricks
         unique = unique_bricks(bricks)
@@ -114,9 +108,10 @@ def similarity(
 ) -> None:
     """Jaccard similarity of the sets of layers of every pair of models."""
     from slipstick.experiments.pages.output import emit
+    from slipstick.experiments.subjects.bricks.by_name import layers_of
     from slipstick.workloads.transforms.bricks import jaccard_similarity
 
-    grid = jaccard_similarity([_workload(name, input, batch)[0] for name in models])
+    grid = jaccard_similarity([layers_of(name, input or (), batch)[0] for name in models])
     emit(
         [
             {"model": name, **dict(zip(models, map(float, row), strict=True))}
@@ -142,10 +137,12 @@ def compose(
 ) -> None:
     """Latency and price of models from measured bricks, on every machine that the stores know, fastest first."""
     from slipstick.experiments.pages.output import emit
+    from slipstick.experiments.subjects.bricks.by_name import STORE
+    from slipstick.experiments.subjects.bricks.by_name import bricks as latencies
     from slipstick.experiments.subjects.bricks.composition import schedule_named
 
     chosen = None if schedule == "sequential" and not rule else schedule_named(schedule, rule or (), workers)
-    rows = _rows(models, granularity, store, input, chosen, batch)
+    rows = latencies(models, store or [STORE], granularity=granularity, input=input or (), batch=batch, schedule=chosen)
     emit(rows, format, remarks=_not_known(rows))
 
 
@@ -163,10 +160,12 @@ def advise(
     """Which machine for each model, which model for each machine: fastest and cheapest, without running any."""
     from slipstick.experiments.pages.output import emit
     from slipstick.experiments.question.settings import number_of
+    from slipstick.experiments.subjects.bricks.by_name import STORE
+    from slipstick.experiments.subjects.bricks.by_name import bricks as latencies
     from slipstick.experiments.subjects.bricks.composition import advice
 
     longest = number_of("--limit", limit, "s") if limit is not None else None
-    rows = _rows(models, granularity, store, input, None, batch)
+    rows = latencies(models, store or [STORE], granularity=granularity, input=input or (), batch=batch)
     missing = _not_known(rows)
     emit(advice(rows, longest), format, notes=missing, remarks=missing)
 
@@ -180,6 +179,7 @@ def score(
     """Composed against measured for every model measured as a whole, each left out of the calibration."""
     from slipstick.experiments.measure.bricks.brick_store import BrickStore
     from slipstick.experiments.pages.output import emit
+    from slipstick.experiments.subjects.bricks.by_name import STORE
     from slipstick.experiments.subjects.bricks.composition import PARAMETERS, leave_one_model_out, summary
 
     rows: list[dict[str, Any]] = []
@@ -214,6 +214,7 @@ def fusion(
     """Single layers against blocks of G layers, and blocks against the whole: what running together saves."""
     from slipstick.experiments.measure.bricks.brick_store import BrickStore
     from slipstick.experiments.pages.output import emit
+    from slipstick.experiments.subjects.bricks.by_name import STORE
     from slipstick.experiments.subjects.bricks.fusion_error import fusion_rows
 
     rows = fusion_rows([BrickStore.existing(path) for path in store or [STORE]])
@@ -225,33 +226,3 @@ def fusion(
 def _not_known(rows: list[dict[str, Any]]) -> list[str]:
     """Models whose bricks a machine's store lacks, each once."""
     return sorted({f"{row['model']} on {row['machine']}: {row['reason']}" for row in rows if row["reason"]})
-
-
-def _rows(
-    models: list[OwnName],
-    granularity: int,
-    paths: list[Path] | None,
-    given: list[str] | None,
-    schedule: Any,
-    batch: int,
-) -> list[dict[str, Any]]:
-    from slipstick.experiments.measure.bricks.brick_store import BrickStore
-    from slipstick.experiments.subjects.bricks.composition import latencies
-    from slipstick.hwmodels.files.readers import InputError
-
-    chosen = paths or [STORE]
-    stores = [BrickStore.existing(path) for path in chosen]
-    if not any(store.contents() for store in stores):
-        raise InputError(f"{', '.join(map(str, chosen))}: holds no measured brick (slipstick measure bricks MODEL ...)")
-    return latencies({name: _workload(name, given, batch)[0] for name in models}, granularity, stores, schedule)
-
-
-def _workload(name: str, given: list[str] | None = None, batch: int = 1) -> tuple[Any, Any]:
-    if ":" in name and not name.endswith(".json"):
-        from slipstick.experiments.measure.bricks.brick_runs import build
-
-        layered = build(name, given or (), batch)
-        return layered.workload, layered
-    from slipstick.workloads.catalog import workload
-
-    return workload(name).bound(), None

@@ -9,8 +9,6 @@ import typer
 from slipstick.experiments.commands.vocabulary import Format
 from slipstick.hwmodels.files.own_names import OwnName
 
-FORMAT = "table | json | csv"
-
 
 def register(app: typer.Typer) -> None:
     """Add the verbs."""

@@ -12,8 +12,6 @@ from slipstick.experiments.commands.vocabulary import Clock, Format, Report, opt
 if TYPE_CHECKING:
     from slipstick.hwmodels.machine import Machine
 
-FORMAT = "table | json | csv"
-
 
 def register(app: typer.Typer) -> None:
     """Add the verbs."""

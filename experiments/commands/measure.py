@@ -12,9 +12,6 @@ from slipstick.experiments.commands import measure_anchors, measure_threads
 from slipstick.experiments.commands.vocabulary import Clock, Format, Input, option
 from slipstick.hwmodels.files.own_names import OwnName
 
-FORMAT = "table | json | csv"
-
-
 USUAL = OwnName("usual")
 
 

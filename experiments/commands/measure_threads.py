@@ -14,8 +14,6 @@ from slipstick.hwmodels.files.own_names import OwnName
 if TYPE_CHECKING:
     from slipstick.experiments.measure.threads.scaling_runs import ScalingTime
 
-FORMAT = "table | json | csv"
-
 
 def register(measures: typer.Typer) -> None:
     """Add the verbs to those of `slipstick measure`."""

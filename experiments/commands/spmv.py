@@ -10,9 +10,7 @@ import typer
 
 from slipstick.experiments.commands.vocabulary import Format, Report, Seed, option
 
-FORMAT = "table | json | csv"
 SHOWN_COSTS = ("thread_start_s", "call_s", "nonzero_s", "row_s", "irregular_row_s", "gather_beyond_L2_s")
-METRICS = "time | total energy | package energy | DRAM energy"
 
 
 def register(app: typer.Typer) -> None:

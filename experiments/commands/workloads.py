@@ -10,8 +10,6 @@ import typer
 from slipstick.experiments.commands.vocabulary import Estimator, Format, Input, Train, option
 from slipstick.hwmodels.files.own_names import OwnName
 
-FORMAT = "table | json | csv"
-
 
 def register(app: typer.Typer) -> None:
     """Add the verbs."""

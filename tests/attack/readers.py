@@ -70,7 +70,7 @@ def _matrix(path: Path) -> object:
 
 
 def _phases(path: Path) -> object:
-    from slipstick.experiments.commands.phases import read_steps
+    from slipstick.experiments.subjects.iterations.steps import read_steps
 
     return read_steps(path, r"ProfilerStep#(\d+)")
 

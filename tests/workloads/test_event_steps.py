@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from slipstick.experiments.commands.cli import run
-from slipstick.experiments.commands.phases import read_steps
+from slipstick.experiments.subjects.iterations.steps import read_steps
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.importers.traces.event_csv import read_event_csv
 from slipstick.workloads.runs.event_steps import MARKER

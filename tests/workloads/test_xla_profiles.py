@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from slipstick.estimators.run.phases import DurationScan, scan_labels
-from slipstick.experiments.commands.phases import read_steps
 from slipstick.experiments.subjects.iterations.logs import read_log
+from slipstick.experiments.subjects.iterations.steps import read_steps
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.importers.traces.tensorboard_profile import read_pod_viewer
 from slipstick.workloads.importers.xla.device_steps import short_name

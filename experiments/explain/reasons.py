@@ -1,0 +1,123 @@
+"""The verb `explain` as a function: the tables of an explanation, made when they are looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from slipstick.estimators.contract.named import NamedEstimator
+from slipstick.estimators.contract.protocols import Estimator, Fitted
+from slipstick.experiments.explain import explanation
+from slipstick.experiments.explain.cheapest import Together, cheapest_together
+from slipstick.experiments.explain.dials import Dials
+from slipstick.experiments.question.question import Question, question
+from slipstick.experiments.question.settings import Value
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.workload import Workload
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a time hangs on.
+
+    Parameters
+    ----------
+    question
+        Whose time it is; `question.answer()` is the estimate.
+    vary
+        The quantities that are looked at; all that are read where there are none.
+    target
+        Ratio to today's time that a change should reach.
+    cost
+        What doubling each quantity costs, in any unit.
+    """
+
+    question: Question
+    vary: tuple[str, ...]
+    target: float
+    cost: Mapping[str, float]
+
+    @cached_property
+    def _dials(self) -> Dials:
+        return Dials.of(self.question, self.vary)
+
+    @cached_property
+    def bottlenecks(self) -> Rows:
+        """What bounds the time, with its share."""
+        return explanation.bottleneck_rows(self.question.answer())
+
+    @cached_property
+    def elasticities(self) -> Rows:
+        """d log time / d log quantity, largest first."""
+        return explanation.elasticity_rows(self.question, self._dials)
+
+    @cached_property
+    def changes(self) -> Rows:
+        """The smallest change of each quantity alone that reaches the target."""
+        return explanation.cheapest_changes(self.question, self.target, cost=self.cost, dials=self._dials)
+
+    @cached_property
+    def together(self) -> Together | None:
+        """The change of least cost of all quantities that have one; None without costs."""
+        return cheapest_together(self.question, self.target, self.cost) if self.cost else None
+
+    def rows(self) -> Rows:
+        """`elasticities`: a row a quantity."""
+        return self.elasticities
+
+    def to_frame(self) -> pd.DataFrame:
+        """`elasticities` as a table."""
+        import pandas as pd
+
+        return pd.DataFrame(self.elasticities)
+
+    def _repr_html_(self) -> str:
+        return self.question.answer()._repr_html_() + str(self.to_frame().to_html(index=False))
+
+
+def explain(
+    workload: str | Workload,
+    machine: str | Machine,
+    vary: Sequence[str] = (),
+    *,
+    target: float = 0.8,
+    cost: Mapping[str, float] | None = None,
+    estimator: str | NamedEstimator | Estimator | None = None,
+    settings: Mapping[str, Value] | Sequence[str] = (),
+    dtype: str | None = None,
+    calibration: Fitted | None = None,
+) -> Explanation:
+    """What the time hangs on, and the smallest changes that shorten it.
+
+    Parameters
+    ----------
+    workload, machine, estimator, settings, dtype, calibration
+        As `estimate` takes them.
+    vary
+        Quantities to look at ("machine.clock"); all that are read where there are none.
+    target
+        Ratio to today's time that a change should reach, between 0 and 1.
+    cost
+        What doubling a quantity costs, in any unit: adds the cheapest change of all together.
+
+    Raises
+    ------
+    InputError
+        Where a name or a number cannot be used.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> why = ss.explain("phi-cnn-small", "xeon-phi-7120p", settings={"run.threads": 240})
+    >>> why.elasticities[0]["quantity"], why.elasticities[0]["elasticity"] < 0
+    ('machine.clock', True)
+    """
+    query = question(workload, machine, estimator, settings, dtype, calibration=calibration)
+    return Explanation(query, tuple(vary), target, dict(cost or {}))

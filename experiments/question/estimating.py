@@ -1,0 +1,54 @@
+"""The verb `estimate` as a function: a workload on a machine, answered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from slipstick.estimators.contract.named import NamedEstimator
+from slipstick.estimators.contract.protocols import Estimator, Fitted
+from slipstick.estimators.core.estimate import Estimate
+from slipstick.experiments.question.question import question
+from slipstick.experiments.question.settings import Value
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.workload import Workload
+
+
+def estimate(
+    workload: str | Workload,
+    machine: str | Machine,
+    *,
+    estimator: str | NamedEstimator | Estimator | None = None,
+    settings: Mapping[str, Value] | Sequence[str] = (),
+    dtype: str | None = None,
+    calibration: Fitted | None = None,
+) -> Estimate:
+    """How long a workload takes on a machine: time [s], band, and what each operation is bound by.
+
+    Parameters
+    ----------
+    workload, machine, estimator
+        Names as on the command line, or objects.
+    settings
+        Numbers that are not the default: {"workload.batch": 8, "machine.clock": "1.2 GHz"}.
+    dtype
+        The data type to compute in ("bfloat16").
+    calibration
+        What answers instead of the estimator (`read_calibration`).
+
+    Returns
+    -------
+    Estimate
+        `time` and `interval()` in seconds, `parts`, `assumptions`.
+
+    Raises
+    ------
+    InputError
+        Where a name or a number cannot be used.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> ss.estimate("gpt2", "h100", dtype="bf16").time < ss.estimate("gpt2", "t4", dtype="fp16").time
+    True
+    """
+    return question(workload, machine, estimator, settings, dtype, calibration=calibration).answer()

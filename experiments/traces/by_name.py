@@ -1,0 +1,133 @@
+"""The verbs `replay` and `read` as functions: files and names of machines in, answers with their rows out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from slipstick.experiments.traces.files_read import TOP, Holding, With, read_any
+from slipstick.experiments.traces.recorded import Recorded, read_recorded
+from slipstick.experiments.traces.trace_rows import changes
+from slipstick.experiments.traces.trace_rows import rows as rows_of
+from slipstick.hwmodels.catalog import machine as machine_by_name
+from slipstick.hwmodels.machine import Machine
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, eq=False)
+class Replayed:
+    """A recorded step, and what it takes under each change.
+
+    Parameters
+    ----------
+    recorded
+        The step as it was recorded.
+    answers
+        One row a change: time_ratio, step_s with its 80 % band (low_s, high_s), and the account in seconds.
+    """
+
+    recorded: Recorded
+    answers: tuple[dict[str, Any], ...]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a change."""
+        return [dict(row) for row in self.answers]
+
+    def to_frame(self) -> pd.DataFrame:
+        """`rows` as a table."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows())
+
+    def _repr_html_(self) -> str:
+        return str(self.to_frame().to_html(index=False))
+
+
+def replay(
+    trace: str,
+    machine: str | Machine | None = None,
+    vary: Sequence[str] = (),
+    *,
+    recorded_on: str | Machine | None = None,
+    settings: Sequence[str] = (),
+    marker: str | None = None,
+) -> Replayed:
+    """A recorded step again: as it was, on another machine, under another runtime, with other loading.
+
+    Parameters
+    ----------
+    trace
+        Of PyTorch's profiler, Nsight Systems, rocprofv3 or Chakra.
+    machine
+        The target; None: the machine that it was recorded on.
+    vary
+        ``run.workers=0..8``, ``run.host_ratio=0.5,1``.
+    recorded_on
+        Where the trace does not say it.
+    settings
+        Of the target: ``machine.runtime.mode=compiled``, ``machine.clock=1.2GHz``.
+    marker
+        Pattern of the ranges that are steps: ``iteration (\\d+)``.
+
+    Raises
+    ------
+    InputError
+        Where the file is no trace, or another machine is given and nothing says which one it was recorded on.
+
+    Examples
+    --------
+    >>> import json, pathlib, tempfile
+    >>> launch = {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": 5, "dur": 5, "tid": 1}
+    >>> kernel = {"cat": "kernel", "name": "gemm", "ts": 20, "dur": 80, "tid": 7}
+    >>> events = [{"ph": "X", "pid": 1, "args": {"correlation": 1, "stream": 7}, **one} for one in (launch, kernel)]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "trace.json")
+    ...     _ = path.write_text(json.dumps({"traceEvents": events}))
+    ...     replay(str(path)).rows()[0]["time_ratio"]
+    1.0
+    """
+    target, today = (machine_by_name(one) if isinstance(one, str) else one for one in (machine, recorded_on))
+    read = read_recorded(trace, today, marker)
+    wanted = changes(vary, read.machine, target, settings)
+    return Replayed(read, tuple(rows_of(read.graph, wanted, read.operations)))
+
+
+def read(
+    file: str,
+    machine: str | None = None,
+    *,
+    model: str | None = None,
+    devices: int | None = None,
+    dtype: str | None = None,
+    engine: str = "vllm",
+    parts: int = TOP,
+) -> Holding:
+    """What a file of a profiler or a benchmark is, what it holds, and which commands go on with it.
+
+    Parameters
+    ----------
+    machine
+        Whose estimate stands beside what was measured.
+    model, devices, dtype, engine
+        Of a server's benchmark, where the file does not say them.
+    parts
+        How many operations to list, slowest first.
+
+    Raises
+    ------
+    InputError
+        Where nothing is known of the file, or it is broken.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "runs.csv")
+    ...     _ = path.write_text("threads,time_s\\n1,10\\n2,5.2\\n4,2.9\\n")
+    ...     read(str(path)).kind.key
+    'times'
+    """
+    return read_any(file, With(machine, model, devices, dtype, engine, parts))
