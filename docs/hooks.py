@@ -14,6 +14,7 @@ from slipstick.estimators.core.formula import Formula
 
 _MARK = re.compile(r"<!-- formula: ([a-z-]+) -->")
 _OBJECT = re.compile(r"^::: (\S+\.(\w+))$", re.M)
+_SUBJECT = re.compile(r"^(?=## )", re.M)
 _SESSION = re.compile(r"^```python\n(?=>>> )", re.M)
 
 
@@ -59,7 +60,14 @@ def with_formulas(markdown: str) -> str:
 
 def under_typed_names(markdown: str) -> str:
     """The API page with each object under the name that users type (`ss.machine`), wherever its module stands."""
-    return _OBJECT.sub(r"::: \1\n    options:\n      heading: ss.\2\n      toc_label: ss.\2", markdown)
+    return "".join(_under_subject(section) for section in _SUBJECT.split(markdown))
+
+
+def _under_subject(section: str) -> str:
+    """A section whose title is `ss.SUBJECT` holds names below that, every other one names of `ss` itself."""
+    title = section.partition("\n")[0].removeprefix("## ")
+    face = title if title.startswith("ss.") else "ss"
+    return _OBJECT.sub(rf"::: \1\n    options:\n      heading: {face}.\2\n      toc_label: {face}.\2", section)
 
 
 def as_sessions(markdown: str) -> str:

@@ -19,12 +19,12 @@ ends = [0.0, *ss.simulate("job.yaml", settings=truth, runs=1, seed=5).first.step
 steps = [after - before for before, after in pairwise(ends)]
 Path("steps.csv").write_text("step_s\n" + "".join(f"{seconds:.5f}\n" for seconds in steps))
 
-fitted = ss.fit_job("job.yaml", "steps.csv", ["job.decode.service", "job.decode.start_up"])
+fitted = ss.runs.fit_job("job.yaml", "steps.csv", ["job.decode.service", "job.decode.start_up"])
 for row in fitted.rows():
     print(f"{row['parameter']}: {row['value']:.3g} {row['unit']} (80 %: {row['low']:.3g} .. {row['high']:.3g})")
 fitted.calibration.save("fitted.json")
 
-known = ss.load_job_calibration("fitted.json")
+known = ss.runs.load_job_calibration("fitted.json")
 today = ss.simulate("job.yaml", runs=20, calibration=known)
 more = ss.simulate("job.yaml", runs=20, calibration=known, settings=["job.resources.cores=8"])
 ratios = sorted(more.numbers["time_s"] / today.numbers["time_s"])

@@ -7,7 +7,7 @@ import slipstick as ss
 
 
 @dataclass(frozen=True)
-class PeakFlop(ss.EstimatorBase):
+class PeakFlop(ss.models.EstimatorBase):
     """Every operation at a share of the peak; memory costs nothing."""
 
     share: float = 0.5
@@ -30,7 +30,7 @@ peak_flop = ss.NamedEstimator(
     "peak-flop",
     build=PeakFlop,
     purpose="a share of the peak",
-    calibrations=((ss.Domain(families=("nvidia-volta-gv100",)), calibrated),),
+    calibrations=((ss.models.Domain(families=("nvidia-volta-gv100",)), calibrated),),
 )
 # in a module of its own also: slipstick estimate bert-base-inference --on v100-sxm --estimator own_estimator:peak_flop
 result = ss.whatif("bert-base-inference", "v100-sxm", {"machine.clock": ["1.2 GHz", "1.53 GHz"]}, estimator=peak_flop)

@@ -6,7 +6,7 @@ threads, sizes = (1, 2, 4, 8), (1000, 2000, 4000, 8000)
 points = [(p, n) for p in threads for n in sizes]
 seconds = [2e-8 * n**2 / p + 1e-5 * n for p, n in points]  # all pairs, and a part that no thread shares
 
-prediction = ss.extrapolate_surface(points, seconds, ["threads", "n"], [(16, 8000), (32, 32000)])
+prediction = ss.laws.extrapolate_surface(points, seconds, ["threads", "n"], [(16, 8000), (32, 32000)])
 print("; ".join(prediction.assumptions))
 for answer in prediction.answers:
     print(f"T = {answer.law.text(answer.point)}")

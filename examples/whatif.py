@@ -15,4 +15,6 @@ result = ss.whatif(
 for factor, ratio in zip(factors, result.to_frame().time_ratio, strict=True):
     print(f"{factor:4.2f} x the bandwidth: {1 / ratio:4.2f} x as fast")
 
-print("bound by:", ", ".join(f"{row['bound_by']} {row['share']:.0%}" for row in ss.bottleneck_rows(result.today)))
+print(
+    "bound by:", ", ".join(f"{row['bound_by']} {row['share']:.0%}" for row in ss.analysis.bottleneck_rows(result.today))
+)

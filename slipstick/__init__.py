@@ -1,11 +1,31 @@
-"""Slipstick, a slide rule for machines: the face for users and notebooks.
-
-What it holds stands in `__init__.pyi`, in the sections of the API page; a name is imported when it is first used.
+"""Slipstick, a slide rule for machines: how long elsewhere, and how sure?
 
 >>> import slipstick as ss
->>> phi = ss.machine("xeon-phi-7120p")
->>> phi.using(clock="852 MHz").clock
-852000000.0
+>>> there, here = ss.estimate("gpt2", "h100"), ss.estimate("gpt2", "t4")
+>>> there.time < here.time
+True
+
+A function a verb, with the words of the command line (slipstick VERB --help):
+
+    estimate(workload, machine)          time, band, energy, what bounds it
+    whatif(workload, machine, vary)      how much faster when numbers change
+    explain(workload, machine)           what the time hangs on
+    extrapolate(series, to)              times beyond those that were measured
+    serve, plan_serving, plan_training   servers and training runs, laid out
+    read(file), replay(trace, machine)   what a file holds; a step elsewhere
+    calibrate(estimator, known, fit)     an estimator fitted to measurements
+    measure(), study(file)               this host; thousands of what-ifs
+    seqpoint, phases, bricks, tune       the papers' methods on your own runs
+
+Workloads, machines and estimators are names (workload_names(), machine_names(),
+estimator_names(), language_model_names()), files, or records made by
+machine(name) and its kind. A number has one name everywhere, machine.clock,
+workload.batch, run.threads, and is SI or text with its unit:
+settings={"machine.clock": "1.2 GHz"}. Answers have rows() and to_frame(), and
+show themselves in notebooks; page(answer, "page.html") writes one. Bad input
+raises InputError.
+
+More, by subject: models, operations, laws, analysis, runs, charts, records.
 """
 
 from __future__ import annotations
@@ -18,6 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _from_stub, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+SUBJECTS = ("models", "operations", "laws", "analysis", "runs", "charts", "records")
+"""What they hold stood here before: such a name is still found here, with a hint."""
 
 
 def __getattr__(name: str) -> object:
@@ -28,11 +50,23 @@ def __getattr__(name: str) -> object:
     try:
         return _from_stub(name)
     except AttributeError:
-        from difflib import get_close_matches
+        return _moved(name)
 
-        close = get_close_matches(name, __all__, 3)
-        hint = f"; close names: {', '.join(close)}" if close else ""
-        raise AttributeError(f"module 'slipstick' has no attribute {name!r}{hint}") from None
+
+def _moved(name: str) -> object:
+    """A name that stands in one of the subjects."""
+    import warnings
+    from difflib import get_close_matches
+    from importlib import import_module
+
+    known = {each: subject for subject in SUBJECTS for each in import_module(f"slipstick.{subject}").__all__}
+    if name in known:
+        text = f"ss.{name} is ss.{known[name]}.{name} now; it is found here until the next minor release"
+        warnings.warn(text, DeprecationWarning, stacklevel=3)
+        return getattr(import_module(f"slipstick.{known[name]}"), name)
+    close = get_close_matches(name, [*__all__, *(f"{subject}.{each}" for each, subject in known.items())], 3)
+    hint = f"; close names: {', '.join(close)}" if close else ""
+    raise AttributeError(f"module 'slipstick' has no attribute {name!r}{hint}") from None
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

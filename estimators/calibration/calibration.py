@@ -291,7 +291,7 @@ def calibrate(
     --------
     >>> import slipstick as ss
     >>> h100, half = ss.machine("H100"), ss.Composite(ss.Roofline(compute_efficiency=0.5), ss.Sequential())
-    >>> products = [ss.Workload("product", (ss.dense("layer", n, 4096, 4096),)) for n in (1024, 2048, 4096)]
+    >>> products = [ss.Workload("product", (ss.operations.dense("layer", n, 4096, 4096),)) for n in (1024, 2048, 4096)]
     >>> measured = [ss.Measurement(p, h100, half.estimate(p, h100).time) for p in products]
     >>> perfect = ss.Composite(ss.Roofline(), ss.Sequential())
     >>> fitted = ss.calibrate(perfect, measured, ["operation.compute_efficiency"])

@@ -63,7 +63,7 @@ def parameters(thing: Any) -> dict[str, tuple[float, Parameter]]:
     Examples
     --------
     >>> import slipstick as ss
-    >>> {name: value for name, (value, _) in ss.parameters(ss.Roofline(overhead=1e-6)).items()}
+    >>> {name: value for name, (value, _) in ss.models.parameters(ss.Roofline(overhead=1e-6)).items()}
     {'compute_efficiency': 1.0, 'memory_efficiency': 1.0, 'overhead': 1e-06}
     """
     return dict(_walk(thing, ""))

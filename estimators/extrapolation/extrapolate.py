@@ -144,7 +144,7 @@ def extrapolate_many(
     --------
     >>> import slipstick as ss
     >>> series = ss.Series((1, 2, 4, 8), (10.0, 5.5, 3.25, 2.125), (1, 1, 1, 1), parameter="threads")
-    >>> answers = ss.extrapolate_many([series, series], [16], kind="strong")
+    >>> answers = ss.laws.extrapolate_many([series, series], [16], kind="strong")
     >>> answers[0].value == answers[1].value
     True
     """

@@ -62,7 +62,7 @@ def gains(prediction: Prediction, x: FloatArray, times: FloatArray) -> Gains | N
     >>> series = ss.Series((1, 2, 4, 8), (10.0, 5.5, 3.25, 2.125), (1, 1, 1, 1), parameter="threads")
     >>> prediction = ss.extrapolate(series, [16], kind="strong")
     >>> x, times = np.array([1.0, 2.0]), np.array([10.0, 5.5])
-    >>> ss.gains(prediction, x, times).speedup.round(2).tolist()
+    >>> ss.laws.gains(prediction, x, times).speedup.round(2).tolist()
     [1.0, 1.82]
     """
     if prediction.kind not in SCALING_KINDS:
@@ -80,7 +80,7 @@ def advise(prediction: Prediction) -> Advice | None:
     --------
     >>> import slipstick as ss
     >>> series = ss.Series((1, 2, 4, 8), (10.0, 5.5, 3.25, 2.125), (1, 1, 1, 1), parameter="threads")
-    >>> advice = ss.advise(ss.extrapolate(series, [16, 32], kind="strong"))
+    >>> advice = ss.laws.advise(ss.extrapolate(series, [16, 32], kind="strong"))
     >>> 1 < advice.workers < advice.fastest
     True
     """

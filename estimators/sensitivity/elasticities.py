@@ -62,7 +62,7 @@ def sensitivity(function: Compiled, values: Mapping[str, Any] | None = None) -> 
     >>> step = ss.workload("gpt2").bind(batch=8, seq_len=1024)
     >>> roofline = ss.Composite(ss.Roofline(), ss.Sequential())
     >>> time = roofline.compile(step, ss.machine("H100"), ["machine.clock"])
-    >>> slow, fast = ss.sensitivity(time, {"machine.clock": [0.5e9, 2e9]}).elasticity["machine.clock"]
+    >>> slow, fast = ss.analysis.sensitivity(time, {"machine.clock": [0.5e9, 2e9]}).elasticity["machine.clock"]
     >>> bool(-1 <= slow < fast <= 0)  # the slower the clock, the more of the time hangs on it
     True
     """
@@ -208,7 +208,7 @@ def crossovers(formula: Formula, quantity: str, values: Mapping[str, float], ope
     >>> import slipstick as ss
     >>> b = ss.symbol("bytes")
     >>> formula = ss.Formula(3 + b / 2, "s", "example", {"start": 0 * b + 3, "transfer": b / 2})
-    >>> [(c.value, c.below, c.above) for c in ss.crossovers(formula, "bytes", {})]
+    >>> [(c.value, c.below, c.above) for c in ss.analysis.crossovers(formula, "bytes", {})]
     [(6.0, 'start', 'transfer')]
     """
     if len(formula.terms) < 2:

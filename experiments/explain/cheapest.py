@@ -91,7 +91,7 @@ def cheapest_together(question: Question, target: float, cost: Mapping[str, floa
     >>> import slipstick as ss
     >>> question = ss.question("gpt2", "H100", "roofline")
     >>> prices = {"machine.clock": 1.0, "machine.memory.HBM3.bandwidth": 2.0}
-    >>> answer = ss.cheapest_together(question, 0.8, prices)
+    >>> answer = ss.analysis.cheapest_together(question, 0.8, prices)
     >>> [change["quantity"] for change in answer.changes]
     ['machine.clock', 'machine.memory.HBM3.bandwidth']
     """

@@ -68,7 +68,8 @@ def elasticity_rows(question: Question, dials: Dials | None = None) -> list[dict
     Examples
     --------
     >>> import slipstick as ss
-    >>> rows = ss.elasticity_rows(ss.question("phi-cnn-small", "xeon-phi-7120p", settings={"run.threads": 240}))
+    >>> question = ss.question("phi-cnn-small", "xeon-phi-7120p", settings={"run.threads": 240})
+    >>> rows = ss.analysis.elasticity_rows(question)
     >>> clock = next(row for row in rows if row["quantity"] == "machine.clock")
     >>> -1 <= clock["elasticity"] < 0
     True
@@ -95,7 +96,7 @@ def bottleneck_rows(answer: Estimate) -> list[dict[str, Any]]:
     Examples
     --------
     >>> import slipstick as ss
-    >>> rows = ss.bottleneck_rows(ss.question("gpt2", "H100", "roofline").answer())
+    >>> rows = ss.analysis.bottleneck_rows(ss.question("gpt2", "H100", "roofline").answer())
     >>> rows[0]["bound_by"], round(sum(row["share"] for row in rows), 6)
     ('compute', 1.0)
     """
@@ -212,7 +213,7 @@ def cheapest_changes(
     --------
     >>> import slipstick as ss
     >>> question = ss.question("phi-cnn-small", "xeon-phi-7120p", settings={"run.threads": 240})
-    >>> rows = ss.cheapest_changes(question, 0.8, ["machine.clock"])
+    >>> rows = ss.analysis.cheapest_changes(question, 0.8, ["machine.clock"])
     >>> rows[0]["quantity"], rows[0]["factor"] > 1
     ('machine.clock', True)
     """

@@ -188,9 +188,9 @@ def draw_charts(charts: Sequence[Picture], path: str | Path) -> None:
     >>> import slipstick as ss
     >>> import pathlib, tempfile
     >>> clocks = {"machine.clock": ["1 GHz", "2 GHz"]}
-    >>> chart = ss.ratio_chart(ss.whatif("gpt2", "H100", clocks, estimator="roofline"))
+    >>> chart = ss.charts.ratio_chart(ss.whatif("gpt2", "H100", clocks, estimator="roofline"))
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     ss.draw_charts([chart], f"{folder}/clock.svg")
+    ...     ss.charts.draw_charts([chart], f"{folder}/clock.svg")
     ...     pathlib.Path(folder, "clock.svg").stat().st_size > 1000
     True
     """

@@ -120,7 +120,7 @@ def ratio_chart(answer: WhatIf) -> Chart:
     --------
     >>> import slipstick as ss
     >>> answer = ss.whatif("gpt2", "H100", {"machine.clock": ["1 GHz", "2 GHz"]}, estimator="roofline")
-    >>> slow, fast = ss.ratio_chart(answer).lines[0].y
+    >>> slow, fast = ss.charts.ratio_chart(answer).lines[0].y
     >>> bool(slow > 1 > fast)
     True
     """

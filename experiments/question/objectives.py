@@ -149,7 +149,7 @@ def with_front(frame: pd.DataFrame, wanted: Sequence[str]) -> tuple[pd.DataFrame
     >>> import slipstick as ss
     >>> import pandas as pd
     >>> points = pd.DataFrame({"time_s": [1.0, 2.0, 3.0], "energy_J": [3.0, 1.0, 4.0]})
-    >>> front, objectives = ss.with_front(points, ["time", "energy"])
+    >>> front, objectives = ss.analysis.with_front(points, ["time", "energy"])
     >>> front["front"].tolist()
     [True, True, False]
     """

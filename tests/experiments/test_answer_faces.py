@@ -47,7 +47,7 @@ def surface() -> Answer:
 
 def replayed() -> Answer:
     before, after = Replay((4e-3, 4e-3), 0.5, {"kernel": 0.5}), Replay((3e-3, 3e-3), 0.7, {"kernel": 0.7})
-    return ss.TraceAnswer(before, after, 2.5e-3, 3.5e-3, {"host": -1e-3}, {"memory": 0.7, "host": 0.3})
+    return ss.records.TraceAnswer(before, after, 2.5e-3, 3.5e-3, {"host": -1e-3}, {"memory": 0.7, "host": 0.3})
 
 
 def simulated() -> Answer:

@@ -172,8 +172,10 @@ def test_two_quantities_together_take_whole_cores() -> None:
 def test_no_change_leaves_the_bounds_of_a_parameter() -> None:
     """Twice the share of a peak is no way where the share is above a half."""
     question = ss.question("gpt2", "H100", "roofline", settings={"estimator.operation.memory_efficiency": 0.8})
-    rows = {row["quantity"]: row for row in ss.cheapest_changes(question, 0.8)}
+    rows = {row["quantity"]: row for row in ss.analysis.cheapest_changes(question, 0.8)}
     assert rows["estimator.operation.memory_efficiency"]["factor"] is None
     slower = ss.question("gpt2", "H100", "roofline", settings={"estimator.operation.memory_efficiency": 0.3})
-    row = {row["quantity"]: row for row in ss.cheapest_changes(slower, 0.8)}["estimator.operation.memory_efficiency"]
+    row = {row["quantity"]: row for row in ss.analysis.cheapest_changes(slower, 0.8)}[
+        "estimator.operation.memory_efficiency"
+    ]
     assert 0.3 < row["needed"] <= 1

@@ -55,4 +55,4 @@ def test_what_does_not_fit_is_neither_recommended_nor_on_a_front() -> None:
     assert able(words[:2]).tolist() == [False, True]
     assert able(words[:1]).tolist() == [False]
     points = pd.DataFrame({"time_s": [1.0, 2.0], "energy_J": [1.0, 2.0], "fit": ["DOES NOT FIT", "fits"]})
-    assert ss.with_front(points, ["time", "energy"])[0]["front"].tolist() == [False, True]
+    assert ss.analysis.with_front(points, ["time", "energy"])[0]["front"].tolist() == [False, True]

@@ -70,7 +70,7 @@ def uniform(shape: tuple[int, int], mean: float, seed: int, row_lengths: RowLeng
     Examples
     --------
     >>> import slipstick as ss
-    >>> ss.uniform((1000, 1000), mean=8, seed=0).nonzeros <= 8000
+    >>> ss.operations.uniform((1000, 1000), mean=8, seed=0).nonzeros <= 8000
     True
     """
     draws = Draws(seed)

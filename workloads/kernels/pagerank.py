@@ -62,7 +62,7 @@ def pagerank_problem(graph: SparseMatrix) -> PageRankProblem:
     Examples
     --------
     >>> import slipstick as ss
-    >>> len(ss.pagerank_problem(ss.stencil((30, 30), 5)).dangling)
+    >>> len(ss.operations.pagerank_problem(ss.stencil((30, 30), 5)).dangling)
     0
     """
     if graph.shape[0] != graph.shape[1]:
@@ -93,7 +93,7 @@ def pagerank(problem: PageRankProblem, iterations: int) -> Workload:
     Examples
     --------
     >>> import slipstick as ss
-    >>> ranks = ss.pagerank(ss.pagerank_problem(ss.stencil((30, 30), 5)), iterations=20)
+    >>> ranks = ss.operations.pagerank(ss.operations.pagerank_problem(ss.stencil((30, 30), 5)), iterations=20)
     >>> [(op.name, op.times) for op in ranks][:3]
     [('L0', 1), ('L1', 20), ('SpMV', 20)]
     """

@@ -86,7 +86,7 @@ def spmv(matrix: SparseMatrix) -> Workload:
     --------
     >>> import slipstick as ss
     >>> grid = ss.stencil((100, 100), 5)
-    >>> ss.spmv(grid).cost["flop.vector.float64"] == 2 * grid.nonzeros
+    >>> ss.operations.spmv(grid).cost["flop.vector.float64"] == 2 * grid.nonzeros
     True
     """
     return Workload(f"spmv {matrix.name}", (spmv_operation(matrix),))

@@ -22,7 +22,8 @@ def dense(name: str, batch: Amount, inputs: Amount, outputs: Amount, dtype: str 
     Examples
     --------
     >>> import slipstick as ss
-    >>> ss.dense("layer", batch=32, inputs=1024, outputs=512).cost["flop.matrix.float32"] == 2 * 32 * 1024 * 512
+    >>> layer = ss.operations.dense("layer", batch=32, inputs=1024, outputs=512)
+    >>> layer.cost["flop.matrix.float32"] == 2 * 32 * 1024 * 512
     True
     """
     return gemm(name, m=outputs, n=batch, k=inputs, dtype=dtype)
@@ -52,7 +53,7 @@ def convolution(
     Examples
     --------
     >>> import slipstick as ss
-    >>> op = ss.convolution("conv", 8, 64, 128, kernel=(3, 3), out=(56, 56))
+    >>> op = ss.operations.convolution("conv", 8, 64, 128, kernel=(3, 3), out=(56, 56))
     >>> op.cost["flop.matrix.float32"] == 2 * 8 * 56 * 56 * 128 * 64 * 9
     True
     """
@@ -104,7 +105,7 @@ def elementwise(
     Examples
     --------
     >>> import slipstick as ss
-    >>> op = ss.elementwise("add", 1000, inputs=2)
+    >>> op = ss.operations.elementwise("add", 1000, inputs=2)
     >>> op.cost["read"], op.cost["written"]
     (8000, 4000)
     """

@@ -94,7 +94,7 @@ def closed_network(visits: Sequence[Visit], population: int) -> ClosedAnswer:
     Examples
     --------
     >>> import slipstick as ss
-    >>> answer = ss.closed_network([ss.Visit(1.0), ss.Visit(1.0)], population=2)
+    >>> answer = ss.runs.closed_network([ss.runs.Visit(1.0), ss.runs.Visit(1.0)], population=2)
     >>> round(answer.rate, 6)  # n / (n + 1) of two equal stations
     0.666667
     """

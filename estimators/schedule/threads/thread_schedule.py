@@ -168,7 +168,7 @@ def cycles_per_instruction(machine: Machine, threads: sp.Expr = THREADS) -> sp.E
     Examples
     --------
     >>> import slipstick as ss
-    >>> table = ss.cycles_per_instruction(ss.machine("xeon-phi-7120p"))
+    >>> table = ss.models.cycles_per_instruction(ss.machine("xeon-phi-7120p"))
     >>> sorted(str(name) for name in table.free_symbols if "cores" in str(name) or "threads" in str(name))
     ['machine.cores', 'machine.threads_per_core', 'run.threads']
     """

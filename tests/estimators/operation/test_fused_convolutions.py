@@ -38,7 +38,7 @@ def test_compiled_residual_networks_are_answered_and_within_their_bound(network:
 def test_a_fused_residual_costs_its_bytes() -> None:
     """A residual of as many bytes as the result is read by the same kernel: at the rate of main memory, no faster."""
     target = ss.machine("H100")
-    plain = ss.convolution("conv", 64, 64, 64, kernel=(1, 1), out=(56, 56))
+    plain = ss.operations.convolution("conv", 64, 64, 64, kernel=(1, 1), out=(56, 56))
     residual = 64 * 64 * 56 * 56 * 4
     fused = replace(
         plain,
