@@ -8,8 +8,7 @@ import pytest
 import slipstick as ss
 
 # These take files that an example of a few lines cannot make: examples/ and docs/ show them.
-WITHOUT = {"import_onnx", "import_torch", "load_calibration", "load_device_calibration", "plotly_chart"}
-WITHOUT |= {"read_recorded", "run_study", "separate", "trace_whatif"}
+WITHOUT = {"import_onnx", "import_torch", "load_calibration", "replay", "run_study"}
 FUNCTIONS = sorted(name for name in ss.__all__ if inspect.isfunction(getattr(ss, name)) and name not in WITHOUT)
 
 

@@ -43,7 +43,7 @@ def study(
     >>> text = 'schema = "slipstick-study-1"\\nname = "clocks"\\nworkloads = ["gemm"]\\nmachines = ["t4"]\\n[vary]\\n'
     >>> with tempfile.TemporaryDirectory() as place:
     ...     path = pathlib.Path(place, "clocks.toml")
-    ...     _ = path.write_text(text + '"machine.clock" = ["1 GHz", "1.5 GHz"]\n')
+    ...     _ = path.write_text(text + '"machine.clock" = ["1 GHz", "1.5 GHz"]\\n')
     ...     len(study(path, pathlib.Path(place, "out")).frame())
     2
     """

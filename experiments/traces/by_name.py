@@ -76,18 +76,6 @@ def replay(
     ------
     InputError
         Where the file is no trace, or another machine is given and nothing says which one it was recorded on.
-
-    Examples
-    --------
-    >>> import json, pathlib, tempfile
-    >>> launch = {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": 5, "dur": 5, "tid": 1}
-    >>> kernel = {"cat": "kernel", "name": "gemm", "ts": 20, "dur": 80, "tid": 7}
-    >>> events = [{"ph": "X", "pid": 1, "args": {"correlation": 1, "stream": 7}, **one} for one in (launch, kernel)]
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder, "trace.json")
-    ...     _ = path.write_text(json.dumps({"traceEvents": events}))
-    ...     replay(str(path)).rows()[0]["time_ratio"]
-    1.0
     """
     target, today = (machine_by_name(one) if isinstance(one, str) else one for one in (machine, recorded_on))
     read = read_recorded(trace, today, marker)
