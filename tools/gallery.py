@@ -1,10 +1,12 @@
-"""python -m tools.gallery: docs/gallery.md, its pictures and those of docs/papers/, made by the commands beside them.
+"""python -m tools.gallery: docs/gallery.md, its pictures and those of docs/papers/, made by what stands beside them.
 
 Pages (.html) are pictures of headless Chromium, where it is installed; every command has to exit with 0.
 """
 
 from __future__ import annotations
 
+import ast
+import os
 import re
 import shlex
 import shutil
@@ -20,69 +22,50 @@ PAGE, PICTURES = ROOT / "docs" / "gallery.md", ROOT / "docs" / "gallery"
 PICTURED = re.compile(r"--(report|plot) ")
 HEAD = """# Gallery
 
-Every picture was made by the command below it (`python -m tools.gallery` runs them all). The run times are
-[runs.csv](tutorial/runs.csv).
+Each picture was made by the script below it, which you can download and run: `python NAME.py` writes `NAME.png`. In
+a checkout `python -m tools.gallery` runs them all and writes this page, and `make slow` compares what they draw with
+what stands here. The run times of the third are [runs.csv](tutorial/runs.csv).
 
 """
+NAMES = ("roofline", "what-if", "extrapolation", "pareto", "decode", "seqpoint", "phases", "timeline")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A picture: its name, what it shows, and the command that makes it."""
+    """A picture, by the name of the script that draws it."""
 
     name: str
-    title: str
-    command: str
+
+    @property
+    def script(self) -> Path:
+        """What draws it; its docstring is what the page says of it."""
+        return PICTURES / f"{self.name}.py"
+
+    @property
+    def section(self) -> str:
+        """Its part of the page."""
+        title, _, text = (ast.get_docstring(ast.parse(self.script.read_text())) or "").partition("\n\n")
+        return (
+            f"## {title}\n\n{text}\n\n![{title}](gallery/{self.name}.png)\n\n"
+            f"[{self.script.name}](gallery/{self.script.name})\n\n"
+            f"<!-- slow: it draws -->\n```bash\npython {self.script.name}\n```\n"
+        )
 
 
-ENTRIES = (
-    Entry(
-        "what-if",
-        "What if the memory and the clock of a V100 changed? Ratios keep their own, narrower band.",
-        "slipstick whatif gnmt --on v100-sxm --vary machine.memory.HBM2.bandwidth=0.45TB/s..1.8TB/s:25 "
-        "--vary machine.clock=1GHz..2GHz:3 --report memory.html",
-    ),
-    Entry(
-        "extrapolation",
-        "Measured run times, the law behind them, and where it changes.",
-        "slipstick extrapolate runs.csv --to 64,240 --plot runs.png",
-    ),
-    Entry(
-        "serving-plan",
-        "Every layout of a language model on three machines: tokens/s a device against tokens/s a user.",
-        "slipstick plan serving llama-3.1-8b --on h100-sxm,h200-sxm,l40s --dtype bf16,fp8 "
-        "--limit ttft=500ms,tpot=20ms --report plan.html",
-    ),
-    Entry(
-        "explanation",
-        "What the time hangs on, with sliders for every quantity.",
-        "slipstick explain bert-base-inference --on l4 --batch 8 --estimator roofline --report why.html",
-    ),
-    Entry(
-        "simulation",
-        "Stragglers among copies of a training step: percentiles by event simulation beside the formula.",
-        "slipstick estimate stragglers --simulate --report stragglers.html",
-    ),
-    Entry(
-        "serving",
-        "Requests through a serving engine: waiting, prefill, decoding.",
-        "slipstick serve llama-3.1-8b --on h100-sxm --dtype fp8 --concurrency 64 --report serve.html",
-    ),
-)
+ENTRIES = tuple(map(Entry, NAMES))
+
+
+def page_text() -> str:
+    """The page."""
+    return HEAD + "\n".join(entry.section for entry in ENTRIES)
 
 
 def main() -> int:
     """Run every command, keep its picture, write the page."""
-    PICTURES.mkdir(exist_ok=True)
-    text = [HEAD]
     for entry in ENTRIES:
         with empty_folder(PAGE) as folder:
-            shutil.copy(pictured(entry.command, folder), PICTURES / f"{entry.name}.png")
-        text.append(
-            f"## {entry.title}\n\n[![{entry.name}](gallery/{entry.name}.png)](#{entry.name})\n\n"
-            f'<a id="{entry.name}"></a>\n\n<!-- slow: pages of reports -->\n```bash\n{entry.command}\n```\n\n'
-        )
-    PAGE.write_text("".join(text).rstrip() + "\n")
+            shutil.copy(drawn(entry, folder), PICTURES)
+    PAGE.write_text(page_text())
     for page in sorted((ROOT / "docs" / "papers").glob("*.md")):
         with empty_folder(page) as folder:
             for fence in fences(page.read_text()):
@@ -92,6 +75,15 @@ def main() -> int:
                     elif command.startswith("python "):
                         subprocess.run([sys.executable, *shlex.split(command)[1:]], check=True)
     return 0
+
+
+def drawn(entry: Entry, folder: Path) -> Path:
+    """The picture that an entry's script makes in a folder, without a display."""
+    print(f"$ python {entry.script.name}", file=sys.stderr)
+    environment = {**os.environ, "MPLBACKEND": "Agg", "PYTHONPATH": str(ROOT)}
+    shutil.copy(entry.script, folder)
+    subprocess.run([sys.executable, entry.script.name], cwd=folder, env=environment, check=True)
+    return folder / f"{entry.name}.png"
 
 
 def pictured(command: str, folder: Path) -> Path:

@@ -24,6 +24,7 @@ from types import TracebackType
 from typing import Any, Literal, Self, cast
 
 from slipstick.experiments.measure.training.training_worker import BATCH
+from slipstick.hwmodels.files.lacking import require_packages
 from slipstick.hwmodels.files.readers import (
     InputError,
     atomic_write,
@@ -94,6 +95,7 @@ class Worker:
     def __init__(self, network: str, configuration: Configuration) -> None:
         if network not in NETWORKS:
             raise unknown_name("network", network, list(NETWORKS))
+        require_packages(["torch"])
         threads = str(configuration.threads)
         root = str(Path(__file__).absolute().parents[4])  # where the package lies, not where its links lead
         environment = {
@@ -154,7 +156,7 @@ class Worker:
         if not answer:
             raise InputError(
                 f"the training process ended with code {self._process.wait()}; its message is above "
-                "(it needs torch: pip install 'slipstick[torch]'; for cuda, a device)"
+                "(for cuda, it needs a device)"
             )
         return answer
 
