@@ -23,6 +23,8 @@ from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.hwmodels.files.readers import InputError
 
 FloatArray = npt.NDArray[np.float64]
+ENOUGH_GROUPS = 5
+"""Groups from which the coverage of a band is given with its error."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ class Scored:
                 None if goal is None or len(self.measured) < self.enough else bool(ours <= goal) and self.holds,
                 *band,
                 self.noise if isinstance(self.noise, float) else _at(self.noise or (), place),
-                "; ".join(text for text in (self._count, self.reason) if text),
+                "; ".join(text for text in (self._count, self._covered, self.reason) if text),
             )
 
     @property
@@ -145,15 +147,28 @@ class Scored:
         count = len(set(self.groups))
         return f"{count} {'group' if count == 1 else 'groups'}" if count else ""
 
+    @property
+    def _covered(self) -> str:
+        """Between what the coverage lies where whole groups are drawn again, in words; "" for few groups."""
+        ends = self._ends()
+        if ends is None or len(set(self.groups)) < ENOUGH_GROUPS:
+            return ""
+        low, high = scores.grouped_coverage(self.groups, scores.inside(*ends, self.measured))
+        return f"coverage {low:.0%} .. {high:.0%} over groups drawn again"
+
+    def _ends(self) -> tuple[FloatArray, FloatArray] | None:
+        """Low and high of every row; None without a band."""
+        if self.half is not None:
+            wide = np.exp(np.broadcast_to(np.asarray(self.half, dtype=float), self.measured.shape))
+            return self.ours / wide, self.ours * wide
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
     def _band(self) -> tuple[float | None, float | None, float | None]:
         """Level, coverage and width; None without a band."""
-        if self.half is not None:
-            half = np.broadcast_to(np.asarray(self.half, dtype=float), self.measured.shape)
-            covered = float(np.mean(scores.log_errors(self.ours, self.measured) <= half))
-            return self.level, covered, float(np.exp(2 * np.median(half)))
-        if self.low is not None and self.high is not None:
-            return self.level, scores.coverage(self.low, self.high, self.measured), scores.width(self.low, self.high)
-        return None, None, None
+        ends = self._ends()
+        if ends is None:
+            return None, None, None
+        return self.level, scores.coverage(*ends, self.measured), scores.width(*ends)
 
 
 def _at(values: Sequence[float | None], place: int) -> float | None:

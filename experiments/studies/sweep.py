@@ -39,7 +39,7 @@ MAX_FRAME_POINTS = 50_000_000
 DRAWS = 400
 DRAW_POINTS = 512
 SHARE_POINTS = 200
-"""Up to this many points, shares of the time are given beside it: they are evaluated point by point."""
+"""Up to this many points, shares of the time and the least that physics allows are given: they go point by point."""
 BAND_POINTS = 200_000
 """Up to this many points, bands are given by default."""
 
@@ -63,6 +63,20 @@ class BandedMetrics:
                 for key, value in ((name, answer.metrics[name]), (f"low_{name}", low), (f"high_{name}", high)):
                     result.setdefault(key, []).append(value)
         return result
+
+
+@dataclass(frozen=True)
+class LeastTimes:
+    """What physics needs of the workload at any points, at least: no band ends below it."""
+
+    question: Question
+
+    def at(self, free: Mapping[str, FloatArray], count: int) -> FloatArray:
+        """Seconds of each point, shape (count,)."""
+        q = self.question
+        points = ({name: float(values[at]) for name, values in free.items()} for at in range(count))
+        answers = (q.estimator.estimate_at(q.workload, q.machine, q.run, point) for point in points)
+        return np.array([answer.least for answer in answers])
 
 
 @dataclass(frozen=True)
@@ -91,6 +105,8 @@ class Task:
         That of the default answer at each point, in place of `residual`, where sizes vary.
     fields
         Today's values of the machine's fields that vary and that the time reads.
+    least
+        Below which no band of a time ends; None where the estimator knows none, or the points are many.
     """
 
     function: TimeFunction
@@ -109,6 +125,7 @@ class Task:
     memory: MemoryColumns | None = None
     scatter: ScatterAtSizes | None = None
     fields: Table[float] = Table()
+    least: LeastTimes | None = None
 
     def rows(self, start: int, stop: int) -> pd.DataFrame:
         """The table of `columns` as a frame."""
@@ -159,6 +176,8 @@ class Task:
             unit = name.removeprefix("time_")
             columns[f"low_{unit}"] = value / factor
             columns[f"high_{unit}"] = value * factor
+        if self.least is not None:
+            columns["low_s"] = np.maximum(columns["low_s"], np.minimum(self.least.at(free, len(times)), times))
         return columns
 
     def over_cap(self, machine: Machine, table: Columns) -> tuple[str, ...]:
@@ -228,8 +247,10 @@ def task(question: Question, level: float = DEFAULT_LEVEL, bands: Bands = "auto"
     read = space.names if function.read is None else [name for name in space.names if name in function.read]
     fields = {name: question.machine.get(name.removeprefix("machine.")) for name in read if name.startswith("machine.")}
     known = Table({name: float(value) for name, value in fields.items() if isinstance(value, (int, float))})
+    least = LeastTimes(question) if answer.least and space.size <= SHARE_POINTS else None
     plain = Task(
-        function, space, today, level, consumed=consumed, unknown=unknown, notes=notes, memory=memory, fields=known
+        function, space, today, level, consumed=consumed, unknown=unknown, notes=notes, memory=memory, fields=known,
+        least=least,
     )  # fmt: skip
     shares = BandedMetrics(question, level) if answer.metric_intervals and space.size <= SHARE_POINTS else None
     wanted = bands == "always" or (bands == "auto" and space.size <= BAND_POINTS)

@@ -18,6 +18,7 @@ from slipstick.experiments.commands.cli import run
 from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.serve.local import local
 from slipstick.experiments.serve.planning import Search
+from slipstick.experiments.studies.sweep import sweep, task
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
@@ -82,6 +83,21 @@ def test_an_estimate_is_the_token_of_llama_cpp(on: str) -> None:
     assert (1 / high, 1 / low) == pytest.approx((row["low_tokens_per_s"], row["high_tokens_per_s"]), rel=1e-9)
     prompt = question("prompt:llama-2-7b", on, None, {"workload.prompt": 512, "workload.chunk": 512}, "q4_k_m").answer()
     assert prompt.time == pytest.approx(512 * alone.prompt_seconds, rel=1e-9)
+
+
+@pytest.mark.parametrize("on", ["rtx-4090", "mi300x"])
+def test_no_band_of_a_sweep_ends_below_what_physics_needs(on: str) -> None:
+    """Each point's band is that of the question with its value set; it stops at bytes over bandwidth."""
+    name, stops = f"machine.memory.{machine(on).main_memory}.bandwidth", 0
+    values = [machine(on).bandwidth(machine(on).main_memory) * factor for factor in (1.0, 0.8, 0.5)]
+    rows = sweep(task(question("decode:llama-3.1-8b", on, None, vary={name: values})))
+    for value, low, high in zip(values, rows["low_s"], rows["high_s"], strict=True):
+        answer = question("decode:llama-3.1-8b", on, None, {name: value}).answer()
+        assert low >= answer.least * (1 - 1e-9)
+        stops += low == pytest.approx(answer.least, rel=1e-9)
+        if value == values[0]:
+            assert (low, high) == pytest.approx(answer.interval(), rel=1e-6)
+    assert stops == (3 if on == "rtx-4090" else 0)
 
 
 def test_experts_of_four_bits_are_counted_as_their_file_stores_them() -> None:

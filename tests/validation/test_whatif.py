@@ -73,3 +73,15 @@ def test_a_change_that_the_model_finds_without_effect_is_not_certain() -> None:
     assert today["low_ratio"] == today["high_ratio"] == 1
     assert then["time_ratio"] == pytest.approx(1, abs=0.05)
     assert then["low_ratio"] < 0.95 and then["high_ratio"] > 1.05
+
+
+@pytest.mark.parametrize(("count", "shown"), [(4, False), (8, True)])
+def test_the_coverage_of_enough_groups_is_given_with_its_error(count: int, shown: bool) -> None:
+    """Half of the groups lie in the band: with few groups the share says little, and with eight it is no sure 50 %."""
+    groups = [str(at) for at in range(count) for _ in range(10)]
+    ours = np.where([int(group) % 2 == 0 for group in groups], 1.0, 2.0)
+    (row, *_) = Scored("case", "groups", np.ones(len(groups)), ours, half=0.2, groups=groups).rows("data")
+    assert row.interval_coverage == 0.5
+    assert row.reason == (
+        f"{count} groups; coverage 25% .. 75% over groups drawn again" if shown else f"{count} groups"
+    )

@@ -36,7 +36,7 @@ from slipstick.experiments.evidence.validation.serving.refit import (
 )  # fmt: skip
 from slipstick.experiments.evidence.validation.serving.request_scores import request_scores
 from slipstick.experiments.evidence.validation.serving.silicon import Case, read_cases
-from slipstick.experiments.evidence.validation.serving.step_fit import banded, first_rows, fitted, step_rows
+from slipstick.experiments.evidence.validation.serving.step_fit import banded, first_rows, fitted, groups_of, step_rows
 
 FloatArray = npt.NDArray[np.float64]
 DATASET = "serving/silicon"
@@ -101,7 +101,7 @@ def _unseen(cases: Sequence[Case]) -> Iterator[Scored | ValidationRow]:
         made = outer(known, rows, held)
         for kind in LABELS if held != MAKER else (MORE_ROWS,):
             predicted, half = _beside(known, rows, made, kind, held)
-            yield _further(predicted, half, kind, held)
+            yield _further(predicted, half, kind, held, level_of(held))
             if held == "model unseen":
                 yield _first(predicted, kind, held)
             if held == "system unseen" and kind in KINDS:
@@ -137,11 +137,12 @@ def _first_seconds(made: ServingFit, cases: Sequence[Case]) -> FloatArray:
     return made.first.seconds(FirstTokenLaw(), rows.columns, rows.groups)
 
 
-def _further(predicted: Predictions, half: FloatArray, kind: str, held: str) -> Scored:
+def _further(predicted: Predictions, half: FloatArray, kind: str, held: str, level: str = "model") -> Scored:
     others = {"seven numbers": predicted.seven, "one efficiency": predicted.one, "nearest, scaled": predicted.nearest}
     return Scored(
         f"time of a further token, {kind}", held, np.array([c.tpot for c in predicted.scored]), predicted.further,
         PERCENT, GOALS.get((held, kind), ()), others, half=half, enough=ENOUGH, noise=NOISE["tpot"],
+        groups=[groups_of(c)[level] for c in predicted.scored],
     )  # fmt: skip
 
 
