@@ -163,6 +163,15 @@ def llama_tests() -> list[dict[str, Any]]:
     ]
 
 
+LLAMA_TABLE = """| model                  |     size | params | backend | ngl | threads |         test |              t/s |
+| ---------------------- | -------: | -----: | ------- | --: | ------: | -----------: | ---------------: |
+| qwen2 7B Q4_K - Medium | 4.36 GiB | 7.62 B | CUDA    |  99 |       8 |        pp512 | 10240.00 ± 20.48 |
+| qwen2 7B Q4_K - Medium | 4.36 GiB | 7.62 B | CUDA    |  99 |       8 | tg128 @ d512 |    142.22 ± 0.30 |
+
+build: 0000000 (1)
+"""
+"""As llama-bench prints where nobody asks for another form (tools/llama-bench/README.md of ggml-org/llama.cpp)."""
+
 CALI = r"""__rec=node,id=12,attr=10,data=64,parent=3
 __rec=node,id=13,attr=8,data=attribute.unit,parent=12
 __rec=node,id=20,attr=10,data=21,parent=5
@@ -341,6 +350,7 @@ def _texts() -> Iterator[tuple[str, str]]:
     yield "rocprof.csv", ROCPROF_CSV
     yield "vllm.json", json.dumps(SERVED)
     yield "llama-bench.json", json.dumps(llama_tests())
+    yield "llama-bench.md", LLAMA_TABLE
     yield "llama-bench.jsonl", "\n".join(map(json.dumps, llama_tests()))
     yield "profile.cali", cali(8)
     yield "caliper.json", json.dumps(CALIPER_JSON)

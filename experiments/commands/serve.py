@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -59,7 +60,7 @@ def register(app: typer.Typer) -> None:
         vary: Annotated[str | None, option("vary", "machine.memory.HBM3.bandwidth=3TB/s,4TB/s")] = None,
         known: Annotated[
             str | None,
-            option("known", "a CSV of steps; of llama.cpp one run, MODEL:TYPE=TOKENS_PER_S or a llama-bench file"),
+            option("known", "a CSV of steps, a JSON of vllm bench serve, 23.4ms; of llama.cpp MODEL:TYPE=TOKENS_PER_S"),
         ] = None,
         host_power: HostPower = None,
         pue: Pue = 1.0,
@@ -74,6 +75,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.estimators.operation.serving.known_steps import is_llama_cpp
         from slipstick.experiments.pages.output import emit
         from slipstick.experiments.question.settings import machine_changes, number_of
+        from slipstick.experiments.serve.known_runs import is_run, steps_of_runs
         from slipstick.experiments.serve.limits import limits
         from slipstick.experiments.serve.local import local, local_engine
         from slipstick.experiments.serve.serving_question import Wanted, traffic
@@ -93,12 +95,14 @@ def register(app: typer.Typer) -> None:
             _refuse(context, lambda name: name in UNVARIED, "--vary compares rates and means alone")
         wanted = Wanted(
             model, on, devices, tp, pp, dp, ep, replicas, dtype, cache_dtype, engine or "", step_tokens, max_sequences,
-            mixing, preemption, changes=changes, known=known,
+            mixing, preemption, changes=changes, known=None if known and is_run(known) else known,
         )  # fmt: skip
         load = traffic(
             input_tokens=input_tokens, output_tokens=output_tokens, users=concurrency, rate=rate, requests=requests,
             burstiness=burstiness, spread=spread, prefix=prefix, count=count, seed=seed,
         )  # fmt: skip
+        if known and is_run(known):
+            wanted = replace(wanted, steps=steps_of_runs(known, wanted, load))
         if vary:
             from slipstick.experiments.serve.serving_whatif import compared
             from slipstick.hwmodels.columns import axis

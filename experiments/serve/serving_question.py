@@ -34,7 +34,7 @@ class Wanted:
 
     `changes` are numbers of the machine by dotted name ("memory.HBM3.bandwidth": "4 TB/s").
     `tensor`, `pipeline`, `data`, `expert` and `replicas` are degrees; `devices` counts all devices. `known` is a CSV of
-    steps measured on the machine as it stands (`read_measured_steps`).
+    steps measured on the machine as it stands (`read_measured_steps`), `steps` are more of these.
     """
 
     model: str
@@ -54,6 +54,7 @@ class Wanted:
     preemption: str = "cached"
     changes: Mapping[str, str | float] = field(default_factory=dict)
     known: str | None = None
+    steps: tuple[TimedServerStep, ...] = ()
 
     def deployment(self) -> Deployment:
         """The model on the machine.
@@ -66,7 +67,7 @@ class Wanted:
         model = language_model(self.model)
         layout = self._layout(model)
         at = machine(self.machine)
-        known = known_steps(self.known, at, self.engine)
+        known = (*known_steps(self.known, at, self.engine), *self.steps)
         if self.changes:
             at = at.using(dict(self.changes))
         if machine_kind(at) != "gpu":  # engines on GPUs refuse heads that do not divide

@@ -36,9 +36,9 @@ def lines(answer: Serving, facility: Facility | None = None) -> list[str]:
     cache = f"{summary['cache_tokens']:,} tokens of cache, at most {summary['cache_peak']:.0%} in use"
     held = format_quantity(summary["weight_bytes_per_device"], "byte")
     capacity = format_quantity(deployment.step.device.capacity, "byte")
-    result.append(f"memory: fits; {held} of weights a device of {capacity}; {cache}")
-    if summary["preemptions"]:
-        result.append(f"{summary['preemptions']} times a request lost its place, since the cache was full")
+    lost = summary["preemptions"]
+    fits = "fits" if not lost else f"the weights fit, the cache does not: {lost:,} times a request lost its place in it"
+    result.append(f"memory: {fits}; {held} of weights a device of {capacity}; {cache}")
     bounds = ", ".join(f"{name} {share:.0%}" for name, share in sorted(answer.bounds.items(), key=lambda b: -b[1]))
     busy = f"busy {summary['busy']:.0%}, {summary['prompt_share']:.0%} in steps with prompts"
     result.append(f"a decode step goes to: {bounds}; {busy}")

@@ -251,7 +251,16 @@ def run_line(words: list[str]) -> object:
 
 
 TIMELINES = ("nsys.sqlite", "rocprof.json", "rocprof.csv")
-MADE = (*TIMELINES, "vllm.json", "llama-bench.json", "llama-bench.jsonl", "profile.cali", "caliper.json", "trace.json")
+MADE = (
+    *TIMELINES,
+    "vllm.json",
+    "llama-bench.json",
+    "llama-bench.jsonl",
+    "llama-bench.md",
+    "profile.cali",
+    "caliper.json",
+    "trace.json",
+)
 MADE += ("ncu.csv", "ncu-raw.csv", "pmc.csv", "perf-stat.csv", "perf-stat.txt", "perf-stat.json", "perf-script.txt")
 MADE += ("likwid.csv", "step.mlir", "generic.mlir")
 USED: Mapping[str, tuple[tuple[str, ...], Callable[[Path], object]]] = {

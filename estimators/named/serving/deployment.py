@@ -109,7 +109,7 @@ class Deployment:
             "model": self.model.name, "machine": self.machine.name, "engine": self.runs_under, "weights": self.stored,
             "cache": self.cache_type, "layout": self.layout.text(),
         }  # fmt: skip
-        return StepOracle(self.step, serving_fit(), Table(self.groups), Table(facts))
+        return StepOracle(self.step, self.fitted, Table(self.groups), Table(facts))
 
     @cached_property
     def first_token(self) -> FirstToken:

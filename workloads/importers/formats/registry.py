@@ -71,7 +71,13 @@ def _stablehlo(seen: Look) -> bool:
 
 def _llama_bench(seen: Look) -> bool:
     wanted = ("avg_ns", "n_prompt", "n_gen", "model_type")
-    return seen.has(*wanted) or seen.heads(*wanted)
+    return seen.has(*wanted) or seen.heads(*wanted) or _llama_table(seen)
+
+
+def _llama_table(seen: Look) -> bool:
+    """The Markdown that llama-bench prints where nobody asks for more."""
+    first = next((line for line in seen.lines if line.strip()), "")
+    return first.startswith("|") and {"model", "test", "t/s"} <= {cell.strip() for cell in first.split("|")}
 
 
 def _vllm(seen: Look) -> bool:
@@ -161,7 +167,7 @@ FORMATS: tuple[Format, ...] = (
     Format("workload", "slipstick, saved workload", "graph", lambda seen: bool(_SLIPSTICK.search(seen.text[:4096]))),
     Format("rocprof-json", "rocprofv3, JSON", "timeline", lambda seen: seen.has("rocprofiler-sdk-tool")),
     Format("vllm-bench", "vLLM bench serve, JSON", "serving", _vllm),
-    Format("llama-bench", "llama-bench, JSON, JSON lines or CSV", "serving", _llama_bench),
+    Format("llama-bench", "llama-bench, JSON, JSON lines, CSV or Markdown", "serving", _llama_bench),
     Format("caliper-json", "Caliper, JSON split", "series", lambda seen: bool(_CALIPER_JSON.match(seen.text))),
     Format("caliper", "Caliper, .cali", "series", lambda seen: seen.text.startswith("__rec=")),
     Format("asv", "asv, results", "series", lambda seen: seen.has("result_columns", "results")),

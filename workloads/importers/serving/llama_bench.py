@@ -1,4 +1,4 @@
-"""`llama-bench -o json | jsonl | csv`: rates of prompts and of generation under llama.cpp, for one user.
+"""`llama-bench -o json | jsonl | csv | md`: rates of prompts and of generation under llama.cpp, for one user.
 
 Source: ggml-org/llama.cpp, tools/llama-bench/README.md; times there are nanoseconds.
 """
@@ -16,6 +16,8 @@ from slipstick.workloads.importers.serving.fields import Fields, text_of
 
 MOST_ROWS = 100_000
 _TYPE = re.compile(r"\b(I?Q\d(?:_\w+)?|F16|F32|BF16|MXFP4)\b(?:\s*-\s*(Small|Medium|Large))?")
+_TEST = re.compile(r"(?:pp(\d{1,9}))?\+?(?:tg(\d{1,9}))?(?: @ d(\d{1,9}))?")
+_AMOUNTS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
 _SIZES = {"Small": "_s", "Medium": "_m", "Large": "_l"}
 _SAME = {"f16": "fp16", "f32": "fp32"}
 
@@ -81,11 +83,46 @@ def _entries(path: Path) -> list[tuple[str, Mapping[str, Any]]]:
         result = [
             (f"line {number}", parse_json(line, f"{path}: line {number}")) for number, line in lines[: MOST_ROWS + 1]
         ]
+    elif start == "|":
+        result = _table(text)
     else:
         result = [(f"line {line}", row) for line, row in read_csv_rows(path, ("avg_ns", "n_prompt", "n_gen"))]
     if len(result) > MOST_ROWS:
         raise InputError(f"{path}: more than {MOST_ROWS:,} tests")
     return [(where, require_mapping(entry, path, where)) for where, entry in result]
+
+
+def _table(text: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """The rows of the Markdown that llama-bench prints by default, in the words of its JSON; sizes are rounded."""
+    lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if line.strip().startswith("|")]
+    names = _cells(lines[0][1])
+    made: list[tuple[str, Mapping[str, Any]]] = []
+    for number, line in lines[2 : MOST_ROWS + 3]:
+        row = dict(zip(names, _cells(line), strict=False))
+        test, rate = _TEST.fullmatch(row.get("test", "")), re.match(r"([\d.]+)(?:\s*±\s*([\d.]+))?", row.get("t/s", ""))
+        entry: dict[str, Any] = {
+            "model_type": row.get("model", ""), "model_size": _amount(row.get("size", "")),
+            "model_n_params": _amount(row.get("params", "")), "backends": row.get("backend", ""),
+            "n_threads": row.get("threads"), "n_batch": row.get("n_batch"),
+        }  # fmt: skip
+        if test and rate:
+            prompt, generated = int(test[1] or 0), int(test[2] or 0)
+            seconds = (prompt + generated) / max(float(rate[1]), 1e-12)
+            spread = seconds * float(rate[2] or 0) / max(float(rate[1]), 1e-12)
+            entry |= {"n_prompt": prompt, "n_gen": generated, "n_depth": int(test[3] or 0)}
+            entry |= {"avg_ns": seconds * 1e9, "stddev_ns": spread * 1e9}
+        made.append((f"line {number}", entry))
+    return made
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def _amount(text: str) -> int:
+    """A size such as "4.58 GiB" or "8.03 B", whole; 0 where it is none."""
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?) (\w+)", text)
+    return round(float(match[1]) * _AMOUNTS.get(match[2], 0)) if match else 0
 
 
 def _test(entry: Mapping[str, Any], where: str, fields: Fields) -> LocalRun:
