@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from slipstick.estimators.named.machine_kind import machine_kind
@@ -106,6 +107,8 @@ def known_steps(path: str | None, machine: Machine, engine: str = "") -> tuple[T
     """Steps measured on a machine, from their CSV; none without a file."""
     if path is None:
         return ()
+    if "=" in path and not Path(path).exists():
+        raise InputError(f"--known: not used: MODEL:TYPE=TOKENS_PER_S is for llama.cpp, not {engine or 'a server'}")
     from slipstick.experiments.calibrate.measured_steps import read_measured_steps
 
     return read_measured_steps(path, machine, engine)

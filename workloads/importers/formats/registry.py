@@ -75,7 +75,7 @@ def _llama_bench(seen: Look) -> bool:
 
 
 def _llama_table(seen: Look) -> bool:
-    """The Markdown that llama-bench prints where nobody asks for more."""
+    """The Markdown that llama-bench prints by default."""
     first = next((line for line in seen.lines if line.strip()), "")
     return first.startswith("|") and {"model", "test", "t/s"} <= {cell.strip() for cell in first.split("|")}
 
