@@ -49,8 +49,10 @@ class FirstToken:
         return self.constant + self.steps * tpot + self.user * users
 
 
+SITE, ANOTHER_SITE = "site", "another site"
+"""Where a first token is timed: front end, client and network of a deployment. No question is of a measured one."""
 FIRST_WIDTH, FIRST_KINDS = 0.7, {"constant": "time", "user": "time"}
-FIRST_VARY = {"constant": ("engine",), "burst": ("engine",), "factor": ("engine", "model")}
+FIRST_VARY = {"constant": ("engine",), "burst": ("engine",), "factor": ("engine", SITE, "model")}
 
 
 def _first_priors() -> tuple[ParameterPrior, ...]:
@@ -70,7 +72,7 @@ class FirstTokenLaw:
 
     name: str = "serving-first-token"
     parameters: Sequence[ParameterPrior] = _first_priors()
-    levels: Sequence[Grouping] = (Grouping("engine", 0.3), Grouping("model", 0.2))
+    levels: Sequence[Grouping] = (Grouping("engine", 0.3), Grouping(SITE, 0.4), Grouping("model", 0.2))
 
     def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
         """Seconds of each row."""
@@ -127,7 +129,7 @@ class ServingFit:
 
     def first_token(self, groups: Mapping[str, str]) -> FirstToken:
         """What holds for the first token of an engine."""
-        values = self.first.values(FirstTokenLaw(), {name: [groups[name]] for name in ("engine", "model")})
+        values = self.first.values(FirstTokenLaw(), _first_groups(groups))
         factor = float(values.pop("factor")[0])
         made = {name: float(value[0]) for name, value in values.items()}
         return FirstToken(**{name: value * factor for name, value in made.items()})
@@ -135,12 +137,16 @@ class ServingFit:
     def first_half_width(self, parts: Sequence[float], groups: Mapping[str, str]) -> float:
         """Half of the 80 % band of the log time to the first token, from `FirstToken.seconds`'s numbers."""
         columns = {name: np.array([value]) for name, value in zip(FIRST_COLUMNS, parts, strict=True)}
-        named = {name: [groups[name]] for name in ("engine", "model")}
-        return float(self.first.half_width(FirstTokenLaw(), columns, named)[0])
+        return float(self.first.half_width(FirstTokenLaw(), columns, _first_groups(groups))[0])
 
     def knows(self, groups: Mapping[str, str], level: str) -> bool:
         """Whether rows of the group were fitted."""
         return groups[level] in self.steps.seen(level)
+
+
+def _first_groups(groups: Mapping[str, str]) -> dict[str, list[str]]:
+    """Of a first token: where no site is named, it is none that was measured."""
+    return {name: [groups.get(name, ANOTHER_SITE)] for name in ("engine", SITE, "model")}
 
 
 def step_groups(

@@ -15,7 +15,7 @@ from slipstick.estimators.learning.bands import calibrated
 from slipstick.estimators.learning.fit import fit
 from slipstick.estimators.learning.law import LawRows
 from slipstick.estimators.learning.law_fit import LawFit
-from slipstick.estimators.operation.serving.engines import FIRST_COLUMNS, FirstTokenLaw, ServingFit, step_groups
+from slipstick.estimators.operation.serving.engines import FIRST_COLUMNS, SITE, FirstTokenLaw, ServingFit, step_groups
 from slipstick.estimators.operation.serving.prompts import prompt_seconds
 from slipstick.estimators.operation.serving.step_amounts import Batch, Shares
 from slipstick.estimators.operation.serving.step_law import StepLaw, StepSum, columns_of, least_seconds
@@ -85,7 +85,8 @@ def first_rows(steps: LawFit, cases: Sequence[Case]) -> LawRows:
             (alone, each * case.load.users / case.layout.data / case.layout.replicas, tpot[at], case.load.users)
         )
     columns = dict(zip(FIRST_COLUMNS, np.array(made, dtype=float).T, strict=True))
-    return LawRows(columns, rows.groups, rows.cluster, np.array([case.ttft for case in cases]), rows.source)
+    groups = {**rows.groups, SITE: [f"{case.source} on {case.machine_name}" for case in cases]}
+    return LawRows(columns, groups, rows.cluster, np.array([case.ttft for case in cases]), rows.source)
 
 
 def _parameters(values: dict[str, FloatArray], at: int) -> StepParameters:
