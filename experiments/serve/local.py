@@ -16,8 +16,7 @@ from slipstick.estimators.operation.serving.known_steps import (
     local_groups_on,
     names_server,
 )
-from slipstick.estimators.operation.serving.local_step import LocalWork, backend_of
-from slipstick.estimators.tuned.tuned_local import ANCHORED
+from slipstick.estimators.operation.serving.local_step import LocalFit, LocalWork, backend_of
 from slipstick.experiments.serve.measured_runs import generation, model_of_size
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.files.readers import InputError
@@ -108,21 +107,21 @@ class Local:
         """By what the fitted numbers vary."""
         return local_groups_on(self.machine, stored)
 
-    def _seconds(self, model: LanguageModel, stored: str) -> tuple[float, float]:
-        work, fitted = (
-            LocalWork.of(model, weight_type(stored), self.machine),
-            local_fit().parameters(self.groups(stored)),
-        )
-        return float(fitted.generation(work.memory, work.layers, work.plain)), float(
-            fitted.prompt(work.matrix, work.plain)
-        )
+    @cached_property
+    def law(self) -> LocalFit:
+        """What was fitted, moved by the one run that is known."""
+        if self.anchor is None:
+            return local_fit()
+        known = self.anchor
+        work = LocalWork.of(known.model, weight_type(known.stored), self.machine)
+        return local_fit().with_known(work, self.groups(known.stored), 1 / known.rate)
 
     @cached_property
-    def factor(self) -> float:
-        """Ratio of the time that the anchor took to what it should; 1 without one."""
-        if self.anchor is None:
-            return 1.0
-        return 1 / self.anchor.rate / self._seconds(self.anchor.model, self.anchor.stored)[0]
+    def _seconds(self) -> tuple[float, float]:
+        work = LocalWork.of(self.model, weight_type(self.stored), self.machine)
+        fitted = self.law.parameters(self.groups(self.stored))
+        generation = float(fitted.generation(work.memory, work.layers, work.plain))
+        return generation, float(fitted.prompt(work.matrix, work.plain))
 
     @cached_property
     def floor(self) -> float:
@@ -137,18 +136,17 @@ class Local:
     @property
     def token_seconds(self) -> float:
         """Seconds of a new token with little in the cache."""
-        return max(self.floor, self._seconds(self.model, self.stored)[0] * self.factor)
+        return max(self.floor, self._seconds[0])
 
     @property
     def prompt_seconds(self) -> float:
         """Seconds of one token of a prompt."""
-        return self._seconds(self.model, self.stored)[1]
+        return self._seconds[1]
 
     def half_width(self, prompt: int = 0) -> float:
         """Half of the 80 % band of log time: wider the less of the machine was measured."""
         work = LocalWork.of(self.model, weight_type(self.stored), self.machine)
-        width = local_fit().half_width(work, self.groups(self.stored), prompt)
-        return width * (ANCHORED if self.anchor and not prompt else 1.0)
+        return self.law.half_width(work, self.groups(self.stored), prompt)
 
     @property
     def weights_bytes(self) -> float:

@@ -15,7 +15,8 @@ from typing import Annotated, Any, TypeAlias
 import numpy as np
 
 from slipstick.estimators.core.parameters import Parameter, parameters
-from slipstick.estimators.learning.law import Columns, FloatArray, Grouping, ParameterPrior
+from slipstick.estimators.learning.known_law import with_known
+from slipstick.estimators.learning.law import Columns, FloatArray, Grouping, LawRows, ParameterPrior
 from slipstick.estimators.learning.law_fit import LawFit
 from slipstick.estimators.operation.serving.step_amounts import Amounts, Batch, Shares
 from slipstick.estimators.operation.serving.step_law import machine_groups
@@ -88,6 +89,8 @@ def _priors() -> tuple[ParameterPrior, ...]:
     return tuple(made)
 
 
+CONFIGURATION = ("generating", "chip")
+"""What takes the error that all tokens on one machine share."""
 COLUMNS = ("memory", "layers", "plain", "matrix", "prompts")
 """Seconds of bytes, layers, seconds of flop on plain units and on matrix engines; 1 of a prompt's token, else 0."""
 
@@ -213,3 +216,9 @@ class LocalFit:
         """Half of the 80 % band of log time: of a new token, or (`prompts` = 1) of a prompt's."""
         named = {name: [group] for name, group in groups.items()}
         return float(self.made.half_width(LocalLaw(), work.columns(prompts), named)[0])
+
+    def with_known(self, work: LocalWork, groups: Mapping[str, str], seconds: float) -> LocalFit:
+        """The same after one new token of some model was timed on the machine: what it says of the machine's others."""
+        named = {name: [group] for name, group in groups.items()}
+        row = LawRows(work.columns(0.0), named, ["measured"], np.array([seconds]), ["measured"])
+        return LocalFit(with_known(self.made, LocalLaw(), row, CONFIGURATION).fit)

@@ -15,7 +15,6 @@ from slipstick.estimators.learning.bands import LeftOutRows, calibrated
 from slipstick.estimators.learning.fit import fit
 from slipstick.estimators.learning.law import LawRows
 from slipstick.estimators.operation.serving.local_step import LocalFit, LocalLaw
-from slipstick.estimators.tuned.tuned_local import ANCHORED
 from slipstick.experiments.calibrate.public_data import training_file
 from slipstick.experiments.evidence.cases import Input
 from slipstick.experiments.evidence.model_inputs import model_inputs
@@ -106,16 +105,13 @@ def _anchored(targets: Sequence[LocalRow], public: Sequence[LocalRow]) -> Iterat
             continue
         known = float(np.median([r.token for r in small]))
         made = LocalFit(fit(law, law_rows(phases([r for r in public if r.chip != chip])), near=full))
+        made = made.with_known(small[0].work, small[0].groups, known)
         for row in large:
-            both = [made.parameters(r.groups) for r in (row, small[0])]
-            here, there = (
-                p.generation(r.work.memory, r.work.layers, r.work.plain)
-                for p, r in zip(both, (row, small[0]), strict=True)
-            )
-            ours.append(known * here / there)
+            here = made.parameters(row.groups)
+            ours.append(float(here.generation(row.work.memory, row.work.layers, row.work.plain)))
             base.append(known * row.work.memory / small[0].work.memory)
             measured.append(row.token)
-            half.append(made.half_width(row.work, row.groups) * ANCHORED)
+            half.append(made.half_width(row.work, row.groups))
     held = "14B from 8B on one machine"
     yield Scored(
         "time of a token", held, np.array(measured), np.array(ours), PERCENT, GOALS[held],
