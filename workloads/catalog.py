@@ -130,6 +130,7 @@ def workload(name: str | nx.DiGraph[Any], dtype: str | None = None) -> Workload:
     new word from a cache of keys and values. A matrix file (.mtx, .edges, .triplet0, each also .gz, or .npz) is a
     sparse product with it, ``pagerank:FILE`` PageRank on it. A language model's config.json or .gguf file, or
     ``decode:MODEL``, is a step of serving that makes a token for each sequence; ``prompt:MODEL`` reads prompts.
+    Requests to a language model are ``serve:MODEL``, or the name alone of one that ships.
     What ships is called by its name here, so that a name in an answer is the name to ask for.
 
     Parameters
@@ -166,18 +167,24 @@ def workload(name: str | nx.DiGraph[Any], dtype: str | None = None) -> Workload:
         from slipstick.workloads.importers.configs.huggingface import is_config
 
         return _served(name) if is_config(name) else load_workload(name)
+    if name.startswith(REQUESTS):
+        return _requests(name.removeprefix(REQUESTS)).called(name)
     if name.startswith(STEPS) or name.endswith(".gguf"):
         return _served(name)
     if name.startswith("pagerank:") or name.removesuffix(".gz").endswith(MATRIX_FILES):
         from slipstick.workloads.kernels.examples import of_file
 
         return of_file(name)
+    from slipstick.workloads.language_catalog import language_model_names
+
     builders = _builders()
     name = name if name in builders or name in workload_names() else _spelled(name, builders)
     if name in builders:
         return _built(name)
     if name.startswith(STEPS):
         return _served(name)
+    if name in language_model_names():
+        return _requests(name).called(name)
     if name not in workload_names():
         from slipstick.workloads.unknown_workload import unknown_workload
 
@@ -196,6 +203,8 @@ def _built(name: str) -> Workload:
 SERVED = ("decode", "prompt")
 STEPS = tuple(f"{kind}:" for kind in SERVED)
 """What stands before a language model's name where a step of serving it is meant."""
+REQUESTS = "serve:"
+"""What stands before it where requests to it are meant; a model that ships is meant so by its name alone."""
 USUAL = {"bert": "bert-base", "llama2-7b": "llama-7b", "llama3-8b": "llama-3-8b", "llama3-70b": "llama-3-70b"}
 """Short names; a purpose (``-inference``, ``-decode``) stays behind them."""
 
@@ -213,6 +222,7 @@ def _spelled(name: str, known: Collection[str]) -> str:
 
     graphs = [one for one in workload_names() if one.startswith("imported/")]
     meant = {plain(f"{model}-{kind}"): f"{kind}:{model}" for model in language_model_names() for kind in SERVED}
+    meant |= {plain(model): model for model in language_model_names()}
     meant |= {plain(one): one for one in graphs} | {plain(one.removeprefix("imported/")): one for one in graphs}
     meant |= {plain(f"{one}-training"): one for one in known if f"{one}-inference" in known}
     meant |= {plain(one): one for one in known}
@@ -264,3 +274,12 @@ def _served(name: str) -> Workload:
     model = language_model(name.removeprefix("decode:").removeprefix("prompt:"))
     step = on_one_device(language_step(model, purpose="prompt" if name.startswith("prompt:") else "decode"))
     return step.called(name) if name.startswith(STEPS) else step
+
+
+@lru_cache(maxsize=8)
+def _requests(name: str) -> Workload:
+    """Requests to a language model by its name, or the path of its file."""
+    from slipstick.workloads.language.requests_to import requests_to
+    from slipstick.workloads.language_catalog import language_model
+
+    return requests_to(language_model(name))

@@ -20,7 +20,7 @@ SUFFIXES = {
     "1": "",
     "J/token": "J_per_token",
     "tokens/s": "tokens_per_s",
-    "requests/s": "requests_per_s",
+    "requests/s": "per_s",
     "$/Mtoken": "usd_per_million_tokens",
 }
 """Units of quantities, and how a key of a row ends that holds one: units stand in keys of JSON, CSV and tables."""

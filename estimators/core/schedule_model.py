@@ -136,6 +136,11 @@ AMOUNTS = Table(
     evaluations="1",
     evaluation_steps="1",
     checkpoints="1",
+    request_rate="1/s",
+    burstiness="1",
+    spread="1",
+    prefix="1",
+    seed="1",
 )
 """Numbers of a run that are amounts, 0 or more, with their units; all others count, 1 or more."""
 

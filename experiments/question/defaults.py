@@ -18,6 +18,7 @@ from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.footprint import attends_to_cache
 from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.graph.workload_kind import workload_kind
 from slipstick.workloads.transforms.mixed import HALF
 from slipstick.workloads.transforms.narrow import (
     number_type,
@@ -170,7 +171,7 @@ def is_image_network(workload: Workload) -> bool:
 
 def kept_open(workload: Workload, machine: Machine) -> frozenset[str]:
     """Sizes that the default answer's schedule reads as well as the operations: they stay numbers of the run."""
-    if "pipeline_parallel" in workload.symbols:
+    if "pipeline_parallel" in workload.symbols or workload_kind(workload) == "requests":
         return workload.symbols
     return frozenset({"batch"}) if divides_batch(workload, machine) else frozenset()
 

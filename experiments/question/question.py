@@ -222,7 +222,12 @@ def _resolved(
 
 
 def _stored(graph: Workload, dtype: str | None) -> tuple[Workload, str]:
-    """A step of serving with its weights stored in a type, and that type's name; any other graph as it is, and ""."""
+    """A step or requests with weights stored in a type, and that type's name; any other graph as it is, and ""."""
+    if dtype is not None and workload_kind(graph) == "requests":
+        from slipstick.workloads.language.requests_to import Requests
+
+        requests = graph.stored_in(dtype) if isinstance(graph, Requests) else graph
+        return requests, str(requests.metadata["weights"])
     from slipstick.workloads.language.language_step import in_stored_type
 
     made = in_stored_type(graph, dtype) if dtype is not None else None

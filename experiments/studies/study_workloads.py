@@ -9,11 +9,11 @@ from pathlib import Path
 from slipstick.experiments.question.own import is_own_program, own_program
 from slipstick.hwmodels.files.own_names import named_here
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.workloads.catalog import MATRIX_FILES, STEPS
+from slipstick.workloads.catalog import MATRIX_FILES, REQUESTS, STEPS
 from slipstick.workloads.catalog import workload as workload_by_name
 from slipstick.workloads.graph.workload import Workload
 
-BEFORE = ("pagerank:", *STEPS)
+BEFORE = ("pagerank:", REQUESTS, *STEPS)
 """Words that may stand before a file."""
 FILES = (".json", ".yaml", ".yml", ".csv", ".gguf", *MATRIX_FILES)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -175,7 +175,7 @@ class Workload:
 
     def __repr__(self) -> str:
         sizes = [f"{name}={self.defaults[name]:g}" if name in self.defaults else name for name in sorted(self.symbols)]
-        return f"Workload({self.name!r}, {', '.join([f'operations: {len(self.operations):,}', *sizes])})"
+        return f"{type(self).__name__}({self.name!r}, {', '.join([f'operations: {len(self.operations):,}', *sizes])})"
 
     def __iter__(self) -> Iterator[Op]:
         return iter(self.operations)
@@ -260,7 +260,7 @@ class Workload:
             total = total + op.cost * op.times
         return total
 
-    def bind(self, **values: Amount) -> Workload:
+    def bind(self, **values: Amount) -> Self:
         """The workload with some of its symbols given values (a dict may be passed as ``**dict``).
 
         Raises
@@ -273,7 +273,7 @@ class Workload:
                 raise unknown_name(f"symbol of workload {self.name!r}", name, sorted(self.symbols))
         return self.bind_known(values)
 
-    def bind_known(self, values: Mapping[str, Amount]) -> Workload:
+    def bind_known(self, values: Mapping[str, Amount]) -> Self:
         """As `bind`, but names that are no symbol here are passed over."""
         known: dict[Amount, Amount] = {}  # a graph repeats a few expressions thousands of times
         firsts = tuple(op._bind(values, known) for op in self.distinct.operations)
@@ -286,17 +286,17 @@ class Workload:
             distinct=Distinct(firsts, self.distinct.place),
         )
 
-    def called(self, name: str) -> Workload:
+    def called(self, name: str) -> Self:
         """The same workload under another name."""
         return self if name == self.name else self._with(name=name)
 
-    def _with(self, **parts: Any) -> Workload:
+    def _with(self, **parts: Any) -> Self:
         """A copy with other parts, whose names and edges are those that were checked already."""
-        made = object.__new__(Workload)
+        made = object.__new__(type(self))
         made.__dict__.update({each.name: getattr(self, each.name) for each in fields(self)} | parts)
         return made
 
-    def bound(self) -> Workload:
+    def bound(self) -> Self:
         """The workload with its defaults put in.
 
         Raises

@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from slipstick.workloads.graph.workload import Workload
 
-WorkloadKind = Literal["loop", "sparse product", "collective", "pipeline parallel", "data parallel", "network"]
+WorkloadKind = Literal[
+    "loop", "sparse product", "collective", "pipeline parallel", "data parallel", "requests", "network"
+]
 
 
 def workload_kind(workload: Workload) -> WorkloadKind:
-    """By its operations: loops over arrays, sparse products, collectives alone, a parallel run, or the rest.
+    """By its operations: loops over arrays, sparse products, collectives alone, a parallel run, requests, or the rest.
 
     "pipeline parallel" is one device's share of a run that names its stages, "data parallel" a replica whose gradients
-    are summed.
+    are summed, "requests" what a language model's users send.
     """
+    if "requests" in workload.metadata:
+        return "requests"
     if workload.operations and all("loop" in op.attributes for op in workload):
         return "loop"
     if any(op.kind == "spmv" for op in workload):

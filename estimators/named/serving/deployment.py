@@ -48,6 +48,8 @@ class Deployment:
         Of each device's memory that the engine takes.
     known
         Steps that were measured on the machine.
+    pace, front
+        Seconds of every step, and those before the first one, over those that were fitted to servers.
     """
 
     model: LanguageModel
@@ -59,6 +61,8 @@ class Deployment:
     memory_share: float = MEMORY_SHARE
     rules: Scheduler = Scheduler()
     known: tuple[TimedServerStep, ...] = ()
+    pace: float = 1.0
+    front: float = 1.0
 
     def __post_init__(self) -> None:
         if self.cache_type not in CACHE_BYTES:
@@ -94,7 +98,8 @@ class Deployment:
     @cached_property
     def step(self) -> StepTime:
         """The calibrated time of a step."""
-        return StepTime.for_machine(self.machine, self.shares, self.fitted.parameters(self.groups))
+        fitted = StepTime.for_machine(self.machine, self.shares, self.fitted.parameters(self.groups))
+        return fitted if self.pace == 1.0 else fitted.scaled(self.pace)
 
     def half_width(self, batch: Batch = TYPICAL) -> float:
         """Half of the 80 % band of the log time of a step: wider the less of machine, engine and model was measured."""
@@ -145,6 +150,11 @@ class Deployment:
                 "use more devices, a larger tensor degree or a smaller type of weights"
             )
         return blocks * self.rules.block * self.layout.data
+
+    def memory_bytes(self, share: float) -> float:
+        """Bytes taken of one device where a share of the cache is in use: weights, context, activations, cache."""
+        cached = self.cache_tokens / self.layout.data * self.shares.token_cache_bytes
+        return self.shares.held_bytes + CONTEXT_BYTES + self._work_bytes + share * cached
 
     @property
     def _work_bytes(self) -> float:

@@ -223,4 +223,4 @@ def front_seconds(deployment: Deployment, traffic: Traffic) -> float:
     decodes = max(1.0, min(users, deployment.rules.max_sequences) / deployment.layout.data)
     tpot = deployment.step.seconds(Batch(decodes, context))
     alone, _ = prompt_seconds(deployment.step, mean_input, deployment.rules.token_budget)
-    return first.front(tpot, users) + max(0.0, first.prompt - 1) * alone
+    return deployment.front * (first.front(tpot, users) + max(0.0, first.prompt - 1) * alone)

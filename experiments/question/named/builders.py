@@ -231,3 +231,10 @@ def best_known() -> Estimator:
     from slipstick.hwmodels.files.readers import InputError
 
     raise InputError("default: no estimator by itself; name none, and the best one that is known answers")
+
+
+def served_requests() -> Estimator:
+    """A language model's server under continuous batching."""
+    from slipstick.estimators.named.serving.served_requests import ServedRequests
+
+    return ServedRequests()

@@ -149,6 +149,17 @@ SHIPPED: tuple[NamedEstimator, ...] = (
         ),
     ),
     NamedEstimator(
+        "serving",
+        build.served_requests,
+        purpose="requests to a language model: tokens/s, times to first and further tokens, power, memory, cost",
+        domain="GPUs and other accelerators under vLLM, SGLang or TensorRT-LLM (machine.runtime.library)",
+        error="median 8 to 13 % of the time of a further token, 29 % of that to the first, models left out",
+        board="serving",
+        default_for=(Domain(kinds=("requests",)),),
+        why="a server's steps as fitted to measured ones, request by request",
+        example=Example("llama-3.1-8b", "h100-sxm", (("concurrency", 16),)),
+    ),
+    NamedEstimator(
         "loops",
         build.loops,
         purpose="streams and stencils on cores that share a saturating memory (--threads N)",

@@ -1,0 +1,256 @@
+"""Requests to a language model's server as an estimator: what `serve` simulates, as an answer like all others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Annotated
+
+from slipstick.estimators.contract.base import EstimatorBase, PointByPoint
+from slipstick.estimators.contract.protocols import TimeFunction
+from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate, Part, Spread, quantile
+from slipstick.estimators.core.parameters import Parameter, check_parameters, parameters
+from slipstick.estimators.core.quantity import Better, Quantity
+from slipstick.estimators.named.serving.deployment import Deployment
+from slipstick.estimators.named.serving.served_run import MEASURES, QUANTILES, Serving, mean_batch, serve
+from slipstick.estimators.named.serving.server_run import CHOSEN, DEFAULTS, check_names, deployment_of, traffic_of
+from slipstick.estimators.operation.serving.step_time import rated_types
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.language.requests_to import Requests
+from slipstick.workloads.runs.traffic import Traffic
+
+WAIT, PROMPT, BETWEEN = "before the first step", "reading the prompt", "prompts of others between its steps"
+STEPS = {
+    "weights": "reading weights",
+    "experts": "reading experts",
+    "attention": "attention over the cache",
+    "links": "messages between devices",
+    "fixed": "kernels and host (fixed times)",
+}
+"""What a decode step goes to, in words."""
+WORDS = {"ttft": "to the first token", "tpot": "of a further token", "itl": "between tokens", "latency": "of a request"}
+SOURCE = "a server's steps (docs/notes/serving.md) under continuous batching, request by request"
+
+
+@dataclass(frozen=True)
+class ServedRequests(EstimatorBase):
+    """A server of a language model: a closed loop of users, a stream, or recorded requests, simulated.
+
+    The workload is `Requests`; the engine is the machine's runtime (`machine.runtime.library`); users, rate, degrees
+    of parallelism and the scheduler's numbers are numbers of the run. The time is the mean of a request, from sending
+    to its last token; the answer begins with output tokens/s of all devices.
+
+    Parameters
+    ----------
+    quantity
+        With which the answer begins; one in seconds is then its time.
+    cache_type
+        Data type of keys and values.
+    mixing, preemption
+        Words of the scheduler; see `server_run.deployment_of`.
+    """
+
+    pace: Annotated[float, Parameter("1", "seconds of every step over those fitted to servers", 0.05, 20.0)] = 1.0
+    front: Annotated[float, Parameter("1", "seconds before the first step over those fitted", 0.05, 20.0)] = 1.0
+    quantity: str = "output"
+    cache_type: str = "bf16"
+    mixing: str = ""
+    preemption: str = "cached"
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+
+    @property
+    def keeps_open(self) -> frozenset[str]:
+        """The lengths of a request: the simulation draws them."""
+        return frozenset({"input_tokens", "output_tokens"})
+
+    def run_names(self, workload: Workload, machine: Machine) -> frozenset[str]:
+        """Users or rate, degrees of parallelism, the scheduler's numbers, and the lengths."""
+        return frozenset(DEFAULTS) | CHOSEN | self.keeps_open
+
+    def run_defaults(self, machine: Machine) -> Mapping[str, float]:
+        """Numbers of the run that hold where none are given; one user, where no rate is given."""
+        return {"concurrency": 1.0, **DEFAULTS}
+
+    def about(self, quantity: str) -> ServedRequests:
+        """The same estimator whose answers begin with a quantity, in its unit."""
+        return replace(self, quantity=quantity)
+
+    def of_run(
+        self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None
+    ) -> tuple[Deployment, Traffic]:
+        """What is simulated for a question.
+
+        Raises
+        ------
+        InputError
+            Where the workload is no requests to a language model, or a number is unknown or out of its range.
+        """
+        if not isinstance(workload, Requests):
+            raise InputError(
+                f"workload {workload.name!r}: this estimator serves requests to a language model: serve:NAME, "
+                "serve:CONFIG.json, or the name of one that ships"
+            )
+        given = dict(run or {})
+        lengths = {**workload.defaults, **given}
+        missing = sorted(workload.symbols - set(lengths))
+        if missing:
+            raise InputError(f"workload {workload.name!r}: give a value for {', '.join(missing)}")
+        check_names(given, self.run_names(workload, machine))
+        made = deployment_of(
+            workload.model, workload.stored, machine, given, self.cache_type, self.mixing, self.preemption
+        )
+        return replace(made, pace=self.pace, front=self.front), traffic_of(given, lengths, workload.given)
+
+    def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
+        """Seconds of a request and what else a server gives; see `of_run`.
+
+        Raises
+        ------
+        InputError
+            As `of_run`, and where the model does not fit.
+        """
+        return simulated(*self.of_run(workload, machine, run)).about(self.quantity)
+
+    def compile(
+        self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
+    ) -> TimeFunction:
+        """A simulation at each point of the free quantities."""
+        return ServerFunction(self, workload, machine, dict(run or {}), tuple(free))
+
+    def reads(self, workload: Workload, machine: Machine, run: Mapping[str, float]) -> dict[str, float]:
+        """Quantities by their names with their values (SI): what steps read of the machine, the run, the parameters."""
+        deployment, traffic = self.of_run(workload, machine, run)
+        unit, plain, narrow = rated_types(machine, deployment.shares.kind.compute)
+        main = machine.main_memory
+        names = {*machine.bandwidth_factors(main), *machine.peak_factors(unit, plain)}
+        names |= {*machine.peak_factors(unit, narrow), f"memory.{main}.capacity"}
+        if deployment.layout.group > 1:
+            names |= {f"links.{name}.bandwidth" for name in list(machine.links)[:1] if name != "infeed"}
+        if machine.power.cap is not None:
+            names.add("power.cap")
+        numbers = {name: machine.get(name) for name in names}
+        users = {"concurrency": traffic.users, "request_rate": traffic.rate}
+        of_run = {**DEFAULTS, **{name: float(value) for name, value in users.items() if value is not None}, **run}
+        return {
+            **{f"machine.{name}": float(number) for name, number in numbers.items() if number is not None},
+            **{f"run.{name}": float(value) for name, value in of_run.items()},
+            **{f"estimator.{name}": value for name, (value, _) in parameters(self).items()},
+        }
+
+
+@dataclass(frozen=True)
+class ServerFunction(PointByPoint):
+    """A server at the points of free quantities, which knows what its steps read."""
+
+    @property
+    def base(self) -> Mapping[str, float]:
+        """Values of all that is read."""
+        made: ServedRequests = self.estimator
+        return made.reads(self.workload, self.machine, self.run)
+
+    @property
+    def read(self) -> frozenset[str]:  # type: ignore[override]
+        """Names of all that is read, the lengths of a request by both of theirs."""
+        lengths = {f"{space}.{name}" for space in ("run", "workload") for name in self.estimator.keeps_open}
+        return frozenset(self.base) | lengths
+
+
+@lru_cache(maxsize=256)
+def simulated(deployment: Deployment, traffic: Traffic) -> Estimate:
+    """The answer for a deployment under traffic; what was simulated lately is kept."""
+    return answer_of(serve(deployment, traffic))
+
+
+def answer_of(run: Serving) -> Estimate:
+    """A simulated run as an answer: what users get, what devices give and draw, each with its 80 % band."""
+    summary, served = run.summary(), run.served
+    time, low, high = run.band("latency", "mean")
+    even = (high / low) ** 0.5
+    shares = ("busy", "prompt_share", "cache_peak")
+    return Estimate(
+        time,
+        parts=tuple(Part(name, name, seconds) for name, seconds in _parts(run).items()),
+        rule="simulated: mean over the requests",
+        metrics=Table({name: min(1.0, float(summary[name])) for name in shares}),
+        spread=Spread(residual=_deviation(even)),
+        assumptions=(
+            run.traffic.text(),
+            *run.deployment.assumptions(),
+            f"means of {len(served.last):,} requests; {SOURCE}",
+        ),
+        others=tuple(_others(run)),
+        name="latency",
+        head="output",
+        band=(low, high),
+        devices=run.deployment.layout.devices,
+        doubts=run.deployment.remarks(),
+    )
+
+
+def _deviation(factor: float) -> float:
+    from math import log
+
+    return log(factor) / quantile(DEFAULT_LEVEL, None)
+
+
+def _parts(run: Serving) -> dict[str, float]:
+    """Seconds of a mean request by what they go to."""
+    served, tokens = run.served, float((run.served.output_tokens - 1).mean())
+    waited = float((served.placed - served.arrived).mean())
+    seconds = {WAIT: waited, PROMPT: float((served.first - served.placed).mean())}
+    further = float((served.last - served.first).mean())
+    step = run.deployment.step.parts(mean_batch(run.deployment, served))
+    grown = min(1.0, further / (step.seconds * tokens)) if tokens else 0.0
+    of_steps = {words: getattr(step, name) * tokens * grown for name, words in STEPS.items()}
+    seconds |= of_steps | {BETWEEN: max(0.0, further - sum(of_steps.values()))}
+    return {name: value for name, value in seconds.items() if value > 0}
+
+
+def _others(run: Serving) -> list[Quantity]:
+    """Everything but the mean time of a request."""
+    summary, devices = run.summary(), run.deployment.layout.devices
+    rate, slow, fast = run.rate_band
+
+    def one(name: str, unit: str, key: str, better: Better, meaning: str) -> list[Quantity]:
+        value = summary[key]
+        ends = summary.get(f"low_{key}"), summary.get(f"high_{key}")
+        return [] if value is None else [Quantity(name, float(value), unit, *ends, better, meaning)]
+
+    whole = " of all devices" if devices > 1 else ""
+    result = [Quantity("output", rate, "tokens/s", slow, fast, "more", f"output tokens/s{whole}")]
+    times = _parts(run)
+    first = Table({name: times[name] for name in (WAIT, PROMPT) if name in times})
+    further = max(1.0, float((run.served.output_tokens - 1).mean()))
+    later = {name: seconds / further for name, seconds in times.items() if name not in first}
+    for measure in MEASURES:
+        if not run.served.quantiles(measure):
+            continue
+        for statistic in QUANTILES:
+            if (measure, statistic) == ("latency", "mean"):
+                continue
+            value, low, high = run.band(measure, statistic)
+            name = measure if statistic == "mean" else f"{measure}_{statistic}"
+            words = f"{statistic} {WORDS[measure]}"
+            parts = first if name == "ttft" else _scaled(later, value) if name == "tpot" else Table[float]()
+            result.append(Quantity(name, value, "s", low, high, "less", words, parts))
+    result += one("requests", "requests/s", "requests_per_s", "more", "requests/s")
+    result += one("power", "W", "power_W", "less", f"mean power{whole}, hosts and cooling apart")
+    result += one("energy", "J/token", "energy_J_per_token", "less", "energy of an output token")
+    result += one("cost", "$/Mtoken", "cost_usd_per_million_tokens", "less", "cost of a million output tokens")
+    held = run.deployment.memory_bytes(float(summary["cache_peak"]))
+    result.append(
+        Quantity("memory", held, "byte", meaning="of a device, with the cache at its fullest")
+    )
+    return result
+
+
+def _scaled(parts: Mapping[str, float], value: float) -> Table[float]:
+    """Parts that sum to a value: a mean over requests weighs the short ones as the long."""
+    whole = sum(parts.values())
+    return Table({name: part * value / whole for name, part in parts.items()}) if whole else Table()

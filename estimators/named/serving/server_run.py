@@ -1,0 +1,122 @@
+"""The numbers of a server's run, and the deployment and traffic that they describe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from slipstick.estimators.core.schedule_model import check_run_number
+from slipstick.estimators.named.machine_kind import machine_kind
+from slipstick.estimators.named.serving.deployment import Deployment
+from slipstick.estimators.operation.serving.known_steps import server_on
+from slipstick.estimators.schedule.serving.scheduler import Scheduler
+from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.language.language_model import LanguageModel
+from slipstick.workloads.language.layout import Layout, padded
+from slipstick.workloads.runs.requests import Request
+from slipstick.workloads.runs.traffic import Traffic
+
+Preemption = Literal["cached", "recompute", "swap"]
+PREEMPTIONS: Mapping[str, Preemption] = {"cached": "cached", "recompute": "recompute", "swap": "swap"}
+DEGREES = Table(tensor_parallel=1.0, pipeline_parallel=1.0, data_parallel=1.0, expert_parallel=1.0, replicas=1.0)
+"""Of a layout; all but expert_parallel multiply to the devices."""
+RULES = Table(token_budget=8192.0, max_sequences=256.0)
+"""Tokens of a step, and sequences at a time."""
+DRAWN = Table(spread=0.2, prefix=0.0, burstiness=1.0, seed=0.0)
+"""How lengths are drawn, which share of prompts is in the cache, how a stream comes; see `Traffic`."""
+USERS = 1.0
+"""Of a closed loop, where neither users nor a rate are given."""
+DEFAULTS = Table({**DEGREES, **RULES, **DRAWN})
+CHOSEN = frozenset({"concurrency", "request_rate", "requests"})
+"""Users of a closed loop, requests/s of a stream, and how many are simulated."""
+
+
+def traffic_of(run: Mapping[str, float], tokens: Mapping[str, float], given: Sequence[Request] = ()) -> Traffic:
+    """The traffic that the numbers of a run describe.
+
+    Parameters
+    ----------
+    run
+        Numbers of the run by name; where neither `concurrency` nor `request_rate` is among them, one user.
+    tokens
+        `input_tokens` and `output_tokens`.
+    given
+        Recorded requests.
+
+    Raises
+    ------
+    InputError
+        Where a number is out of its range, or both a closed loop and a stream are meant.
+    """
+    numbers = {**DEFAULTS, **run}
+    for name, value in numbers.items():
+        check_run_number(name, value)
+    users, rate, count = (run.get(name) for name in ("concurrency", "request_rate", "requests"))
+    if users is None and rate is None and not (given and given[0].arrival is not None):
+        users = USERS
+    return Traffic(
+        int(tokens["input_tokens"]), int(tokens["output_tokens"]), None if users is None else int(users), rate,
+        numbers["burstiness"], numbers["spread"], numbers["prefix"], None if count is None else int(count),
+        int(numbers["seed"]), tuple(given),
+    )  # fmt: skip
+
+
+def deployment_of(
+    model: LanguageModel,
+    stored: str,
+    machine: Machine,
+    run: Mapping[str, float],
+    cache_type: str = "bf16",
+    mixing: str = "",
+    preemption: str = "cached",
+) -> Deployment:
+    """A model on the devices that the degrees of a run name, under the engine of the machine's runtime.
+
+    Parameters
+    ----------
+    stored
+        How weights are stored (`weight_types.WEIGHT_TYPES`).
+    mixing
+        "mixed", or "separate" where prompts are read alone; "": as the engine does.
+
+    Raises
+    ------
+    InputError
+        Where the degrees do not suit the model, or a word is unknown.
+    """
+    numbers = {**DEFAULTS, **run}
+    degrees = {name: int(numbers[name]) for name in DEGREES}
+    layout = Layout(*degrees.values())
+    if machine_kind(machine) != "gpu":  # engines on GPUs refuse heads that do not divide
+        model = padded(model, layout.tensor)
+    layout.check(model)
+    engine = server_on(machine)
+    mixing = mixing or ("separate" if engine.lower().startswith("sglang") else "mixed")
+    if mixing not in ("mixed", "separate"):
+        raise unknown_name("way of mixing prompts and decodes", mixing, ("mixed", "separate"))
+    if preemption not in PREEMPTIONS:
+        raise unknown_name("preemption", preemption, sorted(PREEMPTIONS))
+    rules = Scheduler(
+        int(numbers["token_budget"]),
+        int(numbers["max_sequences"]),
+        mixing="separate" if mixing == "separate" else "mixed",
+        preemption=PREEMPTIONS[preemption],
+    )
+    return Deployment(model, machine, layout, stored, cache_type, engine, rules=rules)
+
+
+def check_names(run: Mapping[str, float], known: frozenset[str]) -> None:
+    """Refuse numbers of the run that a server does not have.
+
+    Raises
+    ------
+    InputError
+        Where one is unknown; those that are known are listed.
+    """
+    for name in run:
+        if name not in known:
+            raise unknown_name("number of a server's run:", f"run.{name}", sorted(f"run.{one}" for one in known))
+    if "concurrency" in run and "request_rate" in run:
+        raise InputError("run.concurrency (users of a closed loop) and run.request_rate (requests/s): give one of them")
