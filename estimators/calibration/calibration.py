@@ -172,6 +172,11 @@ class Calibration(EstimatorBase):
         """Itself: a calibration holds for every question that its estimator answers."""
         return self
 
+    @property
+    def wanted(self) -> str:
+        """That of the fitted estimator: what was fitted is of it."""
+        return str(self.estimator.wanted)
+
     def run_names(self, workload: Workload, machine: Machine) -> frozenset[str]:
         """Those of the fitted estimator."""
         return self.model.run_names(workload, machine)

@@ -27,6 +27,7 @@ def to_dict(calibration: Calibration, estimator_name: str) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "estimator": estimator_name,
+        **({"quantity": calibration.wanted} if calibration.wanted else {}),
         "parameters": {
             name: {"value": known[name][0], "unit": known[name][1].unit, "fitted": name in calibration.names}
             for name in known
@@ -72,6 +73,7 @@ def load_calibration(path: str | os.PathLike[str], estimator: Estimator) -> Cali
     }
     try:
         fitted = estimator.model.with_parameters(values)
+        fitted = fitted.about(str(fields["quantity"])) if fields.get("quantity") else fitted
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     return Calibration(

@@ -116,6 +116,11 @@ class EstimatorBase:
         """A metric where what it is measured by is `factor` times as large."""
         return metrics[name] * factor
 
+    @property
+    def wanted(self) -> str:
+        """The quantity with which its answers begin; "" for the time."""
+        return ""
+
     def about(self, quantity: str) -> Estimator:
         """The estimator about one of the quantities of its answers: they begin with it, in its unit."""
         return About(self, quantity)
@@ -234,6 +239,11 @@ class About(EstimatorBase):
             Where the answer does not give it.
         """
         return self.inner.estimate(workload, machine, run).about(self.quantity)
+
+    @property
+    def wanted(self) -> str:
+        """The quantity."""
+        return self.quantity
 
     def resolved(self, workload: Workload, machine: Machine) -> Estimator:
         """The same quantity of what answers there."""

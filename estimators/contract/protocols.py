@@ -238,6 +238,11 @@ class Estimator(Protocol):
         """A metric where what it is measured by is `factor` times as large."""
         ...
 
+    @property
+    def wanted(self) -> str:
+        """The quantity with which its answers begin; "" for the time."""
+        ...
+
     def about(self, quantity: str) -> Estimator:
         """The estimator about one of the quantities of its answers: they begin with it, in its unit."""
         ...

@@ -179,8 +179,8 @@ class Estimate:
         An uneven band is that of two halves of a log-normal with one mode, so that each side grows with its own width.
         """
         if self.band is not None:
-            wider = quantile(level, None) / quantile(DEFAULT_LEVEL, None)
-            low, high = (self.time * (end / self.time) ** wider for end in self.band)
+            wider = 1.0 if level == DEFAULT_LEVEL else quantile(level, None) / quantile(DEFAULT_LEVEL, None)
+            low, high = self.band if wider == 1.0 else (self.time * (end / self.time) ** wider for end in self.band)
             return max(low, min(self.least, self.time)), high
         half = self.spread.half_width(level)
         if half is None:
@@ -196,7 +196,7 @@ class Estimate:
         known += [] if self.energy is None else [Quantity("energy", self.energy, "J")]
         for name, share in self.metrics.items():
             low, high = self.metric_intervals.get(name, (None, None))
-            known.append(Quantity(name, share, "1", low, high, "neither"))
+            known.append(Quantity(name, share, "1", low, high, ""))
         return Table({one.name: one for one in (*known, *self.others)})
 
     @property

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
+from slipstick.hwmodels.columns import RATE, SHARE, Better, Column
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
-from slipstick.hwmodels.files.shown import count_shown, shown
+from slipstick.hwmodels.files.shown import count_shown, ends_shown, shown
 
-Better = Literal["less", "more", "neither"]
 SUFFIXES = {
     "s": "s",
     "J": "J",
@@ -41,7 +41,7 @@ class Quantity:
     low, high
         Ends of its 80 % band, which need not lie evenly around the value; None where no band is known.
     better
-        Whether less or more of it is better.
+        Whether less or more of it is better; "" for neither.
     meaning
         In a few words.
     parts
@@ -97,14 +97,26 @@ class Quantity:
         """Value and ends under their keys: ``ttft_s``, ``low_ttft_s``, ``high_ttft_s``."""
         return {self.key: self.value, f"low_{self.key}": self.low, f"high_{self.key}": self.high}
 
+    def declared(self, head: str = "") -> tuple[Column, Column]:
+        """Its columns in a table: of the value, and of the band; `head` where the value does not stand beside it."""
+        rate, plain = self.unit.endswith("/s"), self.unit in PREFIXED or self.unit == "1"
+        unit = RATE if rate else SHARE if self.unit == "1" else self.unit if plain else ""
+        name = self.name if plain else self.unit if self.unit.startswith(self.name) else f"{self.name} {self.unit}"
+        value = Column(self.key, name, unit, better=self.better)
+        return value, Column(f"low_{self.key}", head, unit, f"high_{self.key}")
+
     def text(self) -> str:
         """``2,022 tokens/s (80 %: 1,823 .. 2,250 tokens/s)``: a unit stands once where both ends have it."""
         if self.band is None:
             return amount_shown(self.value, self.unit)
-        low, high = (amount_shown(end, self.unit) for end in self.band)
-        number, _, unit = low.partition(" ")
-        low = number if unit and high.endswith(f" {unit}") else low
-        return f"{amount_shown(self.value, self.unit)} (80 %: {low} .. {high})"
+        low, high = self.band
+        if self.unit in PREFIXED:
+            ends = ends_shown(low, high, self.unit)
+        elif self.unit == "1":
+            ends = ends_shown(100 * low, 100 * high, "%")
+        else:
+            ends = f"{count_shown(low)} .. {count_shown(high)} {self.unit}"
+        return f"{amount_shown(self.value, self.unit)} (80 %: {ends})"
 
 
 def amount_shown(value: float, unit: str) -> str:

@@ -143,6 +143,33 @@ def metric_lines(answer: Estimate) -> list[str]:
     return lines
 
 
+def quantity_rows(answer: Estimate, *, verbose: bool) -> list[dict[str, Any]]:
+    """One row a quantity but the shares; percentiles (`ttft_p99`) with `verbose`."""
+    rows = []
+    for one in answer.quantities.values():
+        if one.unit == "1" or (PERCENTILE.search(one.name) and not verbose):
+            continue
+        text, _, band = one.text().partition(" (80 %: ")
+        rows.append({"quantity": one.name, "value": text, "80 %": band.removesuffix(")"), "meaning": one.meaning})
+    return rows
+
+
+PERCENTILE = re.compile(r"_p\d+$")
+
+
+def part_rows(answer: Estimate, count: int) -> list[dict[str, Any]]:
+    """What the time goes to, largest first."""
+    largest = sorted(answer.parts, key=lambda part: -part.contribution)[:count]
+    return [
+        {
+            "part": part.name,
+            "time": shown(part.contribution, "s"),
+            "share": shown(100 * part.contribution / answer.time, "%"),
+        }
+        for part in largest
+    ]
+
+
 def group_rows(known: Facts, count: int = 5) -> list[dict[str, Any]]:
     """At most `count` rows: kinds of operations; what is left is one row."""
     first = known.groups[: count - 1] if len(known.groups) > count else known.groups[:count]

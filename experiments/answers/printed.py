@@ -93,7 +93,20 @@ def _dollars(question: Question, answer: Estimate) -> tuple[float | None, list[s
     return known.get(COST), [text for text in unknown if not (text.startswith("energy") and answer.energy is not None)]
 
 
+def _print_quantities(question: Question, answer: Estimate, parts: int, *, verbose: bool) -> None:
+    """An answer with several quantities: the one that is wanted, then all; single percentiles with --verbose."""
+    emit_line(lines.headline(question, answer), "bold")
+    emit(lines.quantity_rows(answer, verbose=verbose), "table", notes=lines.metric_lines(answer))
+    if parts:
+        emit(lines.part_rows(answer, parts), "table", f"what the {answer.name} goes to")
+    for text in lines.assumptions(question, answer, verbose=verbose):
+        emit_line(text)
+
+
 def _print_one(question: Question, answer: Estimate, known: Facts, parts: int, *, verbose: bool) -> None:
+    if answer.others:
+        _print_quantities(question, answer, parts, verbose=verbose)
+        return
     dollars, unknown = _dollars(question, answer)
     notes = [lines.headline(question, answer), *lines.summary(answer, known, question.machine)]
     if dollars is not None:

@@ -10,6 +10,7 @@ import numpy as np
 from slipstick.estimators.composites.kept_workloads import as_compiled
 from slipstick.estimators.schedule.host_issue import HostIssue
 from slipstick.experiments.answers.lines import assumptions, headline
+from slipstick.experiments.answers.quantity_sweeps import print_quantities
 from slipstick.experiments.pages.output import emit, emit_line
 from slipstick.experiments.question.domain import remarks
 from slipstick.experiments.question.facts import items_of, unit_of
@@ -32,6 +33,9 @@ def print_sweep_table(
 ) -> None:
     """The table of a what-if; `front`: the objectives whose Pareto front it is."""
     notes = [f"today: {headline(answer.question, answer.today)}"]
+    if answer.today.others:
+        print_quantities(answer, table, front, rows, [*notes, *lines], verbose=verbose)
+        return
     if answer.today.interval() and "low_ratio" in table:
         notes.append("bands of ratios: what was fitted, and most of what the fit misses, is one for both times")
     doubts = remarks(answer.question)  # below the table, with what is assumed

@@ -12,7 +12,7 @@ from slipstick.estimators.across_devices.operation_times import OperationTimes
 from slipstick.estimators.calibration import calibration_file, job_calibration
 from slipstick.estimators.contract.protocols import Fitted
 from slipstick.estimators.named import thread_file
-from slipstick.estimators.named.measured_step import MeasuredSteps
+from slipstick.estimators.named.serving.measured_step import MeasuredSteps
 from slipstick.experiments.calibrate.measured_steps import holds_steps, read_measured_steps
 from slipstick.experiments.calibrate.operation_measurements import read_operation_times
 from slipstick.experiments.question import registry

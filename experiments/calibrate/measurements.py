@@ -2,47 +2,62 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from slipstick.estimators.core.estimate import Measurement
 from slipstick.experiments.question.settings import machine_change, number_of
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows, read_number, unknown_name
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.graph.workload_kind import workload_kind
 
 SPACES = ("run", "machine", "workload")
-PLAIN = ("time_s", "group", "protocol")
+PLAIN = ("group", "protocol")
 MAX_ROWS = 100_000
 
 
-def read_measurements(path: str, workload: Workload, machine: Machine) -> tuple[Measurement, ...]:
+def read_measurements(
+    path: str, workload: Workload, machine: Machine, quantity: str | None = None
+) -> tuple[Measurement, ...]:
     """Measurements of one workload on one machine.
 
     The CSV has a column ``time_s`` and columns named as settings are: ``run.threads``, ``machine.clock``,
-    ``workload.batch``; ``group`` says what is held out together, ``protocol`` how it was measured.
+    ``workload.batch``; ``group`` says what is held out together, ``protocol`` how it was measured. Requests to a
+    language model may be measured by a server's benchmark: a JSON of ``vllm bench serve --save-result``.
+
+    Parameters
+    ----------
+    quantity
+        What was measured, a time: "ttft" is a column ``ttft_s``; None for ``time_s``.
 
     Raises
     ------
     InputError
         Where a column or a value cannot be used; the message names file, line and column.
     """
+    if path.endswith(".json") and workload_kind(workload) == "requests":
+        return benchmarked(path, workload, machine, quantity)
+    column_of_time = f"{quantity or 'time'}_s"
+    plain = (column_of_time, *PLAIN)
     measurements: list[Measurement] = []
     seen: dict[tuple[str, ...], int] = {}
-    for line, row in read_csv_rows(path, required=("time_s",), limit_rows=MAX_ROWS):
+    for line, row in read_csv_rows(path, required=(column_of_time,), limit_rows=MAX_ROWS):
         settings: dict[str, dict[str, float]] = {space: {} for space in SPACES}
         for column, text in row.items():
             space, dot, name = column.partition(".")
-            if column in PLAIN:
+            if column in plain:
                 continue
             if not dot or space not in SPACES:
-                known = [*PLAIN, "run.NAME", "machine.NAME", "workload.NAME"]
+                known = [*plain, "run.NAME", "machine.NAME", "workload.NAME"]
                 raise unknown_name(f"column in {path}:", column, known)
             try:
                 value = machine_change(column, text, machine) if space == "machine" else number_of(column, text)
             except InputError as error:
                 raise InputError(f"{path}: line {line}: {error}") from None
             settings[space][name] = value
-        time = read_number(row["time_s"], path, line, "time_s", low=1e-12)
-        key = tuple(text for column, text in row.items() if column != "time_s")
+        time = read_number(row[column_of_time], path, line, column_of_time, low=1e-12)
+        key = tuple(text for column, text in row.items() if column != column_of_time)
         if key in seen and len(row) > 1 and "group" not in row:
             raise InputError(
                 f"{path}: line {line}: the same settings as line {seen[key]}; average repeats, or "
@@ -69,3 +84,39 @@ def read_measurements(path: str, workload: Workload, machine: Machine) -> tuple[
     if not measurements:
         raise InputError(f"{path}: no measurements below the header")
     return tuple(measurements)
+
+
+BENCHMARKED = {"ttft": "ttft", "tpot": "tpot", "itl": "itl", "latency": "e2el"}
+"""Times of an answer, and what benchmarks of servers call them."""
+
+
+def benchmarked(path: str, workload: Workload, machine: Machine, quantity: str | None) -> tuple[Measurement, ...]:
+    """Mean times of the runs of a server's benchmark, each under its load.
+
+    Raises
+    ------
+    InputError
+        Where the file is no such benchmark, or does not hold the quantity.
+    """
+    from slipstick.workloads.importers.serving.vllm_bench import read_vllm_bench
+
+    if quantity is None or quantity not in BENCHMARKED:
+        raise unknown_name("quantity of a benchmark", quantity or "output", list(BENCHMARKED))
+    measurements = []
+    for number, run in enumerate(read_vllm_bench(Path(path))):
+        value = run.times.get(f"{BENCHMARKED[quantity]} mean")
+        if value is None:
+            raise InputError(
+                f"{path}: run {number}: no mean {BENCHMARKED[quantity]} (--percentile-metrics of the bench)"
+            )
+        load = {"rate": run.rate, "burstiness": run.burstiness} if run.rate else {}
+        load |= {} if run.rate else {"concurrency": float(run.users or run.requests)}
+        tokens = {"input_tokens": max(1, round(run.input_tokens)), "output_tokens": max(1, round(run.output_tokens))}
+        numbers = {**load, **tokens, "spread": 0.0, "count": min(run.requests, MOST_REQUESTS)}
+        known = {name: float(amount) for name, amount in numbers.items() if amount is not None}
+        measurements.append(Measurement(workload, machine, value, Table(known), protocol=f"{run.backend} bench"))
+    return tuple(measurements)
+
+
+MOST_REQUESTS = 2_000
+"""Simulated of one run of a benchmark."""

@@ -13,6 +13,7 @@ from slipstick.experiments.commands.vocabulary import (
     Format,
     Input,
     Number,
+    Quantity,
     Report,
     Runs,
     Seed,
@@ -53,6 +54,7 @@ def register(app: typer.Typer) -> None:
         fit: Annotated[list[str] | None, option("fit", "of a job, to --known: job.STAGE.service,...")] = None,
         parts: Annotated[int, option("parts", min=0)] = 0,
         dtype: Dtype = None,
+        quantity: Quantity = None,
         input: Input = None,
         train: Train = None,
         counters: Annotated[bool, option("counters")] = False,
@@ -119,7 +121,9 @@ def register(app: typer.Typer) -> None:
             fitted = read_calibration(None, known, machines[0])
         for name in machines:
             try:
-                questions.append(question(wanted, name, estimator, settings, dtype, calibration=fitted))
+                questions.append(
+                    question(wanted, name, estimator, settings, dtype, calibration=fitted, quantity=quantity)
+                )
             except InputError as error:
                 if len(machines) == 1:
                     raise
@@ -167,7 +171,20 @@ OPTIONS = (
 JOB = ("on", "set", "estimator", "dtype", "calibration", "number", "simulate", "format")
 SIMULATED = (*JOB, "known", "fit", "runs", "seed", "timeline", "report")
 PLAIN = (
-    *("on", "set", "estimator", "calibration", "known", "parts", "dtype", "input", "train", "counters", "attention"),
+    *(
+        "on",
+        "set",
+        "estimator",
+        "quantity",
+        "calibration",
+        "known",
+        "parts",
+        "dtype",
+        "input",
+        "train",
+        "counters",
+        "attention",
+    ),
     *("verbose", "number", "report", "format"),
 )
 COUNTERS = tuple(name for name in PLAIN if name not in ("parts", "verbose", "report"))

@@ -15,6 +15,7 @@ from slipstick.experiments.commands.vocabulary import (
     Input,
     KnownHere,
     Number,
+    Quantity,
     Set,
     Train,
     option,
@@ -56,6 +57,7 @@ def register(app: typer.Typer) -> None:
         report: Annotated[str | None, option("report", "with sliders")] = None,
         rows: Annotated[int, option("rows", min=1)] = 12,
         dtype: Dtype = None,
+        quantity: Quantity = None,
         verbose: Annotated[
             bool, option("verbose", "all tables, the estimator's parameters too, and all assumptions")
         ] = False,
@@ -112,12 +114,14 @@ def register(app: typer.Typer) -> None:
             from slipstick.experiments.calibrate.calibrated import read_calibration
 
             fitted = read_calibration(calibration, known, on, [estimator] if estimator else [])
-        query = question(subject, on, estimator, settings, dtype, calibration=fitted)
+        query = question(subject, on, estimator, settings, dtype, calibration=fitted, quantity=quantity)
+        query = why.of_time(query, quantity)
         answer, dials = query.answer(), Dials.of(query, tuple(vary or ()))
 
         def again(*given: Any) -> Question:
             graph, machine, sizes, number_type = given
-            return question(graph, machine, estimator, sizes, number_type, calibration=fitted)
+            about = answer.name if answer.others else None
+            return question(graph, machine, estimator, sizes, number_type, calibration=fitted, quantity=about)
 
         makers: dict[str, Callable[[], list[dict[str, Any]]]] = {
             "bottlenecks": lambda: why.bottleneck_rows(answer),

@@ -18,11 +18,17 @@ SYNONYMS = {
     "engine": "machine.runtime.library",
     "clock": "machine.clock",
     "cores": "machine.cores",
+    "tp": "run.tensor_parallel",
+    "pp": "run.pipeline_parallel",
+    "dp": "run.data_parallel",
+    "ep": "run.expert_parallel",
 }
-"""Options that set something of the machine."""
+"""Short options for numbers of the machine and of the run."""
 SIZES = {"batch": "decodes", "seq_len": "context"}
 """Words for the sizes of a serving step: sequences that write a token, and the tokens behind them."""
-RUN = ("threads", "images", "epochs", "nodes", "workers", "prefetch", "steps")
+SERVER = ("concurrency", "rate", "count", "spread", "prefix", "burstiness", "step_tokens", "max_sequences", "replicas")
+"""Numbers of a server's run."""
+RUN = ("threads", "images", "epochs", "nodes", "workers", "prefetch", "steps", *SERVER)
 """Numbers of a run that options of a command resemble (--threads, --train)."""
 HINTS = {
     "compile": "--mode compiled",

@@ -57,7 +57,9 @@ def register(app: typer.Typer) -> None:
         mixing: Annotated[str | None, option("mixing", "mixed | separate (prompts alone; SGLang's way)")] = None,
         preemption: Annotated[str, option("preemption", "cached (vLLM) | recompute | swap")] = "cached",
         set: Set = None,
-        vary: Annotated[str | None, option("vary", "machine.memory.HBM3.bandwidth=3TB/s,4TB/s")] = None,
+        vary: Annotated[
+            list[str] | None, option("vary", "run.concurrency=1,16,64 or machine.memory.HBM3.bandwidth=3TB/s,4TB/s")
+        ] = None,
         known: Annotated[
             str | None,
             option("known", "a CSV of steps, a JSON of vllm bench serve, 23.4ms; of llama.cpp MODEL:TYPE=TOKENS_PER_S"),
@@ -92,7 +94,7 @@ def register(app: typer.Typer) -> None:
             emit([alone.row()], format, notes=alone.lines(), remarks=())
             return
         if vary:
-            _refuse(context, lambda name: name in UNVARIED, "--vary compares rates and means alone")
+            _refuse(context, lambda name: name in UNVARIED, "--vary compares servers, as slipstick whatif does")
         wanted = Wanted(
             model, on, devices, tp, pp, dp, ep, replicas, dtype, cache_dtype, engine or "", step_tokens, max_sequences,
             mixing, preemption, changes=changes, known=None if known and is_run(known) else known,
@@ -104,12 +106,15 @@ def register(app: typer.Typer) -> None:
         if known and is_run(known):
             wanted = replace(wanted, steps=steps_of_runs(known, wanted, load))
         if vary:
-            from slipstick.experiments.serve.serving_whatif import compared
-            from slipstick.hwmodels.columns import axis
+            from slipstick.experiments.answers.sweeps import print_sweep_table
+            from slipstick.experiments.studies.whatif import answer as compared
+            from slipstick.experiments.studies.whatif import column_rows
 
-            changed, (first, assumed) = compared(wanted, load, vary)
-            varied = [axis(next(iter(changed[0])))]
-            emit(changed, format, notes=[first], below=[assumed], remarks=wanted.deployment().remarks(), columns=varied)
+            result = compared(wanted.question(load, vary))
+            if format == "table":
+                print_sweep_table(result, result.columns, (), MOST_ROWS, result.notes)
+            else:
+                emit(column_rows(result.columns, result.notes), format, remarks=wanted.deployment().remarks())
             return
         facility = Facility(number_of("--host-power", host_power, "W") if host_power else 0.0, pue)
         answer = answer_of(wanted.deployment(), load, limits(limit) if limit else {})
@@ -138,8 +143,10 @@ def register(app: typer.Typer) -> None:
 
 LOCAL = ("model", "on", "engine", "dtype", "input_tokens", "output_tokens", "known", "format", "set")
 """What the answer for one user reads."""
+MOST_ROWS = 40
+"""Of a table."""
 UNVARIED = ("limit", "host_power", "pue", "out", "timeline", "report")
-"""What a comparison of machines does not read."""
+"""What a comparison does not read."""
 
 
 def _refuse(context: typer.Context, unused: Callable[[str], bool], why: str) -> None:

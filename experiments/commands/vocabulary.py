@@ -31,6 +31,7 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "cache_dtype": "data type of cached keys and values",
         "mode": "how the runtime runs operations",
         "attention": "how attention is computed",
+        "quantity": "what is wanted of an answer with several quantities",
         "set": "a number that is not the default, NAME=VALUE",
         "vary": "numbers that vary, NAME=VALUES",
         "where": "a condition that points must meet",
@@ -206,6 +207,7 @@ KnownHere = Annotated[
 Fit = Annotated[list[str] | None, option("fit")]
 Dtype = Annotated[str | None, option("dtype", "bfloat16, int8, fp8, mxfp8, nvfp4, int4 (weights), ...")]
 RecordedOn = Annotated[str | None, option("recorded_on", "where it does not say so")]
+Quantity = Annotated[str | None, option("quantity", "of a server: output, ttft, tpot, latency, power, ...")]
 Objective = Annotated[list[str] | None, option("objective")]
 Runs = Annotated[int | None, option("runs", "each from its own seed", min=1)]
 Seed = Annotated[int, option("seed", min=0)]

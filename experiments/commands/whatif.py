@@ -15,6 +15,7 @@ from slipstick.experiments.commands.vocabulary import (
     Input,
     Number,
     Objective,
+    Quantity,
     RecordedOn,
     Runs,
     Seed,
@@ -55,6 +56,7 @@ def register(app: typer.Typer) -> None:
         objective: Objective = None,
         rows: Annotated[int, option("rows", "best first", min=1)] = 40,
         dtype: Dtype = None,
+        quantity: Quantity = None,
         simulate: Annotated[bool, option("simulate", "job.NAME varies as well (a job's .yaml, or any)")] = False,
         runs: Runs = None,
         seed: Seed = 0,
@@ -109,7 +111,7 @@ def register(app: typer.Typer) -> None:
         if known and fit:
             study = study.model_copy(update={"fit": Fitting(measured=known, parameters=tuple(fit))})
         anchors = None if fit else known
-        study = study.model_copy(update={"calibration_file": calibration, "anchors": anchors})
+        study = study.model_copy(update={"calibration_file": calibration, "anchors": anchors, "quantity": quantity})
         query = study.question(workload, on)
         space = study.space(query.machine)
         result = answer(replace(query, vary=space))
@@ -141,7 +143,7 @@ TRACE = ("trace", "on", "recorded_on", "vary", "set", "format")
 JOB = ("on", "vary", "set", "estimator", "calibration", "dtype", "number", "format")
 SIMULATED = (*JOB, "known", "fit", "simulate", "runs", "seed", "report")
 PLAIN = (
-    *("on", "vary", "set", "where", "estimator", "calibration", "known", "fit", "save", "report"),
+    *("on", "vary", "set", "where", "estimator", "quantity", "calibration", "known", "fit", "save", "report"),
     *("objective", "rows", "dtype", "verbose", "input", "train", "number", "format"),
 )
 """What each way to an answer reads; other options are refused."""

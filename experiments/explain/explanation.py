@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,28 @@ SCAN, SCANS = 40, 7
 """Factors evaluated together, and how often between two neighbours of the last: to 1e-12."""
 SLOW_SCAN, SLOW_SCANS = 8, 3
 """The same where each factor is a simulation: to 0.3 %."""
+
+
+def of_time(query: Question, quantity: str | None = None) -> Question:
+    """The question about a time: as it is, or about that of an answer which begins with another quantity.
+
+    Parameters
+    ----------
+    quantity
+        The one that was named.
+
+    Raises
+    ------
+    InputError
+        Where the one that was named is no time.
+    """
+    answer = query.answer()
+    if answer.headline.unit == "s":
+        return query
+    if quantity:
+        times = [name for name, one in answer.quantities.items() if one.unit == "s"]
+        raise InputError(f"--quantity {quantity} is no time; times of this answer: {', '.join(times)}")
+    return replace(query, estimator=query.estimator.about(answer.name))
 
 
 def notes(question: Question, dials: Dials, named: Sequence[str]) -> list[str]:

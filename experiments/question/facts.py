@@ -70,6 +70,8 @@ def facts(question: Question, answer: Estimate) -> Facts:
     """What follows from an answer."""
     if question.estimator.alone:  # a time of this host says nothing of the machine that is named
         return Facts(None, None, "", None, None, groups(answer), ())
+    if answer.others:  # what a graph of operations would say, the answer says itself
+        return Facts(None, None, "", None, None, groups(answer), bounds(answer))
     sizes = {**question.workload.defaults, **question.sizes, **question.run}
     bound = as_compiled(question.workload, question.machine).bind_known(sizes)
     known = not bound.symbols

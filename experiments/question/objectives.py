@@ -35,6 +35,8 @@ def consumptions(question: Question) -> tuple[tuple[Consumption, ...], tuple[str
 
     Where the machine has no price, the cost is left out without a line: few questions are about it.
     """
+    if question.answer().others:  # the answer says itself what is drawn and spent
+        return (), ()
     inner = question.estimator.model
     clock = inner.runs_at()
     workload = as_compiled(question.workload, question.machine)

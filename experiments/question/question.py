@@ -109,7 +109,7 @@ def question(
     vary: Mapping[str, Values] | Sequence[str] = (),
     calibration: Fitted | None = None,
     where: Sequence[str] = (),
-    of: str = "",
+    quantity: str | None = None,
 ) -> Question:
     """A question from names or objects, changed numbers, a data type, what varies and what was fitted.
 
@@ -128,8 +128,8 @@ def question(
         Answers instead of `estimator` (`Calibration`, `DeviceCalibration`, `read_calibration`).
     where
         Conditions between formulas of the names that vary ("machine.clock*machine.cores <= 2e11").
-    of
-        The quantity that is wanted ("ttft"), one of `Estimate.quantities`; "" for the one that the estimator names.
+    quantity
+        What is wanted ("ttft"), one of `Estimate.quantities`; None for the one that the estimator names.
 
     Raises
     ------
@@ -145,9 +145,9 @@ def question(
     graph = workload if isinstance(workload, Workload) else workload_by_name(workload)
     base = machine_by_name(machine) if isinstance(machine, str) else machine
     values = by_namespace(settings)
-    plain = not (vary or where or of or calibration is not None)
+    plain = not (vary or where or quantity or calibration is not None)
     if not plain or not (estimator is None or isinstance(estimator, str)) or is_own(estimator):
-        return _about(_resolved(graph, base, estimator, values, dtype, vary, calibration, where), of)
+        return _about(_resolved(graph, base, estimator, values, dtype, vary, calibration, where), quantity)
     settled = Table({space: Table(each) for space, each in values.items()})
     kept = _kept(Same(graph), base, estimator, settled, dtype)
     if not kept:
@@ -155,9 +155,9 @@ def question(
     return kept[0]
 
 
-def _about(query: Question, of: str) -> Question:
+def _about(query: Question, quantity: str | None) -> Question:
     """The question about one quantity of its answer."""
-    return replace(query, estimator=query.estimator.about(of), original=None) if of else query
+    return replace(query, estimator=query.estimator.about(quantity), original=None) if quantity else query
 
 
 @lru_cache(maxsize=8)

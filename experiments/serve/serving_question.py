@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
-from slipstick.estimators.named.machine_kind import machine_kind
 from slipstick.estimators.named.serving.deployment import Deployment
-from slipstick.estimators.operation.serving.known_steps import server_on
+from slipstick.estimators.named.serving.served_requests import ServedRequests
+from slipstick.estimators.named.serving.server_run import deployment_of, run_of
 from slipstick.estimators.operation.serving.measured_steps import TimedServerStep, engine_of_steps
-from slipstick.estimators.schedule.serving.scheduler import Scheduler
+from slipstick.experiments.question.question import Question, question
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
-from slipstick.workloads.language.layout import Layout, padded
+from slipstick.workloads.language.layout import Layout
+from slipstick.workloads.language.requests_to import requests_to
 from slipstick.workloads.language.weight_types import stored_as
 from slipstick.workloads.language_catalog import language_model
 from slipstick.workloads.runs.requests import recorded
 from slipstick.workloads.runs.traffic import Traffic
 
-_PREEMPTIONS: Mapping[str, Literal["cached", "recompute", "swap"]] = {
-    "cached": "cached",
-    "recompute": "recompute",
-    "swap": "swap",
+PARALLEL = {
+    "tensor": "tensor_parallel",
+    "pipeline": "pipeline_parallel",
+    "data": "data_parallel",
+    "expert": "expert_parallel",
+    "replicas": "replicas",
 }
+"""Degrees of a layout, and the numbers of the run that hold them."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class Wanted:
     dtype: str | None = None
     cache_type: str = "bf16"
     engine: str = ""
-    token_budget: int = 8192
+    step_tokens: int = 8192
     max_sequences: int = 256
     mixing: str | None = None
     preemption: str = "cached"
@@ -71,23 +74,39 @@ class Wanted:
         known = (*known_steps(self.known, at, self.engine), *self.steps)
         if self.changes:
             at = at.using(dict(self.changes))
-        if machine_kind(at) != "gpu":  # engines on GPUs refuse heads that do not divide
-            model = padded(model, layout.tensor)
-        layout.check(model)
-        engine = self.engine or engine_of_steps(known) or server_on(at)
-        mixing = self.mixing or ("separate" if engine.lower().startswith("sglang") else "mixed")
-        if mixing not in ("mixed", "separate"):
-            raise unknown_name("way of mixing prompts and decodes", mixing, ("mixed", "separate"))
-        if self.preemption not in _PREEMPTIONS:
-            raise unknown_name("preemption", self.preemption, sorted(_PREEMPTIONS))
-        rules = Scheduler(
-            self.token_budget,
-            self.max_sequences,
-            mixing="separate" if mixing == "separate" else "mixed",
-            preemption=_PREEMPTIONS[self.preemption],
+        run = self._run(layout)
+        engine = self.engine or engine_of_steps(known)
+        stored, mixing = stored_as(model, self.dtype), self.mixing or ""
+        return deployment_of(model, stored, at, run, self.cache_type, mixing, self.preemption, engine, known)
+
+    def question(self, load: Traffic, vary: Sequence[str] = ()) -> Question:
+        """The same as a question like all others: requests to the model on the machine, for the estimator "serving".
+
+        Parameters
+        ----------
+        vary
+            Names and values, as `slipstick whatif` takes them.
+
+        Raises
+        ------
+        InputError
+            Where a name is unknown or a value cannot be used.
+        """
+        made = self.deployment()
+        stored = requests_to(language_model(self.model), made.stored, load.given)
+        requests = stored.bind(input_tokens=load.input_tokens, output_tokens=load.output_tokens).called(self.model)
+        changes: dict[str, str | float] = {f"machine.{name}": value for name, value in self.changes.items()}
+        if self.engine:
+            changes["machine.runtime.library"] = self.engine
+        run = {f"run.{name}": value for name, value in {**self._run(made.layout), **run_of(load)}.items()}
+        server = ServedRequests(
+            cache_type=self.cache_type, mixing=self.mixing or "", preemption=self.preemption, known=made.known
         )
-        stored = stored_as(model, self.dtype)
-        return Deployment(model, at, layout, stored, self.cache_type, engine, rules=rules, known=known)
+        return question(requests, self.machine, server, {**changes, **run}, vary=vary)
+
+    def _run(self, layout: Layout) -> dict[str, float]:
+        degrees = {name: float(getattr(layout, field)) for field, name in PARALLEL.items()}
+        return {**degrees, "step_tokens": float(self.step_tokens), "max_sequences": float(self.max_sequences)}
 
     def _layout(self, model: LanguageModel) -> Layout:
         others = self.pipeline * self.data * self.replicas
@@ -120,13 +139,18 @@ def traffic(
     output_tokens: int,
     users: int | None,
     rate: float | None,
-    requests: str | None,
+    requests: str | None = None,
     burstiness: float = 1.0,
     spread: float = 0.2,
     prefix: float = 0.0,
     count: int | None = None,
     seed: int = 0,
 ) -> Traffic:
-    """The traffic that options describe: lengths in tokens, `rate` in requests a second, spread and prefix shares."""
+    """The traffic that options describe: lengths in tokens, `rate` in requests a second, spread and prefix shares.
+
+    One user, where nothing says how requests come.
+    """
     given = recorded(requests) if requests else ()
+    if users is None and rate is None and not (given and given[0].arrival is not None):
+        users = 1
     return Traffic(input_tokens, output_tokens, users, rate, burstiness, spread, prefix, count, seed, given)

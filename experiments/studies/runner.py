@@ -28,17 +28,23 @@ IN_FLIGHT = 8
 
 @dataclass(frozen=True)
 class Case:
-    """One workload on one machine of a study."""
+    """One workload on one machine of a study; its data type, where the study has several."""
 
     workload: str
     machine: str
     work: Task
+    dtype: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.workload} on {self.machine}" + (f" in {self.dtype}" if self.dtype else "")
 
     def rows(self, start: int, stop: int) -> pd.DataFrame:
         """The points start..stop with the case's names."""
         frame = self.work.rows(start, stop)
         frame.insert(0, "workload", self.workload)
         frame.insert(1, "machine", self.machine)
+        if self.dtype is not None:
+            frame.insert(2, "dtype", self.dtype)
         return frame
 
 
@@ -71,19 +77,22 @@ def plan(study: Study) -> PreparedStudy:
         Where a name or a value of the study cannot be used, or its points are more than `MAX_POINTS`.
     """
     spaces = study.spaces()
-    points = len(study.workloads) * sum(space.size for space in spaces)
+    made_of = len(study.workloads) * len(study.dtypes)
+    points = made_of * sum(space.size for space in spaces)
     if not spaces[0].names:
         raise InputError(f"study {study.name!r}: nothing varies; use slipstick calibrate for a calibration alone")
     if points > MAX_POINTS:
         raise InputError(
-            f"study {study.name!r}: {points:,} points in its {len(study.workloads) * len(spaces)} cases (a case has "
+            f"study {study.name!r}: {points:,} points in its {made_of * len(spaces)} cases (a case has "
             f"{spaces[0].counted}): want at most {MAX_POINTS:,} points in all cases together"
         )
     cases: list[Case] = []
     contents: list[Any] = []
-    for (workload, machine), space in zip(study.cases(), spaces * len(study.workloads), strict=True):
-        question = study.question(workload, machine)
-        cases.append(Case(workload, machine, task(replace(question, vary=space), study.level, study.bands)))
+    of_machine = dict(zip(study.machines, spaces, strict=True))
+    for workload, machine, dtype in study.cases():
+        space, question = of_machine[machine], study.question(workload, machine, dtype)
+        made = task(replace(question, vary=space), study.level, study.bands)
+        cases.append(Case(workload, machine, made, dtype if len(study.dtypes) > 1 else None))
         machine_state = [question.machine.fingerprint, question.machine.price]
         contents.append([question.workload.identity, machine_state, question.estimator, question.run, space])
     steps = [study.chunk or case.work.chunk for case in cases]
@@ -116,8 +125,7 @@ def _notes(cases: Sequence[Case]) -> tuple[str, ...]:
         for text in case.work.notes:
             by_text.setdefault(text, []).append(case)
     return tuple(
-        text if len(those) == len(cases) else f"{', '.join(f'{c.workload} on {c.machine}' for c in those)}: {text}"
-        for text, those in by_text.items()
+        text if len(those) == len(cases) else f"{', '.join(map(str, those))}: {text}" for text, those in by_text.items()
     )
 
 
@@ -132,7 +140,7 @@ def versions() -> dict[str, str]:
 def about(made: PreparedStudy) -> dict[str, Any]:
     """What a store's study.json says of a plan."""
     return {
-        "cases": [[case.workload, case.machine] for case in made.cases],
+        "cases": [[part for part in (case.workload, case.machine, case.dtype) if part] for case in made.cases],
         "versions": versions(),
         "chunks": len(made.chunks),
         "points": made.points,

@@ -44,7 +44,9 @@ class Study(Record):
     Parameters
     ----------
     dtype
-        The data type of every workload (bfloat16, ...); as each is written down if left out.
+        The data type of every workload (bfloat16, ...), or several, each a case; as it is written down if left out.
+    quantity
+        Of answers with several ("ttft"); measurements that are fitted are of it.
     input, train
         Of workloads FILE.py:FUNCTION, as the options of these names.
     set
@@ -66,7 +68,8 @@ class Study(Record):
     workloads: tuple[str, ...] = Field(min_length=1, max_length=1000)
     machines: tuple[str, ...] = Field(min_length=1, max_length=1000)
     estimator: str | None = None
-    dtype: str | None = None
+    dtype: str | tuple[str, ...] | None = None
+    quantity: str | None = None
     input: tuple[str, ...] = ()
     train: str | None = None
     level: float = Field(default=DEFAULT_LEVEL, gt=0, lt=1)
@@ -163,9 +166,14 @@ class Study(Record):
         made._graphs = {} if graph is None else {str(workload): graph}
         return made
 
-    def cases(self) -> Iterator[tuple[str, str]]:
-        """Every workload on every machine."""
-        yield from product(self.workloads, self.machines)
+    @property
+    def dtypes(self) -> tuple[str | None, ...]:
+        """Data types, each a case of every workload on every machine; None: as workloads are written down."""
+        return (self.dtype,) if self.dtype is None or isinstance(self.dtype, str) else self.dtype or (None,)
+
+    def cases(self) -> Iterator[tuple[str, str, str | None]]:
+        """Every workload on every machine in every data type."""
+        yield from product(self.workloads, self.machines, self.dtypes)
 
     def workload(self, name: str | Workload) -> Workload:
         """A workload that the study names, found from its folder and built once.
@@ -182,7 +190,7 @@ class Study(Record):
             self._graphs[name] = self._located(make)
         return self._graphs[name]
 
-    def question(self, workload: str | Workload, machine: str) -> Question:
+    def question(self, workload: str | Workload, machine: str, dtype: str | None = None) -> Question:
         """What stays, for one case, evaluated by the estimator, calibrated where the study says so.
 
         Raises
@@ -193,34 +201,34 @@ class Study(Record):
         if self.fit is not None:
             if self.calibration_file:
                 raise InputError(f"study {self.name!r}: give calibration = FILE or [fit], not both")
-            query = self.fitted_question(workload, machine)
+            query = self.fitted_question(workload, machine, dtype)
             made = self.calibration(query)
             answers = self._estimator() or estimator_to_fit(query.workload)
             why = f"{answers}; {', '.join(made.names)} fitted to {made.source}"
             return replace(query, estimator=made, why=why, calibration=made)
         fitted = self._read_calibration(self._path(machine))
         subject, estimator = self.workload(workload), self._estimator()
-        return question(subject, self._path(machine), estimator, self.set, self.dtype, calibration=fitted)
+        dtype, target = dtype or self.dtypes[0], self._path(machine)
+        return question(subject, target, estimator, self.set, dtype, (), fitted, (), self.quantity)
 
     def _read_calibration(self, machine: str) -> Fitted | None:
         if not self.calibration_file and not self.anchors:
             return None
         from slipstick.experiments.calibrate.calibrated import read_calibration
 
-        file, anchors = (
-            None if name is None else self._folder / name for name in (self.calibration_file, self.anchors)
-        )
+        file, anchors = (self._folder / name if name else None for name in (self.calibration_file, self.anchors))
         return read_calibration(file, anchors, machine, self._trusted)
 
     def _estimator(self) -> str | None:
         """The estimator's name; one of code only where the user named the same."""
         return self._located(lambda: self.estimator and named_here(self.estimator, self._trusted, "estimator"))
 
-    def fitted_question(self, workload: str | Workload, machine: str) -> Question:
+    def fitted_question(self, workload: str | Workload, machine: str, dtype: str | None = None) -> Question:
         """The question whose estimator's parameters are to be fitted: a model as it is, no calibration that ships."""
         model = self.workload(workload)
         estimator = self._estimator() or estimator_to_fit(model)
-        return question(model, self._path(machine), estimator, self.set, self.dtype)
+        target, dtype = self._path(machine), dtype or self.dtypes[0]
+        return question(model, target, estimator, self.set, dtype, quantity=self.quantity)
 
     def calibration(self, question: Question) -> Calibration:
         """The estimator fitted to the study's measurements.
@@ -236,9 +244,8 @@ class Study(Record):
         names = [name.removeprefix("estimator.") for name in self.fit.parameters]
         source = self.fit.source or Path(self.fit.measured).name
         measured = self.measurements()
-        return calibrate(
-            inner, measured, names, f"{source} ({len(measured)} measurements)", self.fit.loss, self.fit.starts
-        )
+        source = f"{source} ({len(measured)} measurements)"
+        return calibrate(inner, measured, names, source, self.fit.loss, self.fit.starts)
 
     def measurements(self) -> tuple[Measurement, ...]:
         """The measurements that are fitted; none where nothing is."""
@@ -248,8 +255,8 @@ class Study(Record):
         settings = {name: self.set[name] for name in self.set if not name.startswith(("workload.", "estimator."))}
         workload, machine = self.workload(self.fit.workload or self.workloads[0]), self.fit.machine or self.machines[0]
         estimator = self._estimator() or estimator_to_fit(workload)
-        query = question(workload, self._path(machine), estimator, settings, self.dtype)
-        result = read_measurements(str(self._folder / self.fit.measured), query.workload, query.machine)
+        query = question(workload, self._path(machine), estimator, settings, self.dtypes[0])
+        result = read_measurements(str(self._folder / self.fit.measured), query.workload, query.machine, self.quantity)
         # what a row says of the workload goes before what stays, which is for the question
         rest = {name.partition(".")[2]: number_of(name, value) for name, value in symbols.items()}
         return tuple(

@@ -23,6 +23,7 @@ from slipstick.experiments.question.question import Question
 from slipstick.experiments.question.space import Space
 from slipstick.experiments.question.unread import unread
 from slipstick.experiments.studies.at_sizes import MemoryColumns, ScatterAtSizes
+from slipstick.experiments.studies.quantity_columns import QuantityColumns
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
@@ -107,6 +108,8 @@ class Task:
         Today's values of the machine's fields that vary and that the time reads.
     least
         Below which no band of a time ends; None where the estimator knows none, or the points are many.
+    quantities
+        Of answers that hold more than a time: they give all columns.
     """
 
     function: TimeFunction
@@ -126,6 +129,7 @@ class Task:
     scatter: ScatterAtSizes | None = None
     fields: Table[float] = Table()
     least: LeastTimes | None = None
+    quantities: QuantityColumns | None = None
 
     def rows(self, start: int, stop: int) -> pd.DataFrame:
         """The table of `columns` as a frame."""
@@ -140,6 +144,9 @@ class Task:
         """
         points = self.space.points(start, stop)
         free = {name: values for name, values in points.items() if name != "point"}
+        if self.quantities is not None:
+            made = self.quantities.columns(free, self._change(free, len(points["point"])))
+            return {name: np.asarray(values) for name, values in {**points, **made}.items()}
         times = np.asarray(self.function(free) if len(points["point"]) else np.empty(0), dtype=np.float64)
         _require_times(times, points)
         # the last digit may differ from the single estimate's: what equals today's time is today's time
@@ -243,11 +250,14 @@ def task(question: Question, level: float = DEFAULT_LEVEL, bands: Bands = "auto"
     function = question.estimator.compile(question.workload, question.machine, space.names, question.run)
     consumed, unknown = consumptions(question)
     notes = (*unread(function, space.names, consumed), *remarks(question))
-    memory = None if question.estimator.alone else MemoryColumns(question)
+    memory = None if question.estimator.alone or answer.others else MemoryColumns(question)
     read = space.names if function.read is None else [name for name in space.names if name in function.read]
     fields = {name: question.machine.get(name.removeprefix("machine.")) for name in read if name.startswith("machine.")}
     known = Table({name: float(value) for name, value in fields.items() if isinstance(value, (int, float))})
     least = LeastTimes(question) if answer.least and space.size <= SHARE_POINTS else None
+    if answer.others:
+        several = QuantityColumns(question, level)
+        return Task(function, space, today, level, notes=notes, fields=known, quantities=several)
     plain = Task(
         function, space, today, level, consumed=consumed, unknown=unknown, notes=notes, memory=memory, fields=known,
         least=least,

@@ -203,7 +203,7 @@ def column_rows(columns: Columns, notes: Sequence[str] = ()) -> list[dict[str, A
     """
     tail = ["time_ratio", *BANDS[:2], "time_s", *BANDS[2:], ENERGY, COST]
     shown = [name for name in columns if name not in (*tail, "point", FRONT)]
-    cases = ("workload", "machine")
+    cases = ("workload", "machine", "dtype")
     shares = [name for name in shown if "." not in name and name not in cases]  # what varies has a namespace
     varied = [name for name in shown if name not in shares]
     names = [*varied, *tail, *shares, *({FRONT} & set(columns))]
@@ -211,6 +211,6 @@ def column_rows(columns: Columns, notes: Sequence[str] = ()) -> list[dict[str, A
     sides = [columns[name].tolist() if name in columns else unknown for name in names]
     rows = [dict(zip(names, row, strict=True)) for row in zip(*sides, strict=True)]
     for row in rows:
-        row |= {name: None for name in (*BANDS, ENERGY, COST) if row[name] != row[name]}
+        row |= {name: None for name, value in row.items() if value != value}
         row |= {"note": "; ".join(notes)} if notes else {}
     return rows

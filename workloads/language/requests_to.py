@@ -7,13 +7,15 @@ many devices share a product. Symbols: `input_tokens`, `output_tokens`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import Self
 
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.records import Table, content_digest
+from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.language_step import language_step, on_one_device
@@ -34,10 +36,13 @@ class Requests(Workload):
         Shapes of the language model.
     given
         Recorded requests; empty: lengths are those of the symbols, and come as the run says.
+    lengths
+        Tokens by symbol, of those that were bound.
     """
 
     model: LanguageModel = field(kw_only=True)
     given: tuple[Request, ...] = field(default=(), kw_only=True)
+    lengths: Table[float] = field(default=Table(), kw_only=True)
 
     @property
     def stored(self) -> str:
@@ -48,6 +53,11 @@ class Requests(Workload):
     def identity(self) -> str:
         """Digest of what is served: the operations of a request, the model, and the requests where they are given."""
         return content_digest([super().identity, self.model, self.given])
+
+    def bind_known(self, values: Mapping[str, Amount]) -> Self:
+        """As `Workload.bind_known`; the lengths are kept, since what serves requests draws theirs around them."""
+        known = {name: float(value) for name, value in values.items() if name in TOKENS and name in self.symbols}
+        return super().bind_known(values)._with(lengths=Table({**self.lengths, **known}))
 
     def stored_in(self, dtype: str) -> Requests:
         """The same with weights stored in another type, by the words of `stored_as` ("fp8", "nvfp4").

@@ -11,11 +11,13 @@ from slipstick.estimators.contract.base import EstimatorBase, PointByPoint
 from slipstick.estimators.contract.protocols import TimeFunction
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate, Part, Spread, quantile
 from slipstick.estimators.core.parameters import Parameter, check_parameters, parameters
-from slipstick.estimators.core.quantity import Better, Quantity
+from slipstick.estimators.core.quantity import Quantity
 from slipstick.estimators.named.serving.deployment import Deployment
 from slipstick.estimators.named.serving.served_run import MEASURES, QUANTILES, Serving, mean_batch, serve
 from slipstick.estimators.named.serving.server_run import CHOSEN, DEFAULTS, check_names, deployment_of, traffic_of
+from slipstick.estimators.operation.serving.measured_steps import TimedServerStep, engine_of_steps
 from slipstick.estimators.operation.serving.step_time import rated_types
+from slipstick.hwmodels.columns import Better
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
@@ -52,6 +54,8 @@ class ServedRequests(EstimatorBase):
         Data type of keys and values.
     mixing, preemption
         Words of the scheduler; see `server_run.deployment_of`.
+    known
+        Steps that were measured on the machine.
     """
 
     pace: Annotated[float, Parameter("1", "seconds of every step over those fitted to servers", 0.05, 20.0)] = 1.0
@@ -60,9 +64,15 @@ class ServedRequests(EstimatorBase):
     cache_type: str = "bf16"
     mixing: str = ""
     preemption: str = "cached"
+    known: tuple[TimedServerStep, ...] = ()
 
     def __post_init__(self) -> None:
         check_parameters(self)
+
+    @property
+    def wanted(self) -> str:
+        """The quantity with which its answers begin."""
+        return self.quantity
 
     @property
     def keeps_open(self) -> frozenset[str]:
@@ -97,14 +107,15 @@ class ServedRequests(EstimatorBase):
                 "serve:CONFIG.json, or the name of one that ships"
             )
         given = dict(run or {})
-        lengths = {**workload.defaults, **given}
+        lengths = {**workload.lengths, **workload.defaults, **given}
         missing = sorted(workload.symbols - set(lengths))
         if missing:
             raise InputError(f"workload {workload.name!r}: give a value for {', '.join(missing)}")
         check_names(given, self.run_names(workload, machine))
         made = deployment_of(
-            workload.model, workload.stored, machine, given, self.cache_type, self.mixing, self.preemption
-        )
+            workload.model, workload.stored, machine, given, self.cache_type, self.mixing, self.preemption,
+            engine_of_steps(self.known), self.known,
+        )  # fmt: skip
         return replace(made, pace=self.pace, front=self.front), traffic_of(given, lengths, workload.given)
 
     def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
@@ -135,7 +146,7 @@ class ServedRequests(EstimatorBase):
         if machine.power.cap is not None:
             names.add("power.cap")
         numbers = {name: machine.get(name) for name in names}
-        users = {"concurrency": traffic.users, "request_rate": traffic.rate}
+        users = {"concurrency": traffic.users, "rate": traffic.rate}
         of_run = {**DEFAULTS, **{name: float(value) for name, value in users.items() if value is not None}, **run}
         return {
             **{f"machine.{name}": float(number) for name, number in numbers.items() if number is not None},
@@ -244,9 +255,7 @@ def _others(run: Serving) -> list[Quantity]:
     result += one("energy", "J/token", "energy_J_per_token", "less", "energy of an output token")
     result += one("cost", "$/Mtoken", "cost_usd_per_million_tokens", "less", "cost of a million output tokens")
     held = run.deployment.memory_bytes(float(summary["cache_peak"]))
-    result.append(
-        Quantity("memory", held, "byte", meaning="of a device, with the cache at its fullest")
-    )
+    result.append(Quantity("memory", held, "byte", meaning="of a device, with the cache at its fullest"))
     return result
 
 

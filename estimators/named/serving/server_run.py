@@ -9,6 +9,7 @@ from slipstick.estimators.core.schedule_model import check_run_number
 from slipstick.estimators.named.machine_kind import machine_kind
 from slipstick.estimators.named.serving.deployment import Deployment
 from slipstick.estimators.operation.serving.known_steps import server_on
+from slipstick.estimators.operation.serving.measured_steps import TimedServerStep
 from slipstick.estimators.schedule.serving.scheduler import Scheduler
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table
@@ -22,14 +23,14 @@ Preemption = Literal["cached", "recompute", "swap"]
 PREEMPTIONS: Mapping[str, Preemption] = {"cached": "cached", "recompute": "recompute", "swap": "swap"}
 DEGREES = Table(tensor_parallel=1.0, pipeline_parallel=1.0, data_parallel=1.0, expert_parallel=1.0, replicas=1.0)
 """Of a layout; all but expert_parallel multiply to the devices."""
-RULES = Table(token_budget=8192.0, max_sequences=256.0)
+RULES = Table(step_tokens=8192.0, max_sequences=256.0)
 """Tokens of a step, and sequences at a time."""
 DRAWN = Table(spread=0.2, prefix=0.0, burstiness=1.0, seed=0.0)
 """How lengths are drawn, which share of prompts is in the cache, how a stream comes; see `Traffic`."""
 USERS = 1.0
 """Of a closed loop, where neither users nor a rate are given."""
 DEFAULTS = Table({**DEGREES, **RULES, **DRAWN})
-CHOSEN = frozenset({"concurrency", "request_rate", "requests"})
+CHOSEN = frozenset({"concurrency", "rate", "count"})
 """Users of a closed loop, requests/s of a stream, and how many are simulated."""
 
 
@@ -39,7 +40,7 @@ def traffic_of(run: Mapping[str, float], tokens: Mapping[str, float], given: Seq
     Parameters
     ----------
     run
-        Numbers of the run by name; where neither `concurrency` nor `request_rate` is among them, one user.
+        Numbers of the run by name; where neither `concurrency` nor `rate` is among them, one user.
     tokens
         `input_tokens` and `output_tokens`.
     given
@@ -53,7 +54,7 @@ def traffic_of(run: Mapping[str, float], tokens: Mapping[str, float], given: Seq
     numbers = {**DEFAULTS, **run}
     for name, value in numbers.items():
         check_run_number(name, value)
-    users, rate, count = (run.get(name) for name in ("concurrency", "request_rate", "requests"))
+    users, rate, count = (run.get(name) for name in ("concurrency", "rate", "count"))
     if users is None and rate is None and not (given and given[0].arrival is not None):
         users = USERS
     return Traffic(
@@ -61,6 +62,13 @@ def traffic_of(run: Mapping[str, float], tokens: Mapping[str, float], given: Seq
         numbers["burstiness"], numbers["spread"], numbers["prefix"], None if count is None else int(count),
         int(numbers["seed"]), tuple(given),
     )  # fmt: skip
+
+
+def run_of(load: Traffic) -> dict[str, float]:
+    """The numbers of a run that describe a traffic: what `traffic_of` reads."""
+    chosen = {"concurrency": load.users, "rate": load.rate, "count": load.count}
+    drawn = {"spread": load.spread, "prefix": load.prefix, "burstiness": load.burstiness, "seed": float(load.seed)}
+    return drawn | {name: float(value) for name, value in chosen.items() if value is not None}
 
 
 def deployment_of(
@@ -71,6 +79,8 @@ def deployment_of(
     cache_type: str = "bf16",
     mixing: str = "",
     preemption: str = "cached",
+    engine: str = "",
+    known: tuple[TimedServerStep, ...] = (),
 ) -> Deployment:
     """A model on the devices that the degrees of a run name, under the engine of the machine's runtime.
 
@@ -80,6 +90,10 @@ def deployment_of(
         How weights are stored (`weight_types.WEIGHT_TYPES`).
     mixing
         "mixed", or "separate" where prompts are read alone; "": as the engine does.
+    engine
+        As a runtime's library says it ("vllm 0.19.0"); "": what the machine's runtime names.
+    known
+        Steps that were measured on the machine.
 
     Raises
     ------
@@ -92,19 +106,19 @@ def deployment_of(
     if machine_kind(machine) != "gpu":  # engines on GPUs refuse heads that do not divide
         model = padded(model, layout.tensor)
     layout.check(model)
-    engine = server_on(machine)
+    engine = engine or server_on(machine)
     mixing = mixing or ("separate" if engine.lower().startswith("sglang") else "mixed")
     if mixing not in ("mixed", "separate"):
         raise unknown_name("way of mixing prompts and decodes", mixing, ("mixed", "separate"))
     if preemption not in PREEMPTIONS:
         raise unknown_name("preemption", preemption, sorted(PREEMPTIONS))
     rules = Scheduler(
-        int(numbers["token_budget"]),
+        int(numbers["step_tokens"]),
         int(numbers["max_sequences"]),
         mixing="separate" if mixing == "separate" else "mixed",
         preemption=PREEMPTIONS[preemption],
     )
-    return Deployment(model, machine, layout, stored, cache_type, engine, rules=rules)
+    return Deployment(model, machine, layout, stored, cache_type, engine, rules=rules, known=known)
 
 
 def check_names(run: Mapping[str, float], known: frozenset[str]) -> None:
@@ -118,5 +132,5 @@ def check_names(run: Mapping[str, float], known: frozenset[str]) -> None:
     for name in run:
         if name not in known:
             raise unknown_name("number of a server's run:", f"run.{name}", sorted(f"run.{one}" for one in known))
-    if "concurrency" in run and "request_rate" in run:
-        raise InputError("run.concurrency (users of a closed loop) and run.request_rate (requests/s): give one of them")
+    if "concurrency" in run and "rate" in run:
+        raise InputError("run.concurrency (users of a closed loop) and run.rate (requests/s): give one of them")
