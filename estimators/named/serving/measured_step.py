@@ -25,7 +25,7 @@ class MeasuredSteps:
     def for_question(
         self, workload: Workload, machine: Machine, run: Mapping[str, float], instead_of: Estimator
     ) -> Estimator:
-        """The law of a step as these steps move it, or the server whose steps it gives the time of.
+        """The law of a step as these steps move it (seconds), or the server whose steps it gives the time of.
 
         Raises
         ------

@@ -161,7 +161,7 @@ class ServerFunction(PointByPoint):
 
     @property
     def base(self) -> Mapping[str, float]:
-        """Values of all that is read."""
+        """Values of all that is read, in SI units."""
         made: ServedRequests = self.estimator
         return made.reads(self.workload, self.machine, self.run)
 
