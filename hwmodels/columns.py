@@ -24,10 +24,25 @@ from slipstick.hwmodels.files.shown import (
 )
 from slipstick.hwmodels.machine import Machine
 
-Better = Literal["less", "more", ""]
+Better = Literal["less", "more", "neither"]
+SUFFIXES = {
+    "s": "s",
+    "J": "J",
+    "W": "W",
+    "byte": "B",
+    "$": "usd",
+    "1": "",
+    "J/token": "J_per_token",
+    "tokens/s": "tokens_per_s",
+    "requests/s": "per_s",
+    "$/Mtoken": "usd_per_million_tokens",
+}
+"""Units of quantities, and how a key of a row ends that holds one: units stand in keys of JSON, CSV and tables."""
+PREFIXED = ("s", "J", "W", "Hz", "byte", "byte/s", "flop/s")
+"""Units that are shown with SI prefixes."""
 LEVEL = "interval_level"
 """Key of the probability that the bands of a row hold, named in the heads of bands where it is one for all rows."""
-SHARE = "share"
+SHARE = "1"
 """Unit of a part of a whole, 0..1, which people read in per cent."""
 RATE = "/s"
 """Unit of counts a second (tokens/s), which take no prefix."""
@@ -62,9 +77,23 @@ class Column:
     unit: str = ""
     high: str = ""
     factor: float = 1.0
-    better: Better = ""
+    better: Better = "neither"
     typed: bool = False
     about: str = ""
+
+
+def amount_shown(value: float, unit: str) -> str:
+    """An amount for people, three digits: ``83.2 ms``, ``2,020 tokens/s``, ``41 %``."""
+    if unit == SHARE:
+        return share_shown(value)
+    return shown(value, unit) if unit in PREFIXED else f"{count_shown(value)} {unit}"
+
+
+def amounts_shown(low: float, high: float, unit: str) -> str:
+    """Both ends of a band with their unit once: ``1,820 .. 2,250 tokens/s``."""
+    if unit == SHARE:
+        return ends_shown(100 * low, 100 * high, "%")
+    return ends_shown(low, high, unit) if unit in PREFIXED else f"{count_shown(low)} .. {count_shown(high)} {unit}"
 
 
 def unit_of_name(name: str) -> str:
@@ -114,10 +143,10 @@ KNOWN: Mapping[str, Column] = {
     for column in (
         *_shared("s", "less", "s", "", SECONDS),
         *_shared("J", "less", "J", "", "energy dram_energy package_energy"),
-        *_shared("W", "", "W", "", "power limit meter"),
-        *_shared("byte", "", "B", "", "memory memory_needed memory_there"),
-        *_shared("byte", "", "bytes", "", BYTES),
-        *_shared("Hz", "", "Hz", "", "clock"),
+        *_shared("W", "neither", "W", "", "power limit meter"),
+        *_shared("byte", "neither", "B", "", "memory memory_needed memory_there"),
+        *_shared("byte", "neither", "bytes", "", BYTES),
+        *_shared("Hz", "neither", "Hz", "", "clock"),
         Column("memory_gb", "memory", "byte", factor=1e9, better="less"),
         *_shared("byte/s", "more", "B_per_s", "", "memory"),
         *_shared("flop/s", "more", "flop_per_s", "", "peak"),
@@ -156,8 +185,16 @@ def in_seconds(names: Iterable[str]) -> list[Column]:
 
 def declared(keys: Iterable[str], columns: Sequence[Column] = ()) -> dict[str, Column]:
     """The column of each key: what the answer declares, else what is known of the key, else a plain one."""
-    given = {column.key: column for column in columns}
-    return {key: given.get(key) or KNOWN.get(key) or Column(key) for key in keys}
+    keys, given = list(keys), {**KNOWN, **{column.key: column for column in columns}}
+    return {key: given.get(key) or _end_of(key, keys, given) for key in keys}
+
+
+def _end_of(key: str, keys: Sequence[str], known: Mapping[str, Column]) -> Column:
+    """The lower end of a known quantity's band, ``low_ttft_s`` beside ``high_ttft_s``; else a plain column."""
+    whole, high = known.get(key.removeprefix("low_")), f"high_{key.removeprefix('low_')}"
+    if not key.startswith("low_") or whole is None or high not in keys:
+        return Column(key)
+    return Column(key, whole.head or whole.key, whole.unit, high, whole.factor)
 
 
 def is_number(value: Any) -> bool:

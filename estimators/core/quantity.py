@@ -6,26 +6,18 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from slipstick.hwmodels.columns import RATE, SHARE, Better, Column
+from slipstick.hwmodels.columns import (
+    PREFIXED,
+    RATE,
+    SHARE,
+    SUFFIXES,
+    Better,
+    Column,
+    amount_shown,
+    amounts_shown,
+)
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
-from slipstick.hwmodels.files.shown import count_shown, ends_shown, shown
-
-SUFFIXES = {
-    "s": "s",
-    "J": "J",
-    "W": "W",
-    "byte": "B",
-    "$": "usd",
-    "1": "",
-    "J/token": "J_per_token",
-    "tokens/s": "tokens_per_s",
-    "requests/s": "per_s",
-    "$/Mtoken": "usd_per_million_tokens",
-}
-"""Units of quantities, and how a key of a row ends that holds one: units stand in keys of JSON, CSV and tables."""
-PREFIXED = ("s", "J", "W", "byte")
-"""Units that are shown with SI prefixes."""
 
 
 @dataclass(frozen=True)
@@ -109,20 +101,4 @@ class Quantity:
         """``2,022 tokens/s (80 %: 1,823 .. 2,250 tokens/s)``: a unit stands once where both ends have it."""
         if self.band is None:
             return amount_shown(self.value, self.unit)
-        low, high = self.band
-        if self.unit in PREFIXED:
-            ends = ends_shown(low, high, self.unit)
-        elif self.unit == "1":
-            ends = ends_shown(100 * low, 100 * high, "%")
-        else:
-            ends = f"{count_shown(low)} .. {count_shown(high)} {self.unit}"
-        return f"{amount_shown(self.value, self.unit)} (80 %: {ends})"
-
-
-def amount_shown(value: float, unit: str) -> str:
-    """An amount for people, three digits: ``83.2 ms``, ``2,020 tokens/s``, ``41 %``."""
-    if unit in PREFIXED:
-        return shown(value, unit)
-    if unit == "1":
-        return shown(100 * value, "%")
-    return f"{count_shown(value)} {unit}"
+        return f"{amount_shown(self.value, self.unit)} (80 %: {amounts_shown(*self.band, self.unit)})"

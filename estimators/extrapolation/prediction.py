@@ -15,7 +15,7 @@ from slipstick.estimators.extrapolation.series import Series
 from slipstick.estimators.extrapolation.verdict import Verdict
 from slipstick.hwmodels.columns import SHARE, Column
 from slipstick.hwmodels.files.records import Table
-from slipstick.hwmodels.files.shown import shown
+from slipstick.hwmodels.files.shown import ends_shown, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,7 +91,7 @@ class Prediction:
         bands = [""] * len(self.x)
         if self.low is not None and self.high is not None and self.level is not None:
             ends = zip(self.low, self.high, strict=True)
-            bands = [f" ({100 * self.level:g} %: {shown(low, 's')} .. {shown(high, 's')})" for low, high in ends]
+            bands = [f" ({100 * self.level:g} %: {ends_shown(low, high)})" for low, high in ends]
         words = [f", {one.word}" for one in self.verdicts] or [""] * len(self.x)
         rows = zip(self.x, self.value, bands, words, strict=True)
         name = self.series.parameter

@@ -21,7 +21,7 @@ from slipstick.experiments.extrapolate.series_files import read
 from slipstick.experiments.extrapolate.surfaces import predict_surfaces
 from slipstick.experiments.pages.output import emit
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.shown import shown, visible
+from slipstick.hwmodels.files.shown import ends_shown, shown, visible
 
 MOST_DRAWN = 12
 """Regions in a picture or a page, those that grow fastest."""
@@ -150,7 +150,7 @@ def _verdict_first(row: Mapping[str, Any]) -> dict[str, Any]:
     probability, verdict = rest.pop("probability_within_20_percent"), rest.pop("verdict")
     sure = None if probability is None else f"{100 * probability:.0f} %"
     point = {key: rest.pop(key) for key in list(rest)[: list(rest).index("interval_level") + 1]}
-    return point | {"within_20_%": sure, "verdict": verdict} | rest | {"ratio": ratio, "reason": reason}
+    return point | {"within 20 %": sure, "verdict": verdict} | rest | {"ratio": ratio, "reason": reason}
 
 
 def rows_of(prediction: Prediction, request: ExtrapolationRequest) -> list[dict[str, Any]]:
@@ -240,7 +240,7 @@ def _say_surfaces(predictions: Mapping[str, SurfacePrediction], notes: tuple[str
 
 
 def headline(row: Mapping[str, Any], parameters: int = 1) -> str:
-    """``at threads = 64, size = 3200: 52.5 ms (80 %: 45.1 ms .. 71.3 ms), wide: within 20 %: 62 % sure``.
+    """``at threads = 64, size = 3200: 52.5 ms (80 %: 45.1 .. 71.3 ms), wide: within 20 %: 62 % sure``.
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ def headline(row: Mapping[str, Any], parameters: int = 1) -> str:
     point = ", ".join(f"{name} = {row[name]:g}" for name in list(row)[:parameters])
     low, high = row["low_s"], row["high_s"]
     level = f"{100 * row['interval_level']:g} %" if low is not None else ""
-    band = f" ({level}: {shown(low, 's')} .. {shown(high, 's')})" if level else "; no band"
+    band = f" ({level}: {ends_shown(low, high)})" if level else "; no band"
     verdict = f", {row['verdict']}" if row["verdict"] else ""
     probability = row["probability_within_20_percent"]
     verdict += f": {sureness(probability)}" if probability is not None else ""

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from slipstick.estimators.core.estimate import Estimate
-from slipstick.experiments.explain.explanation import COLUMNS, OF_ESTIMATOR, interaction
+from slipstick.experiments.explain.explanation import COLUMNS, OF_ESTIMATOR, SEEN, interaction
 from slipstick.experiments.pages.plots import Bars, Heat
-from slipstick.experiments.pages.report import Card, Section, picture_html, table_html, write_page
+from slipstick.experiments.pages.report import Card, Section, assumptions, folded, picture_html, table_html, write_page
 from slipstick.experiments.pages.slider_page import slider_html
 from slipstick.experiments.pages.sliderule import data_of
 from slipstick.experiments.pages.whatif_report import formula_sections, part_rows, source_sections
@@ -52,33 +52,32 @@ def write(
         [min(pair) for pair in ends],
         [max(pair) for pair in ends],
     )
+    reached = [row for row in tables["changes"] if row.get("factor")]
+    mattering = [row for row in tables["elasticities"] if abs(row["elasticity"] or 0.0) >= SEEN]
     sections = [
-        Section("The slide rule", sliders),
-        Section("What the time hangs on", picture_html(bars, "tornado")),
-        Section("Elasticities", table_html(tables["elasticities"], "elasticities", COLUMNS)),
-        Section("Two together", _interaction_html(question, [str(row["quantity"]) for row in tables["elasticities"]])),
+        Section("", sliders),
+        *([Section("What the time hangs on", picture_html(bars, "tornado"))] if tornado and mattering else []),
+        *_section("Elasticities", mattering, "elasticities"),
+        *_interaction(question, [str(row["quantity"]) for row in mattering]),
         Section("What bounds the time", table_html(tables["bottlenecks"], "bottlenecks")),
-        Section("Where an operation changes what bounds it", table_html(tables["crossovers"], "crossovers", COLUMNS)),
-        Section(
-            f"What alone brings the time to {target:g} of today's", table_html(tables["changes"], "changes", COLUMNS)
-        ),
+        *_section("Where an operation changes what bounds it", tables["crossovers"], "crossovers"),
+        *_section(f"What alone brings the time to {target:g} of today's", reached, "changes"),
     ]
     if "together" in tables:
         title = f"The cheapest change of several that brings the time to {target:g}"
         sections.append(Section(title, table_html(tables["together"], "together", COLUMNS)))
     if "ranking" in tables:
         sections.append(Section("How surely which is faster", table_html(tables["ranking"], "ranking")))
-    sections.append(Section("What takes the time today", table_html(part_rows(answer), "parts")))
+    sections.append(folded("What takes the time today", table_html(part_rows(answer), "parts")))
     whatif = WhatIf(question, None, answer, None, 0.8)  # type: ignore[arg-type]
-    sections += [*formula_sections(whatif), *source_sections(whatif, "sources")]
+    sections += formula_sections(whatif)
+    sections += assumptions([*remarks(question), *answer.assumptions])
+    sections += source_sections(whatif, "sources")
     band = answer.interval()
     sure = f"80 %: {ends_shown(*band)}" if band else "how sure is unknown"
-    cards = [Card(shown(answer.time, "s"), f"today's time; {sure}")]
-    texts = "; ".join([*remarks(question), *answer.assumptions])
-    lead = f"{question.workload.name} on {question.machine.name}. Assuming: {texts}."
-    return write_page(
-        path, f"Slide rule: {question.workload.name} on {question.machine.name}", lead, cards, sections, script
-    )
+    cards = [] if script else [Card(shown(answer.time, "s"), f"today's time; {sure}")]
+    title = f"{question.workload.name} on {question.machine.name}"
+    return write_page(path, f"Slide rule: {title}", "", cards, sections, script)
 
 
 LONGEST_LABEL = 22
@@ -97,6 +96,11 @@ def _labels(names: Sequence[str]) -> list[str]:
     return short
 
 
+def _section(title: str, rows: Sequence[Mapping[str, Any]], name: str) -> list[Section]:
+    """A table under its title; none where it has no rows."""
+    return [Section(title, table_html(rows, name, COLUMNS))] if rows else []
+
+
 def _slide_rule(question: Question, ordered: Sequence[str]) -> tuple[str, str]:
     """The script and its sliders; a sentence instead where a page cannot compute what the estimator does."""
     try:
@@ -107,10 +111,11 @@ def _slide_rule(question: Question, ordered: Sequence[str]) -> tuple[str, str]:
     return script, slider_html(names, first)
 
 
-def _interaction_html(question: Question, names: Sequence[str]) -> str:
+def _interaction(question: Question, names: Sequence[str]) -> list[Section]:
+    """Two quantities of the machine together; none where fewer than two matter."""
     chosen = [name for name in names if name.startswith("machine.")][:2]
     if len(chosen) < 2:
-        return "<p class=note>fewer than two quantities of the machine matter</p>"
+        return []
     grid = interaction(question, chosen[0], chosen[1], FACTORS)
     alone = np.outer(grid[:, FACTORS.index(1.0)], grid[FACTORS.index(1.0)])
     title = "Time over today's; rows and columns are factors on today's values"
@@ -118,4 +123,4 @@ def _interaction_html(question: Question, names: Sequence[str]) -> str:
     most = float(np.max(np.abs(np.log(grid / alone))))
     text = f"Were they independent, each cell would be the product of its edges; they differ by up to {most:.1%}."
     note = f"<p class=note>{text}</p>"
-    return picture_html(figure, "interaction") + note
+    return [Section("Two together", picture_html(figure, "interaction") + note)]

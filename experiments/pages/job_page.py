@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from slipstick.estimators.schedule.recurrence import Floats
 from slipstick.experiments.pages.plots import Chart, PlotLine, draw_charts
-from slipstick.experiments.pages.report import Card, Section, picture_html, table_html, write_page
+from slipstick.experiments.pages.report import Card, Section, assumptions, folded, picture_html, table_html, write_page
 from slipstick.experiments.subjects.jobs.job_records import JobFile
 from slipstick.experiments.subjects.jobs.simulated import Simulated
 from slipstick.hwmodels.files.shown import ends_shown, shown
@@ -34,13 +33,13 @@ def write_job_page(
         sections.append(Section("Every point, with the same seeds as today", table_html(rows, "points")))
     pictures = [Section(chart.title, picture_html(chart, name)) for name, chart in charts.items()]
     numbers = [row for row in simulated.rows() if "." not in row["quantity"]]
-    notes = "".join(f"<p class=note>{escape(text)}</p>" for text in simulated.assumptions)
     sections = [
         *pictures,
         Section("Percentiles", table_html(numbers, "percentiles")),
         Section("What each stage does, shares of its workers' time", table_html(share_rows(simulated), "shares")),
         *sections,
-        Section("The stages", table_html(stage_rows(simulated), "stages") + notes),
+        folded("The stages", table_html(stage_rows(simulated), "stages")),
+        *assumptions(simulated.assumptions),
     ]
     page = write_page(path, file.name, file.about or "A simulated job.", cards(simulated), sections)
     picture = path.with_suffix(".png")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.hwmodels.columns import PREFIXED
 from slipstick.hwmodels.files.readers import InputError, atomic_write
 from slipstick.hwmodels.files.shown import common_scale
 
@@ -80,13 +81,18 @@ class Heat:
 
 @dataclass(frozen=True)
 class Bars:
-    """One bar a label around 1 (today), sorted by the caller; low and high are ends of bars or bands."""
+    """One bar a label, sorted by the caller; low and high are ends of bars or bands.
+
+    `border` is where nothing changes (1: today), None for amounts; `middle` marks the value inside each band.
+    """
 
     title: str
     x_title: str
     labels: Sequence[str]
     low: Sequence[float]
     high: Sequence[float]
+    border: float | None = 1.0
+    middle: Sequence[float] = ()
 
 
 Picture = Chart | Bars | Heat
@@ -260,7 +266,8 @@ def _draw_lines(axes: Any, chart: Chart) -> None:
         axes.plot(mark.x, mark.y, "o", color=colour, label=mark.label, **style)
     if chart.border is not None:
         axes.axvline(chart.border, linestyle=":", color="#888888")
-        axes.annotate(chart.border_label, (chart.border, 1.0), xycoords=("data", "axes fraction"), fontsize=8)
+        place = {"xycoords": ("data", "axes fraction"), "fontsize": 8, "rotation": 90, "ha": "right", "va": "bottom"}
+        axes.annotate(f"{chart.border_label} ", (chart.border, 0.02), **place)
     axes.set(title=chart.title, xlabel=chart.x_title, ylabel=chart.y_title)
     axes.set(xscale=chart.x_scale, yscale=chart.y_scale)
     axes.grid(visible=True, alpha=0.25)
@@ -273,10 +280,16 @@ def _draw_bars(axes: Any, chart: Bars) -> None:
     axes.barh(range(len(spans)), spans, left=list(chart.low), color=COLOURS[0])
     axes.set_yticks(range(len(spans)), list(chart.labels), fontsize=9)
     axes.invert_yaxis()
-    axes.axvline(1.0, color="#444444", linewidth=1)
     axes.set(title=chart.title, xlabel=chart.x_title)
     axes.use_sticky_edges = False
     axes.margins(x=0.04)
+    if chart.border is not None:
+        axes.axvline(chart.border, color="#444444", linewidth=1)
+    else:
+        axes.set_xlim(left=0.0)
+        readable_axis(axes.xaxis)
+    if chart.middle:
+        axes.plot(chart.middle, range(len(chart.middle)), "|", color="white", markersize=14, markeredgewidth=2)
     axes.grid(visible=True, axis="x", alpha=0.25)
 
 
@@ -297,10 +310,6 @@ def si_ticks(figure: Any) -> None:
     for axes in figure.axes:
         for axis in (axes.xaxis, axes.yaxis):
             readable_axis(axis)
-
-
-PREFIXED = ("s", "J", "W", "Hz", "byte", "byte/s", "B", "B/s", "flop/s")
-"""Units at the end of an axis title that take a prefix; shares, rates and money do not."""
 
 
 def readable_axis(axis: Any) -> None:

@@ -36,7 +36,8 @@ h3 { font-size: 1em; font-weight: 600; margin: 1em 0 .2em; }
 .scroll { overflow: auto; max-height: 520px; }
 table { border-collapse: collapse; font-size: .9em; }
 th, td { padding: 3px 10px; text-align: right; white-space: nowrap; }
-td.text, th.text { text-align: left; white-space: normal; min-width: 9em; overflow-wrap: anywhere; }
+td.text, th.text { text-align: left; white-space: normal; overflow-wrap: break-word; }
+select { max-width: 100%; }
 th { white-space: normal; vertical-align: bottom; position: sticky; top: 0; background: var(--soft); cursor: pointer; }
 tr + tr td { border-top: 1px solid var(--line); } tr.front td { background: #fdf1e7; }
 label.only { margin-left: 10px; font-size: .93em; white-space: nowrap; }
@@ -44,7 +45,7 @@ label.only { margin-left: 10px; font-size: .93em; white-space: nowrap; }
 svg { max-width: 100%; height: auto; } details { margin: 10px 0; } summary { cursor: pointer; color: var(--accent); }
 math { font-size: 1.05em; } .formula { overflow-x: auto; padding: 8px 0; } .figure { width: 100%; overflow: hidden; }
 .figure > svg { width: min(100%, 660px); } svg .grid { stroke: #e3e7eb; }
-label.slider span { overflow-wrap: anywhere; line-height: 1.2; }
+label.slider span { overflow-wrap: break-word; line-height: 1.2; }
 label.slider { display: grid; grid-template-columns: minmax(9em, 1fr) 2fr 8em; gap: 10px; align-items: center; }
 input[type=range] { width: 100%; } input.filter { margin: 0 0 6px; padding: 4px 8px; width: min(100%, 320px); }
 @media (max-width: 600px) { body { padding: 12px 10px 40px; font-size: 14px; }
@@ -217,6 +218,14 @@ WIDE = 5.4
 """Inches of a picture: letters are readable on a phone, and the page stretches it where there is room."""
 
 
+def pictures_html(pictures: Sequence[Picture], name: str) -> str:
+    """Several charts beside each other where there is room, each under its title."""
+    drawn = (
+        f"<div><h3>{escape(one.title)}</h3>{picture_html(one, f'{name}{i}')}</div>" for i, one in enumerate(pictures)
+    )
+    return f"<div class=pictures>{''.join(drawn)}</div>"
+
+
 def table_html(rows: Sequence[Mapping[str, Any]], name: str, columns: Sequence[Column] = ()) -> str:
     """Rows as a table that sorts by a click on its head and filters by words; long ones are cut, and say so.
 
@@ -231,7 +240,7 @@ def table_html(rows: Sequence[Mapping[str, Any]], name: str, columns: Sequence[C
     marked = [{**row, FRONT: FRONT if on_front else ""} for row, on_front in zip(kept, front, strict=True)]
     shown = shown_columns(marked if fronted else kept, columns)
     kinds = ["" if _is_of_numbers(one, kept) else " class=text" for one in shown]
-    head = "".join(f"<th{kind}>{_breakable(one.head)}</th>" for one, kind in zip(shown, kinds, strict=True))
+    head = "".join(f"<th{kind}>{breakable(one.head)}</th>" for one, kind in zip(shown, kinds, strict=True))
     body = "".join(
         f"<tr{' class=front' if on_front else ''}>"
         + "".join(_cell(one.cells[i], row.get(one.column.key), kind) for one, kind in zip(shown, kinds, strict=True))
@@ -249,13 +258,13 @@ def table_html(rows: Sequence[Mapping[str, Any]], name: str, columns: Sequence[C
 def _is_of_numbers(shown: ShownColumn, rows: Sequence[Mapping[str, Any]]) -> bool:
     """Whether a column stands right: numbers, or texts that begin with one."""
     values = [row.get(shown.column.key) for row in rows]
-    return all(value is None or is_number(value) or str(value)[:1].isdigit() for value in values)
+    return all(value is None or is_number(value) or (str(value) or "0")[:1].isdigit() for value in values)
 
 
 YES = {True: "yes", False: "no"}
 
 
-def _breakable(name: str) -> str:
+def breakable(name: str) -> str:
     """A column's name that may break behind its dots and underscores, so that the table stays on the page."""
     return escape(name).replace(".", ".<wbr>").replace("_", "_<wbr>")
 

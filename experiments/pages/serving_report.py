@@ -10,9 +10,20 @@ import numpy as np
 
 from slipstick.estimators.named.serving.served_run import Serving
 from slipstick.experiments.pages.plots import Chart, Marks, PlotLine, draw_charts
-from slipstick.experiments.pages.report import Card, Section, machine_rows, picture_html, table_html, write_page
+from slipstick.experiments.pages.report import (
+    Card,
+    Section,
+    assumptions,
+    folded,
+    machine_rows,
+    picture_html,
+    pictures_html,
+    table_html,
+    write_page,
+)
 from slipstick.experiments.serve.planning import Plan
 from slipstick.experiments.serve.serving_text import lines
+from slipstick.hwmodels.columns import amount_shown, amounts_shown, shown_columns
 
 _LEVELS = np.linspace(0.005, 0.995, 100)
 _MOST_POINTS = 600
@@ -27,20 +38,24 @@ def write_serving(answer: Serving, path: str | Path) -> tuple[Path, Path]:
         running(answer),
     ]
     rate, low, high = answer.rate_band
-    cards = [Card(f"{rate:,.0f} tokens/s", f"output of all devices; 80 %: {low:,.0f} .. {high:,.0f}")]
+    cards = [
+        Card(amount_shown(rate, "tokens/s"), f"output of all devices; 80 %: {amounts_shown(low, high, 'tokens/s')}")
+    ]
     for measure, name in (("tpot", "mean time of a further token"), ("ttft", "mean time to the first token")):
         if answer.served.quantiles(measure):
             value, low, high = answer.band(measure, "mean")
-            cards.append(Card(f"{value * 1e3:.4g} ms", f"{name}; 80 %: {low * 1e3:.3g} .. {high * 1e3:.3g} ms"))
-    text = lines(answer)
+            cards.append(Card(amount_shown(value, "s"), f"{name}; 80 %: {amounts_shown(low, high, 's')}"))
+    said = lines(answer)
+    figures = [one for one in shown_columns([answer.summary()]) if one.cells[0] is not None]
     bounds = [{"a decode step goes to": name, "share": share} for name, share in answer.bounds.items()]
     sections = [
-        Section("The answer", "".join(f"<p class=note>{_escaped(line)}</p>" for line in text)),
-        Section("Requests", "".join(picture_html(c, f"chart{i}") for i, c in enumerate(charts))),
+        Section("Requests", pictures_html(charts, "chart")),
+        Section("Measures", table_html(answer.rows(), "measures", answer.declared)),
         Section("What bounds it", table_html(bounds, "bounds")),
-        Section("Measures", table_html(answer.rows(), "measures")),
-        Section("Figures", table_html([{"figure": k, "value": v} for k, v in answer.summary().items()], "figures")),
-        Section("The machine", table_html(machine_rows(answer.deployment.machine), "machine")),
+        folded("In words", "".join(f"<p class=note>{_escaped(line)}</p>" for line in said if not _assumed(line))),
+        folded("Figures", table_html([{"figure": one.head, "value": one.cells[0]} for one in figures], "figures")),
+        *assumptions([line for line in said if _assumed(line)]),
+        folded("The machine", table_html(machine_rows(answer.deployment.machine), "machine")),
     ]
     title = f"Serving {answer.deployment.model.name} on {answer.deployment.machine.name}"
     page = write_page(path, title, answer.traffic.text(), cards, sections)
@@ -49,17 +64,21 @@ def write_serving(answer: Serving, path: str | Path) -> tuple[Path, Path]:
     return page, picture
 
 
+def _assumed(line: str) -> bool:
+    return line.startswith("assuming: ")
+
+
 def distribution(answer: Serving, measure: str, title: str) -> Chart:
     """Share of requests below each time, with the 80 % band."""
     series = []
     for served in (answer.served, answer.fast, answer.slow):
         values = getattr(served, measure)
         values = values[np.isfinite(values)]
-        series.append(1e3 * np.quantile(values, _LEVELS) if len(values) else np.zeros(len(_LEVELS)))
+        series.append(np.quantile(values, _LEVELS) if len(values) else np.zeros(len(_LEVELS)))
     middle, factor = series[0], np.exp(answer.first_half_width) if measure == "ttft" else 1.0
     low, high = np.minimum(middle / factor, series[1]), np.maximum(middle * factor, series[2])
     line = PlotLine(measure, _LEVELS * 100, middle, low, high)
-    return Chart(title, "requests below, %", "ms", (line,))
+    return Chart(title, "requests below [%]", "time [s]", (line,))
 
 
 def running(answer: Serving) -> Chart:
@@ -68,15 +87,16 @@ def running(answer: Serving) -> Chart:
     rows = rows[rows[:, 0] == 0]
     every = max(1, len(rows) // _MOST_POINTS)
     rows = rows[::every]
-    return Chart(
-        "Sequences that decode (first replica)", "s", "sequences", (PlotLine("decoding", rows[:, 1], rows[:, 4]),)
-    )
+    line = PlotLine("decoding", rows[:, 1], rows[:, 4], steps=True)  # a batch holds until the next one begins
+    return Chart("Sequences that decode (first replica)", "time [s]", "sequences", (line,))
 
 
 def write_plan(plan: Plan, path: str | Path) -> tuple[Path, Path]:
     """Write the page of a plan and its front beside it as PNG; returns both paths."""
     path = Path(path)
-    front, rows = plan.front, plan.rows()
+    front = plan.front
+    priced = plan.best is not None and plan.best.dollars is not None
+    pick = ("cheapest" if priced else "most tokens/s a device") + (" that keeps the limits" if plan.limits else "")
     names = sorted({row.machine for row in front})
     made = []
     for name in names:
@@ -87,24 +107,57 @@ def write_plan(plan: Plan, path: str | Path) -> tuple[Path, Path]:
     marks: tuple[Marks, ...] = ()
     if plan.best:
         place = np.array([plan.best.per_user]), np.array([plan.best.per_device])
-        marks = (Marks("cheapest that keeps the limits", *place),)
+        marks = (Marks(f"the pick: {pick}", *place, 1),)
     axes = "tokens/s a user", "tokens/s a device"
     chart = Chart("Front of each machine, 80 % band", *axes, tuple(made), marks, "log", "log")
-    cards = [
-        Card(f"{len(plan.candidates)}", "layouts and loads looked at"),
-        Card(f"{len(front)}", "that nothing beats in both rates"),
-    ]
+    cards: list[Card] = []
+    sure = " with 90 % probability" if plan.limits else ""
     if plan.best:
-        cards.insert(0, Card(plan.best.text(), "cheapest that keeps the limits with 90 % probability"))
+        cards.insert(0, Card(plan.best.text(), f"the pick: {pick}{sure}{'' if priced else NO_PRICES}"))
+        row = plan.best.row()
+        of_device = amounts_shown(row["low"], row["high"], "tokens/s")
+        cards.append(Card(amount_shown(plan.best.per_device, "tokens/s"), f"a device; 80 %: {of_device}"))
+        cards.append(Card(amount_shown(plan.best.per_user, "tokens/s"), "a user"))
+        cards.append(Card(amount_shown(plan.best.ttft, "s"), "mean time to the first token"))
+        if plan.best.dollars is not None:
+            cards.append(Card(f"{plan.best.dollars:.3g} $", "a million tokens"))
     sections = [
-        Section("Front", picture_html(chart, "front")),
-        Section("Layouts", table_html(rows, "layouts")),
-        Section("Left out", table_html(_reasons(plan), "refused")),
+        Section(chart.title, picture_html(chart, "front")),
+        Section("Layouts", table_html(_layouts(plan), "layouts", plan.declared)),
+        folded("Left out", table_html(_reasons(plan), "refused")),
+        *assumptions(plan.remarks),
     ]
-    page = write_page(path, f"Plan: serving {plan.model}", plan.text(), cards, sections)
+    counted = f"{len(plan.candidates)} layouts and loads answered, {len(front)} that nothing beats in both rates"
+    page = write_page(path, f"Plan: serving {plan.model}", f"{plan.text()}; {counted}", cards, sections)
     picture = path.with_suffix(".png")
     draw_charts([chart], picture)
     return page, picture
+
+
+NO_PRICES = "; no prices are known (--price)"
+
+
+def _layouts(plan: Plan) -> list[dict[str, Any]]:
+    """The front with the pick marked; no column of limits or of dollars where none is known."""
+    unknown = {
+        name
+        for name, known in (("keeps_limits", plan.limits), ("cost_usd_per_million_tokens", _priced(plan)))
+        if not known
+    }
+    outside = (
+        [] if plan.best is None or plan.best in plan.front else [plan.best]
+    )  # what keeps the limits may lie inside
+    return [
+        {
+            "pick": "pick" if one == plan.best else "",
+            **{key: cell for key, cell in one.row().items() if key not in unknown},
+        }
+        for one in sorted([*outside, *plan.front], key=lambda one: one != plan.best)  # the pick first
+    ]
+
+
+def _priced(plan: Plan) -> bool:
+    return any(one.dollars is not None for one in plan.front)
 
 
 def _reasons(plan: Plan) -> Sequence[dict[str, Any]]:

@@ -156,7 +156,7 @@ const svgCurve = (place, x, y, low, high, here) => {
     const whole = Object.values(bound).reduce((a, b) => a + b, 0);
     const sorted = Object.entries(bound).sort((a, b) => b[1] - a[1]);
     put('bound', sorted.length ? sorted[0][0] : 'one formula');
-    put('bound-shares', sorted.map(([name, part]) => name + ' ' + (100 * part / whole).toFixed(0) + ' %').join(', '));
+    put('bound-shares', sorted.filter(([, part]) => part >= 0.005 * whole).map(([name, part]) => name + ' ' + (100 * part / whole).toFixed(0) + ' %').join(', '));
     const memory = slipstick.now.memory;
     if (memory) { document.getElementById('memory-card').hidden = false;
       put('memory', slipstick.together([memory.needed], 'B'));

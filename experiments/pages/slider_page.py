@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from slipstick.experiments.pages.report import breakable
+
 
 def slider_html(names: Sequence[str], first: Sequence[str] = ()) -> str:
     """The sliders, the ratio they give, its band, memory, and what bounds the time.
@@ -36,7 +38,7 @@ def slider_html(names: Sequence[str], first: Sequence[str] = ()) -> str:
 
 def _slider(name: str, index: int) -> str:
     return (
-        f"<label class=slider><span>{escape(name)}</span>"
+        f"<label class=slider><span>{breakable(name)}</span>"
         f'<input type=range min=-3 max=3 step=0.01 value=0 data-dial="{index}">'
         f'<output id="dial{index}"></output></label>'
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from slipstick.experiments.pages import whatif_report
 from slipstick.experiments.pages.front_report import front_section
 from slipstick.experiments.pages.plots import Chart, draw_charts
-from slipstick.experiments.pages.report import Card, Section, picture_html, write_page
+from slipstick.experiments.pages.report import Card, Section, assumptions, picture_html, write_page
 from slipstick.experiments.studies.runner import PreparedStudy
 from slipstick.experiments.studies.study import Study
 from slipstick.experiments.studies.whatif import WhatIf, columns_of
@@ -40,7 +40,7 @@ def write(
     sections: list[Section] = []
     cards: list[Card] = []
     charts: list[Chart] = []
-    assumptions: list[str] = []
+    assumed: list[str] = []
     for case in made.cases:
         rows = frame[(frame.workload == case.workload) & (frame.machine == case.machine)]
         if not len(rows):
@@ -52,12 +52,13 @@ def write(
         name = f"{question.workload.name} on {question.machine.name}"
         chart = whatif_report.ratio_chart(answer)
         charts.append(chart)
-        assumptions += [text for text in answer.today.assumptions if text not in assumptions]
+        assumed += answer.today.assumptions
         identifier = f"case{len(cards)}"
         cards.append(Card(whatif_report.cards(answer)[0].value, f"{name}: {whatif_report.cards(answer)[0].meaning}"))
         sections.append(Section(name, picture_html(chart, f"{identifier}-ratio")))
         notes = (*case.work.unknown, *case.work.notes, *case.work.over_cap(question.machine, table))
-        sections.append(whatif_report.points_section(answers, identifier, BEST_ROWS, notes))
+        points = whatif_report.points_section(answers, identifier, BEST_ROWS, notes)
+        sections.append(points if len(made.cases) == 1 else replace(points, title=f"{name}: {points.title.lower()}"))
         sections += whatif_report.formula_sections(answer)
         sections += whatif_report.source_sections(answer, identifier)
     for number, (workload, rows) in enumerate(frame.groupby("workload", sort=False) if names else ()):
@@ -67,8 +68,8 @@ def write(
         ]
     if not cards:
         raise InputError(f"study {study.name!r}: no point meets the conditions, or none is answered yet")
-    lead = f"{study.description} Assuming: {'; '.join(assumptions)}. Fingerprint {made.fingerprint}."
-    page = write_page(path, study.name, lead.strip(), cards, sections)
+    sections += assumptions([*assumed, f"fingerprint of the study: {made.fingerprint}"])
+    page = write_page(path, study.name, study.description, cards, sections)
     picture = path.with_suffix(".png")
     draw_charts(charts[:4], picture)
     return page, picture

@@ -17,6 +17,8 @@ from slipstick.experiments.pages.report import (
     MAX_TABLE_ROWS,
     Card,
     Section,
+    assumptions,
+    folded,
     formula_html,
     machine_rows,
     parameter_rows,
@@ -53,20 +55,20 @@ def write(
     question, path = answer.question, Path(path)
     frame, names = marked(answer.frame, objectives)
     charts = {"ratio": ratio_chart(answer)}
-    if measured or "low_s" in answer.frame:  # else the same picture again, with other numbers along its axis
+    if measured:  # else the same picture again, with other numbers along its axis
         charts["time"] = time_chart(answer, measured)
+    settings = [f"today: {question.machine.name}{_run_text(question.run)}"] if question.run else []
     title = f"What if: {question.workload.name} on {question.machine.name}"
     sections = [
         *(Section(chart.title, picture_html(chart, name)) for name, chart in charts.items()),
         *front_section(frame, names, "points"),
         points_section(frame, "points", MAX_TABLE_ROWS // 2, answer.unknown),
-        Section("What takes the time today", table_html(part_rows(answer.today), "parts")),
+        folded("What takes the time today", table_html(part_rows(answer.today), "parts")),
         *formula_sections(answer),
+        *assumptions([*remarks(question), *answer.today.assumptions, *settings]),
         *source_sections(answer),
     ]
-    texts = "; ".join([*remarks(question), *answer.today.assumptions])
-    lead = f"Assuming: {texts}. Today: {question.machine.name}{_run_text(question.run)}."
-    page = write_page(path, title, lead, cards(answer), sections)
+    page = write_page(path, title, "", cards(answer), sections)
     picture = path.with_suffix(".png")
     draw_charts(list(charts.values()), picture)
     return page, picture
@@ -77,11 +79,11 @@ def cards(answer: WhatIf) -> list[Card]:
     frame = equal_work(answer)
     best = frame.iloc[int(np.argmin(frame.time_ratio))]
     setting = ", ".join(_setting(name, best[name]) for name in answer.space.names)
-    band = f", {answer.level:.0%}: {best.low_ratio:.3g} .. {best.high_ratio:.3g}" if "low_ratio" in best else ""
+    band = f", {100 * answer.level:g} %: {best.low_ratio:.3g} .. {best.high_ratio:.3g}" if "low_ratio" in best else ""
     same = " of today's work" if len(frame) < len(answer.frame) else ""
     today = answer.today.interval(answer.level)
     if today:
-        sure = f", {answer.level:.0%}: {ends_shown(*today)}"
+        sure = f", {100 * answer.level:g} %: {ends_shown(*today)}"
     else:
         sure = "; how sure is unknown: the estimator is not calibrated"
     return [
@@ -92,7 +94,9 @@ def cards(answer: WhatIf) -> list[Card]:
 
 def equal_work(answer: WhatIf) -> pd.DataFrame:
     """The points whose workload.* is nearest to today's: less work is no faster machine. All where only work varies."""
-    frame, work = answer.frame, [name for name in answer.space.names if name.startswith("workload.")]
+    sizes = {f"run.{name}" for name in answer.question.workload.symbols}
+    work = [name for name in answer.space.names if name.startswith("workload.") or name in sizes]
+    frame = answer.frame
     if len(work) == len(answer.space.names):
         return frame
     for name in work:
@@ -170,8 +174,8 @@ def source_sections(answer: WhatIf, name: str = "whatif") -> list[Section]:
     parameters = table_html(parameter_rows(question.estimator), f"{name}-parameters")
     machine = table_html(machine_rows(question.machine), f"{name}-machine")
     return [
-        Section("Where each parameter comes from", parameters),
-        Section("Where each number of the machine comes from", machine),
+        folded("Where each parameter comes from", parameters),
+        folded("Where each number of the machine comes from", machine),
     ]
 
 
@@ -182,15 +186,15 @@ def formula_sections(answer: WhatIf) -> list[Section]:
     workload = answer.question.workload
     if len(workload) > MAX_WRITTEN_OPERATIONS:
         note = f"The formula is the sum over {len(workload)} operations; slipstick explain prints it by part."
-        return [Section("The formula", f"<p class=note>{note}</p>")]
+        return [folded("The formula", f"<p class=note>{note}</p>")]
     try:
         formula = inner.formula(workload, answer.question.machine)
     except (InputError, AttributeError):
-        return [Section("The formula", "<p class=note>This estimator is no formula (a table or a simulation).</p>")]
+        return [folded("The formula", "<p class=note>This estimator is no formula (a table or a simulation).</p>")]
     if formula.expression.count_ops() > 400:
         note = f"The formula has {formula.expression.count_ops()} operations; slipstick explain prints it by part."
-        return [Section("The formula", f"<p class=note>{note}</p>")]
-    return [Section("The formula", formula_html(formula))]
+        return [folded("The formula", f"<p class=note>{note}</p>")]
+    return [folded("The formula", formula_html(formula))]
 
 
 def _lines(answer: WhatIf, x_name: str, column: str, unit: str) -> tuple[PlotLine, ...]:

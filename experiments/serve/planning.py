@@ -138,7 +138,8 @@ class Plan:
 
     def text(self) -> str:
         """The question."""
-        return f"{self.traffic}; {limits_text(self.limits) or 'no limits'} with {SURE:.0%} probability"
+        kept = f"{limits_text(self.limits)} with {100 * SURE:.0f} % probability" if self.limits else "no limits"
+        return f"{self.traffic}; {kept}"
 
     def rows(self) -> list[dict[str, Any]]:
         """The front, machines in order, most tokens/s a user first."""

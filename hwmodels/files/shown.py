@@ -25,6 +25,7 @@ _PREFIXES = (
     ("P", 1e15),
 )
 _LONG_TIMES = (("min", 60.0), ("h", 3600.0))
+_WITH_PREFIX = ("s", "J", "W", "Hz", "B", "flop", "FLOP")
 _LONG_FROM = {"min": 60.0, "h": 7200.0}
 """Seconds from which a time is written in minutes and in hours."""
 
@@ -56,12 +57,12 @@ def scales(unit: str) -> tuple[UnitScale, ...]:
     name = _named(unit)
     if name == "%":
         return (UnitScale("%", 1.0),)
-    if not name or name.startswith(("/", "$")):
+    if name.partition("/")[0] not in _WITH_PREFIX:
         return (UnitScale(name, 1.0),)
     known = tuple(UnitScale(f"{prefix}{name}", factor) for prefix, factor in _PREFIXES)
     if name == "s":
         return (*known[:5], *(UnitScale(long, factor) for long, factor in _LONG_TIMES))
-    return known[4:] if name in ("B", "flop", "Hz") else known
+    return known[4:] if name in ("B", "flop", "FLOP", "Hz") else known
 
 
 def common_scale(values: Iterable[float | None], unit: str) -> UnitScale | None:
@@ -75,7 +76,7 @@ def common_scale(values: Iterable[float | None], unit: str) -> UnitScale | None:
     if not sizes:
         return known[0] if len(known) == 1 else next(one for one in known if one.factor == 1.0)
     least, most = min(sizes), max(sizes)
-    for low, first, high in ((0.1, 1.0, 1e3), (1.0, 1.0, 1e4), (0.01, 0.0, 1e5)):
+    for low, first, high in ((0.1, 1.0, 1e3), (1.0, 1.0, 1e4), (0.001, 1.0, 1e3), (0.01, 0.0, 1e5)):
         for scale in reversed(known):
             begins = _LONG_FROM.get(scale.name, low * scale.factor) * (1 - 1e-12)
             if least >= begins and first * scale.factor <= most * (1 + 1e-12) < high * scale.factor:
