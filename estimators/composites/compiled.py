@@ -36,11 +36,15 @@ MAX_KNOWN = 1024
 
 @dataclass(frozen=True)
 class Group:
-    """Operations under one formula: the distinct rows of their amounts, and how often each stands on which lane."""
+    """Operations under one formula: the distinct rows of their amounts, and how often each stands on which lane.
+
+    `examples` holds an operation of each row, of which the terms of the formula may read more than the formula does.
+    """
 
     formula: Formula
     amounts: Mapping[str, tuple[Amount, ...]]
     multiplicity: Mapping[str, tuple[Amount, ...]]
+    examples: tuple[Op, ...] = ()
 
     @cached_property
     def symbols(self) -> frozenset[str]:
@@ -278,15 +282,17 @@ def groups_of(
     for formula, indices in formulas:
         names = [name for name in formula.names if name.startswith("operation.")]
         rows: dict[tuple[Amount, ...], dict[str, Amount]] = {}
+        examples: dict[tuple[Amount, ...], Op] = {}
         for index in indices:
             op = operations[index]
             row = tuple(amount(op, name) for name in names)
             lanes = rows.setdefault(row, {})
+            examples.setdefault(row, op)
             lanes[lane(op)] = lanes.get(lane(op), 0) + op.times
         amounts = {name: tuple(row[i] for row in rows) for i, name in enumerate(names)}
         lanes_seen = sorted({one for lanes in rows.values() for one in lanes})
         multiplicity = {one: tuple(lanes.get(one, 0) for lanes in rows.values()) for one in lanes_seen}
-        groups.append(Group(formula, amounts, multiplicity))
+        groups.append(Group(formula, amounts, multiplicity, tuple(examples.values())))
     return tuple(groups)
 
 

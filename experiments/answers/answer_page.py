@@ -51,9 +51,9 @@ def write_answers(questions: Sequence[Question], path: str | Path) -> Path:
         for one in known
     ]
     assumed = "\n".join(lines.assumptions(first, answer, verbose=True)).replace(f"\n{' ' * 10}", "; ").splitlines()
-    said = "".join(f"<p>{escape(text)}</p>" for text in (*lines.summary(answer, known_facts, first.machine), *refused))
+    texts = "".join(f"<p>{escape(text)}</p>" for text in (*lines.summary(answer, known_facts, first.machine), *refused))
     sections.insert(
-        2 if len(known) > 1 else 1, Section(f"The fastest: {first.machine.name}" if len(known) > 1 else "", said)
+        2 if len(known) > 1 else 1, Section(f"The fastest: {first.machine.name}" if len(known) > 1 else "", texts)
     )
     title = f"{first.workload.name} on {first.machine.name}" if len(known) == 1 else f"{first.workload.name}: estimates"
     return write_page(path, title, "", cards, [*sections, *assumptions(assumed)])

@@ -45,16 +45,16 @@ def write_serving(answer: Serving, path: str | Path) -> tuple[Path, Path]:
         if answer.served.quantiles(measure):
             value, low, high = answer.band(measure, "mean")
             cards.append(Card(amount_shown(value, "s"), f"{name}; 80 %: {amounts_shown(low, high, 's')}"))
-    said = lines(answer)
+    texts = lines(answer)
     figures = [one for one in shown_columns([answer.summary()]) if one.cells[0] is not None]
     bounds = [{"a decode step goes to": name, "share": share} for name, share in answer.bounds.items()]
     sections = [
         Section("Requests", pictures_html(charts, "chart")),
         Section("Measures", table_html(answer.rows(), "measures", answer.declared)),
         Section("What bounds it", table_html(bounds, "bounds")),
-        folded("In words", "".join(f"<p class=note>{_escaped(line)}</p>" for line in said if not _assumed(line))),
+        folded("In words", "".join(f"<p class=note>{_escaped(line)}</p>" for line in texts if not _assumed(line))),
         folded("Figures", table_html([{"figure": one.head, "value": one.cells[0]} for one in figures], "figures")),
-        *assumptions([line for line in said if _assumed(line)]),
+        *assumptions([line for line in texts if _assumed(line)]),
         folded("The machine", table_html(machine_rows(answer.deployment.machine), "machine")),
     ]
     title = f"Serving {answer.deployment.model.name} on {answer.deployment.machine.name}"

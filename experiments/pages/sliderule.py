@@ -15,6 +15,7 @@ from slipstick.estimators.composites.compiled import Compiled, Group
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import names_of, steps_of
+from slipstick.estimators.core.operation_model import amount_of
 from slipstick.estimators.core.parameters import Parameter
 from slipstick.estimators.tuned.tuned_ratios import NEAR, OTHER_MACHINE, OTHER_SIZES, SAME_OPERATIONS
 from slipstick.experiments.explain.dials import Dials, numbers_of, value_of
@@ -61,10 +62,12 @@ def model_script(function: Compiled, names: Sequence[str]) -> str:
 def _group_script(
     group: Group, known: Mapping[str, StepValue], sizes: Mapping[str, StepValue], totals: Sequence[str]
 ) -> str:
-    columns = list(group.amounts)
+    columns = [*group.amounts, *_of_terms(group)]
     values = {**known, **{name: StepValue(f"o[{index}]", ROW) for index, name in enumerate(columns)}}
     count = len(next(iter(group.multiplicity.values())))
-    rows = _table([[group.amounts[name][row] for name in columns] for row in range(count)], sizes)
+    read = {name: tuple(amount_of(op, name) for op in group.examples) for name in _of_terms(group)}
+    amounts = {**group.amounts, **read}
+    rows = _table([[amounts[name][row] for name in columns] for row in range(count)], sizes)
     lanes = [
         [totals.index(name) if name in totals else -1 for name in (f"time.{lane}", f"count.{lane}")]
         for lane in group.multiplicity
@@ -83,6 +86,12 @@ def _group_script(
         f"{{rows: {rows},\n lanes: {script_value(lanes)}, weights: {weights},\n menu: {columns_of_menu},\n"
         f" times: {times_of(group.formula, values)},\n terms: [{terms}]}}"
     )
+
+
+def _of_terms(group: Group) -> list[str]:
+    """Amounts of operations that the terms of the formula read, and the formula does not."""
+    named = {name for term in group.formula.terms.values() for name in names_of(sp.sympify(term, strict=True))}
+    return sorted(name for name in named if name.startswith("operation.") and name not in group.amounts)
 
 
 def _table(amounts: Sequence[Sequence[Amount]], sizes: Mapping[str, StepValue]) -> str:
