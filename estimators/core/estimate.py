@@ -196,7 +196,7 @@ class Estimate:
         known += [] if self.energy is None else [Quantity("energy", self.energy, "J")]
         for name, share in self.metrics.items():
             low, high = self.metric_intervals.get(name, (None, None))
-            known.append(Quantity(name, share, "1", low, high, ""))
+            known.append(Quantity(name, share, "1", low, high, "neither"))
         return Table({one.name: one for one in (*known, *self.others)})
 
     @property
