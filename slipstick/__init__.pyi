@@ -96,6 +96,7 @@ from .experiments.traces.by_name import Replayed as Replayed
 # Servers and sparse products, beside the verbs
 from .experiments.serve.by_name import serve_locally as serve_locally
 from .experiments.serve.step_profiles import write_profile as write_profile
+from .experiments.serve.step_regressor import StepRegressor as StepRegressor
 from .estimators.named.products.sparse_products import estimate_spmv as estimate_spmv
 from .estimators.named.products.kernel_products import estimate_product as estimate_product
 

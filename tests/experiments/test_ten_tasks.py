@@ -1,0 +1,53 @@
+"""Ten tasks of a stranger, one command each at the first try: typed names, own files, one own measurement."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from slipstick.experiments.commands.cli import run
+from tests.files_made import LLAMA_TABLE, SERVED
+
+CONFIG = {
+    "model_type": "qwen3", "hidden_size": 2048, "num_hidden_layers": 28, "num_attention_heads": 16,
+    "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 6144, "vocab_size": 151936,
+}  # fmt: skip
+FEW = "--concurrency 2 --count 6 --output-tokens 32"
+TASKS = {
+    "a model by its name on the hub, 8-bit": (f"serve Qwen/Qwen3-32B-FP8 --on H100 {FEW}", "weights fp8"),
+    "an ollama name on a gaming card": ("serve llama3.1:8b-instruct-q4_K_M --on 'RTX 5060 Ti'", "llama.cpp on cuda"),
+    "a box under the name on it": (
+        f"serve openai/gpt-oss-20b --on 'DGX Spark' {FEW}",
+        "no measured row is of DGX Spark",
+    ),
+    "a Mac": ("serve meta-llama/Llama-3.2-3B-Instruct --on 'M5 Max'", "llama.cpp on metal"),
+    "a configuration of one's own": (f"serve config.json --on h200 {FEW}", "memory: fits"),
+    "its folder": (f"serve mine --on h200 {FEW}", "memory: fits"),
+    "which machine": ("plan serving Qwen/Qwen3-30B-A3B-FP8 --on H100,L40S --devices 1", "pick"),
+    "corrected by one time": (f"serve Qwen/Qwen3-8B --on H100 {FEW} --known 8.5ms", "1 measured step (x"),
+    "corrected by a benchmark": (f"serve Qwen/Qwen3-8B --on H100 {FEW} --known bench.json", "1 measured step (x"),
+    "corrected by llama-bench": ("serve qwen3-8b:q4_k_m --on 'RTX 4090' --known bench.md", "anchored to"),
+}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_stranger_gets_an_answer_at_the_first_try(
+    task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import shlex
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    for name in ("config.json", "mine/config.json"):
+        (tmp_path / name).write_text(json.dumps(CONFIG))
+    (tmp_path / "bench.json").write_text(
+        json.dumps({**SERVED, "max_concurrency": 8, "completed": 16, "num_prompts": 16})
+    )
+    (tmp_path / "bench.md").write_text(LLAMA_TABLE)
+    command, words = TASKS[task]
+    code = run(shlex.split(command))
+    said = capsys.readouterr()
+    assert code == 0, said.err
+    assert words in said.out
