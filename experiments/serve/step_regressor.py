@@ -1,6 +1,6 @@
 """A step's time behind the interface of scikit-learn's regressors, for simulators that have a slot for one.
 
-scikit-learn is imported only where it asks for its own tags.
+scikit-learn is imported only for its own tags.
 """
 
 from __future__ import annotations
