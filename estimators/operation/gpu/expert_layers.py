@@ -141,9 +141,10 @@ def _times(
         raise InputError(f"machine {machine.name!r} has no matrix engine: layers of experts are known on GPUs alone")
     bandwidth = machine.bandwidth(machine.main_memory) * has.memory_efficiency
     levels = list(machine.memory)
-    near, kept = bandwidth, 0.0
+    near: float | FloatArray = bandwidth
+    kept: float | FloatArray = 0.0
     if len(levels) > 1:
-        near = max(bandwidth, machine.bandwidth(levels[-2]))
+        near = np.maximum(bandwidth, machine.bandwidth(levels[-2]))
         kept = has.resident * machine.memory[levels[-2]].capacity
     missed = weights**2 / (weights**2 + kept**2 + 1e-30)
     arithmetic = flop / (machine.peak("matrix", dtype) * has.compute_efficiency)

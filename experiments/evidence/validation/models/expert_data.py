@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.optimize import least_squares
 
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.parameters import declared
+from slipstick.estimators.learning.fit import fit
+from slipstick.estimators.learning.law import UNGROUPED, Columns, Grouping, LawRows, ParameterPrior
 from slipstick.estimators.operation.gpu.expert_layers import (
     ExpertLayers,
     LatentAttentions,
@@ -20,6 +22,7 @@ from slipstick.estimators.operation.gpu.expert_layers import (
     latent_decode_times,
     latent_prefill_times,
 )
+from slipstick.estimators.operation.serving.step_law import machine_groups
 from slipstick.experiments.evidence.validation.gpu.gpu_data import machine_of
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.frames import parquet_frame
@@ -52,7 +55,14 @@ SPREADS = {
     "resident": 0.7,
 }
 """Of the logarithms, before any machine was measured."""
-SAMPLE, SOFT, STRENGTH = 1200, 0.15, 0.05
+LEVELS = (Grouping("generation", 0.15), Grouping("chip", 0.1))
+VARY = dict.fromkeys(("launch", "compute_efficiency", "memory_efficiency"), ("generation", "chip"))
+"""What differs from machine to machine beyond its data sheet."""
+SHAPES = {"experts": ("hidden_size", "inter_size", "topk", "num_experts"), "prefill": ("num_heads",)}
+SHAPES |= {"decode": SHAPES["prefill"]}
+"""Rows of one machine and model err alike."""
+SAMPLE = 600
+"""Rows of a machine that a fit looks at."""
 
 
 @dataclass(frozen=True)
@@ -125,27 +135,58 @@ def standing_in(case: Case, known: Mapping[Case, pd.DataFrame]) -> Case | None:
     return min(alike, key=distance, default=None)
 
 
+@dataclass(frozen=True)
+class LayerLaw:
+    """Seconds of calls of one case on several machines; a row is named by its machine and place among its rows."""
+
+    case: Case
+    machines: tuple[Machine, ...]
+    calls: tuple[pd.DataFrame, ...]
+    parameters: Sequence[ParameterPrior]
+    name: str = "layers"
+    levels: Sequence[Grouping] = LEVELS
+
+    def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
+        """Seconds of each row."""
+        seconds = np.empty(len(columns["machine"]))
+        for at, (one, calls) in enumerate(zip(self.machines, self.calls, strict=True)):
+            mine = columns["machine"] == at
+            has: Any = SimpleNamespace(**{name: values[mine] for name, values in parameters.items()})
+            seconds[mine] = self.case.predicted(calls.iloc[columns["row"][mine].astype(int)], one, has)
+        return seconds
+
+
 def fitted(case: Case, frame: pd.DataFrame) -> LayerParameters:
-    """One set of parameters for all machines of a frame."""
+    """What machines of a frame have in common: their generations and chips have effects of their own."""
     parts = [
         (machine(str(name)), part.sample(min(SAMPLE, len(part)), random_state=1))
         for name, part in frame.groupby("machine")
         if name
     ]
     before = LayerParameters(block=64.0) if case.kind != "experts" else LayerParameters()
-    start = np.log([getattr(before, name) for name in SPREADS])
-    spread = np.array(list(SPREADS.values()))
-    count = sum(len(part) for _, part in parts)
-
-    def put(point: FloatArray) -> LayerParameters:
-        return LayerParameters(**dict(zip(SPREADS, map(float, np.exp(point)), strict=True)))
-
-    def residuals(point: FloatArray) -> FloatArray:
-        has = put(point)
-        errors = [np.log(case.predicted(part, machine, has) / part["time"].to_numpy()) for machine, part in parts]
-        return np.concatenate([*errors, (point - start) / spread * np.sqrt(count) * STRENGTH])
-
-    known = declared(LayerParameters)
-    low, high = (np.log([getattr(known[name], end) for name in SPREADS]) for end in ("low", "high"))
-    limits = np.maximum(low, start - 3 * spread), np.minimum(high, start + 3 * spread)
-    return put(least_squares(residuals, start, bounds=limits, loss="soft_l1", f_scale=SOFT, max_nfev=40).x)
+    notes = declared(LayerParameters)
+    priors = [
+        ParameterPrior(
+            name, notes[name].unit, notes[name].meaning, getattr(before, name), spread, notes[name].low,
+            notes[name].high, name, VARY.get(name, ()),
+        )
+        for name, spread in SPREADS.items()
+    ]  # fmt: skip
+    law = LayerLaw(case, tuple(one for one, _ in parts), tuple(part for _, part in parts), priors)
+    groups = [machine_groups(one, one.name) for one, part in parts for _ in range(len(part))]
+    shapes = [
+        f"{one.name} {shape}" for one, part in parts for shape in part[list(SHAPES[case.kind])].to_numpy().tolist()
+    ]
+    rows = LawRows(
+        {
+            "machine": np.repeat(np.arange(len(parts)), [len(part) for _, part in parts]).astype(float),
+            "row": np.concatenate([np.arange(len(part)) for _, part in parts]).astype(float),
+        },
+        {level.name: [one[level.name] for one in groups] for level in LEVELS},
+        shapes,
+        np.concatenate([part["time"].to_numpy(float) for _, part in parts]),
+        ["measured"] * len(groups),
+    )
+    made = fit(law, rows)
+    values = made.values(law, {level.name: [UNGROUPED] for level in LEVELS})
+    return LayerParameters(**{name: float(value[0]) for name, value in values.items()})
