@@ -175,7 +175,7 @@ def workload(name: str | nx.DiGraph[Any], dtype: str | None = None) -> Workload:
         from slipstick.workloads.kernels.examples import of_file
 
         return of_file(name)
-    from slipstick.workloads.language_catalog import language_model_names
+    from slipstick.workloads.language_catalog import language_model_names, shipped_name
 
     builders = _builders()
     name = name if name in builders or name in workload_names() else _spelled(name, builders)
@@ -184,6 +184,8 @@ def workload(name: str | nx.DiGraph[Any], dtype: str | None = None) -> Workload:
     if name.startswith(STEPS):
         return _served(name)
     if name in language_model_names():
+        return _requests(name).called(name)
+    if "/" in name and shipped_name(name):  # ORG/NAME of the hub
         return _requests(name).called(name)
     if name not in workload_names():
         from slipstick.workloads.unknown_workload import unknown_workload

@@ -8,6 +8,7 @@ import pytest
 
 from slipstick.experiments.serve.serving_question import Wanted
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.catalog import workload
 from slipstick.workloads.language_catalog import language_model, language_model_names, shipped_name
 from slipstick.workloads.language_names import plain
 
@@ -99,3 +100,8 @@ def test_a_shipped_model_does_not_depend_on_what_lies_in_the_cache(
     folder.mkdir(parents=True)
     (folder / "config.json").write_text(json.dumps(CONFIG))
     assert language_model("Qwen/Qwen3-32B").layers == 64
+
+
+def test_requests_to_a_model_are_a_workload_under_its_name_on_the_hub() -> None:
+    assert workload("Qwen/Qwen3-32B-FP8").name == "Qwen/Qwen3-32B-FP8"
+    assert workload("Qwen/Qwen3-32B").metadata == workload("qwen3-32b").metadata
