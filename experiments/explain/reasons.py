@@ -93,12 +93,13 @@ def explain(
     settings: Mapping[str, Value] | Sequence[str] = (),
     dtype: str | None = None,
     calibration: Fitted | None = None,
+    quantity: str | None = None,
 ) -> Explanation:
     """What the time hangs on, and the smallest changes that shorten it.
 
     Parameters
     ----------
-    workload, machine, estimator, settings, dtype, calibration
+    workload, machine, estimator, settings, dtype, calibration, quantity
         As `estimate` takes them.
     vary
         Quantities to look at ("machine.clock"); all that are read where there are none.
@@ -119,5 +120,6 @@ def explain(
     >>> {row["quantity"]: row["elasticity"] < 0 for row in why.elasticities}["machine.clock"]
     True
     """
-    query = question(workload, machine, estimator, settings, dtype, calibration=calibration)
+    query = question(workload, machine, estimator, settings, dtype, calibration=calibration, quantity=quantity)
+    query = explanation.of_time(query, quantity)
     return Explanation(query, tuple(vary), target, dict(cost or {}))

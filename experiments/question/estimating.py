@@ -21,6 +21,7 @@ def estimate(
     settings: Mapping[str, Value] | Sequence[str] = (),
     dtype: str | None = None,
     calibration: Fitted | None = None,
+    quantity: str | None = None,
 ) -> Estimate:
     """How long a workload takes on a machine: time [s], band, and what each operation is bound by.
 
@@ -34,6 +35,8 @@ def estimate(
         The data type to compute in ("bfloat16").
     calibration
         What answers instead of the estimator (`read_calibration`).
+    quantity
+        What is wanted of an answer with several quantities ("ttft").
 
     Returns
     -------
@@ -51,4 +54,4 @@ def estimate(
     >>> ss.estimate("gpt2", "h100", dtype="bf16").time < ss.estimate("gpt2", "t4", dtype="fp16").time
     True
     """
-    return question(workload, machine, estimator, settings, dtype, calibration=calibration).answer()
+    return question(workload, machine, estimator, settings, dtype, calibration=calibration, quantity=quantity).answer()

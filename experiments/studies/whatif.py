@@ -108,6 +108,7 @@ def whatif(
     where: Sequence[str] = (),
     level: float = DEFAULT_LEVEL,
     executor: Executor | None = None,
+    quantity: str | None = None,
 ) -> WhatIf:
     """How much faster or slower a workload gets when named numbers vary: every combination, ratios to today first.
 
@@ -126,6 +127,8 @@ def whatif(
         Answers instead of the estimator (`Calibration`, `DeviceCalibration`, `read_calibration`).
     where
         Conditions between formulas of the names that vary ("machine.clock*machine.cores <= 2e11").
+    quantity
+        What is wanted of an answer with several quantities ("ttft").
 
     Raises
     ------
@@ -142,7 +145,8 @@ def whatif(
         raise InputError("nothing varies: name at least one, such as machine.clock=1.2GHz,2.4GHz")
     if isinstance(settings, Mapping):  # the older run= named numbers of the run without their namespace
         settings = {name if "." in name else f"run.{name}": value for name, value in settings.items()}
-    return answer(question(workload, machine, estimator, settings, dtype, vary, calibration, where), level, executor)
+    query = question(workload, machine, estimator, settings, dtype, vary, calibration, where, quantity)
+    return answer(query, level, executor)
 
 
 def answer(

@@ -122,7 +122,7 @@ def test_70b_from_one_to_eight_devices() -> None:
         (["--rate", "-1"], "--rate -1: want a finite number of requests/s > 0"),
         (["--concurrency", "4", "--ep", "2"], "want a divisor of tensor x data"),
         (["--engine", "llama.cpp", "--concurrency", "32", "--tp", "2"], "--concurrency, --tp: not used: --engine"),
-        (["--concurrency", "4", "--known", "llama-3.1-8b:q4_k_m=103"], "no such file"),
+        (["--concurrency", "4", "--known", "llama-3.1-8b:q4_k_m=103"], "--known: not used"),
         (["--concurrency", "4", "--vary", "machine.clock=1GHz", "--limit", "ttft=1s"], "--limit: not used: --vary"),
     ],
 )

@@ -86,7 +86,7 @@ def test_serve_estimate_and_whatif_print_the_same_figures(name: str, capsys: pyt
 
 def test_users_are_requests_a_second_times_their_time() -> None:
     """Little's law (J. D. C. Little, Operations Research 9, 1961) of a closed loop, but for its start and its end."""
-    table = ss.whatif("llama-3.1-8b", "h100-sxm", {"run.concurrency": [1, 4, 16]}, run={"count": 400})
+    table = ss.whatif("llama-3.1-8b", "h100-sxm", {"run.concurrency": [1, 4, 16]}, settings={"run.count": 400})
     frame = table.to_frame()
     users = frame["requests_per_s"] * frame["latency_s"]
     assert users.tolist() == pytest.approx(frame["run.concurrency"].tolist(), rel=0.03)
@@ -96,7 +96,7 @@ def test_users_are_requests_a_second_times_their_time() -> None:
 
 
 def test_points_that_do_not_fit_say_why() -> None:
-    table = ss.whatif("llama-3.1-70b", "h100-sxm", {"run.tensor_parallel": [1, 4]}, run={"tensor_parallel": 4})
+    table = ss.whatif("llama-3.1-70b", "h100-sxm", {"run.tensor_parallel": [1, 4]}, settings={"run.tensor_parallel": 4})
     first, second = table.rows()
     assert first["output_tokens_per_s"] is None and "does not fit" in first["refused"]
     assert second["output_ratio"] == 1.0 and second["refused"] == ""
