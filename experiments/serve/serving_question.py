@@ -123,7 +123,13 @@ class Wanted:
 
 
 def known_steps(path: str | None, machine: Machine, engine: str = "") -> tuple[TimedServerStep, ...]:
-    """Steps measured on a machine, from their CSV; none without a file."""
+    """Steps measured on a machine, from their CSV; none without a file.
+
+    Raises
+    ------
+    InputError
+        Where a run of llama.cpp is given, or the file holds no steps.
+    """
     if path is None:
         return ()
     if "=" in path and not Path(path).exists():
