@@ -3,6 +3,7 @@
 A family is a data set of a scoreboard, or one held-out key of it. Rows are those that `slipstick validate BOARD --save
 docs/validation` wrote. The best baseline of a row is the one that is best on the *other* rows of its data set (their
 geometric mean), so that none is chosen by the row it stands beside; a data set of one row has the best of that row.
+Worse beyond chance is a family of five cases or more whose mean stays above 1 when its cases are drawn again.
 `--rows` prints the rows too.
 """
 
@@ -16,11 +17,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 ROWS = Path(__file__).parents[1] / "docs" / "validation" / "rows"
 ERROR = re.compile(r"error|MAPE|log ratio|- 1\|")
 OTHER = re.compile(r"interval score|largest|pairs|speed-up")
 """Metrics that are no error of an answer, or of one row only."""
 GOAL = 0.9
+ENOUGH_CASES = 5
+METRIC = re.compile(r", (median|90th percentile)$")
+"""What a metric adds to the name of a case."""
 LEAST = 1e-4
 """An error below which nothing is compared: 0.01 %."""
 
@@ -39,6 +45,30 @@ class Family:
     def mean(self) -> float:
         """Geometric mean."""
         return geometric(self.ratios)
+
+    @property
+    def by_case(self) -> dict[str, list[float]]:
+        """Log ratios of each case's metrics: a median and a 90th percentile come of the same groups."""
+        made: dict[str, list[float]] = {}
+        for case, ratio in zip(self.cases, self.ratios, strict=True):
+            made.setdefault(METRIC.sub("", case), []).append(math.log(ratio))
+        return made
+
+    @property
+    def judged(self) -> bool:
+        """Whether there are cases enough to draw them again."""
+        return len(self.by_case) >= ENOUGH_CASES
+
+    @property
+    def surely_worse(self) -> bool:
+        """Whether the mean stays above 1 in 95 of 100 draws of its cases."""
+        cases = self.by_case
+        if not self.judged:
+            return False
+        sums, counts = (np.array([f(each) for each in cases.values()], dtype=float) for f in (sum, len))
+        drawn = np.random.default_rng(7).integers(0, len(cases), (1000, len(cases)))
+        means = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
+        return bool(np.quantile(means, 0.05) > 0)
 
 
 def geometric(values: Sequence[float]) -> float:
@@ -96,13 +126,17 @@ def main() -> int:
     made = sorted(families(), key=lambda family: -family.mean)
     print("ours / best simple method, geometric mean of a family's rows")
     for family in made:
-        print(f"{family.mean:6.2f}  {len(family.ratios):3d}  {family.dataset}; unseen: {family.held_out}")
+        mark = "  surely worse" if family.surely_worse else ""
+        print(f"{family.mean:6.2f}  {len(family.ratios):3d}  {family.dataset}; unseen: {family.held_out}{mark}")
         if shown:
             for case, ratio in zip(family.cases, family.ratios, strict=True):
                 print(f"        {ratio:6.2f}  {case}")
     whole = geometric([family.mean for family in made])
     worse = sum(family.mean > 1 for family in made)
-    print(f"{len(made)} families: {whole:.2f} (goal {GOAL}); {worse} of them worse than the simple method")
+    print(
+        f"{len(made)} families: {whole:.2f} (goal {GOAL}); {worse} of them worse than the simple method, "
+        f"{sum(family.surely_worse for family in made)} surely (of {sum(one.judged for one in made)} with five cases)"
+    )
     return int(whole > GOAL)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.baselines import chosen, families, geometric
+from tools.baselines import Family, chosen, families, geometric
 
 
 def test_a_baseline_is_not_chosen_by_the_row_that_it_stands_beside() -> None:
@@ -26,3 +26,13 @@ def test_errors_are_compared_whatever_their_sign_and_shares_are_not(tmp_path: Pa
     (family,) = families(tmp_path)
     assert family.cases == ("a", "b") and family.ratios == pytest.approx((0.25, 1.0))
     assert family.mean == pytest.approx(geometric([0.25, 1.0]))
+
+
+def test_worse_by_chance_and_worse_for_sure() -> None:
+    """Eight cases that all lose; eight of which one loses tenfold; four that all lose are too few to say."""
+    cases = tuple(f"case {at}, {metric}" for at in range(8) for metric in ("median", "90th percentile"))
+    lost = Family("board", "data", "device", cases, (1.3,) * 16)
+    chance = Family("board", "data", "device", cases, (10.0, 10.0, *(0.8,) * 14))
+    assert lost.surely_worse
+    assert chance.mean > 1 and not chance.surely_worse
+    assert not Family("board", "data", "device", cases[:8], (1.3,) * 8).surely_worse
