@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.extrapolation.laws.families import CONSTANT, LINEAR
-from slipstick.estimators.extrapolation.laws.terms import Law, Power
+from slipstick.estimators.extrapolation.laws.terms import Law, PowerTerm
 from slipstick.estimators.extrapolation.prediction import Prediction
 from slipstick.estimators.extrapolation.series import Series
 from slipstick.hwmodels.files.readers import InputError
@@ -106,7 +106,7 @@ def fit_power(
         value=tuple(map(float, np.exp(straight.value))),
         low=_exp(straight.low),
         high=_exp(straight.high),
-        law=Law(((float(np.exp(intercept)), Power(exponent)),)),
+        law=Law(((float(np.exp(intercept)), PowerTerm(exponent)),)),
         shares=Table({"power": 1.0}),
         covariance=None,
         assumptions=("a power law with the same relative scatter everywhere (least squares in logarithms)",),

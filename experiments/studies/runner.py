@@ -27,7 +27,7 @@ IN_FLIGHT = 8
 
 
 @dataclass(frozen=True)
-class Case:
+class StudyCase:
     """One workload on one machine of a study; its data type, where the study has several."""
 
     workload: str
@@ -52,7 +52,7 @@ class Case:
 class PreparedStudy:
     """A study made ready: its cases, its numbered chunks, the fingerprint of all that decides the answers, notes."""
 
-    cases: tuple[Case, ...]
+    cases: tuple[StudyCase, ...]
     chunks: tuple[tuple[int, int, int], ...]
     fingerprint: str
     notes: tuple[str, ...] = ()
@@ -86,13 +86,13 @@ def plan(study: Study) -> PreparedStudy:
             f"study {study.name!r}: {points:,} points in its {made_of * len(spaces)} cases (a case has "
             f"{spaces[0].counted}): want at most {MAX_POINTS:,} points in all cases together"
         )
-    cases: list[Case] = []
+    cases: list[StudyCase] = []
     contents: list[Any] = []
     of_machine = dict(zip(study.machines, spaces, strict=True))
     for workload, machine, dtype in study.cases():
         space, question = of_machine[machine], study.question(workload, machine, dtype)
         made = task(replace(question, vary=space), study.level, study.bands)
-        cases.append(Case(workload, machine, made, dtype if len(study.dtypes) > 1 else None))
+        cases.append(StudyCase(workload, machine, made, dtype if len(study.dtypes) > 1 else None))
         machine_state = [question.machine.fingerprint, question.machine.price]
         contents.append([question.workload.identity, machine_state, question.estimator, question.run, space])
     steps = [study.chunk or case.work.chunk for case in cases]
@@ -118,9 +118,9 @@ def plan(study: Study) -> PreparedStudy:
     )
 
 
-def _notes(cases: Sequence[Case]) -> tuple[str, ...]:
+def _notes(cases: Sequence[StudyCase]) -> tuple[str, ...]:
     """Notes on the cases; of which one, where it does not hold of all."""
-    by_text: dict[str, list[Case]] = {}
+    by_text: dict[str, list[StudyCase]] = {}
     for case in cases:
         for text in case.work.notes:
             by_text.setdefault(text, []).append(case)

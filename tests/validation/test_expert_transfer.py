@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slipstick.experiments.evidence.validation.models.expert_data import Case, standing_in
+from slipstick.experiments.evidence.validation.models.expert_data import ExpertCase, standing_in
 from slipstick.experiments.evidence.validation.models.expert_transfer import at_nearest_shapes, predicted
 from slipstick.hwmodels.catalog import machine
 
 pd = pytest.importorskip("pandas")
-CASE = Case("prefill", "trtllm", "bfloat16")
+CASE = ExpertCase("prefill", "trtllm", "bfloat16")
 
 
 def calls(seed: int, count: int) -> pd.DataFrame:
@@ -47,11 +47,11 @@ def test_a_machine_that_behaves_as_its_relative_is_predicted_by_it() -> None:
 
 def test_what_stands_in_is_of_the_same_kind_and_library_first() -> None:
     known = {
-        Case("experts", "triton", "bfloat16"): pd.DataFrame(),
-        Case("experts", "triton", "fp8_block"): pd.DataFrame(),
-        Case("experts", "marlin", "int4_wo"): pd.DataFrame(),
-        Case("decode", "triton", "bfloat16"): pd.DataFrame(),
+        ExpertCase("experts", "triton", "bfloat16"): pd.DataFrame(),
+        ExpertCase("experts", "triton", "fp8_block"): pd.DataFrame(),
+        ExpertCase("experts", "marlin", "int4_wo"): pd.DataFrame(),
+        ExpertCase("decode", "triton", "bfloat16"): pd.DataFrame(),
     }
-    assert standing_in(Case("experts", "triton", "nvfp4"), known) == Case("experts", "triton", "fp8_block")
-    assert standing_in(Case("experts", "cutlass", "nvfp4"), known) == Case("experts", "marlin", "int4_wo")
-    assert standing_in(Case("prefill", "triton", "bfloat16"), known) is None
+    assert standing_in(ExpertCase("experts", "triton", "nvfp4"), known) == ExpertCase("experts", "triton", "fp8_block")
+    assert standing_in(ExpertCase("experts", "cutlass", "nvfp4"), known) == ExpertCase("experts", "marlin", "int4_wo")
+    assert standing_in(ExpertCase("prefill", "triton", "bfloat16"), known) is None

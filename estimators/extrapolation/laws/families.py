@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.extrapolation.laws.terms import Power, SizeBend, Term, WorkBend
+from slipstick.estimators.extrapolation.laws.terms import PowerTerm, SizeBend, Term, WorkBend
 from slipstick.estimators.tuned.tuned_intervals import (
     BANDWIDTH_PENALTY,
     BARS,
@@ -26,8 +26,8 @@ from slipstick.hwmodels.machine import Machine
 
 Bends = Literal["none", "size", "work"]
 
-CONSTANT, INVERSE, INVERSE_SQUARE = Power(), Power(-1.0), Power(-2.0)
-LOG, LINEAR, LINEAR_LOG, SQUARE = Power(0.0, 1), Power(1.0), Power(1.0, 1), Power(2.0)
+CONSTANT, INVERSE, INVERSE_SQUARE = PowerTerm(), PowerTerm(-1.0), PowerTerm(-2.0)
+LOG, LINEAR, LINEAR_LOG, SQUARE = PowerTerm(0.0, 1), PowerTerm(1.0), PowerTerm(1.0, 1), PowerTerm(2.0)
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Family:
         """The family with logarithms of x / unit; for data or targets below 1, whose logarithms would be negative."""
         if unit == 1:
             return self
-        terms = (replace(t, unit=unit) if isinstance(t, Power) and t.logs else t for t in self.terms)
+        terms = (replace(t, unit=unit) if isinstance(t, PowerTerm) and t.logs else t for t in self.terms)
         return replace(self, terms=tuple(terms))
 
     def matrix(self, x: FloatArray, knots: FloatArray) -> FloatArray:
@@ -116,10 +116,10 @@ STEEPER = tuple(
     Family(name, meaning, (CONSTANT, LINEAR, term), through_last=True, bar=BARS[name])
     for name, meaning, term in (
         ("nlogn", "sorting-like growth", LINEAR_LOG),
-        ("n^1.5", "growth between linear and quadratic", Power(1.5)),
+        ("n^1.5", "growth between linear and quadratic", PowerTerm(1.5)),
         ("n^2", "all pairs", SQUARE),
-        ("n^2.5", "growth between quadratic and cubic", Power(2.5)),
-        ("n^3", "dense matrix products", Power(3.0)),
+        ("n^2.5", "growth between quadratic and cubic", PowerTerm(2.5)),
+        ("n^3", "dense matrix products", PowerTerm(3.0)),
     )
 )
 """Laws steeper than a size with bends."""

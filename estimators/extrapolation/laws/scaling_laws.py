@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.extrapolation.laws.priors import PRIORS, Priors
-from slipstick.estimators.extrapolation.laws.terms import Power, SharedIssue, Term
+from slipstick.estimators.extrapolation.laws.terms import PowerTerm, SharedIssue, Term
 
 NAMES = ("amdahl", "amdahl-log", "usl", "amdahl-sqrt", "power")
 """Overheads by their place: none, log2 u, u - 1, sqrt(u) - 1; and none with another power of u than -1."""
@@ -216,6 +216,6 @@ def terms(shares: FloatArray, unit: float, issue: SharedIssue | None, priors: Pr
     spoken = dict(zip(NAMES, shares >= SAID, strict=True))
     shared: tuple[Term, ...] = (issue,) if issue is not None else ()
     between = (low, (low + 1.0) / 2.0, (1.0 + high) / 2.0, high) if spoken["power"] else ()
-    overheads = (("amdahl-log", Power(0.0, 1, unit)), ("usl", Power(1.0)), ("amdahl-sqrt", Power(0.5)))
-    powers = tuple(Power(-exponent) for exponent in (1.0, *between))
-    return (*shared, *powers, *(term for name, term in overheads if spoken[name]), Power())
+    overheads = (("amdahl-log", PowerTerm(0.0, 1, unit)), ("usl", PowerTerm(1.0)), ("amdahl-sqrt", PowerTerm(0.5)))
+    powers = tuple(PowerTerm(-exponent) for exponent in (1.0, *between))
+    return (*shared, *powers, *(term for name, term in overheads if spoken[name]), PowerTerm())

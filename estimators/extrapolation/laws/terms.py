@@ -27,7 +27,7 @@ class Term(Protocol):
 
 
 @dataclass(frozen=True)
-class Power:
+class PowerTerm:
     """x^exponent (log2 (x / unit))^logs: 1, 1/x, log x, x, x log x, x^2 and what lies between."""
 
     exponent: float = 0.0

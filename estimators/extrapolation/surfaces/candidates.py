@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.extrapolation.laws.terms import Power
+from slipstick.estimators.extrapolation.laws.terms import PowerTerm
 from slipstick.estimators.extrapolation.surfaces.search import short_laws
 from slipstick.estimators.extrapolation.surfaces.surface_law import Product, products_of, values_of
 from slipstick.estimators.extrapolation.surfaces.vocabulary import SCREENED, Shape, screened, shapes
@@ -59,7 +59,7 @@ def searched_candidates(
     products = products_of(terms)
     laws = short_laws(values_of(products, x), y, SHORT_LAWS)
     result = [SurfaceTerm(SEARCH, tuple(products[k] for k in law), SEARCH_BAR) for law in laws]
-    return [*result, SurfaceTerm(POWERS, (tuple(Power(float(s)) for s in powers(x, y)),), POWERS_BAR)]
+    return [*result, SurfaceTerm(POWERS, (tuple(PowerTerm(float(s)) for s in powers(x, y)),), POWERS_BAR)]
 
 
 def powers(x: FloatArray, y: FloatArray) -> FloatArray:

@@ -12,7 +12,7 @@ import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.extrapolation.extrapolate import extrapolate
-from slipstick.estimators.extrapolation.laws.terms import Power
+from slipstick.estimators.extrapolation.laws.terms import PowerTerm
 from slipstick.estimators.extrapolation.prediction import Prediction
 from slipstick.estimators.extrapolation.series import Series
 from slipstick.estimators.extrapolation.surfaces.surface_law import Surface
@@ -29,7 +29,7 @@ class Slice:
     def law(self, parameters: tuple[str, ...], kinds: tuple[str, ...]) -> Surface:
         """The series' law as a surface that does not depend on the other parameters."""
         products = (
-            (coefficient, tuple(term if i == self.column else Power() for i in range(len(parameters))))
+            (coefficient, tuple(term if i == self.column else PowerTerm() for i in range(len(parameters))))
             for coefficient, term in self.prediction.law.terms
         )
         return Surface(parameters, kinds, tuple(products))

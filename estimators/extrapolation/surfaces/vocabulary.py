@@ -23,7 +23,7 @@ from slipstick.estimators.extrapolation.laws.families import (
     LOG,
     SQUARE,
 )
-from slipstick.estimators.extrapolation.laws.terms import Power, SizeBend, Term, WorkBend
+from slipstick.estimators.extrapolation.laws.terms import PowerTerm, SizeBend, Term, WorkBend
 from slipstick.estimators.extrapolation.series import Series, kind_of
 from slipstick.hwmodels.files.readers import unknown_name
 
@@ -32,7 +32,7 @@ SURFACE_KINDS: tuple[str, ...] = get_args(SurfaceKind)
 LEAST_IN_LINE = 3
 SCREENED = 5
 """Searched terms that a parameter keeps beside the usual ones."""
-CUBE, TREE_SQUARE = Power(3.0), Power(0.0, 2)
+CUBE, TREE_SQUARE = PowerTerm(3.0), PowerTerm(0.0, 2)
 ALL_BUT_ONE = WorkBend(1.0)
 """1 - 1/p: what rings and all-gathers send (Thakur, Rabenseifner, Gropp 2005, Section 4)."""
 FAR_SETTING = 4.0
@@ -70,7 +70,7 @@ SHAPES: dict[str, tuple[Shape, ...]] = {
     "problem_size": (
         Shape("bends", (CONSTANT, INVERSE, LOG, LINEAR)),
         Shape("n log n", (CONSTANT, LINEAR, LINEAR_LOG), 0.35),
-        Shape("n^1.5", (CONSTANT, LINEAR, Power(1.5)), 0.75),
+        Shape("n^1.5", (CONSTANT, LINEAR, PowerTerm(1.5)), 0.75),
         Shape("n^2", (CONSTANT, LINEAR, SQUARE), 0.5),
         Shape("n^3", (CONSTANT, LINEAR, SQUARE, CUBE), 0.35),
     ),
@@ -78,7 +78,7 @@ SHAPES: dict[str, tuple[Shape, ...]] = {
 
 
 def _powers(exponents: Sequence[float], logs: Sequence[int] = (0, 1)) -> tuple[Term, ...]:
-    return tuple(Power(exponent, log) for exponent in exponents for log in logs)
+    return tuple(PowerTerm(exponent, log) for exponent in exponents for log in logs)
 
 
 _SLOW = (*_powers((0.25, 1 / 3, 0.5, 2 / 3, 0.75, 1.0)), LOG, TREE_SQUARE)
@@ -132,9 +132,9 @@ def shapes(kind: str, values: FloatArray, slope: float, unit: float, bends: int)
     if kind == "setting":
         power = round(slope, 2)
         return (
-            Shape("power", (Power(power),)),
-            Shape("constant+power", (CONSTANT, Power(power))),
-            Shape("two powers", (Power(power - 0.25), Power(power + 0.25))),
+            Shape("power", (PowerTerm(power),)),
+            Shape("constant+power", (CONSTANT, PowerTerm(power))),
+            Shape("two powers", (PowerTerm(power - 0.25), PowerTerm(power + 0.25))),
         )
     result = [replace(shape, terms=counted(shape.terms, unit)) for shape in SHAPES[kind]]
     if kind == "problem_size":
@@ -154,7 +154,7 @@ def counted(terms: Sequence[Term], unit: float) -> tuple[Term, ...]:
     """Terms with logarithms of x / unit, for values below 1."""
     if unit == 1:
         return tuple(terms)
-    return tuple(replace(t, unit=unit) if isinstance(t, Power) and t.logs else t for t in terms)
+    return tuple(replace(t, unit=unit) if isinstance(t, PowerTerm) and t.logs else t for t in terms)
 
 
 def screened(x: FloatArray, y: FloatArray, column: int, kind: str, unit: float, keep: int, bends: int) -> list[Term]:

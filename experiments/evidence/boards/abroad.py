@@ -14,7 +14,13 @@ import numpy as np
 from slipstick.estimators.learning import scores
 from slipstick.experiments.evidence.rows import ValidationRow
 from slipstick.experiments.evidence.score import Board, Data, Front, MissingError, Scored, relative
-from slipstick.experiments.evidence.validation.abroad.published import Answer, Figure, answer_json, answered, figures
+from slipstick.experiments.evidence.validation.abroad.published import (
+    Answer,
+    PublishedFigure,
+    answer_json,
+    answered,
+    figures,
+)
 from slipstick.hwmodels.files.errors import InputError
 
 DATASET = "published figures, asked abroad"
@@ -31,7 +37,7 @@ METRICS = tuple(
 class Judged:
     """A figure beside its answer and the roofline's, as times: a rate of tokens counts as the time of one."""
 
-    figure: Figure
+    figure: PublishedFigure
     published: float
     ours: float
     low: float
@@ -50,7 +56,7 @@ def _figures(data: Data) -> Iterator[Scored | ValidationRow]:
     if data.scored is not None:
         raise MissingError("the figures are part of the board; there is no file to score")
     judged: list[Judged] = []
-    refused: list[tuple[Figure, str]] = []
+    refused: list[tuple[PublishedFigure, str]] = []
     for figure in figures().figures:
         try:
             judged.append(_judged(figure, answered(figure)))
@@ -72,7 +78,7 @@ def _figures(data: Data) -> Iterator[Scored | ValidationRow]:
         yield ValidationRow(DATASET, figure.id, "", 0, "ours / published", "1", None, reason=f"refused: {why}")
 
 
-def _judged(figure: Figure, answer: Answer) -> Judged:
+def _judged(figure: PublishedFigure, answer: Answer) -> Judged:
     low = answer.value if answer.low is None else answer.low
     high = answer.value if answer.high is None else answer.high
     ours, least, most = (1 / answer.value, 1 / high, 1 / low) if figure.is_rate else (answer.value, low, high)
@@ -80,7 +86,7 @@ def _judged(figure: Figure, answer: Answer) -> Judged:
     return Judged(figure, published, ours, least, most, _roofline(figure), bool(answer.remarks))
 
 
-def _roofline(figure: Figure) -> float | None:
+def _roofline(figure: PublishedFigure) -> float | None:
     """The data sheet's bound of a question to `estimate`; None of other commands, which take no estimator."""
     if figure.arguments[0] != "estimate":
         return None

@@ -39,7 +39,7 @@ SEED = 7
 
 
 @dataclass(frozen=True)
-class Score:
+class CalibrationScore:
     """Bands of one case: covered or not, and log(high / low), beside the full posterior's where it was drawn."""
 
     covered: FloatArray
@@ -53,11 +53,15 @@ def _cases(data: Data) -> list[ValidationRow]:
         raise MissingError("calibrations are drawn; there is no file to score")
     scores = {case: score(*case, np.random.default_rng([SEED, i])) for i, case in enumerate(CASES)}
     result = [_row(f"{count} measurements, {noise:.0%} noise", one) for (count, noise), one in scores.items()]
-    every = Score(*(np.concatenate([getattr(one, name) for one in scores.values()]) for name in Score.__annotations__))
+    every = CalibrationScore(
+        *(np.concatenate([getattr(one, name) for one in scores.values()]) for name in CalibrationScore.__annotations__)
+    )
     return [_row(f"all {len(CASES) * CALIBRATIONS} calibrations", every), *result]
 
 
-def score(count: int, noise: float, generator: np.random.Generator, calibrations: int = CALIBRATIONS) -> Score:
+def score(
+    count: int, noise: float, generator: np.random.Generator, calibrations: int = CALIBRATIONS
+) -> CalibrationScore:
     """Coverage and widths of calibrations on `count` measurements with so much noise."""
     target, plain = machine(MACHINE), Composite(Roofline(), Sequential())
     free = tuple(f"estimator.{name}" for name in NAMES)
@@ -87,7 +91,7 @@ def score(count: int, noise: float, generator: np.random.Generator, calibrations
             predicted = _log_times(functions, free, full[:, :-1]) + full[:, -1] * generator.standard_normal(len(full))
             tails = np.quantile(predicted, [(1 - DEFAULT_LEVEL) / 2, (1 + DEFAULT_LEVEL) / 2], axis=1)
             ratios.append(2 * half / (tails[1] - tails[0]))
-    return Score(np.concatenate(covered).astype(float), np.concatenate(widths), np.concatenate(ratios))
+    return CalibrationScore(np.concatenate(covered).astype(float), np.concatenate(widths), np.concatenate(ratios))
 
 
 def _products(generator: np.random.Generator, count: int) -> list[Workload]:
@@ -137,7 +141,7 @@ def _full_posterior(objective: Objective, coordinates: Coordinates, generator: n
     return np.column_stack([coordinates.parameters(points), scatter])
 
 
-def _row(case: str, one: Score) -> ValidationRow:
+def _row(case: str, one: CalibrationScore) -> ValidationRow:
     coverage, worst = float(one.covered.mean()), float(one.ratios.max())
     from scipy.stats import binomtest
 

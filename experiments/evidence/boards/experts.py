@@ -18,7 +18,7 @@ from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.operation.gpu.expert_layers import LayerParameters
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.score import Board, Data, MissingError, Scored, relative
-from slipstick.experiments.evidence.validation.models.expert_data import Case, fitted, frames, standing_in
+from slipstick.experiments.evidence.validation.models.expert_data import ExpertCase, fitted, frames, standing_in
 from slipstick.experiments.evidence.validation.models.expert_transfer import predicted
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
@@ -77,7 +77,9 @@ def _strangers(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     return frame[[shared_words(machine(m).family, family) < 2 for m in frame["machine"]]]
 
 
-def _stand_in(case: Case, name: str, frame: pd.DataFrame, training: Mapping[Case, pd.DataFrame]) -> Scored | None:
+def _stand_in(
+    case: ExpertCase, name: str, frame: pd.DataFrame, training: Mapping[ExpertCase, pd.DataFrame]
+) -> Scored | None:
     """A library or data type that no other generation ran, by the parameters of the nearest one that some did."""
     elsewhere = {other: _strangers(part, name) for other, part in training.items() if other != case}
     other = standing_in(case, {one: part for one, part in elsewhere.items() if len(part)})
@@ -87,7 +89,7 @@ def _stand_in(case: Case, name: str, frame: pd.DataFrame, training: Mapping[Case
     return _row(case, name, f"parameters of {other.library}, {other.dtype}", frame, seconds)
 
 
-def _scored(case: Case, name: str, frame: pd.DataFrame, others: pd.DataFrame) -> Scored:
+def _scored(case: ExpertCase, name: str, frame: pd.DataFrame, others: pd.DataFrame) -> Scored:
     target = machine(name)
     logs, mixed = predicted(case, frame, target, others)
     copied = {"nearest machine by bandwidth, where it ran the same": _nearest(case, frame, others, target)}
@@ -96,7 +98,7 @@ def _scored(case: Case, name: str, frame: pd.DataFrame, others: pd.DataFrame) ->
 
 
 def _row(
-    case: Case,
+    case: ExpertCase,
     name: str,
     held: str,
     frame: pd.DataFrame,
@@ -109,7 +111,7 @@ def _row(
     return Scored(title, held, frame["time"].to_numpy(), seconds, METRICS, GOALS[case.kind], bases, half)
 
 
-def _nearest(case: Case, frame: pd.DataFrame, others: pd.DataFrame, target: Machine) -> FloatArray:
+def _nearest(case: ExpertCase, frame: pd.DataFrame, others: pd.DataFrame, target: Machine) -> FloatArray:
     """Seconds of the same call on the machine of the nearest bandwidth, scaled by it; nan where it did not run it."""
     rates: Mapping[str, float] = {m: machine(m).bandwidth(machine(m).main_memory) for m in set(others["machine"]) if m}
     here = target.bandwidth(target.main_memory)
@@ -120,7 +122,7 @@ def _nearest(case: Case, frame: pd.DataFrame, others: pd.DataFrame, target: Mach
     return np.asarray(joined * rates[near] / here)
 
 
-def _title(case: Case) -> str:
+def _title(case: ExpertCase) -> str:
     words = {
         "experts": "layers of experts",
         "prefill": "latent attention, prompts",

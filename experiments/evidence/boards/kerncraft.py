@@ -58,7 +58,7 @@ _RATE = re.compile(r"([\d.]+) ([kMGT]?)FLOP/s due to (\w+) transfer bottleneck \
 
 
 @dataclass(frozen=True)
-class Case:
+class KerncraftCase:
     """One run: cycles of each path, or a rate (and the value of its last digit) with the path that bounds it."""
 
     machine: str
@@ -126,7 +126,7 @@ def _conventions(data: Data) -> list[ValidationRow]:
     """The share of printed numbers that ours equal, by model and convention."""
     cases, unknown = read_cases(data.judged(FILE))
     inputs = Inputs([folder for folder in (data.scored, data.folder) if folder is not None])
-    scores: dict[str, list[tuple[Case, Agreement]]] = {}
+    scores: dict[str, list[tuple[KerncraftCase, Agreement]]] = {}
     for convention in CONVENTIONS:
         first: dict[tuple[str, tuple[int, ...]], str] = {}
         for case in cases:
@@ -148,7 +148,7 @@ def _conventions(data: Data) -> list[ValidationRow]:
     return result
 
 
-def agreement(case: Case, inputs: Inputs, caches: str) -> Agreement:
+def agreement(case: KerncraftCase, inputs: Inputs, caches: str) -> Agreement:
     """Compare one case, with the layer conditions of the caches of the machine named."""
     machine, sizes = inputs.machine(case.machine), inputs.machine(caches)
     kernel = kernels()[case.kernel]
@@ -184,7 +184,7 @@ def agreement(case: Case, inputs: Inputs, caches: str) -> Agreement:
     return Agreement(same_count, len(checked) - same_count, total - len(checked))
 
 
-def streaming_share(cases: Sequence[Case], inputs: Inputs) -> float:
+def streaming_share(cases: Sequence[KerncraftCase], inputs: Inputs) -> float:
     """Share of cases that the trivial baseline meets: arrays stream once through every path of known width."""
     equal = total = 0
     for case in cases:
@@ -201,7 +201,9 @@ def streaming_share(cases: Sequence[Case], inputs: Inputs) -> float:
     return equal / total if total else 0.0
 
 
-def _row(model: str, convention: str, results: Sequence[tuple[Case, Agreement]], goal: float | None) -> ValidationRow:
+def _row(
+    model: str, convention: str, results: Sequence[tuple[KerncraftCase, Agreement]], goal: float | None
+) -> ValidationRow:
     equal = sum(result.equal for _, result in results)
     count = equal + sum(result.different for _, result in results)
     lacking = sum(result.without_inputs for _, result in results)
@@ -229,11 +231,11 @@ def _row(model: str, convention: str, results: Sequence[tuple[Case, Agreement]],
     )
 
 
-def _baseline(results: Sequence[tuple[Case, Agreement]]) -> float:
+def _baseline(results: Sequence[tuple[KerncraftCase, Agreement]]) -> float:
     return streaming_share([case for case, _ in results], Inputs([]))
 
 
-def read_cases(path: Path) -> tuple[list[Case], set[str]]:
+def read_cases(path: Path) -> tuple[list[KerncraftCase], set[str]]:
     """The cases whose kernel is known here, and the names of the kernels that are not.
 
     Raises
@@ -244,7 +246,7 @@ def read_cases(path: Path) -> tuple[list[Case], set[str]]:
     document = read_json(path)
     if not isinstance(document, list):
         raise InputError(f"{path}: want a list of cases")
-    cases: list[Case] = []
+    cases: list[KerncraftCase] = []
     unknown: set[str] = set()
     for index, entry in enumerate(document):
         entry = require_mapping(entry, path, f"case {index}")
@@ -258,7 +260,7 @@ def read_cases(path: Path) -> tuple[list[Case], set[str]]:
     return cases, unknown
 
 
-def _case(entry: Mapping[str, Any], kernel: str, path: Path) -> Case | None:
+def _case(entry: Mapping[str, Any], kernel: str, path: Path) -> KerncraftCase | None:
     sizes = require_mapping(entry.get("defines", {}), path, "defines")
     if not all(isinstance(size, int) and 0 < size < 10**12 for size in sizes.values()) or "N" not in sizes:
         raise InputError(f"{path}: {kernel}: defines {json.dumps(dict(sizes))[:60]}: want sizes N and M above 0")
@@ -269,13 +271,13 @@ def _case(entry: Mapping[str, Any], kernel: str, path: Path) -> Case | None:
     lines = [str(line) for line in entry.get("stdout") or []]
     cycles = {match[1]: float(match[2]) for line in lines if (match := _CYCLES.match(line))}
     if cycles:
-        return Case(machine, kernel, shape, cores, cycles)
+        return KerncraftCase(machine, kernel, shape, cores, cycles)
     for line in lines:
         match = _RATE.match(line)
         if match:
             scale = SCALES[match[2]]
             digits = len(match[1].partition(".")[2])
-            return Case(
+            return KerncraftCase(
                 machine, kernel, shape, cores, {}, float(match[1]) * scale, scale * 10.0**-digits, match[3], match[4]
             )
     return None

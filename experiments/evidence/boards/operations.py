@@ -16,7 +16,7 @@ from slipstick.estimators.learning.scores import mean_error
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.score import Board, Data, Front, MissingError, Scored, guarded
 from slipstick.experiments.evidence.validation.gpu import gpu_boards, gpu_data, gpu_speedups
-from slipstick.experiments.evidence.validation.gpu.gpu_cases import Case, cases
+from slipstick.experiments.evidence.validation.gpu.gpu_cases import GpuCase, cases
 from slipstick.experiments.evidence.validation.gpu.gpu_scores import ENOUGH, LONG, score, scored_parts
 from slipstick.hwmodels.files.readers import InputError
 
@@ -74,7 +74,7 @@ def _model_boards(boards: Mapping[tuple[str, ...], gpu_boards.Board], folder: Pa
     return result
 
 
-def _left_out_rows(case: Case, board: gpu_boards.Board, folder: Path) -> Iterator[Scored | ValidationRow]:
+def _left_out_rows(case: GpuCase, board: gpu_boards.Board, folder: Path) -> Iterator[Scored | ValidationRow]:
     training = board.training
     if training.empty:
         yield skipped(case.name, "its files are not in the data folder")
@@ -90,11 +90,11 @@ def _left_out_rows(case: Case, board: gpu_boards.Board, folder: Path) -> Iterato
     yield from scored_parts(case, parts, floor)
 
 
-def _title(case: Case) -> str:
+def _title(case: GpuCase) -> str:
     return case.name.split(",")[0]
 
 
-def _scored_rows(case: Case, data: Data) -> Iterator[Scored | ValidationRow]:
+def _scored_rows(case: GpuCase, data: Data) -> Iterator[Scored | ValidationRow]:
     """Rows of another folder; those of a stack other than the case's are predicted from the same engine's public rows
     where there are some.
     """
@@ -114,7 +114,7 @@ def _scored_rows(case: Case, data: Data) -> Iterator[Scored | ValidationRow]:
 
 
 def _scored_frame(
-    case: Case, title: str, training: pd.DataFrame, frame: pd.DataFrame
+    case: GpuCase, title: str, training: pd.DataFrame, frame: pd.DataFrame
 ) -> Iterator[Scored | ValidationRow]:
     for device in sorted(set(frame.loc[frame["machine"] == "", "device"])):
         yield skipped(title, f"the catalogue lacks {device}")

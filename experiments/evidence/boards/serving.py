@@ -35,7 +35,7 @@ from slipstick.experiments.evidence.validation.serving.refit import (
     trained_on,
 )  # fmt: skip
 from slipstick.experiments.evidence.validation.serving.request_scores import request_scores
-from slipstick.experiments.evidence.validation.serving.silicon import Case, read_cases
+from slipstick.experiments.evidence.validation.serving.silicon import SiliconCase, read_cases
 from slipstick.experiments.evidence.validation.serving.step_fit import banded, first_rows, fitted, groups_of, step_rows
 
 FloatArray = npt.NDArray[np.float64]
@@ -62,7 +62,7 @@ def _silicon(data: Data) -> Iterator[Scored | ValidationRow]:
     yield _answered(targets, refused)
 
 
-def _given(cases: Sequence[Case], scored: Sequence[Case]) -> Iterator[Scored | ValidationRow]:
+def _given(cases: Sequence[SiliconCase], scored: Sequence[SiliconCase]) -> Iterator[Scored | ValidationRow]:
     """Rows of another file: everything public is known, but what stands in it."""
     keys = {case_key(c) for c in scored}
     known = trained_on([c for c in [*cases, *more_cases()] if case_key(c) not in keys])
@@ -88,12 +88,12 @@ def _given(cases: Sequence[Case], scored: Sequence[Case]) -> Iterator[Scored | V
             yield from picks(predicted, kind, "rows given", float(np.median(further.half[places])))
 
 
-def case_key(case: Case) -> tuple[object, ...]:
+def case_key(case: SiliconCase) -> tuple[object, ...]:
     """What makes two rows one."""
     return (case.family, case.layout, case.load)
 
 
-def _unseen(cases: Sequence[Case]) -> Iterator[Scored | ValidationRow]:
+def _unseen(cases: Sequence[SiliconCase]) -> Iterator[Scored | ValidationRow]:
     """Public rows by what is held out; widths of pulls and bands come from folds within each fold."""
     known = trained_on([*cases, *more_cases()])
     rows = step_rows(known)
@@ -109,7 +109,7 @@ def _unseen(cases: Sequence[Case]) -> Iterator[Scored | ValidationRow]:
 
 
 def _beside(
-    cases: Sequence[Case], rows: LawRows, made: LeftOutRows, kind: str, held: str
+    cases: Sequence[SiliconCase], rows: LawRows, made: LeftOutRows, kind: str, held: str
 ) -> tuple[Predictions, FloatArray]:
     """Rows of one kind in the order of what was left out: ours, the first token and the baselines; half-widths."""
     names, order = np.array(made.groups), list[int]()
@@ -132,7 +132,7 @@ def _beside(
     return Predictions(scored, made.seconds[order], first, *others), made.half[order]
 
 
-def _first_seconds(made: ServingFit, cases: Sequence[Case]) -> FloatArray:
+def _first_seconds(made: ServingFit, cases: Sequence[SiliconCase]) -> FloatArray:
     rows = first_rows(made.steps, cases)
     return made.first.seconds(FirstTokenLaw(), rows.columns, rows.groups)
 
@@ -154,7 +154,7 @@ def _first(predicted: Predictions, kind: str, held: str) -> Scored:
     )  # fmt: skip
 
 
-def _answered(scored: Sequence[Case], refused: dict[str, int]) -> ValidationRow:
+def _answered(scored: Sequence[SiliconCase], refused: dict[str, int]) -> ValidationRow:
     """Share of aggregated rows that get an answer; pools apart are refused."""
     apart = sum(count for reason, count in refused.items() if "disaggregated" in reason)
     other = sum(refused.values()) - apart

@@ -24,7 +24,7 @@ from slipstick.experiments.calibrate.devices_left_out import roofline
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.evidence.rows import ValidationRow
 from slipstick.experiments.evidence.score import Board, Data, MissingError
-from slipstick.experiments.evidence.validation.gpu.gpu_cases import Case, cases
+from slipstick.experiments.evidence.validation.gpu.gpu_cases import GpuCase, cases
 from slipstick.experiments.question.registry import CALIBRATIONS
 from slipstick.hwmodels.files.readers import InputError
 
@@ -64,7 +64,7 @@ def public_times() -> list[OperationTimes]:
     return [form for forms in result.values() for form in forms]
 
 
-def _second_stacks(case: Case, frame: pd.DataFrame) -> list[OperationTimes]:
+def _second_stacks(case: GpuCase, frame: pd.DataFrame) -> list[OperationTimes]:
     """Rows of other serving stacks than the case's, as of machines of their own."""
     result = []
     for stack, part in frame[frame["stack"] != case.stack].groupby("stack"):

@@ -58,7 +58,7 @@ def case_set(scored: Path | None) -> CaseSet:
     return CaseSet("serving", "model", measured, {"ours": ours} | {name: baseline(name) for name in names})
 
 
-def _case(one: silicon.Case, number: int) -> Case:
+def _case(one: silicon.SiliconCase, number: int) -> Case:
     model, layout = one.model, one.layout
     inputs: dict[str, Input] = {
         **model_inputs(model), "machine": one.machine_name, **machine_inputs(one.machine),

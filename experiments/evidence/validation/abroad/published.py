@@ -27,14 +27,14 @@ BANDS = {
 """Key of an answer to the keys of its 80 % band."""
 
 
-class Source(Record):
+class PublishedSource(Record):
     """Who published a figure, and where."""
 
     name: str
     url: str
 
 
-class Figure(Record):
+class PublishedFigure(Record):
     """One published figure, see the head of figures.yaml.
 
     Parameters
@@ -85,12 +85,12 @@ class Figure(Record):
         return shlex.split(self.ask)
 
 
-class Figures(Record):
+class PublishedFigures(Record):
     """All figures with their sources."""
 
     format: str = Field(alias="schema")
-    sources: dict[str, Source]
-    figures: list[Figure]
+    sources: dict[str, PublishedSource]
+    figures: list[PublishedFigure]
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Answer:
 
 
 @cache
-def figures() -> Figures:
+def figures() -> PublishedFigures:
     """The published figures.
 
     Raises
@@ -112,7 +112,7 @@ def figures() -> Figures:
     InputError
         Where the file is not as its schema says.
     """
-    return validated(Figures, read_yaml(FILE), str(FILE.name))
+    return validated(PublishedFigures, read_yaml(FILE), str(FILE.name))
 
 
 def answer_json(arguments: list[str]) -> Any:
@@ -137,7 +137,7 @@ def answer_json(arguments: list[str]) -> Any:
     return json.loads(out.getvalue())
 
 
-def answered(figure: Figure) -> Answer:
+def answered(figure: PublishedFigure) -> Answer:
     """The command's answer to a figure's question.
 
     Raises

@@ -32,7 +32,7 @@ UNSEEN_VENDOR = {"all": 0.25}
 
 
 @dataclass(frozen=True)
-class Case:
+class GpuCase:
     """One line of the scoreboard.
 
     Parameters
@@ -104,18 +104,18 @@ def _blocks_where_run(frame: pd.DataFrame) -> pd.Series[bool]:
     return (frame["dtype"] == "float8_block").where(blocks, frame["dtype"] == "float8")
 
 
-def cases() -> tuple[Case, ...]:
+def cases() -> tuple[GpuCase, ...]:
     """The lines of the scoreboard, with their goals."""
     products = gpu_data.neusight_products
     unseen = (("l4",), ("a100-pcie-80gb",))
     left = (("a100-sxm-80gb",), ("l40s",), ("h100-sxm",), ("h200-sxm",), BLACKWELL)
-    neusight = partial(Case, kind="gemm", dtype="float32", test="test")
+    neusight = partial(GpuCase, kind="gemm", dtype="float32", test="test")
     bfloat16 = partial(_of_width, width="bfloat16")
     attention = partial(
-        Case, kind="attention", dtype="bfloat16", held_out=left, keep=bfloat16, stack=SGLANG, sample=1000
+        GpuCase, kind="attention", dtype="bfloat16", held_out=left, keep=bfloat16, stack=SGLANG, sample=1000
     )
     served = partial(
-        Case, load=partial(gpu_data.aiconfigurator, operation="gemm"), kind="gemm", stack=SGLANG, sample=1000
+        GpuCase, load=partial(gpu_data.aiconfigurator, operation="gemm"), kind="gemm", stack=SGLANG, sample=1000
     )
     return (
         neusight(
@@ -134,7 +134,7 @@ def cases() -> tuple[Case, ...]:
             "neusight bmm, other machines", partial(products, operation="bmm"), held_out=(*unseen, ("mi210",)), goals={}
         ),
         neusight("neusight linear, other machines", partial(products, operation="linear"), held_out=unseen, goals={}),
-        Case(
+        GpuCase(
             "neusight elementwise, unseen",
             gpu_data.neusight_elementwise,
             "elementwise",
@@ -144,7 +144,7 @@ def cases() -> tuple[Case, ...]:
             {"function": "add"},
             test="test",
         ),
-        Case(
+        GpuCase(
             "neusight softmax, unseen",
             partial(gpu_data.neusight_rows, operation="softmax"),
             "softmax",
@@ -153,7 +153,7 @@ def cases() -> tuple[Case, ...]:
             {"all": 0.18},
             test="test",
         ),
-        Case(
+        GpuCase(
             "neusight layernorm, unseen",
             partial(gpu_data.neusight_rows, operation="ln"),
             "norm",
@@ -162,7 +162,7 @@ def cases() -> tuple[Case, ...]:
             {"all": 0.18},
             test="test",
         ),
-        Case(
+        GpuCase(
             "neusight convolution",
             gpu_data.neusight_convolutions,
             "convolution",
@@ -172,7 +172,7 @@ def cases() -> tuple[Case, ...]:
             {"stride": (1, 1)},
         ),
         *(
-            Case(
+            GpuCase(
                 f"deepbench convolution, {name}",
                 partial(gpu_data.deepbench_convolutions, dtype=dtype),
                 "convolution",
@@ -228,17 +228,19 @@ def cases() -> tuple[Case, ...]:
         ),
         *_vendor_left_out(),
         *(
-            Case(f"deepbench gemm, {name}", gpu_data.deepbench_products, "gemm", "float32", ((name,),), {"all": goal})
+            GpuCase(
+                f"deepbench gemm, {name}", gpu_data.deepbench_products, "gemm", "float32", ((name,),), {"all": goal}
+            )
             for name, goal in (("vega-fe", 0.18), ("mi25", 0.18), ("xeon-phi-7250", 0.14))
         ),
     )
 
 
-def _vendor_left_out() -> tuple[Case, ...]:
+def _vendor_left_out() -> tuple[GpuCase, ...]:
     """All machines of AMD left out together: their libraries, launches and caches are none that the others know."""
     amd = (("mi100", "mi210"),)
     products = [
-        Case(
+        GpuCase(
             f"neusight {name}, vendor left out",
             partial(gpu_data.neusight_products, operation=name),
             "gemm",
@@ -250,7 +252,7 @@ def _vendor_left_out() -> tuple[Case, ...]:
     ]
     return (
         *products,
-        Case(
+        GpuCase(
             "neusight elementwise, vendor left out",
             gpu_data.neusight_elementwise,
             "elementwise",
@@ -260,7 +262,7 @@ def _vendor_left_out() -> tuple[Case, ...]:
             {"function": "add"},
         ),
         *(
-            Case(
+            GpuCase(
                 f"neusight {title}, vendor left out",
                 partial(gpu_data.neusight_rows, operation=name),
                 kind,
@@ -270,7 +272,7 @@ def _vendor_left_out() -> tuple[Case, ...]:
             )
             for title, name, kind in (("softmax", "softmax", "softmax"), ("layernorm", "ln", "norm"))
         ),
-        Case(
+        GpuCase(
             "deepbench gemm, vendor left out",
             gpu_data.deepbench_products,
             "gemm",

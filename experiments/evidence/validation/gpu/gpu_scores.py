@@ -18,7 +18,7 @@ from slipstick.experiments.evidence.cases import Input
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.score import LOGARITHMIC, MAPE, Scored
 from slipstick.experiments.evidence.validation.gpu.gpu_boards import Board
-from slipstick.experiments.evidence.validation.gpu.gpu_cases import Case
+from slipstick.experiments.evidence.validation.gpu.gpu_cases import GpuCase
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,7 +96,7 @@ def _sizes(board: Board, name: str, frame: pd.DataFrame) -> list[dict[str, float
 
 
 def scored_parts(
-    case: Case, parts: Sequence[Part], floor: float | None, title: str = ""
+    case: GpuCase, parts: Sequence[Part], floor: float | None, title: str = ""
 ) -> Iterator[Scored | ValidationRow]:
     """Scores of machines, together and each; `floor` is the noise of the measured times, a share of each."""
     title = title or case.name

@@ -66,7 +66,7 @@ SAMPLE = 600
 
 
 @dataclass(frozen=True)
-class Case:
+class ExpertCase:
     """Calls of one kind by one library in one data type."""
 
     kind: str
@@ -100,11 +100,11 @@ def _layers(frame: pd.DataFrame) -> ExpertLayers:
     )
 
 
-def frames(folder: Path) -> dict[Case, pd.DataFrame]:
+def frames(folder: Path) -> dict[ExpertCase, pd.DataFrame]:
     """Rows by case, with `machine` (the catalogue's name, "" where it is not there) and `time` [s]."""
     import pandas as pd
 
-    result: dict[Case, list[pd.DataFrame]] = {}
+    result: dict[ExpertCase, list[pd.DataFrame]] = {}
     for path in sorted((folder / "gpu/aiconfigurator").glob("*/m[ol][ea]/*/*/*.parquet")):
         kind = {"moe_perf": "experts", "context_mla_perf": "prefill", "generation_mla_perf": "decode"}.get(path.stem)
         if kind is None:
@@ -116,11 +116,11 @@ def frames(folder: Path) -> dict[Case, pd.DataFrame]:
         if kind == "experts":
             frame = frame[frame["moe_dtype"].isin(list(WEIGHTS)) & frame["distribution"].isin(list(ROUTINGS))]
         for (source, width), part in frame.groupby([library, dtype]):
-            result.setdefault(Case(kind, str(source), str(width)), []).append(part)
+            result.setdefault(ExpertCase(kind, str(source), str(width)), []).append(part)
     return {case: pd.concat(parts, ignore_index=True) for case, parts in result.items()}
 
 
-def standing_in(case: Case, known: Mapping[Case, pd.DataFrame]) -> Case | None:
+def standing_in(case: ExpertCase, known: Mapping[ExpertCase, pd.DataFrame]) -> ExpertCase | None:
     """The measured case whose parameters a library or data type that nobody timed gets: of the same kind and library,
     then of the same width of weights; None where nothing of the kind is known.
 
@@ -128,7 +128,7 @@ def standing_in(case: Case, known: Mapping[Case, pd.DataFrame]) -> Case | None:
     """
     alike = [other for other in known if other.kind == case.kind]
 
-    def distance(other: Case) -> tuple[bool, float, bool, str]:
+    def distance(other: ExpertCase) -> tuple[bool, float, bool, str]:
         width = abs(WEIGHTS.get(other.dtype, 2.0) - WEIGHTS.get(case.dtype, 2.0))
         return other.library != case.library, width, "block" not in other.dtype, repr(other)
 
@@ -139,7 +139,7 @@ def standing_in(case: Case, known: Mapping[Case, pd.DataFrame]) -> Case | None:
 class LayerLaw:
     """Seconds of calls of one case on several machines; a row is named by its machine and place among its rows."""
 
-    case: Case
+    case: ExpertCase
     machines: tuple[Machine, ...]
     calls: tuple[pd.DataFrame, ...]
     parameters: Sequence[ParameterPrior]
@@ -156,7 +156,7 @@ class LayerLaw:
         return seconds
 
 
-def fitted(case: Case, frame: pd.DataFrame) -> LayerParameters:
+def fitted(case: ExpertCase, frame: pd.DataFrame) -> LayerParameters:
     """What machines of a frame have in common: their generations and chips have effects of their own."""
     parts = [
         (machine(str(name)), part.sample(min(SAMPLE, len(part)), random_state=1))

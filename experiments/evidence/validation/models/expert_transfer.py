@@ -27,7 +27,7 @@ from slipstick.estimators.tuned.tuned_unseen import (
     SHAPES,
     SHAPES_REACH,
 )
-from slipstick.experiments.evidence.validation.models.expert_data import Case, fitted
+from slipstick.experiments.evidence.validation.models.expert_data import ExpertCase, fitted
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
 
@@ -56,7 +56,7 @@ NEAREST = ("nearest over the formula", "nearest by bandwidth", "nearest unchange
 
 
 def predicted(
-    case: Case, frame: pd.DataFrame, target: Machine, others: pd.DataFrame
+    case: ExpertCase, frame: pd.DataFrame, target: Machine, others: pd.DataFrame
 ) -> tuple[FloatArray, MethodWeights]:
     """Log seconds of rows on a machine by the rows of others, and the mixture that made them."""
     alike = _alike(target, others)
@@ -92,7 +92,7 @@ def _nearest(target: Machine, others: pd.DataFrame) -> str:
     return min(known, key=distance)
 
 
-def _ways(case: Case, frame: pd.DataFrame, target: Machine, others: pd.DataFrame) -> Mapping[str, FloatArray]:
+def _ways(case: ExpertCase, frame: pd.DataFrame, target: Machine, others: pd.DataFrame) -> Mapping[str, FloatArray]:
     has = fitted(case, others)
     name = _nearest(target, others)
     near, part = machine(name), others[others["machine"] == name]
@@ -106,7 +106,7 @@ def _ways(case: Case, frame: pd.DataFrame, target: Machine, others: pd.DataFrame
     return {"formula": formula} | dict(zip(NEAREST, (formula + over, there + bandwidth, there), strict=True))
 
 
-def at_nearest_shapes(case: Case, frame: pd.DataFrame, known: pd.DataFrame, values: FloatArray) -> FloatArray:
+def at_nearest_shapes(case: ExpertCase, frame: pd.DataFrame, known: pd.DataFrame, values: FloatArray) -> FloatArray:
     """Mean of values of known rows at the nearest shapes, fading with the octaves between them.
 
     Parameters

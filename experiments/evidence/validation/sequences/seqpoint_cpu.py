@@ -12,7 +12,7 @@ from slipstick.estimators.run.groups import times_by_length
 from slipstick.estimators.run.representative import select
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.score import Data
-from slipstick.experiments.evidence.validation.sequences.seqpoint_error import LEVEL, SEEDS, Chooser, Score
+from slipstick.experiments.evidence.validation.sequences.seqpoint_error import LEVEL, SEEDS, Chooser, SelectionScore
 from slipstick.hwmodels.files.opener import head
 from slipstick.workloads.runs.iterations import FloatArray, Iterations
 
@@ -92,7 +92,7 @@ def _configurations(
         "frequent": lambda run, seed: select("frequent", run),
         "prior": lambda run, seed: select("prior", run),
     }
-    scores = {method: Score() for method in choosers}
+    scores = {method: SelectionScore() for method in choosers}
     for method, choose in choosers.items():
         for seed in range(SEEDS if method in ("stratified", "uniform") else 1):
             chosen = choose(run, seed)

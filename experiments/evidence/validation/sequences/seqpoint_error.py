@@ -22,7 +22,7 @@ Chooser = Callable[[Iterations, int], Selection]
 
 
 @dataclass
-class Score:
+class SelectionScore:
     """Errors of projected epoch times, relative, with their intervals where there are any."""
 
     errors: list[float] = field(default_factory=list)
@@ -54,7 +54,7 @@ class Score:
         held_out: str,
         metric: str,
         goal: float | None,
-        rivals: Mapping[str, Score],
+        rivals: Mapping[str, SelectionScore],
         floor: float | None,
         reason: str,
     ) -> ValidationRow:

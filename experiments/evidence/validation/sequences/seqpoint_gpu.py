@@ -11,7 +11,7 @@ from slipstick.estimators.run.groups import times_by_length
 from slipstick.experiments.calibrate.public_data import training_file
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.score import Data
-from slipstick.experiments.evidence.validation.sequences.seqpoint_error import Score, choosers
+from slipstick.experiments.evidence.validation.sequences.seqpoint_error import SelectionScore, choosers
 from slipstick.workloads.runs.iterations import FloatArray, Iterations
 
 RNNT = "sequences/rnnt_iterations.csv.gz"
@@ -47,7 +47,7 @@ def rnnt(data: Data) -> Iterator[ValidationRow]:
         held_out = f"runs {CHOSEN_ON + 1} and later" if base is None else f"the system; chosen on {base}"
         source = epochs if base is None else known[base]
         first = CHOSEN_ON if base is None else 0
-        scores = {method: Score() for method in choosers(RNNT_SIZE)}
+        scores = {method: SelectionScore() for method in choosers(RNNT_SIZE)}
         spread = []
         for epoch, times in epochs.items():
             chosen_on = source.get(epoch)
@@ -120,7 +120,7 @@ def gnmt(data: Data) -> Iterator[ValidationRow]:
         tokens, seconds = (np.concatenate([epoch[i] for epoch in runs[names[0]]]) for i in (0, 1))
         base = Iterations(tokens, seconds, proxy="tokens")
         noise = float(np.std(np.log(seconds / times_by_length(base, tokens))))
-        scores = {method: Score() for method in choosers(GNMT_SIZE)}
+        scores = {method: SelectionScore() for method in choosers(GNMT_SIZE)}
         for name in names[1:]:
             for seed, (lengths, times) in enumerate(runs[name]):
                 if len(times) <= GNMT_SIZE:

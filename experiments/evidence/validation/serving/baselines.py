@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import least_squares
 
-from slipstick.experiments.evidence.validation.serving.silicon import Case
+from slipstick.experiments.evidence.validation.serving.silicon import SiliconCase
 from slipstick.experiments.evidence.validation.serving.step_fit import step_rows
 
 FloatArray = npt.NDArray[np.float64]
@@ -26,7 +26,7 @@ SEVEN = (
 class Roofs:
     """Bytes over bandwidth and flop over peak of a further token, with its share of other requests' prompts."""
 
-    def __init__(self, cases: Sequence[Case]) -> None:
+    def __init__(self, cases: Sequence[SiliconCase]) -> None:
         c = step_rows(cases).columns
         share = c["share"]
 
@@ -58,7 +58,7 @@ class Roofs:
         return np.asarray(np.maximum(self.memory, self.flop), dtype=float)
 
 
-def seven_numbers(known: Sequence[Case], scored: Sequence[Case]) -> tuple[FloatArray, FloatArray]:
+def seven_numbers(known: Sequence[SiliconCase], scored: Sequence[SiliconCase]) -> tuple[FloatArray, FloatArray]:
     """Times of further tokens by the seven numbers fitted to the known rows, and the numbers themselves."""
     columns, measured = Roofs(known).columns, np.log([c.tpot for c in known])
     middle = np.array([float(np.median(c[c > 0])) if (c > 0).any() else 1.0 for c in columns.T])
@@ -71,13 +71,13 @@ def seven_numbers(known: Sequence[Case], scored: Sequence[Case]) -> tuple[FloatA
     return Roofs(scored).columns @ numbers, numbers
 
 
-def one_efficiency(known: Sequence[Case], scored: Sequence[Case]) -> FloatArray:
+def one_efficiency(known: Sequence[SiliconCase], scored: Sequence[SiliconCase]) -> FloatArray:
     """Seconds, shape (cases,), by the roofline over one fitted efficiency."""
     efficiency = float(np.median(np.array([c.tpot for c in known]) / Roofs(known).bound))
     return Roofs(scored).bound * efficiency
 
 
-def nearest_scaled(known: Sequence[Case], scored: Sequence[Case]) -> FloatArray:
+def nearest_scaled(known: Sequence[SiliconCase], scored: Sequence[SiliconCase]) -> FloatArray:
     """The time of the known row that is nearest in memory, arithmetic, layers and load, scaled by the rooflines."""
 
     def places(roofs: Roofs) -> FloatArray:

@@ -13,7 +13,7 @@ from slipstick.estimators.schedule.serving.closed_loop import Load
 from slipstick.experiments.evidence.validation.serving.silicon import (
     DASHBOARD_SPREAD,
     UNRECORDED,
-    Case,
+    SiliconCase,
     machine_of_system,
     model_named,
     stored_in,
@@ -32,7 +32,7 @@ COLUMNS = (
 VERSION = re.compile(r":v?(\d+(?:\.\d+)+(?:rc\d+)?)")
 
 
-def read_inferencex(path: Path) -> list[Case]:
+def read_inferencex(path: Path) -> list[SiliconCase]:
     """The rows of one pool that did not speculate.
 
     Raises
@@ -47,14 +47,14 @@ def read_inferencex(path: Path) -> list[Case]:
     ]
 
 
-def _case(row: dict[str, str]) -> Case:
+def _case(row: dict[str, str]) -> SiliconCase:
     model, system = model_named(row["model"]), SYSTEMS.get(row["system"], row["system"])
     gpus, expert = int(row["gpus"]), int(float(row["moe_ep_size"] or 1))
     apart = row["attention_dp"] not in ("", "0", "0.0")
     layout = Layout(1, 1, gpus, gpus) if apart else Layout(gpus, 1, 1, expert)
     named, mean = VERSION.search(row["image"]), 1 - DASHBOARD_SPREAD / 2
     load = Load(float(row["input_tokens"]) * mean, float(row["output_tokens"]) * mean, int(float(row["concurrency"])))
-    return Case(
+    return SiliconCase(
         model, machine_of_system(system), system, layout, stored_in(model, row["precision"]), ENGINES[row["engine"]],
         named.group(1) if named else UNRECORDED, load, DASHBOARD_SPREAD, float(row["ttft_s"]), float(row["tpot_s"]),
         f"inferencex {row['repeat_group']}", "", row["precision"], False, "InferenceX",

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.experiments.evidence.rows import ValidationRow
-from slipstick.experiments.evidence.validation.serving.silicon import Case
+from slipstick.experiments.evidence.validation.serving.silicon import SiliconCase
 
 FloatArray = npt.NDArray[np.float64]
 LIMITS = (10e-3, 20e-3, 30e-3, 50e-3)
@@ -21,7 +21,7 @@ MISS_GOAL, REGRET_GOALS = 10.0, (5.0, 20.0)
 class Predictions:
     """Rows that are scored, and seconds by ours and by the baselines, shape (rows,): of a further token but `first`."""
 
-    scored: Sequence[Case]
+    scored: Sequence[SiliconCase]
     further: FloatArray
     first: FloatArray
     seven: FloatArray
@@ -68,7 +68,7 @@ def picks(predicted: Predictions, kind: str, held: str, half: float) -> Iterator
             yield ValidationRow("serving/silicon", case, held, len(regret), name, "%", value, theirs, goal, ok)
 
 
-def _groups(cases: Sequence[Case]) -> list[npt.NDArray[np.int64]]:
+def _groups(cases: Sequence[SiliconCase]) -> list[npt.NDArray[np.int64]]:
     """Rows among which a buyer picks: one model and machine, one pair of lengths."""
     groups: dict[tuple[object, ...], list[int]] = {}
     for index, case in enumerate(cases):

@@ -16,7 +16,7 @@ from slipstick.estimators.operation.serving.step_law import StepLaw
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.evidence.validation.serving.inferencex import FILE as MORE
 from slipstick.experiments.evidence.validation.serving.inferencex import read_inferencex
-from slipstick.experiments.evidence.validation.serving.silicon import Case, read_cases
+from slipstick.experiments.evidence.validation.serving.silicon import SiliconCase, read_cases
 from slipstick.experiments.evidence.validation.serving.step_fit import banded, possible, step_rows
 from slipstick.hwmodels.files.readers import InputError
 
@@ -31,18 +31,18 @@ MOST_FOLDS = 12
 """Versions are left out several at a time: there are many of them."""
 
 
-def trained_on(cases: Sequence[Case]) -> list[Case]:
+def trained_on(cases: Sequence[SiliconCase]) -> list[SiliconCase]:
     """Rows to fit: without doubts, of known precision, not speculating, and possible."""
     return possible([c for c in cases if c.scored])
 
 
-def more_cases() -> list[Case]:
+def more_cases() -> list[SiliconCase]:
     """Rows of InferenceX: fitted beside those that are scored; none where they are not here."""
     path = training_file(MORE)
     return read_inferencex(path) if path is not None else []
 
 
-def outer(cases: Sequence[Case], rows: LawRows, held: str) -> LeftOutRows:
+def outer(cases: Sequence[SiliconCase], rows: LawRows, held: str) -> LeftOutRows:
     """Further tokens of cases whose model, system, version, generation or maker is left out; bands by folds within."""
     level = level_of(held)
     scored = {at for at, c in enumerate(cases) if _judged(c, held)}
@@ -55,19 +55,19 @@ def level_of(held: str) -> str:
     return {GENERATION: "generation", MAKER: "vendor"}.get(held) or HELD_OUT[held]
 
 
-def label(case: Case) -> str:
+def label(case: SiliconCase) -> str:
     """Under which of `LABELS` a row is scored."""
     return MORE_ROWS if case.source == MORE_ROWS else case.kind
 
 
-def _judged(case: Case, held: str) -> bool:
+def _judged(case: SiliconCase, held: str) -> bool:
     """Blackwell alone is left out as a generation; as a maker the one that is no fit's only one."""
     if held == GENERATION:
         return "blackwell" in case.machine.family
     return held != MAKER or not case.machine.family.startswith("nvidia")
 
 
-def score(made: LeftOutRows, rows: LawRows, cases: Sequence[Case], held: str, kind: str) -> OuterScore:
+def score(made: LeftOutRows, rows: LawRows, cases: Sequence[SiliconCase], held: str, kind: str) -> OuterScore:
     """Figures of one kind of model."""
     there = np.array([label(c) == kind for c in cases]) & np.isfinite(made.seconds)
     seconds, measured, half = made.seconds[there], rows.seconds[there], made.half[there]

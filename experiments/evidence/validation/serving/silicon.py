@@ -49,7 +49,7 @@ UNRECORDED = "unrecorded"
 
 
 @dataclass(frozen=True)
-class Case:
+class SiliconCase:
     """One measured row that can be evaluated."""
 
     model: LanguageModel
@@ -101,7 +101,7 @@ class Case:
         return self.load.users * self.load.output_tokens / seconds / self.layout.devices
 
 
-def read_cases(path: Path) -> tuple[list[Case], dict[str, int]]:
+def read_cases(path: Path) -> tuple[list[SiliconCase], dict[str, int]]:
     """The rows of a file that can be evaluated, and how many cannot, by reason.
 
     Raises
@@ -124,7 +124,7 @@ def read_cases(path: Path) -> tuple[list[Case], dict[str, int]]:
     return cases, refused
 
 
-def _case(row: dict[str, str], known: dict[str, str] | None) -> Case:
+def _case(row: dict[str, str], known: dict[str, str] | None) -> SiliconCase:
     if row["mode"] != "agg":
         raise InputError("disaggregated pools are not modelled")
     if not row["concurrency"]:
@@ -139,7 +139,7 @@ def _case(row: dict[str, str], known: dict[str, str] | None) -> Case:
     mean = 1 - DASHBOARD_SPREAD / 2 if public else 1.0
     load = Load(float(row["input_tokens"]) * mean, float(row["output_tokens"]) * mean, int(float(row["concurrency"])))
     ttft, tpot = (row["ttft_s"], row["tpot_s"]) if known is None else (known["ttft_median_s"], known["tpot_median_s"])
-    return Case(
+    return SiliconCase(
         model, at, row["system"], layout, stored_in(model, row["precision"]), row["engine"],
         row["engine_version"] or UNRECORDED, load,
         DASHBOARD_SPREAD if public else 0.0, float(ttft), float(tpot), row["repeat_group"],
@@ -209,6 +209,6 @@ def model_named(key: str) -> LanguageModel:
     return language_model(name)
 
 
-def scored(cases: list[Case], kind: str | None = None) -> Iterator[Case]:
+def scored(cases: list[SiliconCase], kind: str | None = None) -> Iterator[SiliconCase]:
     """Cases without doubt, of one kind."""
     return (case for case in cases if case.scored and kind in (None, case.kind))

@@ -20,7 +20,7 @@ from slipstick.estimators.operation.serving.prompts import prompt_seconds
 from slipstick.estimators.operation.serving.step_amounts import Batch, Shares
 from slipstick.estimators.operation.serving.step_law import StepLaw, StepSum, columns_of, least_seconds
 from slipstick.estimators.operation.serving.step_time import Device, LayerCounts, StepParameters, StepTime
-from slipstick.experiments.evidence.validation.serving.silicon import Case
+from slipstick.experiments.evidence.validation.serving.silicon import SiliconCase
 from slipstick.workloads.language.weight_types import weight_type
 
 FloatArray = npt.NDArray[np.float64]
@@ -28,12 +28,12 @@ BUDGET = 8192
 SOURCE = "dashboard"
 
 
-def shares_of(case: Case) -> Shares:
+def shares_of(case: SiliconCase) -> Shares:
     """The model of a case on its devices; the cache is kept in 16 bits, as the exports do not say."""
     return Shares(case.model, case.layout, weight_type(case.stored), 2.0)
 
 
-def step_sum(case: Case) -> StepSum:
+def step_sum(case: SiliconCase) -> StepSum:
     """The steps that a case's further token is the sum of."""
     shares, load = shares_of(case), case.load
     device = Device.of(case.machine, shares.kind.compute, shares.layout.group)
@@ -48,12 +48,12 @@ def step_sum(case: Case) -> StepSum:
     )  # fmt: skip
 
 
-def groups_of(case: Case) -> dict[str, str]:
+def groups_of(case: SiliconCase) -> dict[str, str]:
     """The groups of a case."""
     return step_groups(case.machine, case.machine_name, case.engine, case.version, case.model.name, case.stored)
 
 
-def step_rows(cases: Sequence[Case]) -> LawRows:
+def step_rows(cases: Sequence[SiliconCase]) -> LawRows:
     """Further tokens of cases."""
     groups = [groups_of(case) for case in cases]
     return LawRows(
@@ -65,14 +65,14 @@ def step_rows(cases: Sequence[Case]) -> LawRows:
     )
 
 
-def possible(cases: Sequence[Case]) -> list[Case]:
+def possible(cases: Sequence[SiliconCase]) -> list[SiliconCase]:
     """Cases whose further token is not faster than the data sheet allows."""
     rows = step_rows(cases)
     kept = rows.seconds >= least_seconds(rows.columns)
     return [case for case, keep in zip(cases, kept, strict=True) if keep]
 
 
-def first_rows(steps: LawFit, cases: Sequence[Case]) -> LawRows:
+def first_rows(steps: LawFit, cases: Sequence[SiliconCase]) -> LawRows:
     """First tokens of cases, from what the fitted steps take."""
     rows = step_rows(cases)
     tpot = steps.seconds(StepLaw(), rows.columns, rows.groups)
@@ -93,13 +93,13 @@ def _parameters(values: dict[str, FloatArray], at: int) -> StepParameters:
     return StepParameters(**{name: float(value[at]) for name, value in values.items()})
 
 
-def fitted(cases: Sequence[Case]) -> ServingFit:
+def fitted(cases: Sequence[SiliconCase]) -> ServingFit:
     """Both laws fitted to cases, without stretched bands."""
     steps = fit(StepLaw(), step_rows(cases))
     return ServingFit(steps, fit(FirstTokenLaw(), first_rows(steps, cases)))
 
 
-def banded(cases: Sequence[Case]) -> ServingFit:
+def banded(cases: Sequence[SiliconCase]) -> ServingFit:
     """Both laws fitted to cases, their bands stretched to hold 80 % of models left out."""
     rows = step_rows(cases)
     steps = calibrated(StepLaw(), rows, rows.groups["model"])
