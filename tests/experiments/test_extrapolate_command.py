@@ -137,7 +137,7 @@ def test_the_drawn_laws_are_those_that_were_averaged() -> None:
         (["--to", "480", "--kind", "week"], "unknown kind of scaling 'week'"),
         (["--to", "480", "--region", "solve"], "unknown region 'solve'"),
         (["--to", "480", "--on", "no-such"], "no-such"),
-        (["--to", "480", "--level", "2"], "interval level 2"),
+        (["--to", "480", "--level", "2"], "--level"),
         (["--to", "ranks=480"], "unknown parameter 'ranks' (known: threads)"),
         (["--to", "480", "--plot", "a.exe"], "a.exe: want a picture that ends in"),
     ],

@@ -138,6 +138,6 @@ def test_options_of_the_published_set_and_of_own_labels_are_not_mixed(capsys: py
     assert run(["spmv", "validate", "--clock", "1200000"]) == 2
     assert "--clock: not with own labels" in capsys.readouterr().err
     assert run(["spmv", "validate", "net.npz", "--data", "set", "--folder", "folds"]) == 2
-    assert "--save: not with a model and --data" in capsys.readouterr().err
+    assert "--folder: not with a model and --data" in capsys.readouterr().err
     assert run(["spmv", "validate", "--label", "warm"]) == 2
     assert "unknown label kind 'warm'" in capsys.readouterr().err

@@ -31,8 +31,8 @@ def test_what_the_rows_vary_may_be_set_for_the_question(times: str, capsys: pyte
             ["--set", "workload.l=2", "--known", "TIMES", *FIT],
             "unknown symbol of workload 'gemm' 'l' (known: k, m, n)",
         ),
-        (["--known", "TIMES"], "give --known FILE and --fit NAME together"),
-        (FIT, "give --known FILE and --fit NAME together"),
+        (["--known", "TIMES"], "give --known FILE with --fit NAME"),
+        (FIT, "give --known FILE with --fit NAME"),
     ],
 )
 def test_bad_arguments_are_one_line_and_exit_2(
