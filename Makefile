@@ -31,8 +31,10 @@ attack: $(VENV)/.full
 mutants: $(VENV)/.full ## small changes to the product, and which of them no test notices (an hour)
 	$(RUN) -m tools.mutants $(MUTANTS)
 
-bench: $(VENV)/.full
+bench: $(VENV)/.full ## timed tests, CPU seconds of commands, questions a second beside what make peers has put there
 	OMP_NUM_THREADS=1 $(RUN) -m pytest -q -m timed
+	$(RUN) -m tools.speed
+	$(RUN) -m tools.loops $(addprefix --calculon ,$(wildcard $(PEERS)/calculon)) $(addprefix --peers ,$(wildcard $(PEERS)/bin/python))
 
 $(VENV)/bin/python:
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'slipstick needs Python 3.11 or newer')"
@@ -64,6 +66,7 @@ PEERS := $(VENV)-peers
 peers: $(VENV)/.full ## other people's predictors on the public cases, beside ours
 	$(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/python -m pip --disable-pip-version-check install --quiet extrap big-O llm-analysis "numpy<2" "pandas<3"
+	test -d $(PEERS)/calculon || git clone --quiet --depth 1 https://github.com/calculon-ai/calculon $(PEERS)/calculon
 	mkdir -p slipstick-out/peers
 	for board in scaling surfaces training serving; do $(RUN) -m slipstick validate $$board --export-cases slipstick-out/peers/$$board.csv; done
 	$(PEERS)/bin/python tools/peers/extra_p.py slipstick-out/peers/scaling.csv slipstick-out/peers/extra-p.csv

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Mapping
+from collections.abc import Hashable, Mapping
 from functools import cached_property
 from typing import Any, Self
 
@@ -15,6 +15,7 @@ from slipstick.hwmodels.files.shown import format_quantity
 from slipstick.hwmodels.files.units import DollarsPerHour, Hertz, PerCycle, parse_multiple
 from slipstick.hwmodels.link import Link
 from slipstick.hwmodels.memory import Level
+from slipstick.hwmodels.nested import fields_in, form_of, leaves_of, names_in, numbers_of
 from slipstick.hwmodels.power import Power
 from slipstick.hwmodels.runtime import Runtime
 
@@ -88,7 +89,7 @@ class Machine(Record):
     @model_validator(mode="before")
     @classmethod
     def _no_truths(cls, data: Any) -> Any:
-        for path, value in _leaves(data, ""):
+        for path, value in leaves_of(data, ""):
             if isinstance(value, bool):
                 raise ValueError(f"{path} = {value}: want a number or a text, not a truth")
         return data
@@ -173,15 +174,25 @@ class Machine(Record):
         InputError
             Where there is no such field.
         """
+        if path not in self._read:
+            self._read[path] = self._at(path)
+        return self._read[path]
+
+    @cached_property
+    def _read(self) -> dict[str, Any]:
+        """What was read by its path: the same few numbers stand in every formula."""
+        return {}
+
+    def _at(self, path: str) -> Any:
         value: Any = self
         above = ""
         for name in path.split("."):
             if isinstance(value, BaseModel) and name in value.__class__.__pydantic_fields__:
                 value = getattr(value, name)
-            elif name in _names(value):
-                value = _fields(value)[name]
+            elif name in names_in(value):
+                value = fields_in(value)[name]
             else:
-                known = [f"{above}{field}" for field in sorted(_names(value))]
+                known = [f"{above}{field}" for field in sorted(names_in(value))]
                 raise unknown_name(f"field of machine {self.name!r}:", path, known)
             above += f"{name}."
         return value
@@ -189,7 +200,7 @@ class Machine(Record):
     @cached_property
     def numbers(self) -> dict[str, float]:
         """Every number of the machine by dotted path; what can be varied."""
-        return dict(_numbers(self, ""))
+        return dict(numbers_of(self, ""))
 
     @cached_property
     def fingerprint(self) -> str:
@@ -202,7 +213,7 @@ class Machine(Record):
 
         Formulas that name the machine's numbers, and read no more than this of them, are equal on machines of one form.
         """
-        return _form({name: getattr(self, name) for name in type(self).model_fields if name not in NOT_TIMED})
+        return form_of({name: getattr(self, name) for name in type(self).model_fields if name not in NOT_TIMED})
 
     def peak_factors(self, unit: str, dtype: str) -> tuple[str, ...]:
         """The fields whose product is the peak rate in flop/s of one unit and dtype.
@@ -282,46 +293,6 @@ class Machine(Record):
                 return self.sources[head]
             head = head.rpartition(".")[0]
         return ""
-
-
-def _names(value: Any) -> Collection[str]:
-    return type(value).model_fields if isinstance(value, BaseModel) else _fields(value)
-
-
-def _fields(value: Any) -> Mapping[str, Any]:
-    if isinstance(value, BaseModel):
-        return {name: getattr(value, name) for name in type(value).model_fields}
-    if isinstance(value, Mapping):
-        return value
-    if isinstance(value, tuple):
-        return {str(i): entry for i, entry in enumerate(value)}
-    return {}
-
-
-def _form(value: Any) -> Hashable:
-    if isinstance(value, float):
-        return (value > 0) - (value < 0), "float"
-    inside = _fields(value)
-    return tuple((name, _form(one)) for name, one in inside.items()) if inside else value
-
-
-def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Mapping):
-        for name, entry in value.items():
-            yield from _leaves(entry, f"{path}.{name}" if path else str(name))
-    else:
-        yield path, value
-
-
-def _numbers(value: Any, path: str) -> Iterator[tuple[str, float]]:
-    if isinstance(value, (bool, str)):
-        return
-    if isinstance(value, (int, float)):
-        yield path, value
-        return
-    for name, entry in _fields(value).items():
-        if name != "sources":
-            yield from _numbers(entry, f"{path}.{name}" if path else name)
 
 
 def _put(data: Any, path: str, value: Any, machine: Machine) -> None:

@@ -5,7 +5,8 @@
 Seconds are user and system time of the child process (wait4), the least of the runs. `empty` begins each run without
 a folder for kept data, `warm` with what the run before left, `read-only` without a place to write to. Compiled
 modules (.pyc) of the checkout are there in all three, as after an installation. The older commit is checked out into
-a temporary worktree, which is removed at the end.
+a temporary worktree, which is removed at the end. The last column is `warm` in units of what importing the libraries
+takes in the same run. `python -m tools.loops` measures loops beside other people's programs.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ ROOT = Path(__file__).parents[1]
 START, END = "<!-- speed: written by `python -m tools.speed --page` -->", "<!-- end of speed -->"
 TRACE = "traces/kineto_tb/tb_plugin_samples_resnet50_num_workers_0_worker0.1623143089861.pt.trace.json.gz"
 RUNS = "docs/tutorial/runs.csv"
+
+UNIT = "import numpy, typer, pydantic, yaml, sympy"
+"""What a start takes at least while all of these are needed: a unit that machines and load stretch alike."""
 
 COMMANDS: dict[str, float | None] = {
     "--help": 0.3,
@@ -52,7 +56,8 @@ def cpu_seconds(checkout: Path, command: str, cache: str) -> float:
     environment |= {"XDG_CACHE_HOME": cache, "HOME": cache}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else each run compiles 0.1 to 0.2 s of modules anew
     data = os.environ.get("SLIPSTICK_DATA") or str(ROOT.parent / "shared" / "data")
-    words = [sys.executable, "-m", "slipstick", *shlex.split(command.format(data=shlex.quote(data)))]
+    ours = ["-m", "slipstick", *shlex.split(command.format(data=shlex.quote(data)))]
+    words = [sys.executable, *(["-c", UNIT] if command == UNIT else ours)]
     nothing = subprocess.DEVNULL
     child = subprocess.Popen(words, cwd=checkout, env=environment, stdout=nothing, stderr=nothing, stdin=nothing)
     _, status, usage = os.wait4(child.pid, 0)
@@ -84,6 +89,8 @@ def measured(checkouts: dict[str, Path], commands: list[str], runs: int) -> dict
             for command in commands:
                 cpu_seconds(checkout, command, f"{folder}/{commit}")
         for run in range(runs):
+            seconds = cpu_seconds(ROOT, UNIT, "/dev/null/none")
+            best[UNIT, "", ""] = min(best.get((UNIT, "", ""), seconds), seconds)
             for command in commands:
                 for commit, checkout in checkouts.items():
                     for state in STATES if checkout == ROOT else STATES[:1]:  # older commits keep nothing
@@ -97,16 +104,17 @@ def measured(checkouts: dict[str, Path], commands: list[str], runs: int) -> dict
 def table(best: dict[tuple[str, str, str], float], commands: list[str], old: str, new: str) -> str:
     """The figures as a Markdown table."""
     lines = [
-        f"| command | goal | {old[:7]} | empty | warm | read-only | ratio |",
-        "|---|---|---|---|---|---|---|",
+        f"| command | goal | {old[:7]} | empty | warm | read-only | ratio | units |",
+        "|---|---|---|---|---|---|---|---|",
     ]
+    unit = best[UNIT, "", ""]
     for command in commands:
         before = best[command, old, STATES[0]]
         now = [best[command, new, state] for state in STATES]
         goal = COMMANDS.get(command)
         shown = command.replace(f"{{data}}/{TRACE}", "TRACE.json.gz")
         cells = [f"`{shown}`", f"{goal:g}" if goal else "", f"{before:.2f}", *(f"{one:.2f}" for one in now)]
-        lines.append(f"| {' | '.join(cells)} | {now[1] / before:.2f} |")
+        lines.append(f"| {' | '.join(cells)} | {now[1] / before:.2f} | {now[1] / unit:.2f} |")
     return "\n".join(lines)
 
 
@@ -122,7 +130,8 @@ def main() -> None:
     new = _git("rev-parse", "--short=7", "HEAD")
     with worktree(options.old) as place:
         best = measured({options.old: place, new: ROOT}, commands, options.runs)
-    said = f"`python -m tools.speed --old {options.old} --runs {options.runs}`; {date.today()}; commit {new}."
+    said = f"`python -m tools.speed --old {options.old} --runs {options.runs}`; {date.today()}; commit {new}; "
+    said += f"a unit, `{UNIT}`, {best[UNIT, '', '']:.2f} s."
     text = f"{said}\n\n{table(best, commands, options.old, new)}"
     print(text)
     if options.page:

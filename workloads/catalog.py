@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 MATRIX_FILES = (".mtx", ".edges", ".triplet0", ".npz")
 
 
+@cache
 def _builders() -> dict[str, Callable[[], Workload]]:
     from slipstick.workloads.kernels import collective, examples, loop_kernels, plain
     from slipstick.workloads.networks import (

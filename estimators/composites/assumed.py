@@ -42,8 +42,8 @@ def memory_notes(workload: Workload, machine: Machine) -> tuple[str, ...]:
     there = machine.memory[main].capacity * machine.instances(main)
     if kept is None or not there or kept <= there:
         return ()
-    updates = any(op.kind == "optimizer" for op in workload)
-    decodes = any(map(attends_to_cache, workload))
+    updates = "optimizer" in workload.kinds
+    decodes = any(map(attends_to_cache, workload.distinct.operations))
     serving = "parameters, keys and values alone take" if decodes else "parameters alone take"
     what = "parameters, gradients and optimizer state alone take" if updates else serving
     sizes = [format_quantity(size, "byte") for size in (kept, there)]

@@ -18,7 +18,7 @@ from slipstick.estimators.composites.kept_workloads import (
     notes_on_dtypes,
 )
 from slipstick.estimators.contract.base import EstimatorBase, PointByPoint
-from slipstick.estimators.core.estimate import Estimate, Part
+from slipstick.estimators.core.estimate import Estimate
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import (
@@ -30,7 +30,8 @@ from slipstick.estimators.core.operation_model import (
     machine_values,
 )
 from slipstick.estimators.core.parameters import parameters
-from slipstick.estimators.core.schedule_model import FormulaSchedule, Schedule
+from slipstick.estimators.core.parts import Parts
+from slipstick.estimators.core.schedule_model import FormulaSchedule, Outcome, Schedule
 from slipstick.estimators.operation.physical_bound import PhysicalBound
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError, unknown_name
@@ -69,18 +70,29 @@ class Composite(EstimatorBase):
             finite, or an operation below what the machine's arithmetic and main memory need).
         """
         run = Table({**self.schedule.run_defaults(machine), **(run or {})})
+        # what is measured or drawn is asked anew
+        by_formula = isinstance(self.operation, FormulaModel) and isinstance(self.schedule, FormulaSchedule)
+        kept = _kept_answer(Same(self), Same(workload), Same(machine), run) if by_formula else []
+        if not kept:
+            under_cap = cap_was_set(machine, self.runs_at())
+            kept.append(
+                estimate_under_cap(self, workload, machine, run)
+                if under_cap
+                else self.as_clocked(workload, machine, run)
+            )
+        return kept[0]
+
+    def time(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> float:
+        """The seconds of `estimate` alone."""
+        run = Table({**self.schedule.run_defaults(machine), **(run or {})})
         if cap_was_set(machine, self.runs_at()):
-            return estimate_under_cap(self, workload, machine, run)
-        return self.as_clocked(workload, machine, run)
+            return self.estimate(workload, machine, run).time
+        return self._timed(workload, machine, run)[2].time
 
     def as_clocked(self, workload: Workload, machine: Machine, run: Table[float]) -> Estimate:
         """The same at the machine's clock, whatever another cap than the rated one does to it."""
-        bound = self.bound(workload, machine, run)
+        bound, times, outcome = self._timed(workload, machine, run)
         workload = self.graph(workload, machine)
-        once = self.operation.times(bound.distinct.operations, machine)
-        PhysicalBound(machine).check(bound.distinct.operations, once)
-        times = once[bound.distinct.place]
-        outcome = self.schedule.combine(bound, times, machine, {**workload.defaults, **run})
         joules, over_cap = energy_of(bound, machine, outcome.time, {**workload.defaults, **run}, self.runs_at())
         return Estimate(
             time=outcome.time,
@@ -100,6 +112,15 @@ class Composite(EstimatorBase):
             fixed=outcome.fixed,
             least=outcome.least,
         )
+
+    def _timed(self, workload: Workload, machine: Machine, run: Table[float]) -> tuple[Workload, FloatArray, Outcome]:
+        """The bound operations, seconds of one execution of each, and what the schedule makes of them."""
+        bound = self.bound(workload, machine, run)
+        once = self.operation.times(bound.distinct.operations, machine)
+        PhysicalBound(machine).check(bound.distinct.operations, once)
+        times = once[bound.distinct.place]
+        numbers = {**self.graph(workload, machine).defaults, **run}
+        return bound, times, self.schedule.combine(bound, times, machine, numbers)
 
     def compile(
         self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
@@ -163,7 +184,7 @@ class Composite(EstimatorBase):
             ]
             groups = groups_of(formulas, bound.operations, self.schedule.lane, self.operation.amount)
         else:
-            times = self.operation.times(bound.bind_known(run).bound().operations, machine)
+            times = self.operation.times(bound.bound(run).operations, machine)
             groups = (constant_group(times, bound.operations, self.schedule.lane),)
         all_parameters = parameters(self)
         base: dict[str, float] = {f"estimator.{name}": value for name, (value, _) in all_parameters.items()}
@@ -266,14 +287,16 @@ class Composite(EstimatorBase):
 
     def _parts(
         self, workload: Workload, times: FloatArray, machine: Machine, elapsed: tuple[float, ...] | None
-    ) -> tuple[Part, ...]:
-        bounds: Sequence[str | None] = [None] * len(times)
-        if isinstance(self.operation, BoundingModel):
-            known = self.operation.bounds(workload.distinct.operations, machine)
-            bounds = [known[place] for place in workload.distinct.place.tolist()]
-        names, kinds = [op.name for op in workload], [op.kind for op in workload]
-        counts = workload.executions.tolist()
-        return tuple(map(Part, names, kinds, times.tolist(), counts, bounds, elapsed or [None] * len(names)))
+    ) -> Parts:
+        operation, distinct = self.operation, workload.distinct
+
+        def bounds() -> Sequence[str | None]:
+            if not isinstance(operation, BoundingModel):
+                return [None] * len(times)
+            known = operation.bounds(distinct.operations, machine)
+            return [known[place] for place in distinct.place.tolist()]
+
+        return Parts(workload.names, workload.kinds, times, workload.executions, elapsed, bounds)
 
     def metric_at(self, name: str, metrics: Mapping[str, float], factor: float) -> float:
         """See `Schedule.metric_at`."""
@@ -290,6 +313,14 @@ class Composite(EstimatorBase):
             space, _, path = name.partition(".")
             if space in known and path not in known[space]:
                 raise unknown_name(f"{space} quantity", path, known[space])
+
+
+@lru_cache(maxsize=4)
+def _kept_answer(
+    estimator: Same[Composite], workload: Same[Workload], machine: Same[Machine], run: Table[float]
+) -> list[Estimate]:
+    """The place for an answer: the default's band is made of the answer that it is a band of."""
+    return []
 
 
 @lru_cache(maxsize=4)

@@ -170,7 +170,12 @@ def _kept_work(workload: Same[Workload], form: Hashable) -> list[tuple[Amount, A
 def devices_of(workload: Workload) -> Amount:
     """How many devices do what the workload says of one: its metadata `devices`, a formula of numbers of the run."""
     text = workload.metadata.get("devices")
-    return parse_expression(text) if isinstance(text, str) else 1
+    return _parsed(text) if isinstance(text, str) else 1
+
+
+@lru_cache(maxsize=16)
+def _parsed(text: str) -> sp.Expr:
+    return parse_expression(text)
 
 
 def energy_of(

@@ -72,7 +72,7 @@ class FedAccelerator(Composite):
         fed = {name: given[name] for name in SYMBOLS if name in given}
         numbers = Table({**fed, **self.schedule.run_defaults(machine), **numbers_of_run(workload, run or {})})
         answer = super().estimate(workload, machine, numbers)
-        graph = self.handed_over(self.graph(workload, machine), machine).bind_known(numbers).bound()
+        graph = self.handed_over(self.graph(workload, machine), machine).bound(numbers)
         lanes = self.schedule.lanes(graph, np.array([part.time for part in answer.parts]))
         counts = np.array([float(op.times) for op in graph])
         occupied = float(np.sum(self.operation.occupied(graph.operations, machine) * counts))
@@ -93,7 +93,7 @@ class FedAccelerator(Composite):
         bands = {name: tuple(np.quantile(drawn[name], ends).tolist()) for name in ("infeed", "idle", "mxu")}
         energy = answer.energy
         if energy is not None and not stands_on_cores(workload):  # of all cores, whose work the whole batch is
-            whole = as_compiled(workload, machine).bind_known(numbers).bound()
+            whole = as_compiled(workload, machine).bound(numbers)
             energy, _ = energy_of(whole, whole_machine, answer.time, {**workload.defaults, **numbers}, self.runs_at())
         return replace(
             answer,

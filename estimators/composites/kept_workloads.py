@@ -37,7 +37,7 @@ def bound_with(workload: Same[Workload], run: Table[float]) -> Workload:
     InputError
         Where a symbol has no value.
     """
-    return workload.it.bind_known(run).bound()
+    return workload.it.bound(run)
 
 
 @lru_cache(maxsize=FEW)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Literal
 
+from slipstick.estimators.core.parts import Part as Part
+from slipstick.estimators.core.parts import Parts
 from slipstick.estimators.core.quantity import Quantity
 from slipstick.hwmodels.columns import Column
 from slipstick.hwmodels.files.readers import InputError, unknown_name
@@ -27,27 +30,6 @@ FIXED, OVERLAP, BESIDE, WAITING = "fixed", "overlap", "side by side", "waiting"
 """Names of what is left of a time beside its parts; see `Estimate.remainder`."""
 Run = Table[float]
 """Numbers of one run (threads, images, epochs, workers, ...); they also bind workload symbols of their name."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """One operation's share: `times` executions of `time` seconds each, and what bounds it.
-
-    `elapsed` is what it adds to the time of the whole under the schedule (seconds); None where the schedule cannot say,
-    and its work, time x times, stands for it.
-    """
-
-    name: str
-    kind: str
-    time: float
-    times: float = 1.0
-    bound_by: str | None = None
-    elapsed: float | None = None
-
-    @property
-    def contribution(self) -> float:
-        """Seconds of the whole that this operation accounts for, or its work where the schedule cannot say."""
-        return self.time * self.times if self.elapsed is None else self.elapsed
 
 
 @dataclass(frozen=True)
@@ -138,7 +120,7 @@ class Estimate:
 
     time: float
     energy: float | None = None
-    parts: tuple[Part, ...] = ()
+    parts: Sequence[Part] = ()
     rule: str = ""
     metrics: Table[float] = Table()
     spread: Spread = Spread()
@@ -243,7 +225,7 @@ class Estimate:
         """
         if not self.parts:
             return Table()
-        left = self.time - self.fixed - math.fsum(part.contribution for part in self.parts)
+        left = self.time - self.fixed - math.fsum(Parts.of(self.parts).contributions.tolist())
         known = all(part.elapsed is not None for part in self.parts)
         name = BESIDE if left < 0 else OVERLAP if known else WAITING
         seconds = {FIXED: self.fixed, name: left}

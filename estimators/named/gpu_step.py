@@ -22,6 +22,7 @@ from slipstick.estimators.composites.kept_workloads import as_compiled
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate, quantile
 from slipstick.estimators.core.operation_model import FormulaModel
 from slipstick.estimators.core.parameters import declared
+from slipstick.estimators.core.parts import Parts
 from slipstick.estimators.core.schedule_model import Schedule
 from slipstick.estimators.named.class_sharing import WEIGHTS_ALONE, Beyond, beyond, standing_for, stored_narrower
 from slipstick.estimators.operation.by_kind import DeviceAndLinks
@@ -143,7 +144,7 @@ def gpu_step(
         Numbers of one execution, by name.
     """
     free = machine.runtime.free_kinds
-    operations = as_compiled(workload, machine).operations
+    operations = as_compiled(workload, machine).distinct.operations
     classes = {(op.kind, op.dtype) for op in operations if op.kind not in (*free, "collective")}
     kernels = measured_kernels(known, machine, classes)
     model: FormulaModel = kernels.model if links is None else DeviceAndLinks(kernels.model, links)
@@ -176,9 +177,10 @@ class Spent:
 def _spent(answer: Estimate, bound: Workload) -> list[Spent]:
     """By distinct operation; `bound` has the operations of which the answer has parts."""
     place = bound.distinct.place
-    whole = np.bincount(place, [part.contribution for part in answer.parts], len(bound.distinct.operations)).tolist()
+    parts = Parts.of(answer.parts)
+    whole = np.bincount(place, parts.contributions, len(bound.distinct.operations)).tolist()
     _, firsts = np.unique(place, return_index=True)
-    times = [answer.parts[first].time for first in firsts.tolist()]
+    times = parts.seconds[firsts].tolist()
     return list(map(Spent, bound.distinct.operations, times, whole))
 
 
@@ -198,13 +200,13 @@ def _by_programs(
     if machine.runtime.mode == "graph_replay" or not isinstance(schedule, HostIssue):
         return None
     try:
-        second = Composite(trained()[0], schedule).estimate(workload, machine, run)
+        second = Composite(trained()[0], schedule).time(workload, machine, run)
     except InputError:
         return None  # a kind or data type that those programs lack
-    apart = abs(math.log(second.time / time)) / quantile(DEFAULT_LEVEL, None)
+    apart = abs(math.log(second / time)) / quantile(DEFAULT_LEVEL, None)
     if apart <= width:
         return None
-    return apart, f"a second model, fitted to PyTorch programs, says {format_quantity(second.time, 's')}: wider band"
+    return apart, f"a second model, fitted to PyTorch programs, says {format_quantity(second, 's')}: wider band"
 
 
 def _uneven(spent: Sequence[Spent]) -> str:

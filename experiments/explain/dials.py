@@ -109,7 +109,7 @@ def likely_numbers(question: Question) -> list[str]:
     inner = question.estimator.model
     if inner.operation_formulas is None:
         raise InputError("this estimator is no formula: name the quantities to look at (--vary machine.clock)")
-    bound = as_compiled(question.workload, question.machine).bind_known(question.run).bound()
+    bound = as_compiled(question.workload, question.machine).bound(question.run)
     formulas = [formula for formula, _ in grouped(inner.operation_formulas, bound.operations, question.machine)]
     inside = frozenset().union(*(names_of(sizes_read(formula.expression)) for formula in formulas))
     of_machine = {name for name in inside if name.startswith("machine.")}

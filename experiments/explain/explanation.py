@@ -142,7 +142,7 @@ def crossover_rows(question: Question, quantities: Sequence[str] = ()) -> list[d
     if model is None:
         return []
     fitted = {f"parameter.{name}": value for name, (value, _) in parameters(model).items()}
-    bound = question.workload.bind_known(question.run).bound()
+    bound = question.workload.bound(question.run)
     rows: list[dict[str, Any]] = []
     seen = set()
     for formula, indices in grouped(model, bound.operations, question.machine):

@@ -46,7 +46,7 @@ def counters_at(question: Question, sizes: Mapping[str, float]) -> Counters:
     if not isinstance(model, TiledRoofline):
         raise InputError("--counters: bytes by level are those of tiles; give --estimator tiled-roofline")
     known = {name: value for name, value in {**question.run, **sizes}.items() if name in question.workload.symbols}
-    return counters(question.workload.bind_known(known).bound(), question.machine, model)
+    return counters(question.workload.bound(known), question.machine, model)
 
 
 def selected_counters(

@@ -100,7 +100,9 @@ def default(
         converted = in_type(workload, machine, dtype)
         return Default(converted, machine, registry.estimator_of(record, workload, machine), f"{record.why}; {PLAIN}")
     if "threads" in run and (kind == "many-core" or (kind == "cpu" and "images" in {*workload.symbols, *run})):
-        if any("loop" in op.attributes for op in workload):  # no images that threads share: wide, unseen there
+        if any(
+            "loop" in op.attributes for op in workload.distinct.operations
+        ):  # no images that threads share: wide, unseen there
             converted = in_type(workload, machine, dtype)
             return Default(converted, machine, registry.estimator("loops"), f"{LOOPS}; {PLAIN}")
         threads = registry.estimator_of("threads-counted", workload, machine)
@@ -158,15 +160,18 @@ def is_torch_program(workload: Workload) -> bool:
     """Whether a graph is a forward pass that torch traced, in float32 and without a cache of keys and values."""
     facts = workload.metadata
     traced = str(facts.get("source", "")).startswith("torch ") and facts.get("purpose") == "inference"
-    plain = all(op.dtype in ("float32", "int64", "int32", "bool") for op in workload)
-    return traced and plain and not any(map(attends_to_cache, workload))
+    plain = all(op.dtype in ("float32", "int64", "int32", "bool") for op in workload.distinct.operations)
+    return traced and plain and not any(map(attends_to_cache, workload.distinct.operations))
 
 
 def is_image_network(workload: Workload) -> bool:
     """Whether a graph is a forward pass with convolutions in two or three dimensions."""
-    images = any(op.kind == "convolution" and op.dims["in_height"] != 1 for op in workload)
-    trains = any(op.kind == "optimizer" or op.attributes.get("phase", "forward") != "forward" for op in workload)
-    return images and not trains and not any(map(attends_to_cache, workload))
+    images = any(op.kind == "convolution" and op.dims["in_height"] != 1 for op in workload.distinct.operations)
+    trains = any(
+        op.kind == "optimizer" or op.attributes.get("phase", "forward") != "forward"
+        for op in workload.distinct.operations
+    )
+    return images and not trains and not any(map(attends_to_cache, workload.distinct.operations))
 
 
 def kept_open(workload: Workload, machine: Machine) -> frozenset[str]:
@@ -233,12 +238,16 @@ def _gpu(
     from slipstick.estimators.tuned.tuned_defaults import ISSUE
 
     converted = precision(workload, machine, dtype)
-    graphs = any(map(attends_to_cache, workload)) and machine.runtime.mode == "eager" and "runtime.mode" not in chosen
+    graphs = (
+        any(map(attends_to_cache, workload.distinct.operations))
+        and machine.runtime.mode == "eager"
+        and "runtime.mode" not in chosen
+    )
     library, unmeasured = _library(machine, chosen)
     machine = machine.using({"runtime.library": library}) if library else machine
     replaying = machine.using({"runtime.mode": "graph_replay"}) if graphs else machine
-    parallel = any(op.kind == "collective" for op in workload)
-    single = sum(op.kind not in replaying.runtime.free_kinds for op in converted) < FEW
+    parallel = "collective" in workload.kinds
+    single = sum(kind not in replaying.runtime.free_kinds for kind in converted.kinds) < FEW
     schedule: Schedule | None = Sequential() if single else None
     if parallel:
         schedule = AsynchronousDispatch(issue=ISSUE if replaying.runtime.mode != "graph_replay" else 0.0)
@@ -273,7 +282,7 @@ def served(workload: Workload, machine: Machine) -> None:
     """Raise InputError where an operation computes in a data type that no engine of the machine has."""
     from slipstick.estimators.operation.roofline import serving_rate
 
-    for name in sorted({name for op in workload for name in op.cost if name.startswith("flop.")}):
+    for name in sorted({name for op in workload.distinct.operations for name in op.cost if name.startswith("flop.")}):
         serving_rate(machine, *name.split(".")[1:])
 
 
@@ -287,7 +296,7 @@ def _parallel_training(workload: Workload, machine: Machine, dtype: str | None) 
     made = parallel_training()
     why = "kernels as measured on an A100 80 GB, NCCL's collectives, a pipeline of microbatches"
     if machine.family != FITTED_FAMILY and machine_kind(machine) == "gpu":
-        classes = {(op.kind, op.dtype) for op in converted if op.kind != "collective"}
+        classes = {(op.kind, op.dtype) for op in converted.distinct.operations if op.kind != "collective"}
         kernels = measured_kernels(gpu_kernels(), machine, classes)
         made = replace(made, operation=DeviceAndLinks(kernels.model, nccl()))
         why = "kernels as measured on GPUs, NCCL's collectives, a pipeline of microbatches"
@@ -325,5 +334,5 @@ def _with_memory_on_chip(
     caches = rated_caches(machine)
     if machine.runtime.cache is not None or not caches or not machine.memory[caches[-1]].capacity:
         return model, machine
-    trains = any(op.kind == "optimizer" for op in workload)
+    trains = "optimizer" in workload.kinds
     return OnChip(model, kept_bytes(workload), trains), machine.using({"runtime.cache": "warm"})

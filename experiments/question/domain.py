@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from slipstick.estimators.composites.kept_workloads import as_compiled
-from slipstick.estimators.core.operation_model import FormulaModel, grouped
+from slipstick.estimators.core.operation_model import FormulaModel, names_read
 from slipstick.estimators.named.machine_kind import machine_kind
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
 from slipstick.estimators.operation.roofline import serving_rate
@@ -142,12 +142,10 @@ def _unread(question: Question) -> list[str]:
 
 def _read(model: FormulaModel, question: Question) -> frozenset[str] | None:
     graph = question.estimator.model.graph(question.workload, question.machine)
-    operations = as_compiled(graph, question.machine).operations
     try:
-        formulas = grouped(model, operations, question.machine)
+        return names_read(model, as_compiled(graph, question.machine).distinct.operations, question.machine)
     except InputError:
         return None
-    return frozenset().union(*(formula.names for formula, _ in formulas))
 
 
 def _few_cores(question: Question) -> list[str]:

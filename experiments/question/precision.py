@@ -45,7 +45,7 @@ def precision(workload: Workload, machine: Machine, dtype: str | None) -> Worklo
     from slipstick.estimators.operation.gpu.programs.program_sides import rounds_convolutions
     from slipstick.workloads.transforms.mixed import autocast, tf32_convolutions
 
-    trains = any(op.kind == "optimizer" for op in workload)
+    trains = "optimizer" in workload.kinds
     if dtype in HALF and trains:
         return autocast(workload, dtype)
     if dtype is not None and is_narrow(number_type(dtype)) and trains:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from difflib import SequenceMatcher
+from functools import lru_cache
 
 VENDORS = frozenset(
     "nvidia amd intel google apple instinct tesla geforce quadro radeon xeon gold platinum cpu gpu tpu graphics".split()  # noqa: SIM905
@@ -13,6 +14,7 @@ VENDORS = frozenset(
 FORM = {"sxm2": "sxm", "sxm3": "sxm", "sxm4": "sxm", "sxm5": "sxm", "pcie3": "pcie", "pcie4": "pcie", "pcie5": "pcie"}
 
 
+@lru_cache(maxsize=2_048)
 def tokens(name: str) -> frozenset[str]:
     """The words and numbers of a name, lower case; vendors left out where anything else is there.
 
@@ -39,6 +41,7 @@ def exact(name: str, names: Mapping[str, Iterable[str]]) -> str | None:
     return matches.pop() if len(matches) == 1 else None
 
 
+@lru_cache(maxsize=2_048)
 def _joined(name: str) -> str:
     """Letters and digits alone: TPUv2 is tpu-v2."""
     return re.sub("[^a-z0-9]", "", name.lower())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slipstick as ss
+from slipstick.estimators.core.parts import Parts
 from slipstick.workloads.graph.cost import bind_amount
+from slipstick.workloads.graph.exact import exactly
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import dense
 
@@ -57,3 +60,39 @@ def test_the_same_question_is_answered_once_and_another_size_anew() -> None:
     assert ss.question("gpt2-inference", "a100-sxm-40gb", settings={"workload.batch": 2}) is first
     other = ss.question("gpt2-inference", "a100-sxm-40gb", settings={"workload.batch": 4})
     assert other.answer().time > first.answer().time
+
+
+@given(st.integers(1, 4096), st.integers(1, 64), st.booleans())
+def test_rounded_and_chosen_sizes_are_those_of_sympy(batch: int, length: int, in_floats: bool) -> None:
+    values = {"batch": float(batch) if in_floats else batch, "seq_len": float(length) if in_floats else length}
+    tiles = sp.ceiling(BATCH / (3 * LENGTH))
+    for amount in (tiles * LENGTH, sp.Max(BATCH, 7 * LENGTH) / 2, 1.5 * BATCH + sp.Min(2, LENGTH), sp.floor(BATCH / 5)):
+        symbols = {one: sp.sympify(values[str(one)]) for one in amount.free_symbols}
+        assert bind_amount(amount, values) == float(amount.xreplace(symbols))
+
+
+def test_an_amount_that_floats_cannot_hold_is_left_to_sympy() -> None:
+    thirds = sp.Min(BATCH / 3, LENGTH) * 3.0
+    assert exactly(thirds, {"batch": 2.0, "seq_len": 5.0}) is None
+    assert exactly(0.1 * BATCH, {"batch": 10}) is None  # 0.1 was rounded already
+    assert exactly(BATCH, {"batch": 2.5}) is None and exactly(1 / (BATCH - 2), {"batch": 2}) is None
+
+
+@pytest.mark.parametrize("sizes", [{"batch": 3}, {"batch": 3.0}, {"batch": 2.5}])
+def test_sizes_given_one_after_the_other_are_those_given_at_once(sizes: dict[str, float]) -> None:
+    first = ss.workload("gpt2-inference").bind(**sizes)
+    assert first.symbols == {"seq_len"}
+    whole, twice = ss.workload("gpt2-inference").bind(**sizes, seq_len=77), first.bind(seq_len=77)
+    assert whole == twice and whole.symbols == twice.symbols == frozenset()
+    assert pickle.loads(pickle.dumps(first)) == first and pickle.loads(pickle.dumps(twice)) == whole
+    assert [op.symbols <= {"seq_len"} for op in first] == [True] * len(first)
+
+
+def test_shares_are_records_whichever_way_they_are_held() -> None:
+    parts = ss.question("gpt2-inference", "h100").answer().parts
+    assert isinstance(parts, Parts)
+    records = tuple(parts)
+    assert parts == records and hash(parts) == hash(records) and parts[1:3] == records[1:3]
+    assert pickle.loads(pickle.dumps(parts)) == parts
+    assert Parts.of(records).contributions.tolist() == [part.contribution for part in records]
+    assert {part.bound_by for part in parts} >= {"compute", "memory"}

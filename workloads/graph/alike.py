@@ -28,6 +28,11 @@ class Distinct:
     operations: tuple[Op, ...]
     place: npt.NDArray[np.intp]
 
+    def places_of(self, kind: str) -> list[int]:
+        """The places of all operations of a kind, in the workload's order."""
+        of_kind = np.array([op.kind == kind for op in self.operations], dtype=bool)
+        return self.place[of_kind[self.place]].tolist() if len(self.operations) else []
+
 
 def distinct(operations: Sequence[Op]) -> Distinct:
     """The operations that differ in more than their name and how often they are done."""

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
-from fractions import Fraction
-from functools import lru_cache, reduce
-from operator import mul
+from functools import lru_cache
 from typing import TypeAlias
 
 import sympy as sp
 
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
+from slipstick.workloads.graph.exact import exactly
 
 Amount: TypeAlias = "int | float | sp.Expr"
 LARGEST = 1e300
-LARGEST_POWER = 16
-"""Of a size, that is computed in whole numbers."""
 
 RESOURCES = {
     "flop": "flop.UNIT.DTYPE: operations of a unit (matrix, vector, special) on floats or int8; a multiply-add is two",
@@ -142,6 +138,17 @@ class Cost(Mapping[str, Amount]):
     __rmul__ = __mul__
 
     @property
+    def amounts(self) -> Table[Amount]:
+        """The same as a table."""
+        return self._amounts
+
+    def using(self, amounts: Table[Amount]) -> Cost:
+        """Other amounts of the same resources."""
+        made = object.__new__(Cost)
+        made._amounts = amounts
+        return made
+
+    @property
     def flop(self) -> Amount:
         """Operations of all units and data types; a multiply-add is two."""
         return _total(amount for name, amount in self.items() if name.startswith("flop."))
@@ -186,10 +193,9 @@ def bind_amount(amount: Amount, values: Mapping[str, Amount]) -> Amount:
     """
     if not isinstance(amount, sp.Basic):
         return amount
-    exact = _exactly(amount, values)
-    if exact is not None and exact.denominator == 1 and -LARGEST <= exact <= LARGEST:
-        rounded = any(isinstance(values[name], float) for name in symbols_of(amount))
-        return float(exact) if rounded else exact.numerator
+    exact = exactly(amount, values)
+    if exact is not None and -LARGEST <= exact <= LARGEST:
+        return exact
     named = [symbol for symbol in amount.free_symbols if str(symbol) in values]
     bound = amount.xreplace({symbol: sp.sympify(values[str(symbol)], strict=True) for symbol in named})
     if bound.free_symbols:
@@ -199,32 +205,3 @@ def bind_amount(amount: Amount, values: Mapping[str, Amount]) -> Amount:
         where = ", ".join(f"{symbol} = {values[str(symbol)]}" for symbol in sorted(named, key=str))
         raise InputError(f"{str(amount)[:60]} at {where} is {str(number)[:20]}: want a number up to {LARGEST:g}")
     return int(number) if number.is_integer else float(number)
-
-
-def _exactly(amount: sp.Basic, values: Mapping[str, Amount]) -> int | Fraction | None:
-    """A polynomial of whole numbers, in Python's own; None of anything else: sympy's way takes twenty times as long."""
-    if amount.is_Symbol:
-        value = values.get(str(amount))
-        if not isinstance(value, (int, float)) or not math.isfinite(value) or value != int(value):
-            return None
-        return int(value)
-    if amount.is_Integer:
-        return int(amount)
-    if amount.is_Rational:
-        return Fraction(int(amount.p), int(amount.q))
-    if not (amount.is_Add or amount.is_Mul or amount.is_Pow):
-        return None
-    parts: list[int | Fraction] = []
-    for argument in amount.args:
-        part = _exactly(argument, values)
-        if part is None:
-            return None
-        parts.append(part)
-    if amount.is_Add:
-        return sum(parts, 0)
-    if amount.is_Mul:
-        return reduce(mul, parts, 1)
-    base, power = parts
-    if power.denominator != 1 or abs(int(power)) > LARGEST_POWER or (power < 0 and base == 0):
-        return None
-    return Fraction(base) ** int(power)

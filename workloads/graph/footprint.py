@@ -15,18 +15,21 @@ def resident_bytes(workload: Workload) -> float | None:
     workload without updates keeps its parameters, in the smallest type it computes in (less what products with narrow
     weights save), and where single words attend to many (decoding) the keys and values of every layer.
     """
-    updates = [op.cost["read"] for op in workload if op.kind == "optimizer"]
+    alike = workload.distinct
+    updates = [alike.operations[place].cost["read"] for place in alike.places_of("optimizer")]
     if not updates:
-        sizes = [SIZE_BYTES[name.rpartition(".")[2]] for op in workload for name in op.cost if name.startswith("flop.")]
+        flop = {name for op in alike.operations for name in op.cost if name.startswith("flop.")}
+        sizes = [SIZE_BYTES[name.rpartition(".")[2]] for name in flop]
+        cached = [_cached(op) for op in workload] if any(map(attends_to_cache, alike.operations)) else []
         parameters = workload.metadata.get("parameters")
         known = isinstance(parameters, (int, float, sp.Integer)) and bool(sizes)
         stored, held = workload.metadata.get("narrow"), workload.metadata.get("weight_bytes")
         if isinstance(held, (int, float)):  # as a step of serving says it of its weights
-            updates = [held, *map(_cached, workload)]
+            updates = [held, *cached]
         elif known and stored is not None:
-            updates = [_narrow(workload, float(parameters), str(stored)), *map(_cached, workload)]  # type: ignore[arg-type]
+            updates = [_narrow(workload, float(parameters), str(stored)), *cached]  # type: ignore[arg-type]
         elif known:
-            updates = [float(parameters) * min(sizes), *map(_cached, workload)]  # type: ignore[arg-type]
+            updates = [float(parameters) * min(sizes), *cached]  # type: ignore[arg-type]
     if not updates or any(isinstance(amount, sp.Basic) and amount.free_symbols for amount in updates):
         return None
     return float(sum(updates))

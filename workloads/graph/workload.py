@@ -17,115 +17,19 @@ import sympy as sp
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table, content_digest
 from slipstick.workloads.graph.alike import Distinct, distinct
-from slipstick.workloads.graph.cost import SIZE_BYTES, Amount, Cost, bind_amount, symbols_of
+from slipstick.workloads.graph.cost import Amount, Cost, symbols_of
+from slipstick.workloads.graph.given import Binding
+from slipstick.workloads.graph.op import Attribute as Attribute
+from slipstick.workloads.graph.op import Op as Op
 
 if TYPE_CHECKING:
     import networkx as nx
 
-Attribute = str | int | float | bool | tuple[Any, ...] | None
 FIELDS = ("kind", "dims", "dtype", "cost", "times", "attributes")
 """What a node of `Workload.graph` says of an operation."""
+_NO_SIZES: Mapping[str, float] = Table()
 WHOLE = ("name", "defaults", "metadata", "uncounted")
 """What the graph itself says of the workload."""
-
-
-@dataclass(frozen=True)
-class Op:
-    """One operation, done `times` times.
-
-    Parameters
-    ----------
-    name
-        Unique in its workload.
-    kind
-        What it is ("gemm", "convolution", "elementwise", ...), a word of the taxonomy.
-    dims
-        Sizes by name (m, n, k, batch, ...).
-    cost
-        Resources of one execution.
-    attributes
-        Frozen facts that distinguish operations of equal dims: strides, groups, scalars, phase.
-    body
-        The operations inside a macro operation (a loop, a brick, the layers of a training step).
-    payload
-        Digest of data that decides the time (a sparse matrix).
-    """
-
-    name: str
-    kind: str
-    dims: Table[Amount] = Table()
-    dtype: str = "float32"
-    cost: Cost = Cost()
-    times: Amount = 1
-    attributes: Table[Attribute] = Table()
-    body: Workload | None = None
-    payload: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.dtype not in SIZE_BYTES:
-            raise InputError(
-                f"operation {self.name[:60]!r}: {unknown_name('data type', self.dtype, sorted(SIZE_BYTES))}"
-            )
-
-    @cached_property
-    def identity(self) -> str:
-        """Digest of what decides the time of one execution: everything but the name and the number of times."""
-        content = [self.kind, self.dims, self.dtype, dict(self.cost), self.attributes, self.payload]
-        return content_digest([*content, self.body.identity if self.body else None])
-
-    @cached_property
-    def symbols(self) -> frozenset[str]:
-        """Names that are still open."""
-        amounts = [*self.dims.values(), *self.cost.values(), self.times]
-        inside = self.body.symbols if self.body else frozenset()
-        return inside.union(*(symbols_of(amount) for amount in amounts))
-
-    def bind(self, values: Mapping[str, Amount]) -> Op:
-        """The operation with some of its symbols given values."""
-        return self._bind(values, {})
-
-    def _bind(self, values: Mapping[str, Amount], known: dict[Amount, Amount]) -> Op:
-        if self.symbols.isdisjoint(values):
-            return self
-
-        def put(amount: Amount) -> Amount:
-            return _put(amount, values, known)
-
-        return Op(
-            self.name,
-            self.kind,
-            Table({name: put(amount) for name, amount in self.dims.items()}),
-            self.dtype,
-            Cost({name: put(amount) for name, amount in self.cost.items()}),
-            put(self.times),
-            self.attributes,
-            self.body.bind_known(values) if self.body else None,
-            self.payload,
-        )
-
-    def _repeated(self, name: str, times: Amount) -> Op:
-        """The same execution under another name, done another number of times."""
-        if name == self.name and times is self.times:
-            return self
-        one = object.__new__(Op)  # its data type was checked already
-        one.__dict__.update(self.__dict__, name=name, times=times)
-        if times is not self.times:
-            one.__dict__.pop("symbols", None)
-        return one
-
-
-def _added(amounts: list[Amount]) -> Amount:
-    """The sum; open amounts at once, for sympy sorts the terms of a sum at every step."""
-    return sp.Add(*amounts) if any(isinstance(one, sp.Basic) for one in amounts) else sum(amounts)
-
-
-def _put(amount: Amount, values: Mapping[str, Amount], known: dict[Amount, Amount]) -> Amount:
-    """An amount with values in place of symbols; `known` holds what was bound already."""
-    if not isinstance(amount, sp.Basic):
-        return amount
-    if amount not in known:
-        known[amount] = bind_amount(amount, values)
-    return known[amount]
 
 
 @dataclass(frozen=True)
@@ -181,21 +85,51 @@ class Workload:
         return iter(self.operations)
 
     def __len__(self) -> int:
-        return len(self.operations)
+        return len(self.names)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            # the operations of a graph whose sizes were given are made when somebody reads them one by one
+            if name != "operations" or "_given" not in self.__dict__:
+                raise AttributeError(f"Workload has no {name!r}")
+            self.__dict__[name] = self._given.operations(self.distinct)
+            return self.operations
+
+    @cached_property
+    def _given(self) -> _Given | None:
+        """Where this is another workload with sizes given: that, and the sizes."""
+        return None
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Of the operations, in their order."""
+        return self._given.workload.names if self._given else tuple(op.name for op in self.operations)
+
+    @cached_property
+    def kinds(self) -> tuple[str, ...]:
+        """Of the operations, in their order."""
+        kinds = [op.kind for op in self.distinct.operations]
+        return tuple(map(kinds.__getitem__, self.distinct.place.tolist()))
+
+    @cached_property
+    def times(self) -> tuple[Amount, ...]:
+        """How often each operation is done, in their order."""
+        return self._given.times() if self._given else tuple(op.times for op in self.operations)
 
     @cached_property
     def merged(self) -> tuple[Op, ...]:
         """Each distinct operation once, done as often as all that are like it; shape (distinct,)."""
         times: list[list[Amount]] = [[] for _ in self.distinct.operations]
-        for op, place in zip(self.operations, self.distinct.place.tolist(), strict=True):
-            times[place].append(op.times)
+        for count, place in zip(self.times, self.distinct.place.tolist(), strict=True):
+            times[place].append(count)
         pairs = zip(self.distinct.operations, times, strict=True)
-        return tuple(op._repeated(op.name, op.times if len(each) == 1 else _added(each)) for op, each in pairs)
+        return tuple(op.repeated(op.name, op.times if len(each) == 1 else _added(each)) for op, each in pairs)
 
     @cached_property
     def executions(self) -> npt.NDArray[np.float64]:
         """How often each operation is done, all sizes bound, shape (operations,); not to be changed."""
-        counts = np.array([float(op.times) for op in self.operations])
+        counts = np.array([float(count) for count in self.times])
         counts.flags.writeable = False
         return counts
 
@@ -237,7 +171,7 @@ class Workload:
     @cached_property
     def symbols(self) -> frozenset[str]:
         """Names that are still open."""
-        times = {op.times for op in self.operations if isinstance(op.times, sp.Basic)}
+        times = {count for count in self.times if isinstance(count, sp.Basic)}
         return frozenset().union(*(op.symbols for op in self.distinct.operations), *map(symbols_of, times))
 
     @cached_property
@@ -275,43 +209,51 @@ class Workload:
 
     def bind_known(self, values: Mapping[str, Amount]) -> Self:
         """As `bind`, but names that are no symbol here are passed over."""
-        known: dict[Amount, Amount] = {}  # a graph repeats a few expressions thousands of times
-        firsts = tuple(op._bind(values, known) for op in self.distinct.operations)
-        operations = zip(self.operations, self.distinct.place.tolist(), strict=True)
-        return self._with(
-            operations=tuple(
-                firsts[place]._repeated(op.name, _put(op.times, values, known)) for op, place in operations
-            ),
+        binding = Binding(values)
+        firsts = tuple(op.bound_by(binding) for op in self.distinct.operations)
+        given = _Given(self, binding)
+        if self._given and self._given.binding.whole and binding.whole:
+            given = _Given(self._given.workload, binding.after(self._given.binding))
+        made = object.__new__(type(self))  # its names and edges were checked already
+        made.__dict__.update(
+            {each.name: getattr(self, each.name) for each in fields(self) if each.name != "operations"}
+        )
+        made.__dict__.update(
             defaults=Table({name: value for name, value in self.defaults.items() if name not in values}),
             distinct=Distinct(firsts, self.distinct.place),
+            _given=given,
         )
+        return made
 
     def called(self, name: str) -> Self:
         """The same workload under another name."""
         return self if name == self.name else self._with(name=name)
 
     def _with(self, **parts: Any) -> Self:
-        """A copy with other parts, whose names and edges are those that were checked already."""
+        """A copy with other parts than operations and edges."""
         made = object.__new__(type(self))
-        made.__dict__.update({each.name: getattr(self, each.name) for each in fields(self)} | parts)
+        made.__dict__.update(self.__dict__ | parts)
+        made.__dict__.pop("structure", None)
         return made
 
-    def bound(self) -> Self:
-        """The workload with its defaults put in.
+    def bound(self, values: Mapping[str, float] = _NO_SIZES) -> Self:
+        """The workload with values put in, and its defaults where none is given; names that are no symbol are passed
+        over.
 
         Raises
         ------
         InputError
-            Where a symbol has no default.
+            Where a symbol has neither.
         """
         if not self.symbols:
             return self
-        missing = sorted(self.symbols - set(self.defaults))
+        given = {**self.defaults, **values}
+        missing = sorted(self.symbols - set(given))
         if missing:
             raise InputError(
                 f"workload {self.name!r}: give a value for {', '.join(missing)} (--{missing[0]} N, or bind)"
             )
-        return self.bind_known(self.defaults)
+        return self.bind_known(given)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write node-link JSON, packed where the name ends in .gz; `load_workload` reads it back."""
@@ -329,3 +271,25 @@ class Workload:
         )
         head = "<tr><th>operation</th><th>kind</th><th>times</th><th>flop</th><th>bytes</th></tr>"
         return f"<table><caption>{escape(self.name)}: {len(self)} operations</caption>{head}{rows}</table>"
+
+
+@dataclass(frozen=True, eq=False)
+class _Given:
+    """A workload whose operations are those of another with sizes given."""
+
+    workload: Workload
+    binding: Binding
+
+    def times(self) -> tuple[Amount, ...]:
+        """How often each operation is done."""
+        return tuple(map(self.binding.put, self.workload.times))
+
+    def operations(self, distinct: Distinct) -> tuple[Op, ...]:
+        """The operations, from those that differ."""
+        firsts, each = distinct.operations, zip(self.workload.names, self.times(), distinct.place.tolist(), strict=True)
+        return tuple(firsts[place].repeated(name, times) for name, times, place in each)
+
+
+def _added(amounts: list[Amount]) -> Amount:
+    """The sum; open amounts at once, for sympy sorts the terms of a sum at every step."""
+    return sp.Add(*amounts) if any(isinstance(one, sp.Basic) for one in amounts) else sum(amounts)

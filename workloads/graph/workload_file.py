@@ -11,11 +11,14 @@ from typing import Any
 import sympy as sp
 
 from slipstick.hwmodels.files.expressions import parse_expression
-from slipstick.hwmodels.files.readers import InputError, read_json, require_mapping, unknown_name
+from slipstick.hwmodels.files.readers import MEGABYTE, InputError, read_json, require_mapping, unknown_name
 from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.graph.cost import Amount, Cost
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
 from slipstick.workloads.graph.workload_writer import SCHEMA
+
+LARGEST_FILE = 512 * MEGABYTE
+"""Unpacked; an operation takes about 250 bytes, and a document of more than two million lists is refused."""
 
 
 def load_workload(path: str | os.PathLike[str]) -> Workload:
@@ -35,7 +38,7 @@ def load_workload(path: str | os.PathLike[str]) -> Workload:
     ...     ss.load_workload(f"{folder}/gpt2.json.gz") == ss.workload("gpt2")
     True
     """
-    return from_json(read_json(path), str(path))
+    return from_json(read_json(path, LARGEST_FILE), str(path))
 
 
 def from_json(document: Any, where: str) -> Workload:

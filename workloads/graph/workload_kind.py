@@ -20,11 +20,12 @@ def workload_kind(workload: Workload) -> WorkloadKind:
     """
     if "requests" in workload.metadata:
         return "requests"
-    if workload.operations and all("loop" in op.attributes for op in workload):
+    operations = workload.distinct.operations
+    if operations and all("loop" in op.attributes for op in operations):
         return "loop"
-    if any(op.kind == "spmv" for op in workload):
+    if any(op.kind == "spmv" for op in operations):
         return "sparse product"
-    if workload.operations and all(op.kind == "collective" for op in workload):
+    if operations and all(op.kind == "collective" for op in operations):
         return "collective"
     if "pipeline_parallel" in workload.symbols | set(workload.defaults):
         return "pipeline parallel"

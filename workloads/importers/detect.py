@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from slipstick.hwmodels.files import opener
-from slipstick.hwmodels.files.readers import InputError, read_json
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.graph.workload_file import from_json
+from slipstick.workloads.graph.workload_file import load_workload
 from slipstick.workloads.graph.workload_writer import SCHEMA
 from slipstick.workloads.importers.formats.registry import identify
 
@@ -53,7 +53,7 @@ def import_file(path: str | os.PathLike[str], step: int | None = None) -> Worklo
         )
     head = opener.head(path, 65536)
     if SCHEMA in head:
-        return from_json(read_json(path), str(path))
+        return load_workload(path)
     if "traceEvents" in head or '"ph"' in head or head.lstrip().startswith("["):
         return _one_step(path, step)
     from slipstick.workloads.importers.traces.execution_trace import import_execution_trace

@@ -78,10 +78,10 @@ def dtype_name(text: str) -> str:
 
 def dtype_notes(workload: Workload) -> tuple[str, ...]:
     """In words, where a workload was rewritten: the data type, and that of the updates."""
-    updates = sorted({op.dtype for op in workload if op.kind == "optimizer"})
     dtype = workload.metadata.get("dtype")
     if dtype is None:
         return ()
+    updates = sorted({op.dtype for op in workload.distinct.operations if op.kind == "optimizer"})
     if STORED in workload.metadata:
         return (_narrow_note(workload),)
     return (f"in {dtype}" + (f", updates of master weights in {', '.join(updates)}" if updates else ""),)

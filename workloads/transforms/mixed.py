@@ -165,7 +165,7 @@ def cast_products(workload: Workload) -> Workload:
 
 def _rounded(workload: Workload, kinds: Collection[str], fact: str) -> Workload:
     """The workload with float32 operations of these kinds in TensorFloat-32."""
-    if not any(op.kind in kinds and op.dtype == "float32" for op in workload):
+    if not any(op.kind in kinds and op.dtype == "float32" for op in workload.distinct.operations):
         return workload
     operations = tuple(
         in_dtype(Workload("one", (op,)), "tfloat32").operations[0] if op.kind in kinds and op.dtype == "float32" else op

@@ -140,7 +140,11 @@ def narrow_products(workload: Workload, dtype: str, has: Collection[str] | None 
 
 def as_multiplied(workload: Workload, has: Collection[str]) -> Workload:
     """A workload written down with narrow products (a served model's): those that a machine lacks become wide."""
-    lacked = {op.dtype for op in workload if op.dtype in OPERAND_TYPES and RATED_AS.get(op.dtype, op.dtype) not in has}
+    lacked = {
+        op.dtype
+        for op in workload.distinct.operations
+        if op.dtype in OPERAND_TYPES and RATED_AS.get(op.dtype, op.dtype) not in has
+    }
     if not lacked:
         return workload
     wide = wide_type(has)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any
 
 import numpy as np
@@ -99,9 +100,12 @@ def pooled_power(machine: Machine) -> tuple[PowerModel, float | None]:
     On GPUs of metered generations they are pooled over H100 and B200; elsewhere nothing was fitted, and the band is
     None.
     """
-    if power_fit().knows(machine):
-        return PowerModel(**power_fit().values()), power_fit().factors_half_width(TYPICAL)
-    return PowerModel(), None
+    return _metered() if power_fit().knows(machine) else (PowerModel(), None)
+
+
+@cache
+def _metered() -> tuple[PowerModel, float]:
+    return PowerModel(**power_fit().values()), power_fit().factors_half_width(TYPICAL)
 
 
 def fit_power(

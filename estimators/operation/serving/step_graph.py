@@ -31,7 +31,8 @@ def is_step(workload: Workload) -> bool:
     """Whether a graph is a step of serving: of `language_step`, or a word of a decoder that has a cache and a head."""
     if "weights" in workload.metadata:
         return True
-    return any(map(attends_to_cache, workload)) and any(op.name.startswith("head") for op in workload)
+    caches = any(map(attends_to_cache, workload.distinct.operations))
+    return caches and any(name.startswith("head") for name in workload.names)
 
 
 def group_of(op: Op) -> str:

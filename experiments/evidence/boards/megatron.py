@@ -46,7 +46,7 @@ def _iterations(data: Data) -> list[ValidationRow]:
         for (label, run), measured in zip(RUNS.items(), times, strict=True):
             answer = model.estimate(graph, target, run)
             low, high = answer.interval() or (0.0, float("inf"))
-            flop = sum(float(op.cost.flop * op.times) for op in graph.bind_known(run).bound() if op.kind == "gemm")
+            flop = sum(float(op.cost.flop * op.times) for op in graph.bound(run) if op.kind == "gemm")
             # The trivial answer: matrix products at the peak, and the pipeline's bubble.
             stages, rounds = graph.defaults["pipeline_parallel"], graph.defaults["batch"] / graph.defaults["microbatch"]
             bound = flop / peak * (1 + (stages - 1) / (graph.defaults["interleave"] * rounds))

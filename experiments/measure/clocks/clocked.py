@@ -54,7 +54,7 @@ class Clocked(EstimatorBase):
         InputError
             Where a symbol has no value, or an operation is none that can run.
         """
-        timing = self.time(workload.bind_known(run or {}).bound())
+        timing = self.time(workload.bound(run or {}))
         return Estimate(
             time=timing.value,
             parts=(Part(workload.name, "measured", timing.value),),
@@ -88,7 +88,7 @@ class Clocked(EstimatorBase):
     def at(self, workload: Workload, machine: Machine, run: Mapping[str, float], point: Mapping[str, float]) -> float:
         """Seconds at one point."""
         values = {**run, **{name.partition(".")[2]: value for name, value in point.items()}}
-        return self.time(workload.bind_known(values).bound()).value
+        return self.time(workload.bound(values)).value
 
     def time(self, workload: Workload) -> Timing:
         """The timing of one pass over a bound workload.

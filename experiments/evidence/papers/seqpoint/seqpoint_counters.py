@@ -34,7 +34,7 @@ POINTS = 16
 @cache
 def counted(network: Network, length: int) -> Counters:
     """Counters of one training iteration on #1."""
-    bound = network_of(network).bind_known({"batch": BATCH, "seq_len": length}).bound()
+    bound = network_of(network).bound({"batch": BATCH, "seq_len": length})
     return counters(bound, vega(), gpu_model())
 
 

@@ -141,7 +141,7 @@ def _inference(network: Network) -> list[ReproductionRow]:
 
 def _observations() -> list[ReproductionRow]:
     one = study("gnmt")
-    short, long = (network_of("gnmt").bind_known({"batch": BATCH, "seq_len": length}).bound() for length in (9, 94))
+    short, long = (network_of("gnmt").bound({"batch": BATCH, "seq_len": length}) for length in (9, 94))
     counts = [float(sum(float(op.cost["launches"]) * float(op.times) for op in each)) for each in (short, long)]
     part = [
         sum(float(op.cost["launches"]) * float(op.times) for op in each if "classifier" in op.name) / count

@@ -283,7 +283,7 @@ def kernels(network: Network, length: int) -> dict[str, float]:
     from slipstick.estimators.core.operation_model import amount_of, grouped, machine_values
     from slipstick.estimators.core.parameters import parameters
 
-    bound = PROGRAM_OF[network]().bind_known({"batch": BATCH, "seq_len": length}).bound()
+    bound = PROGRAM_OF[network]().bound({"batch": BATCH, "seq_len": length})
     gpu, model = vega(), estimator().operation
     fitted = {f"parameter.{name}": value for name, (value, _) in parameters(model).items()}
     result: dict[str, float] = {}

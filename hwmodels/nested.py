@@ -1,0 +1,53 @@
+"""Walks through nested records, mappings and tuples by dotted paths."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterator, Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+
+def names_in(value: Any) -> Collection[str]:
+    """Names of what a value holds."""
+    return type(value).model_fields if isinstance(value, BaseModel) else fields_in(value)
+
+
+def fields_in(value: Any) -> Mapping[str, Any]:
+    """What a record, a mapping or a tuple holds, by name; nothing of a plain value."""
+    if isinstance(value, BaseModel):
+        return {name: getattr(value, name) for name in type(value).model_fields}
+    if isinstance(value, Mapping):
+        return value
+    if isinstance(value, tuple):
+        return {str(i): entry for i, entry in enumerate(value)}
+    return {}
+
+
+def form_of(value: Any) -> Hashable:
+    """All of a value that is no magnitude: of a number its sign."""
+    if isinstance(value, float):
+        return (value > 0) - (value < 0), "float"
+    inside = fields_in(value)
+    return tuple((name, form_of(one)) for name, one in inside.items()) if inside else value
+
+
+def leaves_of(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Plain values with their dotted paths."""
+    if isinstance(value, Mapping):
+        for name, entry in value.items():
+            yield from leaves_of(entry, f"{path}.{name}" if path else str(name))
+    else:
+        yield path, value
+
+
+def numbers_of(value: Any, path: str) -> Iterator[tuple[str, float]]:
+    """Numbers with their dotted paths; sources hold none."""
+    if isinstance(value, (bool, str)):
+        return
+    if isinstance(value, (int, float)):
+        yield path, value
+        return
+    for name, entry in fields_in(value).items():
+        if name != "sources":
+            yield from numbers_of(entry, f"{path}.{name}" if path else name)
