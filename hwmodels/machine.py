@@ -276,14 +276,9 @@ class Machine(Record):
         return product
 
     def _repr_html_(self) -> str:
-        from html import escape
+        from slipstick.hwmodels.machine_html import machine_html
 
-        rows = "".join(
-            f"<tr><td>{escape(path)}</td><td>{value:g}</td><td>{escape(self.source_of(path))}</td></tr>"
-            for path, value in self.numbers.items()
-        )
-        head = "<tr><th>field (SI)</th><th>value</th><th>source</th></tr>"
-        return f"<table><caption>{escape(self.name)}</caption>{head}{rows}</table>"
+        return machine_html(self)
 
     def source_of(self, path: str) -> str:
         """Where the number at a dotted path comes from: its own entry, or its nearest head's."""

@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 ROOT = Path(__file__).parents[1]
 STEPS = re.compile(
     r"Cleaning site directory|Building documentation to directory|Converting notebook|Cache (miss|hit)|"
-    r"Copied jupyter file|Documentation built in|The following pages exist in the docs directory"
+    r"Evicted stale cache|Copied jupyter file|Documentation built in|The following pages exist in the docs directory"
 )
 LOG = re.compile(r"^(INFO|WARNING|ERROR)\s+-\s+(.*)$", re.M)
 

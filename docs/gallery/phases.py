@@ -5,16 +5,16 @@ evaluation does much the same as training and is not set apart. The run was reco
 """
 
 from itertools import groupby
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 
-from slipstick.estimators.run.phases import k_means
-from slipstick.experiments.evidence.papers.tpupoint.tpupoint_observations import RECORDED
-from slipstick.workloads.runs.step_profiles import StepTable, load_steps, without_stolen_time
+import slipstick as ss
 
-steps = [without_stolen_time(step) for step in load_steps(RECORDED)]
-found = np.array(k_means(StepTable.of(steps)).labels)
+recorded = Path(ss.__file__).parent / "experiments/evidence/papers/tpupoint/recorded_run.jsonl.gz"
+report = ss.phases(recorded, method="k-means")
+steps, found = report.table.steps, np.array(report.labels)
 numbers = np.arange(len(steps))
 durations = np.array([step.duration for step in steps])
 given = [step.label for step in steps]

@@ -14,7 +14,7 @@ from slipstick.estimators.core.quantity import Quantity
 from slipstick.hwmodels.columns import Column
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table
-from slipstick.hwmodels.files.shown import format_quantity
+from slipstick.hwmodels.files.shown import ends_shown, format_quantity
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 
@@ -250,12 +250,19 @@ class Estimate:
         """See `slipstick.hwmodels.columns`: the keys are those that all answers share."""
         return ()
 
-    def _repr_html_(self) -> str:
+    def head_html(self) -> str:
+        """The time with its band, and what was assumed: an answer's first lines in a notebook."""
         from html import escape
 
         band = self.interval()
-        text = _three(self.time) + (f" (80 %: {_three(band[0])} to {_three(band[1])})" if band else " (spread unknown)")
-        return f"<p><b>{text}</b><br>{escape('; '.join(self.assumptions))}</p>"
+        text = _three(self.time) + (f" (80 %: {ends_shown(*band)})" if band else " (spread unknown)")
+        assumed = "<br>".join(map(escape, self.assumptions))
+        return f"<p><b>{text}</b></p><details><summary>assuming</summary>{assumed}</details>"
+
+    def _repr_html_(self) -> str:
+        from slipstick.estimators.core.breakdown import breakdown_html
+
+        return self.head_html() + breakdown_html(self.parts, self.time)
 
 
 def _three(seconds: float) -> str:

@@ -66,6 +66,10 @@ class Chart:
     border_label: str = ""
     x_ticks: tuple[float, ...] = ()
 
+    def _repr_html_(self) -> str:
+        """A picture without a script: it stays where a notebook is exported."""
+        return svg([self])
+
 
 @dataclass(frozen=True)
 class Heat:

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 
 MAX_POINTS = 2_000_000
 """Points of one table in memory; a study keeps its answers in a folder."""
+SHOWN_ROWS = 30
+"""Points that a notebook shows."""
+APART = ("point", "note")
+"""Keys that a notebook's table leaves out: a number, and what stands below it once."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,23 @@ class WhatIf:
         )
 
     def _repr_html_(self) -> str:
-        return self.today._repr_html_() + str(self.frame.head(30).to_html(index=False))
+        from html import escape
+
+        from slipstick.hwmodels.columns import for_people
+        from slipstick.hwmodels.files.html_tables import html_table
+
+        answered = self.rows()
+        kept = [name for name in answered[0] if name not in APART and any(_known(row[name]) for row in answered)]
+        rows = for_people([{name: row[name] for name in kept} for row in answered[:SHOWN_ROWS]], self.declared)
+        cut = f"first {len(rows)} of {len(answered):,} points" if len(answered) > len(rows) else ""
+        texts = [[f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row.values()] for row in rows]
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        return self.today.head_html() + html_table(list(rows[0]), texts, cut) + notes
+
+
+def _known(value: Any) -> bool:
+    """Whether a cell holds something: neither None nor NaN."""
+    return value is not None and value == value
 
 
 @formerly(run="settings")

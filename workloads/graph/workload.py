@@ -262,15 +262,9 @@ class Workload:
         write(self, path)
 
     def _repr_html_(self) -> str:
-        from html import escape
+        from slipstick.workloads.graph.workload_html import workload_html
 
-        rows = "".join(
-            f"<tr><td>{escape(op.name)}</td><td>{escape(op.kind)}</td><td>{escape(str(op.times))}</td>"
-            f"<td>{escape(str(op.cost.flop))}</td><td>{escape(str(op.cost.bytes_moved))}</td></tr>"
-            for op in self.operations[:200]
-        )
-        head = "<tr><th>operation</th><th>kind</th><th>times</th><th>flop</th><th>bytes</th></tr>"
-        return f"<table><caption>{escape(self.name)}: {len(self)} operations</caption>{head}{rows}</table>"
+        return workload_html(self)
 
 
 @dataclass(frozen=True, eq=False)
