@@ -1,4 +1,4 @@
-"""Every verb on a terminal of 80 columns: no line is wider, no number loses its unit, no word is cut, keys stay inside."""
+"""Every verb at 80 columns: no line is wider, no number loses its unit, no word is cut, keys stay inside."""
 
 from __future__ import annotations
 
