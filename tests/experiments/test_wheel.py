@@ -66,6 +66,7 @@ COMMANDS = {
     "plan power-limit --time 100ms --power 300W --rated 400W": (0, "160 W"),
     "plan serving llama-3.1-8b --on h100-sxm --dtype bf16": (0, "h100-sxm"),
     "plan training llama-3.1-8b --on h100-dgx --devices 64 --batch 128": (0, "ZeRO"),
+    "probe": (2, "pip install 'slipstick[measure]'"),
     "read profile.sqlite": (0, "next:"),
     "replay profile.sqlite --marker 'iteration (\\d+)'": (0, "step"),
     "reproduce dlbricks": (0, "dlbricks:"),
