@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from numbers import Real
+from typing import SupportsFloat
 
 from slipstick.estimators.composites.compiled import NAMESPACES
 from slipstick.estimators.core.schedule_model import AMOUNTS
@@ -13,7 +14,7 @@ from slipstick.hwmodels.files.units import parse_quantity
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 
-Value = float | str
+Value = SupportsFloat | str
 """A number in SI units, or a text with its unit."""
 
 
