@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.workloads.language_catalog import shipped_name
 
 LISTED = "slipstick workloads list"
 OWN = "yours: FILE.py:FUNCTION, which returns a PyTorch model"
@@ -47,11 +46,6 @@ def unknown_workload(name: str, known: Sequence[str]) -> InputError:
     if name.endswith(".py"):
         return InputError(
             f"workload {name[:80]!r}: which function? want {name[:80]}:FUNCTION, which builds a PyTorch model"
-        )
-    if served := shipped_name(name):
-        return InputError(
-            f"workload {name[:80]!r} is a language model: decode:{served} is a step of one new token, prompt:{served} "
-            f"one of its prompts; slipstick serve {served} for requests"
         )
     stem = _plain(re.sub("(?i)-?(training|train|step|prefill)$", "", name))
     same = sorted((one for one in known if stem and _plain(one).startswith(stem)), key=len)

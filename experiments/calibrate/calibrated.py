@@ -9,9 +9,11 @@ from pathlib import Path
 
 from slipstick.estimators.across_devices.files import devices_file
 from slipstick.estimators.across_devices.operation_times import OperationTimes
+from slipstick.estimators.across_devices.physics import violations
 from slipstick.estimators.calibration import calibration_file, job_calibration
 from slipstick.estimators.contract.protocols import Fitted
 from slipstick.estimators.named import thread_file
+from slipstick.estimators.named.measured_operations import MeasuredOperations
 from slipstick.estimators.named.serving.measured_step import MeasuredSteps
 from slipstick.experiments.calibrate.measured_steps import holds_steps, read_measured_steps
 from slipstick.experiments.calibrate.operation_measurements import read_operation_times
@@ -63,11 +65,15 @@ def read_calibration(
         if path is not None:
             raise InputError(f"{known} holds whole steps: they move what was fitted to servers, not {path}")
         return MeasuredSteps(read_measured_steps(known, _measured_on(str(known), machine)))
+    alone = path is None
     path = _shipped(os.fspath(GPUS if path is None else path))
     fields = require_mapping(read_json(path), path, "file")
     if fields.get("schema") == devices_file.SCHEMA:
         made = devices_file.load_device_calibration(path)
-        return replace(made, anchors=(*made.anchors, *_anchors(str(known), machine))) if known else made
+        if not known:
+            return made
+        made = replace(made, anchors=(*made.anchors, *_anchors(str(known), machine)))
+        return MeasuredOperations(made) if alone else made
     if fields.get("schema") == thread_file.SCHEMA:
         return thread_file.from_fields(fields, path)
     if fields.get("schema") == job_calibration.SCHEMA:
@@ -104,4 +110,10 @@ def _anchors(path: str, named: str | Machine | None) -> list[OperationTimes]:
     ]
     if not result:
         raise InputError(f"{path}: no row was measured on {base.name!r}")
+    if impossible := violations(result):
+        worst = impossible[0]
+        raise InputError(
+            f"{path}: {worst.example}: {worst.worst:.2g} x faster than {base.name!r} can, by its {worst.bound}: another "
+            "machine, data type or shape?"
+        )
     return result

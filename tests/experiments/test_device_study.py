@@ -169,9 +169,18 @@ def test_impossible_rows_are_warned_of_and_dropped_when_asked(
     assert "rows are faster than physics allows (left out)" in said and "faster than main memory" in said
 
 
-def test_anchors_need_a_calibration_across_devices(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_measured_operations_move_their_kind_and_leave_the_host(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At batch 1 the host issues kernels as slowly as without them; at batch 64 adds at a third of the bandwidth show."""
+    slow = tmp_path / "adds.csv"
+    slow.write_text(f"kind,dtype,time_s,{ADD}\nelementwise,float32,0.008,67108864,134217728,67108864\n")
+    for batch, least, most in ((1, 0.99, 1.01), (64, 1.05, 3.0)):
+        common = ["resnet18-inference", "--on", "l4", "--batch", str(batch)]
+        plain, known = (answer(capsys, *common, *more)["time_s"] for more in ([], ["--known", str(slow)]))
+        assert least < known / plain < most
     assert run(["estimate", "resnet18-inference", "--on", "l4", "--known", str(folder / "anchor.csv")]) == 2
-    assert "--known needs --calibration FILE" in capsys.readouterr().err
+    assert "x faster than 'L4' can, by its main memory" in capsys.readouterr().err
 
 
 def test_repeats_are_the_noise_floor_and_anchors_are_the_nearest_rows() -> None:

@@ -70,7 +70,7 @@ def test_a_plan_of_three_machines(config: str, capsys: pytest.CaptureFixture[str
     assert best["tpot_s"] < 0.015
     page = str(tmp_path / "plan.html")
     assert run([*common, "--report", page]) == 0
-    assert "cheapest" in Path(page).read_text()
+    assert "most tokens/s a device" in Path(page).read_text()  # and "cheapest" only where prices are known
     assert "pick" in capsys.readouterr().out
 
 

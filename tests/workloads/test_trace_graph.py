@@ -257,7 +257,7 @@ def test_broken_chakra_traces_are_named(tmp_path: Path, change: dict[str, object
 
 def test_a_chakra_trace_without_durations_wants_a_machine(tmp_path: Path) -> None:
     path = chakra(tmp_path, [{"id": 1, "name": "aten::relu", "inputs": {}, "outputs": {}}])
-    with pytest.raises(InputError, match="say --from MACHINE"):
+    with pytest.raises(InputError, match="say --recorded-on MACHINE"):
         read_recorded(str(path))
 
 
@@ -283,7 +283,7 @@ def test_wrong_traces_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_machine_of_a_replay_is_set_not_varied() -> None:
-    with pytest.raises(InputError, match=r"run\.workers and run\.host_ratio; --set machine\.clock=VALUE \(with --from"):
+    with pytest.raises(InputError, match=r"run\.workers and run\.host_ratio; --set machine\.clock=VALUE \(with --recorded-on"):
         changes(["machine.clock=1GHz,2GHz"], machine("v100-sxm"), None)
 
 

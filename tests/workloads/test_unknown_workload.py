@@ -28,13 +28,6 @@ def test_the_nearest_by_kind_and_a_file_of_ones_own(name: str, words: str, never
     assert "FILE.py:FUNCTION" in said or "(training step)" in said
 
 
-@pytest.mark.parametrize("name", ["qwen3-32b", "Qwen/Qwen3-32B"])
-def test_a_language_model_has_steps(name: str) -> None:
-    with pytest.raises(InputError, match="is a language model: decode:qwen3-32b is a step of one new token"):
-        workload(name)
-    assert workload("decode:qwen3-32b").operations
-
-
 @pytest.mark.parametrize(("name", "near"), [("rtx-6090", "rtx-5090"), ("npu", "h100-sxm"), ("trainium3", "trainium2")])
 def test_an_unknown_machine_gets_a_file_to_copy(name: str, near: str) -> None:
     with pytest.raises(InputError) as error:
