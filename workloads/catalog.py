@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
     from slipstick.workloads.graph.workload import Workload
+    from slipstick.workloads.language.language_model import LanguageModel
     from slipstick.workloads.runs.feed import Feed
 
 MATRIX_FILES = (".mtx", ".edges", ".triplet0", ".npz")
@@ -163,15 +164,15 @@ def workload(name: str | nx.DiGraph[Any], dtype: str | None = None) -> Workload:
         from slipstick.workloads.graph.digraph import from_digraph
 
         return from_digraph(name)
+    if name.startswith(REQUESTS):
+        return _requests(name.removeprefix(REQUESTS)).called(name)
+    if name.startswith(STEPS) or name.endswith(".gguf"):
+        return _served(name)
     if name.endswith((".json", ".json.gz")):
         from slipstick.workloads.graph.workload_file import load_workload
         from slipstick.workloads.importers.configs.huggingface import is_config
 
         return _served(name) if is_config(name) else load_workload(name)
-    if name.startswith(REQUESTS):
-        return _requests(name.removeprefix(REQUESTS)).called(name)
-    if name.startswith(STEPS) or name.endswith(".gguf"):
-        return _served(name)
     if name.startswith("pagerank:") or name.removesuffix(".gz").endswith(MATRIX_FILES):
         from slipstick.workloads.kernels.examples import of_file
 
@@ -279,10 +280,15 @@ def _served(name: str) -> Workload:
     return step.called(name) if name.startswith(STEPS) else step
 
 
-@lru_cache(maxsize=8)
 def _requests(name: str) -> Workload:
-    """Requests to a language model by its name, or the path of its file."""
-    from slipstick.workloads.language.requests_to import requests_to
+    """Requests to a language model by its name, or the path of its file, which is read each time."""
     from slipstick.workloads.language_catalog import language_model
 
-    return requests_to(language_model(name))
+    return _requests_to(language_model(name))
+
+
+@lru_cache(maxsize=8)
+def _requests_to(model: LanguageModel) -> Workload:
+    from slipstick.workloads.language.requests_to import requests_to
+
+    return requests_to(model)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from html import escape
 from typing import Any
 
 import sympy as sp
@@ -103,7 +104,7 @@ class Formula:
         return str(sp.latex(self.expression, symbol_names=names))
 
     def _repr_html_(self) -> str:
-        return f"$$ {self.latex()} $$ <small>{self.unit}; {self.source}</small>"
+        return f"$$ {escape(self.latex())} $$ <small>{escape(f'{self.unit}; {self.source}')}</small>"
 
 
 @lru_cache(maxsize=1024)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -209,7 +210,7 @@ class Prediction:
         return (Column("probability_within_20_percent", "sure within 20 %", SHARE),)
 
     def _repr_html_(self) -> str:
-        head = "<br>".join(self.assumptions)
+        head = "<br>".join(map(escape, self.assumptions))
         return f"{head}{self.formula._repr_html_()}{self.to_frame().to_html(index=False)}"
 
 

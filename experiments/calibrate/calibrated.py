@@ -24,6 +24,8 @@ from slipstick.hwmodels.files.own_names import named_here
 from slipstick.hwmodels.files.readers import InputError, read_json, require_mapping
 from slipstick.hwmodels.machine import Machine
 
+MOST_ROWS = 1000
+"""Measured operations that move an answer."""
 GPUS = "gpus"
 """The calibration that operations belong to where none is named."""
 
@@ -110,10 +112,12 @@ def _anchors(path: str, named: str | Machine | None) -> list[OperationTimes]:
     ]
     if not result:
         raise InputError(f"{path}: no row was measured on {base.name!r}")
+    if (rows := sum(map(len, result))) > MOST_ROWS:
+        raise InputError(f"{path}: {rows:,} rows measured on {base.name!r}: want at most {MOST_ROWS:,}")
     if impossible := violations(result):
         worst = impossible[0]
         raise InputError(
-            f"{path}: {worst.example}: {worst.worst:.2g} x faster than {base.name!r} can, by its {worst.bound}: another "
-            "machine, data type or shape?"
+            f"{path}: {worst.example}: {worst.worst:.2g} x faster than {base.name!r} can, by its {worst.bound}: "
+            "another machine, data type or shape?"
         )
     return result

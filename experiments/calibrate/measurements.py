@@ -103,7 +103,10 @@ def benchmarked(path: str, workload: Workload, machine: Machine, quantity: str |
     if quantity is None or quantity not in BENCHMARKED:
         raise unknown_name("quantity of a benchmark", quantity or "output", list(BENCHMARKED))
     measurements = []
-    for number, run in enumerate(read_vllm_bench(Path(path))):
+    runs = read_vllm_bench(Path(path))
+    if len(runs) > MOST_RUNS:
+        raise InputError(f"{path}: {len(runs):,} runs: want at most {MOST_RUNS}, since a fit simulates each many times")
+    for number, run in enumerate(runs):
         value = run.times.get(f"{BENCHMARKED[quantity]} mean")
         if value is None:
             raise InputError(
@@ -118,5 +121,5 @@ def benchmarked(path: str, workload: Workload, machine: Machine, quantity: str |
     return tuple(measurements)
 
 
-MOST_REQUESTS = 2_000
-"""Simulated of one run of a benchmark."""
+MOST_RUNS, MOST_REQUESTS = 50, 2_000
+"""Of a benchmark, and simulated of one run."""

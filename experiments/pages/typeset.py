@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import Any
 
 import sympy as sp
@@ -12,9 +13,10 @@ class _MathPrinter(MathMLPresentationPrinter):  # type: ignore[misc]
     """Piecewise as cases, symbols as words, products as dots."""
 
     def _node(self, name: str, *children: Any) -> Any:
+        """An element; texts are escaped here, since sympy's text nodes write themselves as they are."""
         node = self.dom.createElement(name)
         for child in children:
-            node.appendChild(self.dom.createTextNode(child) if isinstance(child, str) else child)
+            node.appendChild(self.dom.createTextNode(escape(child)) if isinstance(child, str) else child)
         return node
 
     def _print_Symbol(self, symbol: sp.Symbol, style: str = "plain") -> Any:
@@ -65,5 +67,5 @@ def mathml(expression: sp.Expr, left: str = "") -> str:
     printer = _MathPrinter({"mul_symbol": "\u00b7"})
     node = printer._print(expression)
     text = node.toxml()
-    equals = f"<mi>{left}</mi><mo>=</mo>" if left else ""
+    equals = f"<mi>{escape(left)}</mi><mo>=</mo>" if left else ""
     return f'<math display="block"><mrow>{equals}{text}</mrow></math>'

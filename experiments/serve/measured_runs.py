@@ -7,6 +7,7 @@ from typing import Any
 
 from slipstick.estimators.named.serving.served_run import serve
 from slipstick.experiments.serve.serving_question import Wanted
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.importers.serving.llama_bench import LocalRun
 from slipstick.workloads.importers.serving.vllm_bench import ServedRun
 from slipstick.workloads.language_catalog import language_model, language_model_names, shipped_name
@@ -16,6 +17,9 @@ SAME_PARAMETERS = 0.002
 """Models whose numbers of parameters differ by less are taken to be one."""
 MOST_SIMULATED = 20
 """Runs of one file that are simulated; of others the measurements alone are shown."""
+MOST_REQUESTS, FEW_REQUESTS, MOST_TOKENS = 5000, 50, 131_072
+MOST_STEPS, MOST_MADE = 20_000, 4_000_000
+"""Of a simulated run: steps of a closed loop, and tokens that requests of a stream generate."""
 
 
 def model_called(identity: str) -> str | None:
@@ -38,12 +42,22 @@ def model_of_size(parameters: int) -> str | None:
 
 
 def traffic_of(run: ServedRun) -> Traffic:
-    """The load of a run; all requests of its mean lengths."""
+    """The load of a run; all requests of its mean lengths, as many as can be simulated in seconds.
+
+    Raises
+    ------
+    InputError
+        Where one request alone has more tokens than that.
+    """
     users = run.users if run.rate is None else None
     if users is None and run.rate is None:
         users = run.requests
-    lengths = max(1, round(run.input_tokens)), max(1, round(run.output_tokens))
-    return Traffic(*lengths, users, run.rate, run.burstiness, 0.0, 0.0, min(run.requests, 5000))
+    prompt, made = max(1, round(run.input_tokens)), max(1, round(run.output_tokens))
+    if max(prompt, made) > MOST_TOKENS:
+        raise InputError(f"a run of {run.model}: {max(prompt, made):,} tokens a request, want at most {MOST_TOKENS:,}")
+    waves = max(1, MOST_STEPS // made) * (users or 1)
+    count = min(run.requests, MOST_REQUESTS, waves if users else max(FEW_REQUESTS, MOST_MADE // made))
+    return Traffic(prompt, made, users, run.rate, run.burstiness, 0.0, 0.0, count)
 
 
 def measured_rows(runs: Sequence[ServedRun]) -> list[dict[str, Any]]:

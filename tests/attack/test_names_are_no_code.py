@@ -12,7 +12,10 @@ import pytest
 import sympy as sp
 import yaml
 
+from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import compiled, evaluate
+from slipstick.estimators.extrapolation.extrapolate import extrapolate
+from slipstick.estimators.extrapolation.series import Series
 from slipstick.experiments.commands.cli import run
 from slipstick.experiments.measure.host.decoders import own_decoder
 from slipstick.experiments.question.own import own_function, own_program
@@ -90,6 +93,18 @@ def test_machines_with_hostile_names_come_back_and_do_nothing(name: str) -> None
     assert run(["explain", "gemm", "--on", "a.yaml", "--report", "page.html"]) == 0
     assert "<script>alert(1)" not in Path("page.html").read_text()
     assert _unharmed()
+
+
+@pytest.mark.parametrize("name", ["<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "a&b"])
+def test_the_name_of_a_column_is_text_in_pages_and_notebooks(name: str) -> None:
+    times = [100.0, 52.0, 27.0, 15.0, 9.0]
+    rows = "".join(f"{2**at},{seconds}\n" for at, seconds in enumerate(times))
+    Path("runs.csv").write_text(f"{name},time_s\n{rows}")
+    assert run(["extrapolate", "runs.csv", "--to", "64", "--report", "page.html"]) == 0
+    prediction = extrapolate(Series.of([1, 2, 4, 8, 16], times, parameter=name), 64)
+    formula = Formula(symbol(f"machine.{name}.clock"), "s", name)
+    for html in (Path("page.html").read_text(), prediction._repr_html_(), formula._repr_html_()):
+        assert "<script>alert" not in html and "<img src=x" not in html
 
 
 JOB = 'name: j\nstages: [{name: s, workload: gemm, machine: v100-sxm, estimator: "evil:make"}]\n'

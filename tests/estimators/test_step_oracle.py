@@ -118,3 +118,12 @@ def test_more_work_takes_no_less_time() -> None:
     numbers = np.arange(1.0, 500.0)
     for column in (step(numbers, 1000.0), step(numbers * 0 + 4, numbers * 50), step(numbers * 0 + 4, 1000.0, numbers)):
         assert (np.diff(column.seconds) > 0).all()
+
+
+@pytest.mark.parametrize("step", [(-3, 100, 0), (1, -1, 0), (1, 1, -1), (float("nan"), 1, 1)])
+def test_a_step_of_less_than_nothing_is_refused(step: tuple[float, float, float]) -> None:
+    oracle = ss.oracle("llama-3.1-8b", "h100-sxm")
+    with pytest.raises(InputError, match="want numbers of at least 0"):
+        oracle(*step)
+    with pytest.raises(InputError, match="want numbers of at least 0"):
+        oracle(*(np.array([number]) for number in step))

@@ -172,7 +172,7 @@ def test_impossible_rows_are_warned_of_and_dropped_when_asked(
 def test_measured_operations_move_their_kind_and_leave_the_host(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """At batch 1 the host issues kernels as slowly as without them; at batch 64 adds at a third of the bandwidth show."""
+    """At batch 1 the host issues kernels as slowly as without them; at batch 64 slow adds show."""
     slow = tmp_path / "adds.csv"
     slow.write_text(f"kind,dtype,time_s,{ADD}\nelementwise,float32,0.008,67108864,134217728,67108864\n")
     for batch, least, most in ((1, 0.99, 1.01), (64, 1.05, 3.0)):

@@ -186,3 +186,16 @@ def test_what_cannot_be_is_refused() -> None:
         question("llama-3.1-8b", "h100-sxm", quantity="speed").answer()
     with pytest.raises(InputError, match="does not fit"):
         question("llama-3.1-405b", "h100-sxm").answer()
+
+
+@pytest.mark.parametrize("kind", ["serve", "decode", "prompt"])
+def test_a_configuration_of_ones_own_has_each_kind_of_work(kind: str, tmp_path: Path) -> None:
+
+    file = tmp_path / "my-model.json"
+    shape = {"num_hidden_layers": 32, "hidden_size": 4096, "intermediate_size": 14336, "vocab_size": 128256}
+    heads = {"num_attention_heads": 32, "num_key_value_heads": 8}
+    family = {"model_type": "llama", "architectures": ["LlamaForCausalLM"]}
+    file.write_text(json.dumps({**family, **shape, **heads}))
+    name = {"serve": "llama-3.1-8b"}.get(kind, f"{kind}:llama-3.1-8b")
+    mine, shipped = (ss.question(one, "h100-sxm").answer().time for one in (f"{kind}:{file}", name))
+    assert mine == pytest.approx(shipped, rel=0.02)

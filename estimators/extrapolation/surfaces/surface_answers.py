@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -157,7 +158,7 @@ class SurfacePrediction:
         return ()
 
     def _repr_html_(self) -> str:
-        return "<br>".join(self.assumptions) + self.to_frame().to_html(index=False)
+        return "<br>".join(map(escape, self.assumptions)) + self.to_frame().to_html(index=False)
 
 
 @formerly(kinds="kind")

@@ -82,6 +82,10 @@ def engine_of_steps(steps: Sequence[TimedServerStep]) -> str:
     return engines.pop() if len(engines) == 1 else ""
 
 
+APART = 0.2
+"""Log of the factor between few measured steps and the answer that they moved from which it is said."""
+
+
 @dataclass(frozen=True, eq=False)
 class MeasuredServing:
     """The fitted laws with a user's steps.
@@ -90,18 +94,23 @@ class MeasuredServing:
     ----------
     factors
         By how much each measured step took longer than the law alone said.
+    left
+        The same of the law that they moved.
     """
 
     fit: ServingFit
     known: Known
     factors: tuple[float, ...]
+    left: tuple[float, ...]
 
     def text(self) -> str:
         """What the steps changed, in a line."""
         count, typical = len(self.factors), float(np.exp(np.median(np.log(self.factors))))
         words = f"{count} measured step{'s' if count > 1 else ''} (x{typical:.3g} of what others say)"
         if self.known.before is None or self.known.after is None:
-            return f"{words}: used"
+            rest = float(np.exp(np.median(np.log(self.left))))
+            apart = f", and still x{rest:.3g} of what this answer says (check its load and settings)"
+            return f"{words}: used{apart if abs(np.log(rest)) > APART else ''}"
         if not self.known.share:
             return f"{words}: not used, since they do not predict each other better than the law alone does"
         return f"{words}: used, each is {self.known.after:.0%} off by the others and {self.known.before:.0%} without"
@@ -136,7 +145,10 @@ def with_measured(steps: Sequence[TimedServerStep], fit: ServingFit | None = Non
         level: {group: model for group, model in named.items() if group not in measured.get(level, ())}
         for level, named in plain.alone.items()
     }
-    return MeasuredServing(replace(plain, steps=known.fit, alone=alone), known, tuple(factors.tolist()))
+    left = rows.seconds / known.fit.seconds(StepLaw(), rows.columns, rows.groups)
+    return MeasuredServing(
+        replace(plain, steps=known.fit, alone=alone), known, tuple(factors.tolist()), tuple(left.tolist())
+    )
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,9 @@ class StepSeconds(NamedTuple, Generic[Seconds]):
     high: Seconds
 
 
+WANTED = "want numbers of at least 0"
+
+
 @dataclass(frozen=True, eq=False)
 class StepOracle:
     """Seconds of the steps of one model on one machine under one engine.
@@ -111,9 +114,16 @@ class StepOracle:
             Tokens of one prompt read at once; without it all are one prompt's.
         finished
             Prompts whose last token is among those read; without it all are.
+
+        Raises
+        ------
+        InputError
+            Where a number is below 0.
         """
         if isinstance(decodes, np.ndarray):
             return self._many(decodes, context, prompt, past, chunk, finished)
+        if not (decodes >= 0 and context >= 0 and prompt >= 0 and past >= 0):
+            raise InputError(f"step of {decodes:g} decodes, {context:g} context, {prompt:g} prompt tokens: {WANTED}")
         chunk = prompt if chunk is None else chunk
         if finished is None:
             finished = prompt / chunk if chunk else 0.0
@@ -160,6 +170,8 @@ class StepOracle:
         if finished is None:
             finished = (chunk > 0) * prompt / (chunk + (chunk == 0))
         columns = [_flat(value, shape) for value in (decodes, context, prompt, past, chunk, finished)]
+        if not all(bool((column >= 0).all()) for column in columns):
+            raise InputError(f"steps: {WANTED}")
         made = np.empty((3, decodes.size))
         for start in range(0, decodes.size, AT_ONCE):
             part = slice(start, start + AT_ONCE)
