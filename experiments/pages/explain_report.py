@@ -104,11 +104,11 @@ def _section(title: str, rows: Sequence[Mapping[str, Any]], name: str) -> list[S
 def _slide_rule(question: Question, ordered: Sequence[str]) -> tuple[str, str]:
     """The script and its sliders; a sentence instead where a page cannot compute what the estimator does."""
     try:
-        script, names = data_of(question)
+        script, names, note = data_of(question)
     except InputError as error:
         return "", f"<p class=note>{escape(str(error))}</p>"
     first = [name for name in ordered if not name.startswith(OF_ESTIMATOR)][:SLIDERS]
-    return script, slider_html(names, first)
+    return script, slider_html(names, first, note)
 
 
 def _interaction(question: Question, names: Sequence[str]) -> list[Section]:

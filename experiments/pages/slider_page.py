@@ -8,7 +8,7 @@ from html import escape
 from slipstick.experiments.pages.report import breakable
 
 
-def slider_html(names: Sequence[str], first: Sequence[str] = ()) -> str:
+def slider_html(names: Sequence[str], first: Sequence[str] = (), note: str = "") -> str:
     """The sliders, the ratio they give, its band, memory, and what bounds the time.
 
     Parameters
@@ -16,6 +16,8 @@ def slider_html(names: Sequence[str], first: Sequence[str] = ()) -> str:
     first
         Names that matter, in their order: these stand open, the others are folded. All but fitted parameters where
         none is given.
+    note
+        What holds for all sliders together, below them.
     """
     shown = [name for name in first if name in names] or [name for name in names if not name.startswith("estimator.")]
     folded = [name for name in names if name not in shown]
@@ -33,6 +35,7 @@ def slider_html(names: Sequence[str], first: Sequence[str] = ()) -> str:
         f"<div id=curve class=figure></div><p><label>over <select id=over>{choices}</select></label> "
         "<button id=reset>today</button></p>"
         f"{''.join(_slider(name, names.index(name)) for name in shown)}{more}"
+        + (f"<p class=note>{escape(note)}</p>" if note else "")
     )
 
 

@@ -19,7 +19,7 @@ from slipstick.estimators.core.operation_model import amount_of
 from slipstick.estimators.core.parameters import Parameter
 from slipstick.estimators.tuned.tuned_ratios import NEAR, OTHER_MACHINE, OTHER_SIZES, SAME_OPERATIONS
 from slipstick.experiments.explain.dials import Dials, numbers_of, value_of
-from slipstick.experiments.pages.dial_tables import dial_tables
+from slipstick.experiments.pages.dial_tables import TOGETHER, dial_tables
 from slipstick.experiments.pages.steps_script import (
     CHOICE,
     DIALS,
@@ -164,8 +164,8 @@ def _unit(name: str, today: float, notes: Mapping[str, Parameter]) -> list[Any]:
     return [scale.factor, scale.name] if scale else [1.0, unit]
 
 
-def data_of(question: Question, level: float = DEFAULT_LEVEL) -> tuple[str, list[str]]:
-    """The script of a question's slide rule, and its dials: quantities of machine, run, workload, estimator.
+def data_of(question: Question, level: float = DEFAULT_LEVEL) -> tuple[str, list[str], str]:
+    """The script of a question's slide rule, its dials (quantities of machine, run, workload, estimator), and a note.
 
     A formula travels as its steps; for other estimators the page reads tables of what `slipstick whatif` answers.
 
@@ -203,7 +203,7 @@ def data_of(question: Question, level: float = DEFAULT_LEVEL) -> tuple[str, list
         "tail": tail,
         "rest": HOST if any(name.startswith("count.") or "issue" in name for name in read) else "the schedule",
     }
-    return _script(model_script(dials.function, names), about), names
+    return _script(model_script(dials.function, names), about), names, ""
 
 
 def _formula_dials(question: Question) -> Dials | None:
@@ -217,13 +217,13 @@ def _formula_dials(question: Question) -> Dials | None:
     return dials if dials.is_formula and of_machine else None
 
 
-def _by_tables(question: Question, level: float) -> tuple[str, list[str]]:
+def _by_tables(question: Question, level: float) -> tuple[str, list[str], str]:
     tables = dial_tables(question, level)
     names = list(tables)
     model = {"names": names, "seconds": question.answer().time, "tables": [tables[name] for name in names]}
     today = {name: value_of(question, name) for name in names}
     whole = frozenset(n for n in names if n.startswith("machine.") and isinstance(question.machine.get(n[8:]), int))
-    return _script(script_value(model), {**_about(question, today, whole, {}, level), "draws": []}), names
+    return _script(script_value(model), {**_about(question, today, whole, {}, level), "draws": []}), names, TOGETHER
 
 
 def _about(

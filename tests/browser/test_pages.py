@@ -185,7 +185,7 @@ def _computes_alike(page: Any, asked: Question, folder: Path) -> None:
     path = _slide_rule(asked, folder / "rule.html")
     page.open(path)
     page.until("window.slipstick !== undefined")
-    _, names = data_of(asked)
+    _, names, _ = data_of(asked)
     dials = Dials.of(asked, names)
     generator = np.random.default_rng(8)
     powers = generator.uniform(-3, 3, (200, len(names)))
@@ -210,7 +210,7 @@ def test_sliders_move_ratio_band_and_bottleneck(page: Any, tmp_path: Path) -> No
     page.open(path)
     page.until("document.querySelector('#curve svg') !== null")
     assert page.evaluate("document.getElementById('ratio').textContent") == "1.00"
-    _, names = data_of(asked)
+    _, names, _ = data_of(asked)
     clock = names.index("machine.clock")
     page.evaluate(
         f"(() => {{ const dial = document.querySelector('[data-dial=\"{clock}\"]'); dial.value = 1;"
