@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 from slipstick.estimators.calibration.calibration import Calibration
 from slipstick.estimators.composites.composite import Composite
+from slipstick.estimators.contract.protocols import Estimator
 from slipstick.estimators.operation.gpu.programs.program_kernels import ProgramRuntimes, compiled, half, trained
 from slipstick.estimators.operation.gpu.programs.program_sides import rounds_convolutions
 from slipstick.estimators.schedule.host_issue import HostIssue
@@ -14,6 +16,9 @@ from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.transforms.channels_last import channels_last
 from slipstick.workloads.transforms.mixed import tf32_convolutions
+
+MAKER = "nvidia"
+"""Of the devices on which programs of PyTorch were timed."""
 
 
 @dataclass(frozen=True)
@@ -41,3 +46,17 @@ def torch_program() -> Calibration:
         "bits image networks on an RTX 3090 and an RTX 4090 (timm's benchmarks)"
     )
     return Calibration(estimator, (), residual_std=PROGRAMS, source=source)
+
+
+def by_maker(estimator: Estimator, machine: Machine, std: float) -> tuple[Estimator, tuple[str, ...]]:
+    """The estimator, and of a device of another maker than those of the timed programs a wider band and a remark.
+
+    Parameters
+    ----------
+    std
+        Standard deviation of log time [1] on such a device, independent of what is known.
+    """
+    if machine.family.startswith(MAKER) or not isinstance(estimator, Calibration):
+        return estimator, ()
+    wider = replace(estimator, residual_std=math.hypot(estimator.residual_std or 0.0, std))
+    return wider, (f"no measured row is of {machine.name}, none of its maker: wider band",)

@@ -93,6 +93,7 @@ def default(
         Where the data type is unknown.
     """
     from slipstick.estimators.named.machine_kind import machine_kind
+    from slipstick.estimators.named.torch_program import by_maker
     from slipstick.estimators.operation.serving.step_graph import is_step
 
     kind = machine_kind(machine)
@@ -112,9 +113,10 @@ def default(
     if kind == "gpu":
         halved = dtype is not None and number_type(dtype) in HALF and is_image_network(workload)
         if halved or (dtype is None and is_torch_program(workload)):
-            made = registry.estimator("torch-program").resolved(workload, machine)
+            programs = registry.estimator("torch-program").resolved(workload, machine)
+            made, remarks = by_maker(programs, machine, UNMEASURED)
             why = IMAGE_NETWORK if halved else TORCH_PROGRAM
-            return Default(precision(workload, machine, dtype), machine, made, f"{why}; {PLAIN}")
+            return Default(precision(workload, machine, dtype), machine, made, f"{why}; {PLAIN}", remarks)
         if is_step(workload) and not ("runtime.mode" in chosen and machine.runtime.mode != "graph_replay"):
             return _served(workload, machine, run, dtype, chosen)
         return _gpu(workload, machine, run, dtype, chosen)

@@ -163,3 +163,13 @@ def test_products_of_float32_run_at_the_rate_of_16_bits_where_the_compiler_casts
     assert any("Neuron compiler" in text for text in asked.assumptions)
     narrow = question("gemm", "inferentia2", None, sizes, "bfloat16").answer()
     assert not any("Neuron compiler" in text for text in narrow.assumptions)
+
+
+def test_programs_timed_on_one_maker_s_devices_say_little_of_another_s() -> None:
+    """Image networks in 16 bits ran on two GeForce cards: a Radeon's band is wider, and its answer warns."""
+    network = "resnet18-inference"
+    answers = {on: question(network, on, dtype="float16") for on in ("rtx-4090", "mi300x")}
+    near, far = (answers[on].answer().interval() for on in ("rtx-4090", "mi300x"))
+    assert near is not None and far is not None and far[1] / far[0] > 1.5 * near[1] / near[0]
+    assert any("none of its maker" in text for text in answers["mi300x"].remarks)
+    assert not answers["rtx-4090"].remarks
