@@ -83,6 +83,7 @@ VALUES = {
     "--runs": "7",
     "--seed": "9",
     "--rows": "1",
+    "--quantity": "energy",
 }
 SAME = {
     "--trusted": "a permission to run code that a file names, which these do not",
