@@ -186,6 +186,9 @@ def register(app: typer.Typer) -> None:
                 for row in tables["elasticities"]
                 if not row["quantity"].startswith(of_estimator) and abs(row["elasticity"] or 0.0) >= why.SEEN
             ]
+            tables["changes"] = [
+                row for row in tables.get("changes", []) if not row["quantity"].startswith(of_estimator)
+            ]
             tables = {name: tables[name][:most] for name, most in first.items() if name in tables}
         tables["changes"] = [row for row in tables.get("changes", []) if row["factor"]]
         for name, table in tables.items():
@@ -194,6 +197,11 @@ def register(app: typer.Typer) -> None:
             emit(table[:rows], format, titles[name], notes, columns=why.COLUMNS)
             print()
             notes = []
+        if few and "changes" in first and not tables["changes"]:
+            emit_line(
+                f"no number of machine, run or sizes was found that alone brings the time to {target:g} of today's: "
+                "slipstick whatif --vary tries those that you name"
+            )
         assumed = lines.assumptions(query, answer, verbose=verbose)
         for text in assumed[:ASSUMED] if few else assumed:
             emit_line(text)

@@ -38,6 +38,9 @@ HINTS = {
     "training": "--train adamw",
 }
 """What people write without a value, and what is meant."""
+OF_A_SERVER = "--tensor-parallel (ranks of one server) or --replicas (servers)"
+MEANT = {"devices": OF_A_SERVER, "gpus": OF_A_SERVER, "tp": "--tensor-parallel", "users": "--concurrency"}
+"""What people write of requests to a language model, and what is meant."""
 MODES = {"graphs": "graph_replay", "graph": "graph_replay"}
 
 
@@ -133,6 +136,7 @@ def as_settings(numbers: Sequence[str] | None, workload: Any, options: Iterable[
         Where a value is missing, or a name is near to an option's and to no number's.
     """
     from slipstick.hwmodels.files.readers import InputError
+    from slipstick.workloads.graph.workload_kind import workload_kind
 
     sizes = sorted(set(workload.symbols) | set(workload.defaults))
     settings = []
@@ -148,6 +152,8 @@ def as_settings(numbers: Sequence[str] | None, workload: Any, options: Iterable[
         if name not in sizes and SIZES.get(name) in sizes:
             name = SIZES[name]
         if name not in sizes and name not in RUN:
+            if name in MEANT and workload_kind(workload) == "requests":
+                raise InputError(f"unknown option --{name} of requests; did you mean {MEANT[name]}?")
             spelled, spellings = name.replace("_", "-"), [f"--{size.replace('_', '-')}" for size in sizes]
             close = get_close_matches(f"--{spelled}", [*options, *spellings, *(f"--{run}" for run in RUN)], n=1)
             if close:

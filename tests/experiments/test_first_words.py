@@ -53,6 +53,7 @@ def test_machines_as_people_write_them(name: str, meant: str) -> None:
     ("command", "said"),
     [
         ("estimate gpt2-train --on H100", "did you mean 'gpt2' (training step)"),
+        ("estimate qwen3-32b --on H100 --devices 4", "did you mean --tensor-parallel (ranks of one server)"),
         ("estimate llama-3-9b --on H100", "did you mean 'llama-3-8b-decode'"),
         ("estimate resnet50 --on c5.3xlarge", "known: slipstick machines list)"),
         ("estimate resnet50 --on laptop.yaml --dtype int8", "--dtype float32"),
