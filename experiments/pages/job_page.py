@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +13,14 @@ from slipstick.experiments.pages.plots import Chart, PlotLine, draw_charts
 from slipstick.experiments.pages.report import Card, Section, assumptions, folded, picture_html, table_html, write_page
 from slipstick.experiments.subjects.jobs.job_records import JobFile
 from slipstick.experiments.subjects.jobs.simulated import Simulated
+from slipstick.hwmodels.columns import SHARE, Column
 from slipstick.hwmodels.files.shown import ends_shown, shown
 
 if TYPE_CHECKING:
     import pandas as pd
 
 MOST_LINES = 5
+SHARES = tuple(Column(name, name, SHARE) for name in ("busy", "starved", "blocked"))
 
 
 def write_job_page(
@@ -32,11 +35,13 @@ def write_job_page(
         rows = [dict(zip(swept.columns, row, strict=True)) for row in swept.itertuples(index=False, name=None)]
         sections.append(Section("Every point, with the same seeds as today", table_html(rows, "points")))
     pictures = [Section(chart.title, picture_html(chart, name)) for name, chart in charts.items()]
-    numbers = [row for row in simulated.rows() if "." not in row["quantity"]]
+    numbers = [_with_units(row) for row in simulated.rows() if "." not in row["quantity"]]
     sections = [
         *pictures,
         Section("Percentiles", table_html(numbers, "percentiles")),
-        Section("What each stage does, shares of its workers' time", table_html(share_rows(simulated), "shares")),
+        Section(
+            "What each stage does, shares of its workers' time", table_html(share_rows(simulated), "shares", SHARES)
+        ),
         *sections,
         folded("The stages", table_html(stage_rows(simulated), "stages")),
         *assumptions(simulated.assumptions),
@@ -45,6 +50,21 @@ def write_job_page(
     picture = path.with_suffix(".png")
     draw_charts(list(charts.values()), picture)
     return page, picture
+
+
+def _with_units(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of percentiles as it is read: seconds with their unit, shares in per cent."""
+    name = row["quantity"]
+    seconds = name.endswith("_s")
+    texts: dict[str, Any] = {"quantity": name.removesuffix("_s")}
+    for key, value in row.items():
+        if key == "quantity" or value is None:
+            continue
+        if key == "over_formula":
+            texts[key] = f"{value:.3g} x"
+        else:
+            texts[key] = shown(value, "s") if seconds else shown(100 * value, "%")
+    return texts
 
 
 def cards(simulated: Simulated) -> list[Card]:

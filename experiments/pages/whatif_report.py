@@ -86,20 +86,32 @@ def cards(answer: WhatIf) -> list[Card]:
         sure = f", {100 * answer.level:g} %: {ends_shown(*today)}"
     else:
         sure = "; how sure is unknown: the estimator is not calibrated"
+    chosen = Card(f"{best.time_ratio:.3g} of today", f"the fastest of {len(frame)} points{same}: {setting}{band}")
+    if _varies_work_alone(answer):  # less work is no faster machine
+        ends = f"{frame.time_ratio.min():.3g} to {frame.time_ratio.max():.3g} of today"
+        chosen = Card(ends, f"over {len(frame)} sizes of the work: {', '.join(answer.space.names)}")
     return [
-        Card(f"{best.time_ratio:.3g} of today", f"the fastest of {len(frame)} points{same}: {setting}{band}"),
+        chosen,
         Card(shown(answer.today.time, "s"), f"today's time{sure}"),
     ]
 
 
+def _of_work(answer: WhatIf) -> list[str]:
+    """What varies of the work itself: its sizes."""
+    sizes = {f"run.{name}" for name in answer.question.workload.symbols}
+    return [name for name in answer.space.names if name.startswith("workload.") or name in sizes]
+
+
+def _varies_work_alone(answer: WhatIf) -> bool:
+    return len(_of_work(answer)) == len(answer.space.names)
+
+
 def equal_work(answer: WhatIf) -> pd.DataFrame:
     """The points whose workload.* is nearest to today's: less work is no faster machine. All where only work varies."""
-    sizes = {f"run.{name}" for name in answer.question.workload.symbols}
-    work = [name for name in answer.space.names if name.startswith("workload.") or name in sizes]
     frame = answer.frame
-    if len(work) == len(answer.space.names):
+    if _varies_work_alone(answer):
         return frame
-    for name in work:
+    for name in _of_work(answer):
         today = {**answer.question.workload.defaults, **answer.question.run}.get(name.partition(".")[2])
         if today is not None and len(frame):
             apart = (frame[name] - today).abs()
