@@ -9,6 +9,8 @@ from slipstick.estimators.across_devices.devices import DeviceCalibration
 from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.contract.protocols import Estimator
 from slipstick.estimators.named.gpu_step import gpu_step
+from slipstick.estimators.named.machine_kind import machine_kind
+from slipstick.hwmodels.files.errors import InputError
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 
@@ -26,7 +28,17 @@ class MeasuredOperations:
 
         A host that issues operations stays a host that does, so one measured operation changes its kind alone. Where
         the answer has no such schedule, operations follow one another.
+
+        Raises
+        ------
+        InputError
+            Where the machine is no GPU: kernels of GPUs say nothing of its other operations.
         """
+        if (kind := machine_kind(machine)) != "gpu":
+            raise InputError(
+                f"measured operations move the kernels of GPUs, {machine.name} is a {kind}: give --calibration "
+                "FILE, which slipstick probe and slipstick calibrate write"
+            )
         answers = instead_of.model
         if not isinstance(answers, Composite) or "collective" in workload.kinds:
             return self.kernels.for_machine(machine, workload, run)
