@@ -20,7 +20,7 @@ _SESSION = re.compile(r"^```python\n(?=>>> )", re.M)
 
 def formulas() -> dict[str, Callable[[], Formula]]:
     """The formulas that pages may name."""
-    from slipstick.estimators.composites.consumption import cost
+    from slipstick.estimators.composites.consumption import dollars_formula
     from slipstick.estimators.named import phi_study as xeon_phi
     from slipstick.estimators.operation.power.energy import PowerModel
     from slipstick.estimators.operation.roofline import Roofline
@@ -37,7 +37,7 @@ def formulas() -> dict[str, Callable[[], Formula]]:
         "threads": lambda: threads.formula(phi, machine("xeon-phi-7120p")),
         "infeed": lambda: InfeedOverlap().formula(workload("data-parallel-mlp"), machine("tpu-v3-8")),
         "power": lambda: PowerModel().formula(machine("v100-sxm")),
-        "cost": lambda: cost(machine("ec2-c5-xlarge")).formula,
+        "cost": dollars_formula,
     }
 
 

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from slipstick.hwmodels.files.records import unit_at
 from slipstick.hwmodels.files.shown import (
     UnitScale,
     common_scale,
@@ -22,7 +21,6 @@ from slipstick.hwmodels.files.shown import (
     shown,
     typed_shown,
 )
-from slipstick.hwmodels.machine import Machine
 
 Better = Literal["less", "more", "neither"]
 SUFFIXES = {
@@ -32,6 +30,7 @@ SUFFIXES = {
     "byte": "B",
     "$": "usd",
     "1": "",
+    "users": "",
     "J/token": "J_per_token",
     "tokens/s": "tokens_per_s",
     "requests/s": "per_s",
@@ -44,6 +43,8 @@ LEVEL = "interval_level"
 """Key of the probability that the bands of a row hold, named in the heads of bands where it is one for all rows."""
 SHARE = "1"
 """Unit of a part of a whole, 0..1, which people read in per cent."""
+PART = "share"
+"""The same of one row among rows of several units, where "1" is the unit of any plain number."""
 RATE = "/s"
 """Unit of counts a second (tokens/s), which take no prefix."""
 
@@ -70,6 +71,8 @@ class Column:
         Whether somebody typed the values, which are then shown with all their digits.
     about
         Key of the dotted name (``machine.clock``) whose unit each row's value has.
+    unit_in
+        Key under which each row states the unit of its value (`PART`: of a whole), where rows hold several quantities.
     """
 
     key: str
@@ -80,6 +83,7 @@ class Column:
     better: Better = "neither"
     typed: bool = False
     about: str = ""
+    unit_in: str = ""
 
 
 def amount_shown(value: float, unit: str) -> str:
@@ -99,7 +103,12 @@ def amounts_shown(low: float, high: float, unit: str) -> str:
 def unit_of_name(name: str) -> str:
     """The base unit of a number by its dotted name: ``Hz`` of ``machine.clock``; "" where it is a plain number."""
     space, _, path = name.partition(".")
-    return unit_at(Machine, path.split(".")) if space == "machine" else ""
+    if space != "machine":
+        return ""
+    from slipstick.hwmodels.files.records import unit_at
+    from slipstick.hwmodels.machine import Machine
+
+    return unit_at(Machine, path.split("."))
 
 
 def named_shown(name: str, value: float) -> str:
@@ -218,6 +227,7 @@ def shown_columns(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column] =
     levels = {row.get(LEVEL) for row in rows}
     level = next(iter(levels)) if len(levels) == 1 else None
     uppers = {column.high for column in known.values() if column.high in known}
+    uppers |= {column.unit_in for column in known.values()}  # stands with each number
     scales = _scales(rows, known)
     result: list[ShownColumn] = []
     for key, column in known.items():
@@ -271,6 +281,11 @@ def _cell(row: Mapping[str, Any], column: Column, scale: UnitScale | None) -> An
         return row.get(column.key)
     if column.about:
         return named_shown(str(row.get(column.about, "")), float(f"{value:.4g}"))
+    if column.unit_in:
+        unit = str(row.get(column.unit_in) or "")
+        if unit == PART:
+            return share_shown(value)
+        return shown(value, unit) if unit in PREFIXED else number_shown(value)
     if column.unit == SHARE:
         return share_shown(value)
     if column.unit == RATE:
@@ -287,6 +302,8 @@ def _ends(row: Mapping[str, Any], column: Column, scale: UnitScale | None) -> st
         return ""
     if column.unit == SHARE:
         return ends_shown(100 * low, 100 * high, "%")
+    if column.unit_in and str(row.get(column.unit_in)) in PREFIXED:
+        return ends_shown(low, high, str(row[column.unit_in]))
     if column.unit == RATE or not column.unit:
         return " .. ".join(count_shown(end) if column.unit else number_shown(end) for end in (low, high))
     return f"{scale.number(low)} .. {scale.text(high)}" if scale else ends_shown(low, high, column.unit)

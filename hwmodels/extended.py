@@ -1,40 +1,61 @@
-"""A machine file that states only what differs from a shipped machine: ``extends: h100-sxm``.
+"""A machine file that states only what differs from another machine: ``extends: h100-sxm``, ``extends: base.yaml``.
 
 Text is read and merged before anything is validated, so a file that extends another is checked as if it were written
-out. A name in a file finds only what ships.
+out. A name in a file finds only what ships, a path only what lies in the file's own folder or below.
 """
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from slipstick.hwmodels.files.readers import InputError, read_yaml, require_mapping, unknown_name
+from slipstick.hwmodels.files.units import parse_multiple
 
 FOLDER = Path(__file__).parent / "catalog"
 """Where the files of the shipped machines lie."""
 WORD = "extends"
+WORDS = ("name", "description", "family")
+"""Fields that hold words, of which ``2x`` may be one."""
 OF_ITS_OWN = ("name", "description", "aliases", "price")
 """What another machine does not share: its names and what it costs."""
+MOST_EXTENDED = 8
+"""Files that may extend one another before a shipped machine, or one that is written out, is reached."""
 OTHER_CLOCKS = ("base_clock", "peak_clock")
+LONGEST_SHOWN = 60
+"""Letters of what a file says that stand in a message."""
+TABLES = ("engines", "links", "memory", "power", "runtime", "sources")
+"""Fields of a machine that hold named fields, where they are stated: what a file changes and keeps of them is read by
+name before the whole is validated."""
 
 
-def extended(document: Mapping[str, Any], path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The document of a machine with what it takes over from the shipped machine that it extends, if any.
+def extended(document: Mapping[str, Any], path: str | os.PathLike[str], below: Sequence[Path] = ()) -> dict[str, Any]:
+    """The document of a machine with what it takes over from the machine that it extends, if any.
 
-    Mappings are merged name by name; numbers, texts and lists replace what was there; ``null`` takes a name away. A
-    bandwidth of a level replaces its bytes a cycle, and the other way round. Sources of what is replaced go as well.
+    Mappings are merged name by name; numbers, texts and lists replace what was there, ``1.2x`` is 1.2 times what stands
+    there, and ``null`` takes a name away. A bandwidth of a level replaces its bytes a cycle, and the other way round.
+    Sources of what is replaced go as well.
+
+    Parameters
+    ----------
+    below
+        The files that extend this one, where it is read for their sake.
 
     Raises
     ------
     InputError
-        Where no machine of that name ships, a name is taken away that is not there, or main memory would move.
+        Where no machine of that name ships and no file is there, files extend one another in a circle or too deep, a
+        field of the machine that is extended is not of its type, a name is taken away or multiplied that is not there,
+        a multiple is no finite number, or main memory would move.
     """
     if WORD not in document:
         return dict(document)
-    base, name = _shipped(document[WORD], path)
+    base, name = _extends(document[WORD], path, below)
+    _check_tables(document, path)
     changes = {key: value for key, value in document.items() if key not in (WORD, "sources")}
     inherited = {key: value for key, value in base.items() if key not in (*OF_ITS_OWN, "sources")}
     if "clock" in changes:
@@ -46,10 +67,64 @@ def extended(document: Mapping[str, Any], path: str | os.PathLike[str]) -> dict[
     return made
 
 
+def _extends(name: Any, path: str | os.PathLike[str], below: Sequence[Path]) -> tuple[Mapping[str, Any], str]:
+    """The document of the machine that a file extends, whole, and its name."""
+    if not (isinstance(name, str) and name.endswith((".yaml", ".yml"))):
+        return _shipped(name, path)
+    where = f"{path}: {WORD}: {name[:LONGEST_SHOWN]!r}"
+    try:
+        here = Path(path).resolve()
+        there = (here.parent / name).resolve()
+    except (OSError, RuntimeError, ValueError) as error:  # a circle of links, a NUL byte, a name that is too long
+        why = (isinstance(error, OSError) and error.strerror) or f"{error}"[:LONGEST_SHOWN]
+        raise InputError(f"{where} names no file: {why}") from None
+    if not there.is_relative_to(here.parent):
+        raise InputError(f"{where}: want a file in the folder of this one, or below it")
+    chain = (*below, here)
+    if there in chain:
+        circle = " -> ".join(one.name for one in (*chain[chain.index(there) :], there))
+        raise InputError(f"{where}: files extend one another in a circle: {circle}")
+    if len(chain) >= MOST_EXTENDED:
+        raise InputError(f"{path}: {WORD}: {len(chain)} files extend one another: want at most {MOST_EXTENDED}")
+    if not os.path.exists(there):  # noqa: PTH110 - Path.exists raises where a name is too long
+        raise InputError(f"{where}: no such file")
+    document = require_mapping(read_yaml(there), there, "the document")
+    base = extended(document, there, chain)
+    _check_tables(base, there)
+    return base, str(document.get("name") or there.stem)[:LONGEST_SHOWN]
+
+
+def _check_tables(document: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
+    """Raise InputError where a field that holds named fields holds something else; null takes one away."""
+    for name in TABLES:
+        if document.get(name) is not None:
+            require_mapping(document[name], path, name)
+
+
+def _times(factor: float, stated: Any, where: str) -> Any:
+    """A number of a file, with or without its unit, times a factor; whole numbers stay whole where they can."""
+    match = _QUANTITY.fullmatch(stated) if isinstance(stated, str) else None
+    if match is None and (isinstance(stated, bool) or not isinstance(stated, (int, float))):
+        raise InputError(f"{where}: the extended machine states no number there")
+    try:
+        made = factor * float(match[1] if match else stated)
+    except OverflowError:  # a whole number beyond any float
+        made = math.inf
+    if not math.isfinite(made):
+        shown = str(stated)[:LONGEST_SHOWN]
+        raise InputError(f"{where}: times {shown}, which the extended machine states, is no finite number")
+    if match:
+        return f"{made!r} {match[2]}"
+    return round(made) if isinstance(stated, int) and made == round(made) else made
+
+
+_QUANTITY = re.compile(r"\s*(\d+\.?\d*(?:[eE][+-]?\d+)?)\s*(\S.*?)\s*")
+
+
 def _shipped(name: Any, path: str | os.PathLike[str]) -> tuple[Mapping[str, Any], str]:
     known = sorted(file.stem for file in FOLDER.glob("*.yaml"))
     if not isinstance(name, str) or name not in known:
-        raise InputError(f"{path}: {WORD}: {unknown_name('shipped machine', str(name)[:60], known)}")
+        raise InputError(f"{path}: {WORD}: {unknown_name('shipped machine', str(name)[:LONGEST_SHOWN], known)}")
     file = FOLDER / f"{name}.yaml"
     return require_mapping(read_yaml(file), file, "the document"), name
 
@@ -66,6 +141,8 @@ def _merged(
             del made[name]
         elif isinstance(value, Mapping) and isinstance(made.get(name), Mapping):
             made[name] = _merged(made[name], value, f"{place}.", path)
+        elif (factor := parse_multiple(value)) is not None and above + name not in WORDS:
+            made[name] = _times(factor, made.get(name), f"{path}: {place} = {value}")
         else:
             made[name] = value
     for stated, other in (("bandwidth", "bytes_per_cycle"), ("bytes_per_cycle", "bandwidth")):
@@ -83,7 +160,7 @@ def _check_main_memory(
 ) -> None:
     """Raise InputError where a new level would stand behind the main memory that is there."""
     levels = made.get("memory")
-    if not levels or not isinstance(changes.get("memory"), Mapping):
+    if not levels or not base.get("memory") or not isinstance(changes.get("memory"), Mapping):
         return
     main, last = list(base["memory"])[-1], list(levels)[-1]
     if main in levels and last != main:
@@ -99,7 +176,7 @@ def _kept_sources(
     """Sources of what was taken over."""
     changed = set(_paths(changes, ""))
     kept: dict[str, str] = {}
-    for paths, text in base.get("sources", {}).items():
+    for paths, text in (base.get("sources") or {}).items():
         for one in (part.strip() for part in str(paths).split(",")):
             if one not in changed and _is_there(made, one):
                 kept[one] = f"{text} (as {name})"

@@ -21,6 +21,7 @@ from slipstick.hwmodels.runtime import Runtime
 
 NOT_TIMED = {"name", "description", "family", "aliases", "price", "sources", "base_clock", "peak_clock"}
 """Fields that change no measured time."""
+HALF = ("bfloat16", "float16")
 
 
 class Machine(Record):
@@ -193,6 +194,10 @@ class Machine(Record):
                 value = fields_in(value)[name]
             else:
                 known = [f"{above}{field}" for field in sorted(names_in(value))]
+                if path == "memory.bandwidth":  # whose name says which memory
+                    raise unknown_name(
+                        f"field of machine {self.name!r}:", path, [f"memory.{self.main_memory}.bandwidth"]
+                    )
                 raise unknown_name(f"field of machine {self.name!r}:", path, known)
             above += f"{name}."
         return value
@@ -213,7 +218,22 @@ class Machine(Record):
 
         Formulas that name the machine's numbers, and read no more than this of them, are equal on machines of one form.
         """
-        return form_of({name: getattr(self, name) for name in type(self).model_fields if name not in NOT_TIMED})
+        fields = {name: getattr(self, name) for name in type(self).model_fields if name not in NOT_TIMED}
+        return form_of(fields), self.slow_halves
+
+    @cached_property
+    def slow_halves(self) -> frozenset[tuple[str, str]]:
+        """Engines and 16-bit types whose rate is below the vector engine's of float32, as on Pascal's GP102 and GP104.
+
+        Libraries compute these in float32 (cuBLAS with CUBLAS_COMPUTE_32F, as PyTorch calls it).
+        """
+        plain = self.engines["vector"].flop_per_cycle.get("float32", 0.0) if "vector" in self.engines else 0.0
+        return frozenset(
+            (name, half)
+            for name, engine in self.engines.items()
+            for half in HALF
+            if engine.flop_per_cycle.get(half, plain) < plain
+        )
 
     def peak_factors(self, unit: str, dtype: str) -> tuple[str, ...]:
         """The fields whose product is the peak rate in flop/s of one unit and dtype.

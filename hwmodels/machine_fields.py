@@ -40,7 +40,7 @@ EXTENDS = MachineField(
     "a text",
     "",
     "none",
-    "The shipped machine whose fields hold where this file states none.",
+    "The shipped machine, or the file in this one's folder, whose fields hold where this file states none.",
 )
 BEGIN, END = "<!-- made by python -m tools.machine_fields -->", "<!-- end -->"
 

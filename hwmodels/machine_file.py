@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from slipstick.hwmodels.extended import extended
+from slipstick.hwmodels.files.old_names import checked
 from slipstick.hwmodels.files.readers import InputError, atomic_write, read_yaml, require_mapping, unknown_name
 from slipstick.hwmodels.files.records import unit_at, validated
 from slipstick.hwmodels.files.shown import format_quantity
@@ -66,6 +67,7 @@ class ImplausibleWarning(UserWarning):
     """A number of a machine file that is probably a slip of the pen."""
 
 
+@checked
 def load_machine(path: str | os.PathLike[str]) -> Machine:
     r"""A machine from a YAML file, whole or as what it ``extends``; numbers hardly meant are warned of (see `doubts`).
 

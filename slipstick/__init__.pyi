@@ -7,7 +7,7 @@ import typing
 from .experiments.question.estimating import estimate as estimate
 from .experiments.studies.whatif import whatif as whatif
 from .experiments.explain.reasons import explain as explain
-from .estimators.extrapolation import extrapolate as extrapolate
+from .experiments.extrapolate.by_name import extrapolate as extrapolate
 from .experiments.serve.by_name import serve as serve
 from .experiments.serve.by_name import plan_serving as plan_serving
 from .experiments.subjects.training_plan.training_by_name import plan_training as plan_training
@@ -41,7 +41,7 @@ from .experiments.subjects.iterations.by_name import seqpoint as seqpoint
 from .experiments.subjects.iterations.by_name import phases as phases
 from .experiments.subjects.bricks.by_name import bricks as bricks
 from .experiments.subjects.tuning.by_name import tune as tune
-from .experiments.subjects.iterations.logs import read_log as read_log
+from .workloads.importers.iteration_logs import read_log as read_log
 from .workloads.runs.iterations import Iterations as Iterations
 
 # Catalogue
@@ -91,7 +91,7 @@ from .experiments.explain.reasons import Explanation as Explanation
 from .estimators.named.serving.served_run import Serving as Serving
 from .experiments.serve.planning import Plan as Plan
 from .experiments.subjects.training_plan.training_choice import TrainingPlan as TrainingPlan
-from .experiments.traces.by_name import Replayed as Replayed
+from .hwmodels.answer import Answer as Answer
 
 # Servers and sparse products, beside the verbs
 from .experiments.serve.by_name import serve_locally as serve_locally

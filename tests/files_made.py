@@ -364,3 +364,43 @@ def _texts() -> Iterator[tuple[str, str]]:
     yield "likwid.csv", LIKWID
     yield "step.mlir", STABLEHLO
     yield "generic.mlir", GENERIC
+    yield "megatron.log", MEGATRON_LOG
+    yield "trainer_state.json", json.dumps(TRAINER_STATE)
+
+
+MEGATRON_LOG = """------------------------ arguments ------------------------
+  bf16 ............................................ True
+  context_parallel_size ........................... 1
+  fp8 ............................................. None
+  global_batch_size ............................... 512
+  micro_batch_size ................................ 1
+  pipeline_model_parallel_size .................... 2
+  recompute_granularity ........................... selective
+  seq_length ...................................... 4096
+  tensor_model_parallel_size ...................... 4
+  virtual_pipeline_model_parallel_size ............ None
+  world_size ...................................... 64
+-------------------- end of arguments ---------------------
+ [2024-05-01 12:00:00] iteration       10/  500000 | consumed samples:         5120 | elapsed time per iteration (ms): 31000.0 | throughput per GPU (TFLOP/s/GPU): 100.1 | learning rate: 1.5E-05 | global batch size:   512 | lm loss: 1.0E+01 |
+ [2024-05-01 12:05:00] iteration       20/  500000 | consumed samples:        10240 | elapsed time per iteration (ms): 9000.0 | learning rate: 1.5E-05 | global batch size:   512 |
+ [2024-05-01 12:10:00] iteration       30/  500000 | consumed samples:        15360 | elapsed time per iteration (ms): 9200.0 | learning rate: 1.5E-05 | global batch size:   512 |
+"""
+TRAINER_STATE: dict[str, Any] = {
+    "best_metric": None,
+    "epoch": 1.0,
+    "global_step": 500,
+    "log_history": [
+        {"epoch": 0.5, "learning_rate": 5e-5, "loss": 2.1, "step": 250},
+        {"epoch": 0.5, "eval_loss": 2.0, "eval_runtime": 10.0, "eval_samples_per_second": 50.0, "step": 250},
+        {
+            "epoch": 1.0,
+            "step": 500,
+            "train_loss": 1.9,
+            "train_runtime": 110.0,
+            "train_samples_per_second": 36.4,
+            "train_steps_per_second": 4.545,
+        },
+    ],
+    "max_steps": 500,
+    "train_batch_size": 8,
+}

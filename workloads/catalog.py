@@ -8,6 +8,7 @@ from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from slipstick.hwmodels.files.old_names import checked
 from slipstick.hwmodels.files.readers import read_json
 
 if TYPE_CHECKING:
@@ -125,6 +126,7 @@ def built_names() -> list[str]:
     return sorted(_builders()) + shipped
 
 
+@checked
 def workload(name: str | nx.DiGraph[Any], dtype: str | None = None) -> Workload:
     """A workload by name, or one of your own by the path of its .json or .json.gz file, or as a networkx DiGraph.
 
@@ -132,7 +134,8 @@ def workload(name: str | nx.DiGraph[Any], dtype: str | None = None) -> Workload:
     new word from a cache of keys and values. A matrix file (.mtx, .edges, .triplet0, each also .gz, or .npz) is a
     sparse product with it, ``pagerank:FILE`` PageRank on it. A language model's config.json or .gguf file, or
     ``decode:MODEL``, is a step of serving that makes a token for each sequence; ``prompt:MODEL`` reads prompts.
-    Requests to a language model are ``serve:MODEL``, or the name alone of one that ships.
+    Requests to a language model are ``serve:MODEL``, or the name alone of one that ships; ``train:MODEL`` is a step of
+    training it.
     What ships is called by its name here, so that a name in an answer is the name to ask for.
 
     Parameters
@@ -157,6 +160,8 @@ def workload(name: str | nx.DiGraph[Any], dtype: str | None = None) -> Workload:
         from slipstick.workloads.language.language_step import in_stored_type
         from slipstick.workloads.transforms.narrow import computed_in
 
+        if isinstance(name, str) and name.startswith(TRAINING):
+            return _training(name.removeprefix(TRAINING), dtype).called(name)
         made = workload(name)
         stored = in_stored_type(made, dtype)
         return computed_in(made, dtype) if stored is None else stored
@@ -164,6 +169,8 @@ def workload(name: str | nx.DiGraph[Any], dtype: str | None = None) -> Workload:
         from slipstick.workloads.graph.digraph import from_digraph
 
         return from_digraph(name)
+    if name.startswith(TRAINING):
+        return _training(name.removeprefix(TRAINING)).called(name)
     if name.startswith(REQUESTS):
         return _requests(name.removeprefix(REQUESTS)).called(name)
     if name.startswith(STEPS) or name.endswith(".gguf"):
@@ -201,7 +208,9 @@ def workload(name: str | nx.DiGraph[Any], dtype: str | None = None) -> Workload:
 @lru_cache(maxsize=8)
 def _built(name: str) -> Workload:
     """A network by the name of its builder; one holds a megabyte or two."""
-    return _builders()[name]().called(name)
+    from slipstick.workloads.graph.kept import kept_workload
+
+    return kept_workload(name, lambda: _builders()[name]().called(name))
 
 
 SERVED = ("decode", "prompt")
@@ -209,6 +218,8 @@ STEPS = tuple(f"{kind}:" for kind in SERVED)
 """What stands before a language model's name where a step of serving it is meant."""
 REQUESTS = "serve:"
 """What stands before it where requests to it are meant; a model that ships is meant so by its name alone."""
+TRAINING = "train:"
+"""What stands before it where a step of training it is meant."""
 USUAL = {"bert": "bert-base", "llama2-7b": "llama-7b", "llama3-8b": "llama-3-8b", "llama3-70b": "llama-3-70b"}
 """Short names; a purpose (``-inference``, ``-decode``) stays behind them."""
 
@@ -285,6 +296,20 @@ def _requests(name: str) -> Workload:
     from slipstick.workloads.language_catalog import language_model
 
     return _requests_to(language_model(name))
+
+
+def _training(name: str, precision: str = "bf16") -> Workload:
+    """A training step of a language model by its name, or the path of its file, which is read each time."""
+    from slipstick.workloads.language_catalog import language_model
+
+    return _training_of(language_model(name), precision)
+
+
+@lru_cache(maxsize=8)
+def _training_of(model: LanguageModel, precision: str) -> Workload:
+    from slipstick.workloads.language.training_of import training_of
+
+    return training_of(model, precision)
 
 
 @lru_cache(maxsize=8)

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from slipstick.hwmodels.files.old_names import checked
 from slipstick.hwmodels.files.readers import InputError, read_yaml
 from slipstick.hwmodels.files.shown import visible
 from slipstick.workloads.language.language_model import LanguageModel
@@ -58,6 +59,7 @@ def shipped_name(text: str) -> str | None:
     return text if text in _documents() else known_as(typed(text).names, _known())
 
 
+@checked
 def language_model(name: str) -> LanguageModel:
     """A language model by its name, here or on the hub, or by the path of its config.json, its folder or a .gguf file.
 

@@ -84,8 +84,10 @@ def _of_family(name: str, known: Sequence[str]) -> list[str]:
 
 
 def _one_family(mine: str, other: str) -> bool:
+    if sorted(mine) == sorted(other):
+        return True  # letters that changed places
     if min(len(mine), len(other)) < SHORTEST:
-        return mine == other
+        return False
     starts = mine.startswith(other) or other.startswith(mine)
     return starts or SequenceMatcher(None, mine, other).ratio() >= ALIKE
 

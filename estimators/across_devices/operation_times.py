@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import sympy as sp
 
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray, evaluate
 from slipstick.estimators.core.operation_model import FormulaModel, amount_of, machine_values
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.symbolic import is_symbolic, sp
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import KINDS, operation
 from slipstick.workloads.graph.workload import Attribute, Op
@@ -95,7 +95,7 @@ class OperationTimes:
     def amount(self, name: str) -> FloatArray:
         """An amount of every row, by a formula's name for it (``operation.bytes_moved``)."""
         amount = amount_of(self.op, name)
-        value = evaluate(amount, self.dims) if isinstance(amount, sp.Basic) else float(amount)
+        value = evaluate(amount, self.dims) if is_symbolic(amount) else float(amount)
         return np.broadcast_to(np.asarray(value, dtype=np.float64), self.times.shape)
 
     def column(self, dim: str) -> FloatArray:

@@ -12,6 +12,7 @@ import numpy as np
 from slipstick.estimators.calibration.calibration import Calibration
 from slipstick.estimators.contract.protocols import Estimator
 from slipstick.estimators.core.parameters import parameters
+from slipstick.hwmodels.files.old_names import checked
 from slipstick.hwmodels.files.readers import InputError, atomic_write, read_json, require_mapping
 from slipstick.hwmodels.files.records import Table
 
@@ -53,6 +54,7 @@ def save(calibration: Calibration, estimator_name: str, path: str | os.PathLike[
         json.dump(to_dict(calibration, estimator_name), stream, indent=1, allow_nan=False)
 
 
+@checked
 def load_calibration(path: str | os.PathLike[str], estimator: Estimator) -> Calibration:
     """The calibration of a file, put into an estimator of the same parameters.
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import sympy as sp
 
 from slipstick.estimators.calibration.fitting import Fit, fit_least_squares, weighed
 from slipstick.estimators.contract.protocols import Estimator, TimeFunction
@@ -17,6 +16,7 @@ from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import machine_values
 from slipstick.estimators.core.parameters import parameters
 from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.hwmodels.files.symbolic import sp
 
 MAX_OPERATIONS = 64
 """Workloads up to this size are differentiated as one formula; larger ones by differences of compiled functions."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from slipstick.estimators.composites.kept_workloads import resident
-from slipstick.estimators.operation.roofline import serving_rate
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.estimators.operation.roofline import widened
 from slipstick.hwmodels.files.records import Same
 from slipstick.hwmodels.files.shown import format_quantity
 from slipstick.hwmodels.machine import Machine
@@ -16,18 +15,12 @@ from slipstick.workloads.graph.workload import Workload
 
 def served(machine: Machine, unit: str, dtype: str) -> str:
     """UNIT.DTYPE; a product that another engine or another data type serves says which."""
-    if unit == "matrix" and _widened(machine, dtype):
-        return f"{unit}.{dtype} at the rate of float32 ({machine.name} states none for {dtype}: values are widened)"
+    if unit == "matrix" and widened(machine, dtype):
+        why = "has a lower one" if ("vector", dtype) in machine.slow_halves else "states none"
+        return f"{unit}.{dtype} at the rate of float32 ({machine.name} {why} for {dtype}: values are widened)"
     rated = [name for name in ("matrix", "vector") if name in machine.engines]
     rated = [name for name in rated if dtype in machine.engines[name].flop_per_cycle]
     return f"{unit}.{dtype}" + (" on the vector engine" if unit == "matrix" and rated == ["vector"] else "")
-
-
-def _widened(machine: Machine, dtype: str) -> bool:
-    try:
-        return serving_rate(machine, "matrix", dtype)[1] != dtype
-    except InputError:  # refused where its rate is needed; instructions need none
-        return False
 
 
 def fusion_notes(before: Workload, after: Workload) -> tuple[str, ...]:

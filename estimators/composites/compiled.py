@@ -10,7 +10,6 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import sympy as sp
 
 from slipstick.estimators.core.choice import Least
 from slipstick.estimators.core.formula import Formula
@@ -22,6 +21,7 @@ from slipstick.estimators.core.schedule_model import AMOUNTS
 from slipstick.estimators.core.separated import Chosen, Tables, Term, TermRows, separate
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.hwmodels.files.symbolic import sp
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import Amount, symbols_of
 from slipstick.workloads.graph.workload import Op

@@ -10,7 +10,7 @@ from typing import Any
 from slipstick.estimators.composites.assumed import defaults_used, fusion_notes, memory_notes, served
 from slipstick.estimators.composites.compiled import Compiled, check_free, constant_group, groups_of
 from slipstick.estimators.composites.consumption import energy_of
-from slipstick.estimators.composites.held import CAP, CLOCK, HeldTimes, cap_was_set, energy_on_board, estimate_under_cap
+from slipstick.estimators.composites.held import CAP, CLOCK, HeldTimes, cap_was_set, energy_on_board, estimate_as_held
 from slipstick.estimators.composites.kept_workloads import (
     arithmetic_of,
     as_compiled,
@@ -74,12 +74,7 @@ class Composite(EstimatorBase):
         by_formula = isinstance(self.operation, FormulaModel) and isinstance(self.schedule, FormulaSchedule)
         kept = _kept_answer(Same(self), Same(workload), Same(machine), run) if by_formula else []
         if not kept:
-            under_cap = cap_was_set(machine, self.runs_at())
-            kept.append(
-                estimate_under_cap(self, workload, machine, run)
-                if under_cap
-                else self.as_clocked(workload, machine, run)
-            )
+            kept.append(estimate_as_held(self, workload, machine, run, self.runs_at()))
         return kept[0]
 
     def time(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> float:

@@ -10,21 +10,24 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import sympy as sp
 
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray, evaluate
+from slipstick.estimators.core.lambdified.evaluable import Evaluable
 from slipstick.estimators.core.lambdified.extrema import Largest
+from slipstick.estimators.core.lambdified.kept import Formulas, text_as_steps
 from slipstick.estimators.core.operation_model import Clock, machine_values
 from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.operation.gpu.tiled import MATRIX_ENERGY
 from slipstick.estimators.operation.power.energy import PowerModel, pooled_power
+from slipstick.estimators.operation.power.serving_power_law import Use
 from slipstick.estimators.operation.power.voltage import squared_voltage
 from slipstick.estimators.operation.roofline import serving_engine
-from slipstick.hwmodels.files.expressions import parse_expression, symbol
+from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Same, Table
 from slipstick.hwmodels.files.shown import format_quantity
+from slipstick.hwmodels.files.symbolic import is_symbolic, sp
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import Amount, symbols_of
 from slipstick.workloads.graph.workload import Op, Workload
@@ -50,7 +53,7 @@ class Consumption:
     base
         The values of all symbols that do not vary, those of the workload among them by their own names.
     work
-        Amounts of the whole workload, formulas of the workload's symbols: operation.float32_flop, ...
+        Amounts of the whole workload, of the workload's symbols: operation.float32_flop, ...
     demand
         What the work would take where no cap held it, in the same symbols; None where nothing holds it.
     rated
@@ -58,16 +61,16 @@ class Consumption:
     """
 
     name: str
-    formula: Formula
+    formula: Evaluable
     base: Table[float]
-    work: Table[Amount] = Table()
-    demand: Formula | None = None
+    work: Table[Amount | Evaluable] = Table()
+    demand: Evaluable | None = None
     rated: float = math.inf
 
     def reads(self, name: str) -> bool:
         """Whether a quantity (machine.*, workload.*, run.*) has a say beside the time."""
         inside = name.partition(".")[2]
-        open_ = frozenset().union(*(symbols_of(amount) for amount in self.work.values()))
+        open_ = frozenset().union(*map(_names, self.work.values()))
         return name in self.formula.names or (not name.startswith("machine.") and inside in open_)
 
     def __call__(self, free: Mapping[str, npt.ArrayLike], times: npt.ArrayLike) -> FloatArray:
@@ -85,7 +88,10 @@ class Consumption:
         for name, array in free.items():
             values[name if name.startswith("machine.") else name.partition(".")[2]] = np.asarray(array, dtype=float)
         for name, amount in self.work.items():
-            values[name] = evaluate(amount, values) if isinstance(amount, sp.Basic) else amount
+            if isinstance(amount, Evaluable):
+                values[name] = amount.evaluate(values)
+            else:
+                values[name] = evaluate(amount, values) if is_symbolic(amount) else amount
         if "machine.power.cap" in values:
             values["machine.power.cap"] = np.minimum(values["machine.power.cap"], self.rated)
         return values
@@ -103,7 +109,7 @@ def energy(
     Parameters
     ----------
     power
-        If left out, the factors of `pooled_power`: fitted on metered generations of GPUs alone.
+        If left out, the factors of `pooled_power`: fitted on metered GPUs alone.
     clock
         The clock of the times: the machine's own, or the one that the cap holds. The mean power is never above the cap;
         `over_cap` says where the work would draw more in these times.
@@ -113,10 +119,8 @@ def energy(
     InputError
         Where the machine states no power, or the workload counts neither flop nor bytes.
     """
-    power = power or pooled_power(machine)[0]
-    kept = _kept_joules(power, machine.form, clock)
-    joules, demand = kept[0] if kept else _joules(power, machine, clock)
-    kept[:] = [(joules, demand)]
+    power = power or pooled_power(machine, use_of(workload))[0]
+    joules, demand = _joules_of(power, machine, clock)
     kept_work = _kept_work(Same(workload), machine.form)
     flop, moved = kept_work[0] if kept_work else _work_of(workload, machine)
     kept_work[:] = [(flop, moved)]
@@ -131,6 +135,20 @@ def energy(
     numbers = machine_values(joules, machine)
     rated = machine.stated.power.cap if clock == "held" else None
     return Consumption(ENERGY, joules, Table({**symbols, **values, **numbers}), work, demand, rated or math.inf)
+
+
+def _joules_of(power: PowerModel, machine: Machine, clock: Clock) -> tuple[Evaluable, Evaluable]:
+    """The steps of `_joules`: those of machines of one form are the same, since they name their numbers."""
+    known = _formulas(machine.form)
+    held = known.get(f"{clock} under the cap", lambda: _joules(power, machine, clock)[0].lowered)
+    free = known.get(f"{clock} without it", lambda: _joules(power, machine, clock)[1].lowered)
+    known.keep()
+    return held, free
+
+
+@lru_cache(maxsize=16)
+def _formulas(form: Hashable) -> Formulas:
+    return Formulas(f"{ENERGY} {form!r}")
 
 
 def _joules(power: PowerModel, machine: Machine, clock: Clock) -> tuple[Formula, Formula]:
@@ -155,27 +173,32 @@ def _work_of(workload: Workload, machine: Machine) -> tuple[Amount, Amount]:
     return flop, _sum(op.times * op.cost.bytes_moved for op in worked)
 
 
-@lru_cache(maxsize=16)
-def _kept_joules(power: PowerModel, form: Hashable, clock: Clock) -> list[tuple[Formula, Formula]]:
-    """The place for the formulas of the energy on machines of one form: they name their numbers."""
-    return []
-
-
 @lru_cache(maxsize=8)
 def _kept_work(workload: Same[Workload], form: Hashable) -> list[tuple[Amount, Amount]]:
     """The place for the work of a workload on machines of one form: their engines decide what a flop costs."""
     return []
 
 
-def devices_of(workload: Workload) -> Amount:
+def devices_of(workload: Workload) -> int | Evaluable:
     """How many devices do what the workload says of one: its metadata `devices`, a formula of numbers of the run."""
     text = workload.metadata.get("devices")
-    return _parsed(text) if isinstance(text, str) else 1
+    return text_as_steps(text) if isinstance(text, str) else 1
 
 
-@lru_cache(maxsize=16)
-def _parsed(text: str) -> sp.Expr:
-    return parse_expression(text)
+def device_count(workload: Workload, run: Mapping[str, float]) -> int:
+    """The same at numbers of a run; defaults are those of the workload."""
+    many = devices_of(workload)
+    return many if isinstance(many, int) else int(many.evaluate({**workload.defaults, **run}))
+
+
+def _names(amount: Amount | Evaluable) -> frozenset[str]:
+    return frozenset(amount.names) if isinstance(amount, Evaluable) else symbols_of(amount)
+
+
+def use_of(workload: Workload) -> Use:
+    """Training where the workload has operations of a backward pass or an optimizer."""
+    forward = all(op.attributes.get("phase", "forward") == "forward" for op in workload.distinct.operations)
+    return "inference" if forward else "training"
 
 
 def energy_of(
@@ -247,12 +270,23 @@ def cost(machine: Machine, workload: Workload | None = None, run: Mapping[str, f
     """
     if machine.price is None:
         raise InputError(f"machine {machine.name!r} gives no price in $/h: its cost is unknown")
-    price = symbol("machine.price") * symbol("operation.devices")
-    dollars = Formula(symbol("time") * price / SECONDS_PER_HOUR, "$", "price times time")
     defaults = workload.defaults if workload else {}
     values = {name: float(value) for name, value in {**defaults, **(run or {})}.items()}
-    work = Table({"operation.devices": devices_of(workload) if workload else 1})
+    work: Table[Amount | Evaluable] = Table({"operation.devices": devices_of(workload) if workload else 1})
+    kept = Formulas(COST)
+    dollars = kept.get(COST, _dollars)
+    kept.keep()
     return Consumption(COST, dollars, Table({**values, "machine.price": float(machine.price)}), work)
+
+
+def dollars_formula() -> Formula:
+    """Price an hour times the time of all devices, $."""
+    price = symbol("machine.price") * symbol("operation.devices")
+    return Formula(symbol("time") * price / SECONDS_PER_HOUR, "$", "price times time")
+
+
+def _dollars() -> Evaluable:
+    return dollars_formula().lowered
 
 
 def _float32_flop(op: Op, machine: Machine) -> Iterator[Amount]:

@@ -23,9 +23,11 @@ from slipstick.estimators.operation.power.power_cap import (
     LAW,
     BusyPower,
     at_rated_cap,
+    beyond_rated,
     cap_watts,
     rated_watts,
     refuse_idle_cap,
+    slower_watts,
 )
 from slipstick.estimators.operation.power.voltage import KNEE, dynamic_share
 from slipstick.hwmodels.files.errors import InputError
@@ -137,14 +139,54 @@ class HeldTimes:
         given: dict[str, Any] = {CAP: self.machine.power.cap, CLOCK: self.machine.clock, **values}
         refuse_idle_cap(self.machine, given[CAP])
         given[CAP] = np.minimum(np.asarray(given[CAP], dtype=np.float64), rated)
-        full = {**given, CAP: np.full(given[CAP].shape, rated)}
-        free = self.inner(full)
-        known = {name: value for name, value in given.items() if name in self.free}
-        share = clock_left(self.consumed, self.machine, known, free)
-        if np.all(share >= 1.0):
+        clock = np.asarray(given[CLOCK], dtype=np.float64)
+        # what the work draws is known at the stated clock: the cap's clock is that of the work there
+        highest = np.maximum(clock, self.machine.stated.clock)
+        full = {**given, CAP: np.full(given[CAP].shape, rated), CLOCK: highest}
+        known = {name: value for name, value in given.items() if name in self.free} | {CLOCK: highest}
+        left = clock_left(self.consumed, self.machine, known, self.inner(full)) * highest
+        if np.all(left >= clock):
             return self.inner(given)
-        slow = self.inner({**full, CLOCK: share * np.asarray(given[CLOCK], dtype=np.float64)})
-        return np.maximum(self.inner(given), np.where(share < 1.0, slow, 0.0))
+        slow = self.inner({**full, CLOCK: np.minimum(left, clock)})
+        return np.maximum(self.inner(given), np.where(left < clock, slow, 0.0))
+
+
+def slower_joules(
+    consumed: Consumption,
+    machine: Machine,
+    free: Mapping[str, npt.ArrayLike],
+    full: npt.ArrayLike,
+    clock: npt.ArrayLike,
+    times: npt.ArrayLike,
+) -> FloatArray:
+    """Joules of all devices at a clock below the stated one, by what the work draws at that (`slower_watts`).
+
+    A board's cap holds back the stated clock as well, so that the work draws no more below it.
+
+    Parameters
+    ----------
+    consumed
+        Joules of the work at the stated clock.
+    machine
+        At its stated clock.
+    full, times
+        Seconds at the stated clock and at the lower one.
+    clock
+        The lower one [Hz].
+    """
+    seconds, slow = np.asarray(full, dtype=np.float64), np.asarray(times, dtype=np.float64)
+    rated, idle = rated_watts(machine)
+    watts = mean_watts(consumed, free, seconds)
+    read = moved_bytes(consumed, free) / (seconds * _bandwidth(machine, free))
+    share = np.asarray(clock, dtype=np.float64) / machine.clock
+    drawn = slower_watts(watts, idle, rated, read, share, KNEE / machine.clock, slow / seconds)
+    return np.asarray(consumed(free, seconds) * drawn / watts * slow / seconds)
+
+
+def at_stated_clock(machine: Machine) -> Machine:
+    """The machine at the clock of its file; itself where that was not changed."""
+    clock = machine.stated.clock
+    return machine if machine.clock == clock else machine.using({"clock": clock})
 
 
 class ClockedEstimator(Protocol):
@@ -175,26 +217,57 @@ def estimate_under_cap(
     """
     refuse_idle_cap(machine, cap_watts(machine))
     board = at_rated_cap(machine)
-    rated, _ = rated_watts(machine)
-    if cap_watts(machine) == rated:
+    if note := beyond_rated(machine):
         answer = estimator.as_clocked(workload, board, run)
-        note = f"a cap above the board's rated {rated:g} W raises no clock"
         return replace(answer, assumptions=(*answer.assumptions, note))
+    # what the work draws is known at the stated clock: the cap's clock is that of the work there
+    full = at_stated_clock(machine) if machine.clock < machine.stated.clock else machine
+    board = at_rated_cap(full)
     answer, free = (estimator.as_clocked(workload, each, run) for each in (machine, board))
     numbers = {**workload.defaults, **run}
     bound = estimator.handed_over(estimator.graph(workload, board), board)
-    consumed = energy_on_board(bound, machine, numbers)
+    consumed = energy_on_board(bound, full, numbers)
     if consumed is None:
         return answer
-    share = float(clock_left(consumed, machine, {}, free.time))
-    if share >= 1.0:
+    holds = float(clock_left(consumed, full, {}, free.time)) * full.clock
+    if holds >= machine.clock:
         return replace(answer, assumptions=_without_excess(answer))
-    slow = estimator.as_clocked(workload, board.using({"clock": share * board.clock}), run)
+    slow = estimator.as_clocked(workload, board.using({"clock": holds}), run)
     if slow.time > answer.time:
         answer = replace(slow, energy=float(consumed({CAP: cap_watts(machine)}, slow.time)))
-    left, clock = (format_quantity(value, "Hz") for value in (share * board.clock, board.clock))
+    left, clock = (format_quantity(value, "Hz") for value in (holds, machine.clock))
     note = f"the power cap of {cap_watts(machine):g} W holds the clock at about {left} of {clock} ({LAW})"
     return replace(answer, assumptions=(*_without_excess(answer), note))
+
+
+def estimate_as_held(
+    estimator: ClockedEstimator, workload: Workload, machine: Machine, run: Table[float], clock: Clock
+) -> Estimate:
+    """The estimate (seconds) at the clock that the cap leaves, where times are those of a held clock."""
+    if clock != "held":
+        return estimator.as_clocked(workload, machine, run)
+    under_cap = cap_was_set(machine, clock)
+    made = estimate_under_cap(estimator, workload, machine, run) if under_cap else None
+    made = made or estimator.as_clocked(workload, machine, run)
+    return held_to_lower_clock(made, estimator, workload, machine, run)
+
+
+def held_to_lower_clock(
+    answer: Estimate, estimator: ClockedEstimator, workload: Workload, machine: Machine, run: Table[float]
+) -> Estimate:
+    """The answer at a clock below the stated one, with no more joules than the work leaves there (`slower_joules`)."""
+    board = at_stated_clock(at_rated_cap(machine))
+    if answer.energy is None or not machine.clock < board.clock:
+        return answer
+    bound = estimator.handed_over(estimator.graph(workload, board), board)
+    consumed = energy_on_board(bound, board, {**workload.defaults, **run})
+    if consumed is None:
+        return answer
+    full = estimator.as_clocked(workload, board, run).time
+    joules = float(slower_joules(consumed, board, {}, full, machine.clock, answer.time))
+    if joules >= answer.energy:
+        return answer
+    return replace(answer, energy=joules, assumptions=_without_excess(answer))
 
 
 def _without_excess(answer: Estimate) -> tuple[str, ...]:

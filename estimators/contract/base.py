@@ -13,6 +13,7 @@ from slipstick.estimators.core.estimate import Estimate
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import Clock
 from slipstick.estimators.core.parameters import Parameter, parameters, with_parameters
+from slipstick.estimators.core.ratio_band import Held
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
@@ -80,6 +81,10 @@ class EstimatorBase:
             Where a name is unknown or a value is out of bounds.
         """
         return cast(Self, with_parameters(self, values))
+
+    def held(self, machine: Machine) -> Held | None:
+        """None: no measured time holds its answers."""
+        return None
 
     def run_names(self, workload: Workload, machine: Machine) -> frozenset[str]:
         """The workload's symbols."""
@@ -216,38 +221,10 @@ class Adopted(EstimatorBase):
 
 
 @dataclass(frozen=True)
-class About(EstimatorBase):
-    """An estimator about one quantity: its answers begin with it, and where it is a time it is theirs.
-
-    So a sweep, an explanation and a fit, which all take one time, take that of a first token as they take a step's.
-
-    Parameters
-    ----------
-    quantity
-        As the estimator's answers name it ("ttft").
-    """
+class AsInner(EstimatorBase):
+    """What an estimator that changes another's answers passes on to it."""
 
     inner: Estimator
-    quantity: str
-
-    def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
-        """The inner answer, about the quantity.
-
-        Raises
-        ------
-        InputError
-            Where the answer does not give it.
-        """
-        return self.inner.estimate(workload, machine, run).about(self.quantity)
-
-    @property
-    def wanted(self) -> str:
-        """The quantity."""
-        return self.quantity
-
-    def resolved(self, workload: Workload, machine: Machine) -> Estimator:
-        """The same quantity of what answers there."""
-        return replace(self, inner=self.inner.resolved(workload, machine))
 
     @property
     def keeps_open(self) -> frozenset[str]:
@@ -283,6 +260,40 @@ class About(EstimatorBase):
     def runs_at(self) -> Clock:
         """As the inner estimator."""
         return self.inner.runs_at()
+
+
+@dataclass(frozen=True)
+class About(AsInner):
+    """An estimator about one quantity: its answers begin with it, and where it is a time it is theirs.
+
+    So a sweep, an explanation and a fit, which all take one time, take that of a first token as they take a step's.
+
+    Parameters
+    ----------
+    quantity
+        As the estimator's answers name it ("ttft").
+    """
+
+    quantity: str
+
+    def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
+        """The inner answer, about the quantity.
+
+        Raises
+        ------
+        InputError
+            Where the answer does not give it.
+        """
+        return self.inner.estimate(workload, machine, run).about(self.quantity)
+
+    @property
+    def wanted(self) -> str:
+        """The quantity."""
+        return self.quantity
+
+    def resolved(self, workload: Workload, machine: Machine) -> Estimator:
+        """The same quantity of what answers there."""
+        return replace(self, inner=self.inner.resolved(workload, machine))
 
 
 def adopted(estimator: Any) -> Estimator:

@@ -11,6 +11,7 @@ from slipstick.estimators.core.estimate import Estimate
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import Clock
 from slipstick.estimators.core.parameters import Parameter
+from slipstick.estimators.core.ratio_band import Held
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 
@@ -207,6 +208,10 @@ class Estimator(Protocol):
         InputError
             Where a name is unknown or a value is out of bounds.
         """
+        ...
+
+    def held(self, machine: Machine) -> Held | None:
+        """How sure its answers are where a measured time of the question holds them; None where none does."""
         ...
 
     def run_names(self, workload: Workload, machine: Machine) -> frozenset[str]:

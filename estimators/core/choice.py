@@ -8,14 +8,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import sympy as sp
 
 from slipstick.estimators.core.formula import Formula
-from slipstick.estimators.core.gradient import gradient
 from slipstick.estimators.core.lambdified import FloatArray, evaluate, names_of, steps_of
 from slipstick.estimators.core.lambdified.evaluable import Evaluable
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.symbolic import sp
 
 
 @dataclass(frozen=True)
@@ -91,6 +90,8 @@ class Least(Formula):
 
     def gradient(self, values: Mapping[str, Any]) -> dict[str, FloatArray]:
         """The derivative by every symbol at points, in the row that the function picks there."""
+        from slipstick.estimators.core.gradient import gradient
+
         arrays = {name: np.asarray(values[name], dtype=np.float64) for name in self.names}
         best = self.picked(values)
         picked = {name: np.array(column)[best] for name, column in self.menu.items()}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from slipstick.estimators.core.parts import Part as Part
 from slipstick.estimators.core.parts import Parts
 from slipstick.estimators.core.quantity import Quantity
-from slipstick.hwmodels.columns import Column
+from slipstick.hwmodels.answer import Answer
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.files.shown import ends_shown, format_quantity
@@ -80,7 +80,7 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Estimate(Answer):
     """How long a workload takes on a machine, what else an estimator says of it, and how sure that is.
 
     An answer is a set of named quantities (`quantities`). Most estimators give one, the time; what else they give
@@ -246,23 +246,21 @@ class Estimate:
         return pd.DataFrame(rows, columns=["operation", "kind", "time_s", "times", "total_s", "share", "bound_by"])
 
     @property
-    def declared(self) -> tuple[Column, ...]:
-        """See `slipstick.hwmodels.columns`: the keys are those that all answers share."""
-        return ()
-
-    def head_html(self) -> str:
-        """The time with its band, and what was assumed: an answer's first lines in a notebook."""
-        from html import escape
-
+    def heads(self) -> tuple[str, ...]:
+        """The time with its band."""
         band = self.interval()
-        text = _three(self.time) + (f" (80 %: {ends_shown(*band)})" if band else " (spread unknown)")
-        assumed = "<br>".join(map(escape, self.assumptions))
-        return f"<p><b>{text}</b></p><details><summary>assuming</summary>{assumed}</details>"
+        return (_three(self.time) + (f" (80 %: {ends_shown(*band)})" if band else " (spread unknown)"),)
 
-    def _repr_html_(self) -> str:
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was assumed."""
+        return self.assumptions
+
+    def picture_html(self) -> str:
+        """What the time goes into, by kind of operation."""
         from slipstick.estimators.core.breakdown import breakdown_html
 
-        return self.head_html() + breakdown_html(self.parts, self.time)
+        return breakdown_html(self.parts, self.time)
 
 
 def _three(seconds: float) -> str:

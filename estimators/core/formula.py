@@ -8,14 +8,12 @@ from functools import cached_property, lru_cache
 from html import escape
 from typing import Any
 
-import sympy as sp
-
-from slipstick.estimators.core.gradient import gradient
 from slipstick.estimators.core.lambdified import FloatArray, evaluate, names_of, steps_of
 from slipstick.estimators.core.lambdified.evaluable import Evaluable
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import unknown_name
 from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.symbolic import sp
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ class Formula:
     def lowered(self) -> Evaluable:
         """The formula and its terms as steps, without the expressions."""
         terms = {name: steps_of(term) for name, term in self.terms.items()}
-        return Evaluable(self.unit, steps_of(self.expression), Table(terms))
+        return Evaluable(self.unit, steps_of(self.expression), Table(terms), source=self.source)
 
     def bound_by(self, values: Mapping[str, Any]) -> str | None:
         """The name of the largest term at one point; None where the formula has no terms."""
@@ -86,6 +84,8 @@ class Formula:
 
     def gradient(self, values: Mapping[str, Any]) -> dict[str, FloatArray]:
         """The derivative by every symbol at points, as numbers: what `derivative` says of each, much faster."""
+        from slipstick.estimators.core.gradient import gradient
+
         return gradient(self.expression, values)
 
     def substitute(self, values: Mapping[str, Any]) -> Formula:

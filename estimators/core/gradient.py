@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import sympy as sp
 
 from slipstick.estimators.core.lambdified import FloatArray, compiled, names_of
-from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
+from slipstick.estimators.core.lambdified.extremum_classes import Largest, Smallest
+from slipstick.hwmodels.files.symbolic import sp
 
 LARGEST, SMALLEST = (sp.Max, Largest), (sp.Min, Smallest)
 STEPS = (sp.floor, sp.ceiling, sp.Mod)
@@ -47,7 +47,8 @@ def gradient(expression: sp.Expr, values: Mapping[str, Any]) -> dict[str, FloatA
             for argument, slope in _partials(node, known, values):
                 factor = np.where(np.equal(above, 0.0), 0.0, above * slope)  # an inactive side may be infinite
                 slopes[argument] = slopes.get(argument, 0.0) + factor
-    return {str(s): np.asarray(slopes.get(s, 0.0)) for s in expression.free_symbols}
+    # by name, not as a set has them: callers add slopes up, and the order of a sum decides its last digit
+    return {str(s): np.asarray(slopes.get(s, 0.0)) for s in sorted(expression.free_symbols, key=str)}
 
 
 def _value(node: sp.Expr, known: Mapping[sp.Basic, Any], values: Mapping[str, Any]) -> Any:

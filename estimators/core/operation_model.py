@@ -13,7 +13,7 @@ import numpy.typing as npt
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.lambdified.evaluable import Evaluable
-from slipstick.estimators.core.lambdified.kept import Formulas
+from slipstick.estimators.core.lambdified.kept import Formulas, formulas_of, promises
 from slipstick.estimators.core.parameters import parameters
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Same
@@ -75,6 +75,10 @@ class FormulaModel(OperationModel, Protocol):
     def check_free(self, free: Sequence[str]) -> None:
         """Raise InputError where the formulas do not hold while one of these quantities (machine.PATH, ...) varies."""
         return
+
+    def holds_open(self, op: Op, machine: Machine) -> bool:
+        """Whether the formula of an operation with open sizes holds for all of them: its class depends on none."""
+        return True
 
     def form(self, machine: Machine) -> Hashable:
         """All that decides the formulas, beside an operation's key, where that is less than the model and the machine.
@@ -140,7 +144,7 @@ def rows_of(model: FormulaModel, operations: Sequence[Op], machine: Machine) -> 
         return _rows(model, operations, machine, Formulas())
     kept = _kept_rows(type(model), form, _counted_by(model), Same(operations))
     if not kept:
-        kept.extend(_rows(model, operations, machine, _formulas(type(model), form)))
+        kept.extend(_rows(model, operations, machine, formulas_of(type(model), form)))
     return tuple(kept)
 
 
@@ -149,12 +153,7 @@ def promised_form(model: FormulaModel, machine: Machine) -> Hashable:
 
     A class that replaces `formula` or `key` and not `form` has formulas that the inherited form knows nothing of.
     """
-    for kind in type(model).__mro__:
-        if "form" in vars(kind):
-            return model.form(machine)
-        if "formula" in vars(kind) or "key" in vars(kind):
-            return None
-    return None
+    return model.form(machine) if promises(type(model), "formula", "key") else None
 
 
 def _counted_by(model: FormulaModel) -> Hashable:
@@ -166,12 +165,6 @@ def _counted_by(model: FormulaModel) -> Hashable:
 def _kept_rows(kind: type, form: Hashable, counted_by: Hashable, operations: Same[tuple[Op, ...]]) -> list[FormulaRows]:
     """The place for the rows of some operations; empty at first."""
     return []
-
-
-@lru_cache(maxsize=64)
-def _formulas(kind: type, form: Hashable) -> Formulas:
-    ours = kind.__module__.startswith("slipstick.")  # their sources tell old formulas from new ones
-    return Formulas(f"{kind.__module__}.{kind.__qualname__} {form!r}" if ours else None)
 
 
 def _rows(model: FormulaModel, operations: Sequence[Op], machine: Machine, known: Formulas) -> tuple[FormulaRows, ...]:
@@ -202,7 +195,7 @@ def names_read(model: FormulaModel, operations: Sequence[Op], machine: Machine) 
         Where a formula is in no seconds.
     """
     form = promised_form(model, machine)
-    known = Formulas() if form is None else _formulas(type(model), form)
+    known = Formulas() if form is None else formulas_of(type(model), form)
     firsts = {model.key(op, machine): op for op in reversed(operations)}
     formulas = [known.get(repr(key), partial(_lowered, model, op, machine)) for key, op in firsts.items()]
     known.keep()

@@ -66,7 +66,7 @@ class Quantity:
     def key(self) -> str:
         """Its column in tables, JSON and CSV: ``ttft_s``, ``output_tokens_per_s``."""
         suffix = SUFFIXES[self.unit]
-        return f"{self.name}_{suffix}" if suffix else self.name
+        return suffix if suffix.startswith(f"{self.name}_") else f"{self.name}_{suffix}" if suffix else self.name
 
     @property
     def band(self) -> tuple[float, float] | None:

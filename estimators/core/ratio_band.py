@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,6 +65,51 @@ class RatioBand:
         return np.asarray(np.hypot(width * np.asarray(parameter), tail * missed))
 
 
+@dataclass(frozen=True)
+class Held:
+    """How sure answers are that a measured time holds: standard deviations of log times.
+
+    Parameters
+    ----------
+    scatter
+        Of the model alone at the measured point; None where that is not known.
+    repeats
+        Of another run of what was measured.
+    """
+
+    scatter: float | None
+    repeats: float
+
+
 def kept_for(names: tuple[str, ...]) -> float:
     """`RatioBand.kept` (log ratio of seconds) where these names vary: of the same operations, or of other sizes."""
     return SAME_OPERATIONS if all(name.startswith("machine.") for name in names) else OTHER_SIZES
+
+
+SPEEDS = ("machine.clock", "machine.power.cap")
+"""Numbers of one board of which less is never faster. Of others (bandwidth, peaks) a change stands for another board,
+which was measured to be slower where its model finds it equal."""
+
+
+def one_way(
+    free: Mapping[str, FloatArray], names: Sequence[str], today: Mapping[str, float], ratios: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Below and above what no ratio of times lies, each of shape (points,): 1, where clock and cap go one way alone.
+
+    Parameters
+    ----------
+    free
+        Values of each point by name, shape (points,).
+    names
+        All that varies.
+    today
+        Today's values of the machine's numbers that the time reads.
+    ratios
+        Of the times, shape (points,); they lie within.
+    """
+    known = [name for name in names if name in today]  # others that are the machine's have no effect
+    if any(not name.startswith("machine.") for name in names) or any(name not in SPEEDS for name in known):
+        return np.zeros(len(ratios)), np.full(len(ratios), np.inf)
+    less = np.all([np.asarray(free[name]) <= today[name] for name in known], axis=0) if known else True
+    more = np.all([np.asarray(free[name]) >= today[name] for name in known], axis=0) if known else True
+    return np.where(less, np.minimum(ratios, 1.0), 0.0), np.where(more, np.maximum(ratios, 1.0), np.inf)

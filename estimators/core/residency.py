@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
-import sympy as sp
 
 from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
 from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.symbolic import sp
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.runtime import CacheState
 
-RESIDENT = sp.Rational(9, 10)
+RESIDENT = Fraction(9, 10)
 """Largest share of the traffic that a cache spares when all fits and is still there."""
 
 
@@ -73,7 +74,9 @@ def is_there(capacity: sp.Expr) -> sp.Expr:
 
 def sizes_read(expression: sp.Expr) -> sp.Expr:
     """The expression with every cache there: what is named then has a say by its size, not by being there alone."""
-    minima = [node for node in expression.atoms(Smallest) if len(node.args) == 2 and node.args[0] == 1]
+    from slipstick.estimators.core.lambdified import extremum_classes
+
+    minima = [node for node in expression.atoms(extremum_classes.Smallest) if len(node.args) == 2 and node.args[0] == 1]
     present = [node for node in minima if all(factor.is_Symbol for factor in sp.Mul.make_args(node.args[1]))]
     return expression.xreplace(dict.fromkeys(present, sp.Integer(1)))
 
@@ -103,4 +106,4 @@ def resident_share(footprint: sp.Expr, capacity: sp.Expr) -> sp.Expr:
 
     Smooth, so that a fit finds its way, and less sharp than `share_beyond`: blocks run in no fixed order.
     """
-    return RESIDENT * capacity**3 / (capacity**3 + footprint**3)
+    return sp.Rational(RESIDENT) * capacity**3 / (capacity**3 + footprint**3)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -12,6 +12,8 @@ import numpy as np
 from slipstick.estimators.core.estimate import Event
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.core.lambdified.evaluable import Evaluable
+from slipstick.estimators.core.lambdified.kept import formulas_of, promises
 from slipstick.estimators.core.operation_model import machine_values
 from slipstick.estimators.core.parameters import parameters
 from slipstick.hwmodels.files.readers import InputError
@@ -75,9 +77,27 @@ class FormulaSchedule(Schedule, Protocol):
         """Seconds of the whole workload."""
         ...
 
+    def form(self, workload: Workload, machine: Machine) -> Hashable:
+        """All that decides the formula, where that is less than the schedule, the workload and the machine.
+
+        Two schedules of one class whose forms are equal have equal formulas: they may be kept. None: nothing is
+        promised.
+        """
+        return None
+
+    def steps(self, workload: Workload, machine: Machine) -> Evaluable:
+        """The formula, ready to be evaluated."""
+        form = self.form(workload, machine) if promises(type(self), "formula") else None
+        if form is None:
+            return self.formula(workload, machine).lowered
+        known = formulas_of(type(self), "schedule")
+        made = known.get(repr(form), lambda: self.formula(workload, machine).lowered)
+        known.keep()
+        return made
+
     def combine(self, workload: Workload, times: FloatArray, machine: Machine, run: Mapping[str, float]) -> Outcome:
         """See `Schedule.combine`; the formula at one point."""
-        formula = self.formula(workload, machine)
+        formula = self.steps(workload, machine)
         values: dict[str, Any] = {f"parameter.{name}": value for name, (value, _) in parameters(self).items()}
         values |= machine_values(formula, machine)
         values |= run_values(formula, run)
@@ -107,11 +127,11 @@ class FormulaSchedule(Schedule, Protocol):
 
     def run_names(self, workload: Workload, machine: Machine) -> frozenset[str]:
         """Numbers of the run that the formula reads."""
-        names = self.formula(workload, machine).names
+        names = self.steps(workload, machine).names
         return frozenset(name.removeprefix("run.") for name in names if name.startswith("run."))
 
 
-def run_values(formula: Formula, run: Mapping[str, float]) -> dict[str, float]:
+def run_values(formula: Formula | Evaluable, run: Mapping[str, float]) -> dict[str, float]:
     """The run's numbers that a formula names.
 
     Raises
@@ -137,9 +157,16 @@ AMOUNTS = Table(
     evaluation_steps="1",
     checkpoints="1",
     rate="1/s",
+    input_rate="1/s",
+    ttft_limit="s",
+    tpot_limit="s",
+    latency_limit="s",
     burstiness="1",
     spread="1",
     prefix="1",
+    draft_tokens="1",
+    acceptance="1",
+    draft_share="1",
     seed="1",
 )
 """Numbers of a run that are amounts, 0 or more, with their units; all others count, 1 or more."""

@@ -14,17 +14,17 @@ from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
-import sympy as sp
 
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray, compiled
+from slipstick.hwmodels.files.symbolic import sp
 
 TOGETHER = 20_000
 """Numbers up to which all rows are evaluated at once; beyond it one row after the other, in less memory."""
 KEPT = 256
 """Sums that are kept for points of one value each."""
 
-IsRow = Callable[[sp.Symbol], bool]
+IsRow: TypeAlias = "Callable[[sp.Symbol], bool]"
 
 
 @dataclass(frozen=True)

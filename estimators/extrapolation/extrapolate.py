@@ -18,7 +18,7 @@ from slipstick.estimators.extrapolation.laws.selection import POOLS, Mixture, Po
 from slipstick.estimators.extrapolation.line import fit_line, fit_power
 from slipstick.estimators.extrapolation.prediction import AveragedLaw, Prediction, shares_of
 from slipstick.estimators.extrapolation.repeats import noise_at, widened
-from slipstick.estimators.extrapolation.series import KINDS, Series, check_series, counts_nodes, kind_of
+from slipstick.estimators.extrapolation.series import FARTHEST, KINDS, Series, check_series, counts_nodes, kind_of
 from slipstick.estimators.extrapolation.strong import cycles, strong
 from slipstick.estimators.extrapolation.verdict import (
     ABOVE,
@@ -153,6 +153,8 @@ def extrapolate_many(
         raise InputError(
             f"targets (--to) {str(targets.tolist())[1:80].rstrip(']')}: want one or more finite numbers > 0"
         )
+    if targets.max() > FARTHEST:
+        raise InputError(f"target (--to) {targets.max():g}: want at most {FARTHEST:g}")
     if family in LEAST_SQUARES:
         return [_least_squares(family, one, targets, level) for one in series]
     if family is not None and family not in FAMILIES:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,13 +13,10 @@ from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.extrapolation.laws.terms import Law
 from slipstick.estimators.extrapolation.series import Series
 from slipstick.estimators.extrapolation.verdict import Verdict
+from slipstick.hwmodels.answer import Answer
 from slipstick.hwmodels.columns import SHARE, Column
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.files.shown import ends_shown, shown
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 NEGLIGIBLE = 5e-3
 
@@ -45,7 +41,7 @@ class AveragedLaw:
 
 
 @dataclass(frozen=True)
-class Prediction:
+class Prediction(Answer):
     """Times at values that were not measured, with the band that holds a new measurement with probability `level`.
 
     Parameters
@@ -170,12 +166,6 @@ class Prediction:
             "assumptions": list(self.assumptions),
         }
 
-    def to_frame(self) -> pd.DataFrame:
-        """`rows` as a table."""
-        import pandas as pd
-
-        return pd.DataFrame(self.rows())
-
     def plot(self, axes: Any = None) -> Any:
         """Log-log: data, law, band and change points; returns the matplotlib axes."""
         import matplotlib.pyplot as plt
@@ -207,11 +197,15 @@ class Prediction:
     @property
     def declared(self) -> tuple[Column, ...]:
         """The verdict's probability is a share."""
-        return (Column("probability_within_20_percent", "sure within 20 %", SHARE),)
+        return (Column("probability_within_20_percent", "within 20 %", SHARE),)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was taken for granted."""
+        return self.assumptions
 
     def _repr_html_(self) -> str:
-        head = "<br>".join(map(escape, self.assumptions))
-        return f"{head}{self.formula._repr_html_()}{self.to_frame().to_html(index=False)}"
+        return self.formula._repr_html_() + super()._repr_html_()
 
 
 def shares_of(names: list[str], weights: list[float]) -> Table[float]:

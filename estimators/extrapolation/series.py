@@ -32,6 +32,12 @@ OUTLIER_WEIGHT, OUTLIER_FACTOR, MOST_OUTLIERS = 0.1, float(np.log(1.2)), 5
 MAX_SPREAD = 1e12
 """Times of one series farther apart than this are refused: nanoseconds beside a quarter of an hour is two things."""
 
+SHORTEST, LONGEST = 1e-12, 1e12
+"""Seconds: squares and cubes of times within are finite."""
+
+FARTHEST = 1e15
+"""Largest value of a parameter at which a time is predicted."""
+
 MAX_REACH = 1e15
 """Values of one parameter farther apart than this are refused: from one byte to a petabyte."""
 
@@ -177,13 +183,16 @@ def refuse_spread(times: FloatArray, where: str = "") -> None:
     Raises
     ------
     InputError
-        Where they lie further apart.
+        Where they lie further apart, or one lies outside `SHORTEST` to `LONGEST`.
     """
     low, high = float(times.min()), float(times.max())
     if low < high / MAX_SPREAD:
         raise InputError(
             f"{where}times from {low:.4g} s to {high:.4g} s: want them within a factor of {MAX_SPREAD:g} of each other"
         )
+    for time, row in ((low, times.argmin()), (high, times.argmax())):
+        if not SHORTEST <= time <= LONGEST:
+            raise InputError(f"{where}measurement {row + 1}: time = {time:g} s, want {SHORTEST:g} to {LONGEST:g} s")
 
 
 def refuse_reach(values: FloatArray, parameter: str, where: str = "") -> None:

@@ -13,7 +13,7 @@ from slipstick.estimators.extrapolation.laws.scaling_laws import NAMES, terms
 from slipstick.estimators.extrapolation.laws.terms import Law, SharedIssue, Term
 from slipstick.estimators.extrapolation.prediction import AveragedLaw, shares_of
 from slipstick.estimators.extrapolation.series import Series
-from slipstick.estimators.extrapolation.verdict import ABOVE, BELOW, Certainty
+from slipstick.estimators.extrapolation.verdict import ABOVE, BELOW, SURE, Certainty
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 
@@ -54,7 +54,7 @@ class Strong:
         """The likeliest curve of each law with a share."""
         belief, laws = self.belief, []
         for place, name in enumerate(NAMES):
-            inside = np.flatnonzero(belief.laws == place)
+            inside = np.flatnonzero(belief.curves.law == place)
             if name in self.shares and len(inside):
                 likeliest = inside[int(np.argmax(belief.average.weights[inside]))]
                 times = np.exp(belief.average.middles[likeliest])
@@ -72,10 +72,11 @@ class Strong:
         answer = np.log(self.value)
         within = self.belief.average.between(answer + BELOW, answer + ABOVE)
         low, high = self.band(0.80)
+        least, rival = self.belief.rivals().least(answer + BELOW, answer + ABOVE)
         likely = ", ".join(f"{name} {share:.0%}" for name, share in sorted(self.shares.items(), key=lambda s: -s[1]))
         reasons = (f"the points leave several laws: {likely}",) * len(answer)
         misfit = f"no law holds: the points lie a factor of {np.exp(self.missed):.3g} off" * (self.missed > MISFIT)
-        return Certainty(within, low, high, reasons, misfit)
+        return Certainty(within, low, high, reasons, misfit, tuple(np.where(least < SURE, rival, "").tolist()))
 
 
 def strong(series: Series, targets: FloatArray, issue: SharedIssue | None = None, priors: Priors = PRIORS) -> Strong:

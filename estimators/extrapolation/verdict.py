@@ -52,6 +52,8 @@ class Certainty:
         What makes the band as wide as it is, in words.
     misfit
         Why nothing should be extrapolated at all; empty where a law fits.
+    rivals
+        At each target what says otherwise and is not excluded; empty text or no texts: nothing.
     """
 
     within: FloatArray
@@ -59,6 +61,7 @@ class Certainty:
     high: FloatArray
     reasons: tuple[str, ...]
     misfit: str = ""
+    rivals: tuple[str, ...] = ()
 
 
 def too_few(points: int) -> Verdict:
@@ -77,8 +80,9 @@ def verdicts(
 ) -> list[Verdict]:
     """One verdict a target, where the answer is `value` seconds.
 
-    Trust wants a probability of `SURE`, a ratio to the last value within what the data span and within `FARTHEST`, and
-    that no border of the machine lies between which no measurement crossed.
+    Trust wants a probability of `SURE`, on the whole and under every law that the points do not exclude, a ratio to the
+    last value within what the data span and within `FARTHEST`, and that no border of the machine lies between which no
+    measurement crossed.
     """
     span = series.x[-1] / series.x[0]
     most = min(span, FARTHEST)
@@ -101,6 +105,8 @@ def verdicts(
             caps.append(f"ratio too large: {ratio:.3g} times {end} value, {limit}")
         if crossed:
             caps.append(f"crosses a border of the machine that no measurement crossed: {crossed[0]:g}")
+        if certainty.rivals and certainty.rivals[i]:
+            caps.append(certainty.rivals[i])
         if width > WIDEST:
             caps.append(f"the 80 % band spans a factor of {width:.3g}")
         word: Word = (

@@ -23,11 +23,17 @@ class LeftOutRows:
     """Predictions of rows whose groups were left out, shape (rows,): seconds, and half of the 80 % band of log time.
 
     Rows that were not scored are not a number, and have no group.
+
+    Parameters
+    ----------
+    inner
+        Mean |log error| of the groups that were left out within the folds: what the fits promised of these rows.
     """
 
     seconds: FloatArray
     half: FloatArray
     groups: Sequence[str]
+    inner: float | None = None
 
 
 def calibrated(law: TimeLaw, rows: LawRows, key: Sequence[str]) -> LawFit:
@@ -41,20 +47,30 @@ def calibrated(law: TimeLaw, rows: LawRows, key: Sequence[str]) -> LawFit:
         inner, scored = fit(law, rows.take(fold.known), near=made), rows.take(fold.scored)
         seconds[fold.scored] = inner.seconds(law, scored.columns, scored.groups)
         half[fold.scored] = inner.half_width(law, scored.columns, scored.groups)
-    return replace(made, stretch=stretch(seconds, half, rows.seconds, key))
+    off = np.abs(np.log(seconds / rows.seconds))
+    inner_error = float(np.nanmean(off)) if np.isfinite(off).any() else None
+    return replace(made, stretch=stretch(seconds, half, rows.seconds, key), inner=inner_error)
 
 
 def left_out(law: TimeLaw, rows: LawRows, outer: Sequence[Fold], inner: Sequence[str]) -> LeftOutRows:
     """Every fold's rows from a fit to what it knows, whose bands are stretched by the groups of `inner` in it."""
     seconds, half, names = _nothing(len(rows)), _nothing(len(rows)), [""] * len(rows)
+    promised: list[tuple[float | None, int]] = []
     for fold in outer:
         known, scored = rows.take(fold.known), rows.take(fold.scored)
         made = calibrated(law, known, [inner[i] for i in fold.known])
         seconds[fold.scored] = made.seconds(law, scored.columns, scored.groups)
         half[fold.scored] = made.half_width(law, scored.columns, scored.groups)
+        promised.append((made.inner, len(scored)))
         for place in fold.scored.tolist():
             names[place] = fold.held_out
-    return LeftOutRows(seconds, half, names)
+    return LeftOutRows(seconds, half, names, mean_inner(promised))
+
+
+def mean_inner(promised: Sequence[tuple[float | None, int]]) -> float | None:
+    """Mean of the inner errors of fits, each with the number of rows that it predicted; None where none has one."""
+    known = [(error, count) for error, count in promised if error is not None]
+    return float(np.average([error for error, _ in known], weights=[count for _, count in known])) if known else None
 
 
 def stretch(seconds: FloatArray, half: FloatArray, measured: FloatArray, groups: Sequence[str]) -> float:

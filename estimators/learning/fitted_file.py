@@ -40,6 +40,9 @@ class OuterScore:
         Of |predicted / measured - 1|.
     coverage, width
         Of the 80 % band: share of rows inside, and the median of high over low.
+    over_inner
+        Mean |log error| over that of the groups left out within the folds, by which all was chosen; None where these
+        were not scored.
     """
 
     held_out: str
@@ -50,15 +53,27 @@ class OuterScore:
     ninetieth: float
     coverage: float
     width: float
+    over_inner: float | None = None
 
     @classmethod
     def of(
-        cls, held_out: str, kind: str, groups: int, seconds: FloatArray, measured: FloatArray, half: FloatArray
+        cls,
+        held_out: str,
+        kind: str,
+        groups: int,
+        seconds: FloatArray,
+        measured: FloatArray,
+        half: FloatArray,
+        inner: float | None = None,
     ) -> OuterScore:
-        """From predictions beside measurements, and half-widths of log time, each of shape (rows,)."""
+        """From predictions beside measurements, and half-widths of log time, each of shape (rows,).
+
+        `inner` is the mean |log error| within the folds (`LeftOutRows.inner`).
+        """
         errors = scores.relative_quantile(0.5, seconds, measured), scores.relative_quantile(0.9, seconds, measured)
         covered = float(np.mean(scores.log_errors(seconds, measured) <= half))
-        return cls(held_out, kind, len(measured), groups, *errors, covered, float(np.exp(2 * np.median(half))))
+        over = None if inner is None else float(np.mean(scores.log_errors(seconds, measured))) / inner
+        return cls(held_out, kind, len(measured), groups, *errors, covered, float(np.exp(2 * np.median(half))), over)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +124,10 @@ class FittedFile:
             "note": self.note,
             "rows": dict(sorted(self.rows.items())),
             "used": self.used,
-            "outer": [{k: round(v, 4) if isinstance(v, float) else v for k, v in vars(s).items()} for s in self.outer],
+            "outer": [
+                {k: round(v, 4) if isinstance(v, float) else v for k, v in vars(s).items() if v is not None}
+                for s in self.outer
+            ],
             "fits": {name: one.to_dict() for name, one in self.fits.items()},
             "facts": dict(self.facts),
         }

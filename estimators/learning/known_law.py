@@ -7,6 +7,7 @@ configuration err alike; what its rows show of that error holds for its other ro
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -76,6 +77,26 @@ class Known:
     share: float
     before: float | None = None
     after: float | None = None
+
+    def text(self, factors: Sequence[float], left: Sequence[float], half: float) -> str:
+        """What the rows changed, in a line.
+
+        Parameters
+        ----------
+        factors, left
+            By how much each row took longer than the law said, alone and moved.
+        half
+            Half of the moved law's band of log time at the rows: what lies outside is said.
+        """
+        count, typical = len(factors), float(np.exp(np.median(np.log(factors))))
+        words = f"{count} measured step{'s' if count > 1 else ''} (x{typical:.3g} of what others say)"
+        if self.before is None or self.after is None:
+            rest = float(np.exp(np.median(np.log(left))))
+            apart = f", and still x{rest:.3g} of what this answer says (check its load and settings)"
+            return f"{words}: used{apart if abs(np.log(rest)) > half else ''}"
+        if not self.share:
+            return f"{words}: not used, since they do not predict each other better than the law alone does"
+        return f"{words}: used, each is {self.after:.0%} off by the others and {self.before:.0%} without"
 
 
 def open_to(fit: LawFit, law: TimeLaw, rows: LawRows, shared_by: tuple[str, str]) -> LawFit:

@@ -126,6 +126,16 @@ class LawRows:
     def __len__(self) -> int:
         return len(self.seconds)
 
+    def __add__(self, other: LawRows) -> LawRows:
+        """These rows and then those of another table, in the columns and levels that both have."""
+        return LawRows(
+            {name: np.concatenate([values, other.columns[name]]) for name, values in self.columns.items()},
+            {name: [*values, *other.groups[name]] for name, values in self.groups.items()},
+            [*self.cluster, *other.cluster],
+            np.concatenate([self.seconds, other.seconds]),
+            [*self.source, *other.source],
+        )
+
     def take(self, places: npt.NDArray[np.intp]) -> LawRows:
         """The rows of these numbers."""
         return LawRows(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -41,6 +42,8 @@ class LawFit:
         By source of rows: scale of the t distribution of log errors, and their correlation within a configuration.
     stretch
         Factor on all deviations, by which bands of left-out groups hold 80 % (`bands`).
+    inner
+        Mean |log error| of those groups; None where none were left out, and of fits that were read from a file.
     """
 
     coordinates: tuple[Coordinate, ...]
@@ -50,6 +53,7 @@ class LawFit:
     scatter: Mapping[str, float]
     shared: Mapping[str, float]
     stretch: float = 1.0
+    inner: float | None = None
 
     def seen(self, level: str) -> frozenset[str]:
         """Groups of a level of which rows were fitted."""
@@ -80,6 +84,27 @@ class LawFit:
                 variance = variance + unseen * (slopes[:, at] * self.widths[prior.name, level]) ** 2
         scatter = max(self.scatter.values()) * T_QUANTILE
         return np.asarray(self.stretch * np.sqrt(QUANTILE**2 * variance + scatter**2), dtype=float)
+
+    def ratio_half_width(self, law: TimeLaw, columns: Columns, groups: Groups) -> float:
+        """Half of the 80 % band of the log ratio of the first row to the second.
+
+        What is not known of parameters and effects that both rows have cancels as far as it moves both alike; effects
+        of groups that were not seen, and the scatter, are each row's own.
+        """
+        design = Design(law, self.coordinates, groups, count_of(columns))
+        slopes = slopes_of(law, columns, design.values(self.logs))
+        jacobian = design.jacobian(slopes)
+        apart = jacobian[0] - jacobian[1]
+        variance = float(apart @ self.covariance @ apart)
+        for at, prior in enumerate(law.parameters):
+            for level in prior.levels:
+                known = {c.group for c in self.coordinates if (c.parameter, c.level) == (prior.name, level)}
+                first, second = groups[level][:2]
+                one, two = (slopes[row, at] * (groups[level][row] not in known | {UNGROUPED}) for row in (0, 1))
+                moved = (one - two) ** 2 if first == second else one**2 + two**2
+                variance += float(moved) * self.widths[prior.name, level] ** 2
+        scatter = max(self.scatter.values()) * T_QUANTILE
+        return self.stretch * math.sqrt(QUANTILE**2 * variance + 2 * scatter**2)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values, numbers to six digits; the covariance by rows of its lower triangle."""

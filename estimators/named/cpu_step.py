@@ -1,9 +1,13 @@
-"""A workload on a multi-core CPU: what a mathematics library reaches in each kind of operation.
+"""A workload on a multi-core CPU: what its library reaches in each kind of operation.
 
-The numbers are fitted to the DLBricks authors' times of single layers on an EC2 c5.2xlarge (MXNet with MKL; Li et al.,
-ICPE 2020), with ResNet-50, -101, -152 and every VGG-16 left out: those are in the list of public figures
-(`slipstick validate defaults`). Median error of a layer 10 % (convolution), 4 % (norm), 5 % (elementwise);
-`slipstick validate cpu-layers` is the same with models held out in five folds, and refits.
+A machine whose runtime is no MXNet answers as PyTorch and oneDNN do: the law of `CpuLibrary`, fitted to 975 times of
+image networks on two processors (`slipstick validate --refit cpu-library`; a family of networks left out 10 %, a
+processor left out 20 % at the median).
+
+Under MXNet the numbers are fitted to the DLBricks authors' times of single layers on an EC2 c5.2xlarge (Li et al.,
+ICPE 2020), with ResNet-50, -101, -152 and every VGG-16 left out: those are in the list of public figures (`slipstick
+validate defaults`). Median error of a layer 10 % (convolution), 4 % (norm), 5 % (elementwise); `slipstick validate
+cpu-layers` is the same with models held out in five folds, and refits.
 """
 
 from __future__ import annotations
@@ -14,8 +18,10 @@ from dataclasses import replace
 from slipstick.estimators.calibration.calibration import Calibration
 from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.composites.on_cores import OnCores
+from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.operation_model import FormulaModel
 from slipstick.estimators.operation.by_kind import OTHER, ByKind
+from slipstick.estimators.operation.cpu.cpu_library_law import cpu_library
 from slipstick.estimators.operation.cpu.cpu_roofline import CpuRoofline
 from slipstick.estimators.schedule.sequential import Sequential
 from slipstick.hwmodels.files.records import Table
@@ -56,17 +62,35 @@ def cpu_step_on_threads(machine: Machine, workload: Workload | None = None) -> t
 
 def cpu_step(machine: Machine, workload: Workload | None = None) -> tuple[Calibration, tuple[str, ...]]:
     """The estimator of a workload on a CPU, one operation after the other on all cores; why its band is wider."""
-    estimator = Composite(ByKind(Table(KINDS)), Sequential(), "roofline of a multi-core CPU, by kind of operation")
-    spread = SCATTER if machine.family == FITTED_TO else ELSEWHERE
-    source = "layers of image networks on an EC2 c5.2xlarge (MXNet, MKL)"
-    kinds = {op.kind for op in workload or ()}
+    if "mxnet" in machine.runtime.library.lower():
+        kinds, spread = KINDS, SCATTER if machine.family == FITTED_TO else ELSEWHERE
+        source = "layers of image networks on an EC2 c5.2xlarge (MXNet, MKL)"
+        kinds_used = {op.kind for op in workload or ()}
+        doubts = ["without convolutions"] if kinds_used & PRODUCTS and "convolution" not in kinds_used else []
+    else:
+        library, half = cpu_library(machine)
+        kinds = {"gather": POINTWISE, OTHER: library}
+        spread, source = (
+            half / quantile(DEFAULT_LEVEL, None),
+            "image networks on two desktop processors (PyTorch, oneDNN)",
+        )
+        doubts = _other_uses(machine, workload)
+    estimator = Composite(ByKind(Table(kinds)), Sequential(), "operations of a multi-core CPU, by kind")
     types = {op.dtype for op in workload or () if op.kind in PRODUCTS}
-    doubts = []
-    if kinds & PRODUCTS and "convolution" not in kinds:
-        doubts.append("without convolutions")
     doubts += [f"in {dtype}" for dtype in sorted(types - {"float32"})]
     if not doubts:
         return Calibration(estimator, (), residual_std=spread, source=source), ()
     wider = math.hypot(spread, UNMEASURED)
     remark = f"fitted to image networks in float32, this one is {' and '.join(doubts)}: wider band"
     return Calibration(estimator, (), residual_std=wider, source=source), (remark,)
+
+
+def _other_uses(machine: Machine, workload: Workload | None) -> list[str]:
+    """How a workload is run otherwise than the timed networks were: compiled, on one image, and not to train."""
+    operations = tuple(workload.bind_known(workload.defaults)) if workload else ()
+    uses = {
+        "not compiled": machine.runtime.mode == "eager",
+        "training": any(op.attributes.get("phase", "forward") != "forward" for op in operations),
+        "on several images": any(op.kind == "convolution" and op.dims["batch"] != 1 for op in operations),
+    }
+    return [use for use, so in uses.items() if so]

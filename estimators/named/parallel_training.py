@@ -7,13 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from slipstick.estimators.composites.composite import Composite
+from slipstick.estimators.composites.consumption import device_count
+from slipstick.estimators.composites.utilisation import utilisation
 from slipstick.estimators.core.estimate import Estimate, Spread
 from slipstick.estimators.core.operation_model import amount_of
+from slipstick.estimators.core.quantity import Quantity
+from slipstick.estimators.learning.law_fit import QUANTILE
 from slipstick.estimators.operation.by_kind import DeviceAndLinks
 from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
+from slipstick.estimators.operation.links.collective_law import half_width, library, shipped
 from slipstick.estimators.operation.links.collectives import Collectives
-from slipstick.estimators.operation.links.libraries import LIBRARIES
 from slipstick.estimators.schedule.dispatch import AsynchronousDispatch
 from slipstick.estimators.schedule.pipelines.pipeline_parallel import PipelineParallel
 from slipstick.estimators.schedule.sequential import Sequential
@@ -68,23 +72,12 @@ TOGETHER = "energy and cost are those of all devices together, without their lin
 def nccl() -> Collectives:
     """Rings, trees and adding switches by NCCL's protocols (RCCL's over xgmi), as all public timings fit them.
 
-    What a network reaches is of InfiniBand with one card a device: a round number, since the systems' own networks
-    were rented. Infinity Fabric has no public timings here: it keeps what its library's source says. The launch is
-    that of a call in a loop of calls; a call by itself from Python takes up to 31 us and never less than 53.
+    Fitted by `slipstick validate --refit collectives`. What a network reaches is of InfiniBand with one card a device:
+    a round number, since the systems' own networks were rented. Infinity Fabric has no public timings here: it keeps
+    what its library's source says. The launch is that of a call in a loop of calls; a call by itself from Python takes
+    up to 31 us more, and never less than 40.
     """
-    return Collectives(
-        efficiency=Table(default=0.9, nvlink=0.95, nvswitch=0.91, pcie=0.75, host=0.42, infiniband=0.9),
-        floor=Table(default=0.0),
-        launch=Table(default=3.8e-6),
-        relayed=Table(
-            default=1.0, nvlink=0.72, nvswitch=0.72, nvswitch4=0.742, nvlink4=0.742, nvswitch5=0.724, nvlink5=0.724
-        ),
-        latency=Table(default=1.0, nvlink3=1.04, nvswitch3=1.04, nvlink4=0.806, nvswitch4=0.806),
-        tree_share=0.92,
-        in_switch=Table(default=0.0, nvswitch4=0.77, nvswitch5=0.67, nvlink5=0.67),
-        protocols=LIBRARIES,
-        algorithms=("ring", "tree"),
-    )
+    return library(shipped())
 
 
 def ways(links: Collectives, workload: Workload, machine: Machine) -> str:
@@ -113,9 +106,21 @@ class ParallelTraining(Composite):
     ----------
     scatter
         Standard deviation of log time by part of the schedule's account.
+    quantity
+        With which its answers begin; "" for the time alone, which compiles to a formula.
     """
 
     scatter: Table[float] = SCATTER
+    quantity: str = ""
+
+    @property
+    def wanted(self) -> str:
+        """The quantity with which its answers begin."""
+        return self.quantity
+
+    def about(self, quantity: str) -> ParallelTraining:
+        """The same whose answers hold all quantities of a step and begin with one: mfu, tokens, device_memory, power"""
+        return replace(self, quantity=quantity)
 
     @property
     def keeps_open(self) -> frozenset[str]:
@@ -127,7 +132,38 @@ class ParallelTraining(Composite):
         answer = super().estimate(workload, machine, run)
         wide = 1.0 if machine.family == FITTED_FAMILY else ELSEWHERE
         shares = [answer.metrics.get(name, 0.0) * sigma * wide for name, sigma in self.scatter.items()]
-        return replace(answer, spread=Spread(residual=math.hypot(*shares)))
+        devices = device_count(workload, run or {})
+        answer = replace(answer, spread=Spread(residual=math.hypot(*shares)), devices=devices)
+        return self._with_quantities(answer, workload, machine, run or {}) if self.quantity else answer
+
+    def _with_quantities(
+        self, answer: Estimate, workload: Workload, machine: Machine, run: Mapping[str, float]
+    ) -> Estimate:
+        """The answer with tokens/s, MFU, memory, power and cost beside its time, of all devices together."""
+        numbers = {**workload.defaults, **run}
+        bound = self.bound(workload, machine, Table(numbers))
+        low, high = (answer.time / end for end in answer.interval() or (answer.time, answer.time))
+        made: list[Quantity] = []
+
+        def rate(name: str, value: float, unit: str, meaning: str) -> None:
+            made.append(Quantity(name, value, unit, value * high, value * low, "more", meaning))
+
+        if isinstance(length := workload.metadata.get("seq_len"), int):
+            rate("tokens", numbers["batch"] * length / answer.time, "tokens/s", "tokens/s of all devices")
+        share, peak = utilisation(bound, machine, answer.time)
+        if share is not None:
+            rate("mfu", share, "1", f"of {peak}")
+        if (held := answer.metrics.get("memory")) is not None:
+            there = float(machine.memory[machine.main_memory].capacity)
+            fits = "fits" if held <= 1 else "DOES NOT FIT"
+            meaning = f"of a device: {fits} in {there / 1e9:.4g} GB"
+            made.append(Quantity("device_memory", held * there, "byte", meaning=meaning))
+        if answer.energy is not None:
+            made.append(Quantity("power", answer.energy / answer.time, "W", meaning="mean power of all devices"))
+        if machine.price is not None:
+            dollars = machine.price / 3600 * answer.time * answer.devices
+            made.append(Quantity("cost", dollars, "$", dollars / low, dollars / high, meaning="cost of a step"))
+        return replace(answer, others=tuple(made)).about(self.quantity)
 
     def assumptions(self, workload: Workload, machine: Machine) -> tuple[str, ...]:
         """See `Composite.assumptions`."""
@@ -136,20 +172,24 @@ class ParallelTraining(Composite):
 
 @dataclass(frozen=True)
 class CollectiveTimes(Composite):
-    """Collectives by themselves, with the band of transfers on machines that nothing was fitted to.
+    """Collectives by themselves, with the band of the law that public transfers gave (`collective_law`).
 
     Parameters
     ----------
     scatter
-        Standard deviation of log time: 80 % of 17,000 public transfers on machines left out lie in the band
+        Standard deviation of log time where sizes are not known: of 17,000 public transfers on machines left out
         (`slipstick validate collectives`), half of them where a link that no data sheet states was not measured.
     """
 
     scatter: float = 0.32
 
     def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
-        """See `Composite.estimate`."""
-        return replace(super().estimate(workload, machine, run), spread=Spread(residual=self.scatter))
+        """See `Composite.estimate`; all collectives err alike."""
+        answer = super().estimate(workload, machine, run)
+        bound = workload.bind_known({**workload.defaults, **(run or {})})
+        sums = [op for op in bound.operations if op.kind == "collective" and float(amount_of(op, "participants")) > 1]
+        widest = max((half_width(shipped(), op, machine) / QUANTILE for op in sums), default=self.scatter)
+        return replace(answer, spread=Spread(residual=widest))
 
     def assumptions(self, workload: Workload, machine: Machine) -> tuple[str, ...]:
         """See `Composite.assumptions`, and the algorithm and protocol of each collective."""

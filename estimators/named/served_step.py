@@ -13,7 +13,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import sympy as sp
 
 from slipstick.estimators.calibration.calibration import Calibration
 from slipstick.estimators.composites.composite import Composite
@@ -32,7 +31,15 @@ from slipstick.estimators.operation.serving.known_steps import (
     serving_fit,
     unseen_machine,
 )
-from slipstick.estimators.operation.serving.local_step import LocalParameters, LocalWork, plain_types
+from slipstick.estimators.operation.serving.local_step import (
+    CACHE,
+    LocalFit,
+    LocalParameters,
+    LocalWork,
+    backend_of,
+    plain_type,
+    product_type,
+)
 from slipstick.estimators.operation.serving.step_graph import GraphStep, graph_step, group_of, open_step
 from slipstick.estimators.operation.serving.step_law import StepSum
 from slipstick.estimators.operation.serving.step_time import (
@@ -47,6 +54,7 @@ from slipstick.estimators.operation.serving.step_time import (
 )
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.symbolic import sp
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op, Workload
 
@@ -151,35 +159,34 @@ class LocalToken(_Law):
         named = {field.name: symbol(f"parameter.local.{field.name}") for field in fields(LocalParameters)}
         parameters: Any = SimpleNamespace(**named)
         step: Any = open_step(workload)
-        unit, narrow, plain = plain_types(machine)
-        rates = [machine.peak_factors("vector", plain), machine.peak_factors(unit, narrow)]
+        unit, narrow, counted = product_type(machine)
+        plain = product_of_fields(machine.peak_factors("vector", plain_type(machine)))
+        matrix = counted * product_of_fields(machine.peak_factors(unit, narrow))
         bandwidth = product_of_fields(machine.bandwidth_factors(machine.main_memory))
-        work: Any = LocalWork.at(step.amounts, step.layers, bandwidth, *(product_of_fields(one) for one in rates))
+        work: Any = LocalWork.at(step.amounts, step.layers, bandwidth, plain, matrix, step.long_bytes)
         return Formula(local_seconds(parameters, step, work), "s", LOCAL_SOURCE)
 
     def shares(self, step: GraphStep, machine: Machine) -> Mapping[str, float]:
         """All of it goes to products."""
-        work = LocalWork.on(step.amounts, step.layers, machine)
+        work = LocalWork.of_amounts(step.amounts, step.layers, machine, step.long_bytes)
         return {"weights": float(local_seconds(self.local, step, work)), "fixed": 0.0}
 
     def floor(self, step: GraphStep, machine: Machine) -> float:
-        """The weights once over the bandwidth; of a prompt its flop at the peak."""
-        work = LocalWork.on(step.amounts, step.layers, machine)
-        return work.memory if step.sequences else work.matrix
+        """The weights and the cache once over the bandwidth; of a prompt its flop at the peak."""
+        work = LocalWork.of_amounts(step.amounts, step.layers, machine, step.long_bytes)
+        return work.least if step.sequences else work.matrix
 
     def notes(self, step: GraphStep, machine: Machine) -> tuple[str, ...]:
-        """That the cache is not counted."""
-        return ("one sequence with little in its cache",)
+        """What of the cache is counted, and how."""
+        return (f"one sequence; {CACHE}",)
 
 
 def local_seconds(q: Any, step: GraphStep, work: LocalWork) -> Any:
-    """Seconds of a new token, or of a prompt's tokens together, each taken to pass the head as in the fit."""
+    """Seconds of a new token, or of a prompt's tokens together."""
     if step.sequences == 0:
-        a = step.amounts
-        flop = a.linear_flop + a.expert_flop + a.head_flop
-        each = ((a.linear_flop + a.expert_flop) / a.tokens + a.head_flop) / flop
-        return a.tokens * LocalParameters.prompt(q, work.matrix * each, work.plain * each)
-    return LocalParameters.generation(q, work.memory, work.layers, work.plain)
+        each = work.per_token(step.amounts)
+        return step.amounts.tokens * LocalParameters.prompt(q, each.matrix, each.plain)
+    return work.token_seconds(q)
 
 
 def _rates(machine: Machine, compute: str) -> SimpleNamespace:
@@ -211,6 +218,7 @@ def served_step(
     engine: str,
     run: Mapping[str, float] | None = None,
     known: ServingFit | None = None,
+    local: LocalFit | None = None,
 ) -> ServingAnswer:
     """The fitted law of a step for a workload on a machine under an engine.
 
@@ -220,8 +228,8 @@ def served_step(
         As a runtime's library says it: "vllm 0.19.0", "llama.cpp".
     run
         Numbers of one execution, by name.
-    known
-        What was fitted to servers; what ships where None.
+    known, local
+        What was fitted to servers and to llama.cpp; what ships where None.
 
     Raises
     ------
@@ -230,7 +238,7 @@ def served_step(
     """
     step = graph_step(workload, {**workload.defaults, **(run or {})})
     if is_llama_cpp(engine):
-        return _local(step, machine, engine)
+        return _local(step, machine, engine, local or local_fit(backend_of(machine.family)))
     model = workload.name.removesuffix("-decode").removesuffix("-prompt")
     groups = groups_on(machine, engine, model, float(str(workload.metadata.get("parameters", 0))), step.stored)
     fitted = known or serving_fit()
@@ -251,12 +259,14 @@ def served_step(
     )
 
 
-def _local(step: GraphStep, machine: Machine, engine: str) -> ServingAnswer:
+def _local(step: GraphStep, machine: Machine, engine: str, fitted: LocalFit) -> ServingAnswer:
     if step.sequences > 1:
         raise InputError(f"{engine} answers for one sequence, not for {step.sequences:g}: give a server's engine")
-    fitted, groups = local_fit(), local_groups_on(machine, step.stored)
-    work = LocalWork.on(step.amounts, step.layers, machine)
-    half = fitted.half_width(work, groups, float(step.sequences == 0))
+    groups = local_groups_on(machine, step.stored)
+    work = LocalWork.of_amounts(step.amounts, step.layers, machine, step.long_bytes)
+    prompts = step.sequences == 0
+    phase, one = (fitted.prompting, work.per_token(step.amounts)) if prompts else (fitted.generating, work)
+    half = phase.half_width(one, groups)
     made = Composite(Needs(), LocalToken(fitted.parameters(groups)), LOCAL_SOURCE)
     return ServingAnswer(_banded(made, half, "measured runs of llama.cpp and llamafile"), engine)
 

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from slipstick.estimators.calibration.calibration import Calibration
+from slipstick.estimators.composites.compiled import Compiled
 from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.contract.protocols import Estimator
-from slipstick.estimators.operation.gpu.programs.program_kernels import ProgramRuntimes, compiled, half, trained
+from slipstick.estimators.composites.kept_workloads import as_compiled
+from slipstick.estimators.contract.base import PointByPoint
+from slipstick.estimators.core.estimate import Estimate
+from slipstick.estimators.core.operation_model import FormulaModel
+from slipstick.estimators.operation.gpu.programs.program_kernels import program_runtimes, trained
 from slipstick.estimators.operation.gpu.programs.program_sides import rounds_convolutions
+from slipstick.estimators.operation.physical_bound import PhysicalBound
 from slipstick.estimators.schedule.host_issue import HostIssue
 from slipstick.estimators.tuned.tuned_defaults import PROGRAMS
+from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.transforms.channels_last import channels_last
 from slipstick.workloads.transforms.mixed import tf32_convolutions
-
-MAKER = "nvidia"
-"""Of the devices on which programs of PyTorch were timed."""
 
 
 @dataclass(frozen=True)
@@ -27,9 +30,37 @@ class TorchProgram(Composite):
 
     def handed_over(self, workload: Workload, machine: Machine) -> Workload:
         """See `Composite.handed_over`; a workload with open sizes keeps its layout."""
-        rounded = tf32_convolutions(workload) if rounds_convolutions(machine) else workload
-        fused = super().handed_over(rounded, machine)
-        return channels_last(fused) if machine.runtime.mode == "compiled" and not fused.symbols else fused
+        return handed_over(workload, machine)
+
+    def as_clocked(self, workload: Workload, machine: Machine, run: Table[float]) -> Estimate:
+        """See `Composite.as_clocked`; no band ends below what the machine's peaks allow."""
+        answer = super().as_clocked(workload, machine, run)
+        least = PhysicalBound(machine).together(self.bound(workload, machine, run))
+        return replace(answer, least=max(answer.least, least))
+
+    def _compile(
+        self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Table[float]
+    ) -> Compiled | PointByPoint:
+        """Point by point where a free size decides the class of a kernel, or what a compiler makes of the graph."""
+        sizes = {name.partition(".")[2] for name in free if name.startswith(("workload.", "run."))}
+        graph = self.graph(workload, machine)
+        if sizes & graph.symbols and not self._holds_open(graph, machine, sizes):
+            return PointByPoint(self, workload, machine, run, free)
+        return super()._compile(workload, machine, free, run)
+
+    def _holds_open(self, graph: Workload, machine: Machine, sizes: AbstractSet[str]) -> bool:
+        """Whether one formula an operation answers at all values of some sizes."""
+        if machine.runtime.mode == "compiled" or not isinstance(self.operation, FormulaModel):
+            return False
+        operations = self.handed_over(graph, machine).distinct.operations
+        return all(self.operation.holds_open(op, machine) for op in operations if op.symbols & sizes)
+
+
+def handed_over(workload: Workload, machine: Machine) -> Workload:
+    """The operations that PyTorch launches: float32 convolutions rounded, and what its compiler makes of the rest."""
+    rounded = tf32_convolutions(workload) if rounds_convolutions(machine) else workload
+    fused = as_compiled(rounded, machine)
+    return channels_last(fused) if machine.runtime.mode == "compiled" and not fused.symbols else fused
 
 
 def torch_program() -> Calibration:
@@ -38,25 +69,12 @@ def torch_program() -> Calibration:
     In 16 bits as image networks are under autocast. Eager, or compiled by TorchInductor where `machine.runtime.mode`
     is "compiled".
     """
-    kernels, issue = trained()
-    runtimes = ProgramRuntimes(kernels, compiled(), half("eager"), half("compiled"))
-    estimator = TorchProgram(runtimes, HostIssue(issue=issue), "kernels of PyTorch programs, issued by one host")
+    _, issue = trained()
+    estimator = TorchProgram(
+        program_runtimes(), HostIssue(issue=issue), "kernels of PyTorch programs, issued by one host"
+    )
     source = (
         "625 times of PyTorch programs on two H100 and an L40S (KernelBench v0.1, eager; compiled on the H100); in 16 "
         "bits image networks on an RTX 3090 and an RTX 4090 (timm's benchmarks)"
     )
     return Calibration(estimator, (), residual_std=PROGRAMS, source=source)
-
-
-def by_maker(estimator: Estimator, machine: Machine, std: float) -> tuple[Estimator, tuple[str, ...]]:
-    """The estimator, and of a device of another maker than those of the timed programs a wider band and a remark.
-
-    Parameters
-    ----------
-    std
-        Standard deviation of log time [1] on such a device, independent of what is known.
-    """
-    if machine.family.startswith(MAKER) or not isinstance(estimator, Calibration):
-        return estimator, ()
-    wider = replace(estimator, residual_std=math.hypot(estimator.residual_std or 0.0, std))
-    return wider, (f"no measured row is of {machine.name}, none of its maker: wider band",)

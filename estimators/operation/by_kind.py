@@ -36,6 +36,10 @@ class DeviceAndLinks(FormulaModel):
         name, part = self._part(op)
         return name, part.key(op, machine)
 
+    def holds_open(self, op: Op, machine: Machine) -> bool:
+        """As that of the part does."""
+        return self._part(op)[1].holds_open(op, machine)
+
     def form(self, machine: Machine) -> Hashable:
         """Those of both parts; None where one has none."""
         return joint_form({"device": self.device, "links": self.links}, machine)
@@ -96,6 +100,10 @@ class ByKind(FormulaModel):
         """The part, and its own key."""
         name = self._name(op)
         return name, self.kinds[name].key(op, machine)
+
+    def holds_open(self, op: Op, machine: Machine) -> bool:
+        """As that of the part does."""
+        return self.kinds[self._name(op)].holds_open(op, machine)
 
     def form(self, machine: Machine) -> Hashable:
         """Those of all parts; None where one has none."""

@@ -6,7 +6,7 @@ Gray, CVPR 2016; larger windows up to their area), the masked half of causal att
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -14,12 +14,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.estimators.core.lambdified.extrema import Largest
+from slipstick.estimators.core.residency import capacity_of_all
 from slipstick.estimators.operation.roofline import serving_rate
+from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Same
 from slipstick.hwmodels.files.shown import format_quantity
+from slipstick.hwmodels.files.symbolic import sp
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.graph.workload import Op
+from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.kernels.loop_kernels import BY_NAME, kernel_named
 
 TOLERANCE = 0.01
@@ -61,6 +65,35 @@ class PhysicalBound:
         bounds["arithmetic"] = max(engines.values(), default=0.0)
         worst = max(bounds, key=lambda name: bounds[name])
         return bounds[worst], worst
+
+    def arithmetic(self, operations: Sequence[Op]) -> float:
+        """Seconds that all operations together take at least: the flop of each engine at its peak, the longest one."""
+        engines: dict[str, float] = {}
+        for op in operations:
+            for name, amount in op.cost.items() if op.kind not in UNBOUND else ():
+                if name.startswith("flop."):
+                    engine, rate = self._rate(name)
+                    share = _needed(op) if name.startswith("flop.matrix.") else 1.0
+                    engines[engine] = engines.get(engine, 0.0) + float(op.times) * float(amount) * share / rate
+        return max(engines.values(), default=0.0)
+
+    def together(self, workload: Workload) -> float:
+        """Seconds that a bound workload takes at least on one device: below them no band reaches.
+
+        Of several operations their arithmetic alone is certain: a program that fuses them moves fewer bytes.
+        """
+        distinct = workload.distinct
+        if not distinct.operations:
+            return 0.0
+        counts = np.bincount(distinct.place, workload.executions, len(distinct.operations))
+        if len(distinct.operations) == 1:
+            return float(counts[0]) * self.least(distinct.operations[0])[0]
+        engines: dict[str, float] = {}
+        for name, flop in _needs(Same(distinct.operations)).items():
+            if name.startswith("flop."):
+                engine, rate = self._rate(name)
+                engines[engine] = engines.get(engine, 0.0) + float(counts @ flop) / rate
+        return max(engines.values(), default=0.0)
 
     def check(self, operations: Sequence[Op], times: npt.ArrayLike) -> None:
         """Check that no operation takes less than peak and bandwidth allow; times in seconds, shape (operations,).
@@ -115,6 +148,26 @@ class PhysicalBound:
         return np.maximum(0.0, moved - spared * self._rates[""][1]) / self._rates["main"][1]
 
 
+def least_time(machine: Machine, rates: Sequence[tuple[str, str, str]]) -> sp.Expr:
+    """What `PhysicalBound.least` says of an operation, as an expression of the machine's numbers and its amounts.
+
+    Parameters
+    ----------
+    rates
+        Of the operation's flop: name in its cost, and the engine and data type at whose rate they run.
+    """
+    engines: dict[str, sp.Expr] = {}
+    for name, engine, rated in rates:
+        share = symbol("operation.needed") if name.startswith("flop.matrix.") else 1
+        rate = sp.Mul(*(symbol(f"machine.{path}") for path in machine.peak_factors(engine, rated)))
+        engines[engine] = engines.get(engine, sp.Integer(0)) + symbol(f"operation.{name}") * share / rate
+    *inner, main = machine.memory
+    kept = sum((capacity_of_all(machine, level) for level in inner), sp.Integer(0))
+    beyond = Largest(0, symbol("operation.least_bytes") - symbol("operation.spared") * kept)
+    fastest = sp.Mul(*(symbol(f"machine.{path}") for path in machine.bandwidth_factors(main)))
+    return Largest(beyond / fastest, *engines.values())
+
+
 @lru_cache(maxsize=8)
 def _needs(operations: Same[tuple[Op, ...]]) -> dict[str, npt.NDArray[np.float64]]:
     """What bound operations cannot do without: bytes ("") and flop by resource, shape (operations,); "bound": 0 where
@@ -129,6 +182,11 @@ def _needs(operations: Same[tuple[Op, ...]]) -> dict[str, npt.NDArray[np.float64
                 share = _needed(op) if name.startswith("flop.matrix.") else 1.0
                 needs.setdefault(name, np.zeros(len(moved)))[index] = float(amount) * share
     return needs
+
+
+def _least_bytes(op: Op) -> float:
+    """Bytes that some memory must move."""
+    return 0.0 if op.kind in UNBOUND else float(op.cost["read"]) * _touched(op) + float(op.cost["written"])
 
 
 def _touched(op: Op) -> float:
@@ -162,3 +220,7 @@ def _needed(op: Op) -> float:
         seen = min(queries, keys)
         return 1 - seen * (seen - 1) / (2 * queries * keys)
     return 1.0
+
+
+AMOUNTS: Mapping[str, Callable[[Op], float]] = {"least_bytes": _least_bytes, "needed": _needed, "spared": _spared}
+"""Amounts of an operation that `least_time` names beside its cost."""

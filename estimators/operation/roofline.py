@@ -10,8 +10,6 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Annotated
 
-import sympy as sp
-
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.operation_model import FormulaModel
 from slipstick.estimators.core.parameters import Parameter, check_parameters
@@ -19,12 +17,12 @@ from slipstick.estimators.core.residency import capacity_of_all, cost_by_level, 
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
-from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.files.symbolic import sp
+from slipstick.hwmodels.machine import HALF, Machine
 from slipstick.hwmodels.runtime import CacheState
 from slipstick.workloads.graph.kinds import SIZE_BYTES
 from slipstick.workloads.graph.workload import Op
 
-HALF = ("bfloat16", "float16")
 SOURCE = "Williams, Waterman, Patterson: Roofline, CACM 52(4), 2009"
 
 
@@ -52,7 +50,7 @@ class Roofline(FormulaModel):
         """Kinds that are free apart, then the flop resources and whether bytes move."""
         if op.kind in machine.runtime.free_kinds:
             return "free"
-        return tuple(sorted(name for name in op.cost if name.startswith("flop."))), bool(op.cost.bytes_moved != 0)
+        return tuple(sorted(name for name in op.cost if name.startswith("flop."))), op.cost.moves
 
     def form(self, machine: Machine) -> Hashable:
         """That of the machine: its numbers and the parameters are symbols."""
@@ -68,7 +66,7 @@ class Roofline(FormulaModel):
                 _, unit, dtype = name.split(".")
                 rate = product_of_fields(machine.peak_factors(*serving_rate(machine, unit, dtype)))
                 terms["compute"] += symbol(f"operation.{name}") / (symbol("parameter.compute_efficiency") * rate)
-        if op.cost.bytes_moved != 0:
+        if op.cost.moves:
             terms["memory"] = traffic_time(machine) / symbol("parameter.memory_efficiency")
         overhead = symbol("machine.runtime.launch_overhead") + symbol("parameter.overhead")
         expression = sp.Max(*terms.values()) + symbol("operation.launches") * overhead
@@ -81,7 +79,9 @@ def serving_rate(machine: Machine, unit: str, dtype: str) -> tuple[str, str]:
     The unit's own engine where it has one for the dtype, else the vector engine. What is no product and narrower than
     float32 runs at float32's rate where the vector engine lacks the dtype: it is widened on the way in. So are products
     of bfloat16 and float16 where there is no matrix engine at all, as libraries do there (AMD, AOCL User Guide 57404,
-    section 8.1.3: without AVX-512 BF16 "BF16 inputs converted to f32, computed on AVX2 f32 kernels").
+    section 8.1.3: without AVX-512 BF16 "BF16 inputs converted to f32, computed on AVX2 f32 kernels"), and all work in
+    16 bits where the engine's rate of it is below float32's (Pascal's GP102 and GP104 do 1/64 of it): PyTorch calls
+    libraries to compute it in float32 (cuBLAS with CUBLAS_COMPUTE_32F), and its own kernels do (`opmath_type`).
 
     Raises
     ------
@@ -91,10 +91,10 @@ def serving_rate(machine: Machine, unit: str, dtype: str) -> tuple[str, str]:
     for name in (unit, "vector"):
         rated = machine.engines[name].rated(dtype) if name in machine.engines else ""
         if rated:
-            return name, rated
+            return ("vector", "float32") if (name, rated) in machine.slow_halves else (name, rated)
     no_matrix = dtype in HALF and "matrix" not in machine.engines
-    widened = no_matrix if unit == "matrix" else SIZE_BYTES.get(dtype, 8) < SIZE_BYTES["float32"]
-    if widened and "vector" in machine.engines and "float32" in machine.engines["vector"].flop_per_cycle:
+    wider = no_matrix if unit == "matrix" else SIZE_BYTES.get(dtype, 8) < SIZE_BYTES["float32"]
+    if wider and "vector" in machine.engines and "float32" in machine.engines["vector"].flop_per_cycle:
         return "vector", "float32"
     engines = machine.engines.items()
     known = sorted(f"{name}.{rate}" for name, engine in engines for rate in engine.flop_per_cycle)
@@ -103,6 +103,14 @@ def serving_rate(machine: Machine, unit: str, dtype: str) -> tuple[str, str]:
         f"machine {machine.name!r} states no rate for {unit}.{dtype} (known: {', '.join(known)}): compute in another "
         f"type (--dtype {' or '.join(types[:4])}), or give engines.{unit}.flop_per_cycle.{dtype} in its file"
     )
+
+
+def widened(machine: Machine, dtype: str) -> bool:
+    """Whether a machine computes products of a 16-bit type in float32 (see `serving_rate`)."""
+    try:
+        return dtype in HALF and serving_rate(machine, "matrix", dtype)[1] == "float32"
+    except InputError:  # refused where its rate is needed; instructions need none
+        return False
 
 
 def serving_engine(machine: Machine, unit: str, dtype: str) -> str:

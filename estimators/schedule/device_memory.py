@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 
-from slipstick.estimators.core.formula import Formula
-from slipstick.hwmodels.files.expressions import parse_expression
+from slipstick.estimators.core.lambdified.kept import text_as_steps
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 
@@ -22,13 +20,8 @@ def device_memory(
     for name, rest in (("device_memory", ""), ("device_states", " for weights, gradients and optimizer alone")):
         text = workload.metadata.get(name)
         if isinstance(text, str):
-            need = float(_need(text).evaluate(dict(run)))
+            need = float(text_as_steps(text, "byte").evaluate(run))
             has = float(machine.memory[machine.main_memory].capacity)
             fits = "DOES NOT FIT" if need > has else "activations come on top" if rest else "fits"
             return need / has, (f"{need / 1e9:.1f} GB of {has / 1e9:.0f} GB a device{rest}: {fits}",)
     return None, ()
-
-
-@lru_cache(maxsize=16)
-def _need(text: str) -> Formula:
-    return Formula(parse_expression(text), "byte", "")

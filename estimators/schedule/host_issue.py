@@ -15,7 +15,6 @@ from functools import lru_cache
 from typing import Annotated
 
 import numpy as np
-import sympy as sp
 
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray
@@ -25,6 +24,7 @@ from slipstick.estimators.tuned.tuned_defaults import ISSUE
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.records import Same, Table
 from slipstick.hwmodels.files.shown import shown
+from slipstick.hwmodels.files.symbolic import sp
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import symbols_of
 from slipstick.workloads.graph.workload import Op, Workload
@@ -51,9 +51,13 @@ class HostIssue(FormulaSchedule):
 
     def formula(self, workload: Workload, machine: Machine) -> Formula:
         """Symbols: time.issued, time.quiet, count.issued where it is not a number, parameter.issue, machine.runtime."""
-        replayed = machine.runtime.mode == "graph_replay"
-        count = None if replayed else _issued(Same(workload), machine.runtime.free_kinds)
+        replayed, count = self.form(workload, machine)
         return _longer_of(replayed=replayed, count=count)
+
+    def form(self, workload: Workload, machine: Machine) -> tuple[bool, float | None]:
+        """Whether a recorded graph is issued at once, and how many operations are issued."""
+        replayed = machine.runtime.mode == "graph_replay"
+        return replayed, None if replayed else _issued(Same(workload), machine.runtime.free_kinds)
 
     def pace(self, workload: Workload, machine: Machine) -> tuple[float, float] | None:
         """How many operations the host issues, and seconds for each: their product is the least time of the whole.
@@ -94,7 +98,8 @@ def _longer_of(*, replayed: bool, count: float | None) -> Formula:
 @lru_cache(maxsize=8)
 def _issued(workload: Same[Workload], free_kinds: tuple[str, ...]) -> float | None:
     """How many operations the host issues; None where open sizes decide."""
-    each = [op.times * issues(op) for op in workload.it.merged if op.kind not in (*free_kinds, *NOT_ISSUED)]
+    known = zip(workload.it.distinct.operations, workload.it.merged_times, strict=True)
+    each = [times * issues(op) for op, times in known if op.kind not in (*free_kinds, *NOT_ISSUED)]
     return None if any(symbols_of(amount) for amount in each) else sum(map(float, each))
 
 

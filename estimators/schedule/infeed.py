@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
-import sympy as sp
 
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray
@@ -15,6 +14,7 @@ from slipstick.estimators.core.parameters import Parameter, check_parameters
 from slipstick.estimators.core.schedule_model import FormulaSchedule, Outcome
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.symbolic import sp
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op, Workload
 

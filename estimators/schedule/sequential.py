@@ -22,3 +22,7 @@ class Sequential(FormulaSchedule):
     def formula(self, workload: Workload, machine: Machine) -> Formula:
         """The formula ``time.all``: the sum of the parts, in seconds."""
         return Formula(symbol("time.all"), "s", "sum of parts")
+
+    def form(self, workload: Workload, machine: Machine) -> str:
+        """One formula for all."""
+        return "all"

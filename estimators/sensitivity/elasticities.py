@@ -9,14 +9,14 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import sympy as sp
 
 from slipstick.estimators.composites.compiled import Compiled, Group, amount_rows
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray, evaluate
-from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
+from slipstick.estimators.core.lambdified.extremum_classes import Largest, Smallest
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.symbolic import sp
 from slipstick.workloads.graph.cost import Amount, symbols_of
 
 TIE = 1e-9

@@ -37,3 +37,6 @@ figures left out (`slipstick validate --refit host`; 18 to 33 us)."""
 PROGRAMS = 0.28
 """Standard deviation of the normal law whose 80 % band holds 80 % of the programs of KernelBench v0.1 that were left
 out, on GPUs whose generation was left out (`slipstick validate programs`)."""
+UNMEASURED = 0.6
+"""Standard deviation of log time on a machine of whose kind no public row speaks: a judgement, and the same for closed
+forms of arrays, which say how an array works and nothing of its software."""

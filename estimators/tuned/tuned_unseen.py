@@ -26,9 +26,10 @@ the change of times of programs left out (90th percentile)."""
 KEPT_BYTES = 2.0
 """Bytes moved by an operation over the capacity of the last cache at which half of them are found there: what it reads
 was written just before, so that only about half of its bytes lie between. Of 0.25, 0.5, 1 and 2 the best."""
-FLOP_A_CYCLE, BYTES_A_CYCLE = 1024.0, 32.0
+FLOP_A_CYCLE, BYTES_A_CYCLE = 4096.0, 32.0
 """What a core's kernels work off in a clock cycle where neither peak nor memory binds them: the mma instructions of
-Ampere, which libraries run on newer cores as well, and a quarter of the nearest cache."""
+Ampere, which libraries run on newer cores as well, on numbers of a byte (wider ones in proportion: 1,024 of TF32, 2,048
+of 16 bits; NVIDIA A100 whitepaper, 2020, table 4), and a quarter of the nearest cache."""
 CYCLES, SLOW_CYCLES, CYCLES_SPREAD = 0.0, 1.5, 0.7
 """Log slowness against these rates before anything is known, for most classes and for `SLOW`, and its spread."""
 SLOW = ("pool", "convolution.depthwise", "convolution.grouped", "convolution.transposed3")

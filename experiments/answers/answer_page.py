@@ -51,7 +51,7 @@ def write_answers(questions: Sequence[Question], path: str | Path) -> Path:
         for one in known
     ]
     assumed = "\n".join(lines.assumptions(first, answer, verbose=True)).replace(f"\n{' ' * 10}", "; ").splitlines()
-    texts = "".join(f"<p>{escape(text)}</p>" for text in (*lines.summary(answer, known_facts, first.machine), *refused))
+    texts = "".join(f"<p>{escape(text)}</p>" for text in (*lines.summary(answer, known_facts, first), *refused))
     sections.insert(
         2 if len(known) > 1 else 1, Section(f"The fastest: {first.machine.name}" if len(known) > 1 else "", texts)
     )

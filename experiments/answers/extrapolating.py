@@ -19,12 +19,15 @@ from slipstick.experiments.extrapolate.predictions import ExtrapolationRequest, 
 from slipstick.experiments.extrapolate.readings import Readings
 from slipstick.experiments.extrapolate.series_files import read
 from slipstick.experiments.extrapolate.surfaces import predict_surfaces
-from slipstick.experiments.pages.output import emit
+from slipstick.experiments.pages.output import emit, show
+from slipstick.hwmodels.answer import AnswerTable, PlainAnswer
+from slipstick.hwmodels.columns import LEVEL
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.shown import ends_shown, shown, visible
 
 MOST_DRAWN = 12
 """Regions in a picture or a page, those that grow fastest."""
+SURE_WITHIN = "probability_within_20_percent"
 HELPED = 3.0
 """High over low of a band beyond which the answer names the measurement that would narrow it."""
 
@@ -64,9 +67,7 @@ def _draw(predictions: Sequence[Prediction], readings: Readings, request: Extrap
         single = charts(*drawn[0]) if len(drawn) == 1 else [time_chart(*one) for one in drawn]
         draw_charts(single, request.plot)
     if request.report:
-        answers = [
-            (one, charts(one, far, runs), _rows_for_people(one, request), _lines(one)) for one, far, runs in drawn
-        ]
+        answers = [(one, charts(one, far, runs), rows_of(one, request), _lines(one)) for one, far, runs in drawn]
         write_extrapolation(request.report, f"{Path(request.file).name} to {request.to}", answers, readings.notes)
 
 
@@ -101,13 +102,17 @@ def _say(predictions: Sequence[Prediction], notes: Sequence[str], request: Extra
         emit(rank(predictions), notes=heads)
         return
     (prediction,) = predictions
-    emit(
-        _rows_for_people(prediction, request),
-        notes=[*_lines(prediction), *(f"beware: {text}" for text in warnings_of(request, predictions))],
-        below=["assuming: " + "; ".join([*prediction.assumptions, *notes])],
+    warnings = warnings_of(request, predictions)
+    more = (AnswerTable(_next(prediction, request)["measure_next"], title="measure next"),) if request.next else ()
+    answer = PlainAnswer(
+        rows_of(prediction, request),
+        prediction.declared,
+        (*_lines(prediction), *(f"beware: {text}" for text in warnings)),
+        ("assuming: " + "; ".join([*prediction.assumptions, *notes]),),
+        tuple(warnings),
+        more=more,
     )
-    if request.next:
-        emit(_next(prediction, request)["measure_next"], title="measure next")
+    show(verdict_first(answer), "table")
 
 
 def _lines(prediction: Prediction) -> list[str]:
@@ -139,18 +144,12 @@ def _lines(prediction: Prediction) -> list[str]:
     return heads
 
 
-def _rows_for_people(prediction: Prediction, request: ExtrapolationRequest) -> list[dict[str, Any]]:
-    return [_verdict_first(row) for row in rows_of(prediction, request)]
-
-
-def _verdict_first(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row for people: time, band and verdict before what follows from them; probabilities in percent."""
-    rest = dict(row)
-    ratio, reason = rest.pop("ratio"), rest.pop("reason")
-    probability, verdict = rest.pop("probability_within_20_percent"), rest.pop("verdict")
-    sure = None if probability is None else f"{100 * probability:.0f} %"
-    point = {key: rest.pop(key) for key in list(rest)[: list(rest).index("interval_level") + 1]}
-    return point | {"within 20 %": sure, "verdict": verdict} | rest | {"ratio": ratio, "reason": reason}
+def verdict_first(answer: PlainAnswer) -> PlainAnswer:
+    """Time, band and verdict before what follows from them; the ratio and the reason last."""
+    keys, verdict, last = list(answer.table[0]), (SURE_WITHIN, "verdict"), ("ratio", "reason")
+    first = keys[: keys.index(LEVEL) + 1]
+    rest = [key for key in keys if key not in (*first, *verdict, *last)]
+    return replace(answer, shown=(*first, *verdict, *rest, *last))
 
 
 def rows_of(prediction: Prediction, request: ExtrapolationRequest) -> list[dict[str, Any]]:
@@ -207,10 +206,12 @@ def _surface(readings: Readings, request: ExtrapolationRequest, form: str) -> No
     predictions = predict_surfaces(readings, request.to, request.kind, request.region, request.level)
     _say_surfaces(predictions, tuple(readings.notes), form)
     if request.report:
-        from slipstick.experiments.pages.report import rows_page
+        from slipstick.experiments.pages.report import page
 
         rows = [{"region": name, **row} for name, prediction in predictions.items() for row in prediction.rows()]
-        rows_page(rows, request.report, f"{Path(request.file).name} to {request.to}", readings.notes)
+        page(
+            PlainAnswer(rows, notes=tuple(readings.notes)), request.report, f"{Path(request.file).name} to {request.to}"
+        )
 
 
 def _say_surfaces(predictions: Mapping[str, SurfacePrediction], notes: tuple[str, ...], form: str) -> None:
@@ -230,13 +231,13 @@ def _say_surfaces(predictions: Mapping[str, SurfacePrediction], notes: tuple[str
     (prediction,) = predictions.values()
     last = prediction.answers[-1]
     shares = ", ".join(f"{name} {share:.0%}" for name, share in last.shares)
-    assumed = ["assuming: " + "; ".join([*prediction.assumptions, *notes])]
-    heads = [
+    assumed = ("assuming: " + "; ".join([*prediction.assumptions, *notes]),)
+    heads = (
         headline(prediction.rows()[-1], len(prediction.parameters)),
         f"time [s] = {last.law.text(last.point)}",
         f"laws averaged: {shares}",
-    ]
-    emit([_verdict_first(row) for row in prediction.rows()], notes=heads, below=assumed)
+    )
+    show(verdict_first(PlainAnswer(prediction.rows(), prediction.declared, heads, assumed)), "table")
 
 
 def headline(row: Mapping[str, Any], parameters: int = 1) -> str:

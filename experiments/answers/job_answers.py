@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from slipstick.estimators.calibration.job_calibration import load_job_calibration
 from slipstick.estimators.schedule.simulation.job_numbers import job_numbers
-from slipstick.experiments.pages.output import emit
+from slipstick.experiments.pages.output import emit, show
 from slipstick.experiments.pages.progress import progress_bar
 from slipstick.experiments.subjects.jobs.job_file import JobQuestion, job_question
 from slipstick.experiments.subjects.jobs.job_fit import FittedJob, fit_job
 from slipstick.experiments.subjects.jobs.job_sweep import axis_of, formula_sweep, sweep
 from slipstick.experiments.subjects.jobs.simulated import PERCENTILES, Simulated, simulate
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.shown import ends_shown, shown
+from slipstick.hwmodels.files.shown import shown
 
 
 @dataclass(frozen=True)
@@ -89,47 +89,16 @@ def print_fit(request: JobRequest, level: float, out: str | None, plot: str | No
     if not 0 < level < 1:
         raise InputError(f"--level {level:g}: want a probability between 0 and 1")
     question = job_question(request.name, request.machine, request.estimator, request.settings, request.dtype)
-    made = fitted(question, request.measured, request.fit)
-    known = made.calibration
-    square = sum(one**2 for one in known.residuals)
-    notes = [
-        f"{made.job.name}: {len(known.residuals)} figures of {known.source} through the event simulation, chi-square "
-        f"{square:.3g} of {known.degrees_of_freedom}",
-        *(f"warning: {line}" for line in known.warnings),
-    ]
+    made = replace(fitted(question, request.measured, request.fit), level=level)
+    heads = []
     if out:
-        known.save(out)
-        notes.append(f"calibration: {out} (estimate or whatif {request.name} --simulate --calibration {out})")
+        made.calibration.save(out)
+        heads.append(f"calibration: {out} (estimate or whatif {request.name} --simulate --calibration {out})")
     if plot:
         from slipstick.experiments.pages.job_fit_picture import draw_job_fit
 
-        notes.append(f"picture: {draw_job_fit(question, made, request.measured, plot)}")
-    rows = made.rows(level)
-    if request.form == "table":
-        rows = [_in_units(row) for row in rows]
-    emit(rows, request.form, notes=notes)
-
-
-def _in_units(row: Mapping[str, object]) -> dict[str, object]:
-    """A row for people: numbers with their unit, both ends of the band in one cell."""
-    unit = str(row["unit"])
-
-    def written(value: object) -> str:
-        if not isinstance(value, float):
-            return ""
-        return shown(value, unit) if unit == "s" else f"{value:.3g}"
-
-    band = f"{written(row['low'])} .. {written(row['high'])}" if row["low"] is not None else "not known"
-    level = row["interval_level"]
-    cells = {name: written(row[name]) for name in ("value", "start", "formula")}
-    return {
-        "parameter": row["parameter"],
-        "value": cells["value"],
-        f"{100 * level if isinstance(level, float) else 80:g} %": band,
-        "start": cells["start"],
-        "by formula": cells["formula"],
-        "meaning": row["meaning"],
-    }
+        heads.append(f"picture: {draw_job_fit(question, made, request.measured, plot)}")
+    show(made, request.form, heads)
 
 
 def print_simulated(request: JobRequest) -> None:
@@ -137,25 +106,12 @@ def print_simulated(request: JobRequest) -> None:
     question = request.question()
     with progress_bar(request.name, 1) as progress:
         simulated = simulate(question, runs=request.runs, seed=request.seed, progress=progress)
-    low, high = simulated.band()
-    job = simulated.job
-    over = float(simulated.numbers["time_s"].mean()) / simulated.formula if simulated.formula else float("nan")
-    notes = [
-        *simulated.assumptions,
-        f"{job.name}: {shown(float(_median(simulated)), 's')} (80 %: {ends_shown(low, high)}), "
-        f"{job.steps} steps, {simulated.runs} runs from seed {simulated.seed}",
-        f"{over:.3g} x the formula's {shown(simulated.formula, 's')} ({simulated.formula_source})",
-    ]
-    notes += _bands(simulated)
+    heads = _bands(simulated)
     if request.trace:
-        notes.append(f"trace of the first run: {simulated.write_trace(request.trace)}")
+        heads.append(f"trace of the first run: {simulated.write_trace(request.trace)}")
     if request.report:
-        notes.append(f"report: {_page(request, question, simulated)}")
-    rows = simulated.rows()
-    if request.form == "table":
-        rows = [row for row in rows if "." not in row["quantity"] or row["quantity"].endswith(".busy")]
-        rows = [{key: value for key, value in row.items() if not key.endswith(("_low", "_high"))} for row in rows]
-    emit(rows, request.form, notes=notes)
+        heads.append(f"report: {_page(request, question, simulated)}")
+    show(simulated, request.form, heads)
 
 
 def _axes(vary: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
@@ -232,9 +188,3 @@ def _page(request: JobRequest, question: JobQuestion, simulated: Simulated) -> A
         with progress_bar(f"{request.name}: page", 1) as progress:
             frame = sweep(question, [axis_of(text) for text in question.file.vary], runs, request.seed, progress)
     return write_job_page(simulated, question.file, request.report or "", frame)[0].resolve()
-
-
-def _median(simulated: Simulated) -> float:
-    import numpy as np
-
-    return float(np.median(simulated.numbers["time_s"]))

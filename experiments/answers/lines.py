@@ -7,16 +7,16 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from slipstick.estimators.composites.consumption import EXCESS
+from slipstick.estimators.composites.consumption import EXCESS, use_of
 from slipstick.estimators.core.estimate import WAITING, Estimate
 from slipstick.estimators.operation.power.energy import pooled_power
+from slipstick.estimators.operation.power.serving_power_law import power_fit
 from slipstick.experiments.question.domain import remarks
 from slipstick.experiments.question.doubts import doubt_lines
 from slipstick.experiments.question.facts import BYTE, FLOP, Facts, Throughput
 from slipstick.experiments.question.memory_need import MemoryNeed
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.files.shown import count_shown, ends_shown, share_shown, shortened, shown
-from slipstick.hwmodels.machine import Machine
 
 SHORT = 110
 """Assumptions are cut to one line of so many characters; --verbose has them whole."""
@@ -40,15 +40,15 @@ def headline(question: Question, answer: Estimate) -> str:
     return f"{question.workload.name} on {many}{question.machine.name}: {named}{answer.headline.text()}{note}"
 
 
-def summary(answer: Estimate, known: Facts, machine: Machine) -> list[str]:
+def summary(answer: Estimate, known: Facts, question: Question) -> list[str]:
     """The lines below the headline that are known."""
     lines = [throughput_line(known), *([memory_line(known.memory)] if known.memory else []), bound_line(known)]
     lines += [f"memory: {text}" for text in answer.assumptions if known.memory is None and A_DEVICE in text]
-    lines.append(energy_line(answer, known, machine))
+    lines.append(energy_line(answer, known, question))
     return [line for line in lines if line]
 
 
-def energy_line(answer: Estimate, known: Facts, machine: Machine) -> str:
+def energy_line(answer: Estimate, known: Facts, question: Question) -> str:
     """Joules and mean power; "" where they are unknown. Cap x time, where the work would draw more."""
     if answer.energy is None:
         return ""
@@ -59,25 +59,31 @@ def energy_line(answer: Estimate, known: Facts, machine: Machine) -> str:
         if made and made.items > 1 and made.unit not in (FLOP, BYTE)
         else ""
     )
-    sure = "the power cap: the work would draw more, so that it would take longer" if over else _sure(answer, machine)
+    sure = "the power cap: the work would draw more, so that it would take longer" if over else _sure(answer, question)
     return f"energy: {shown(answer.energy, 'J')}{each}, {shown(watts, 'W')} on average ({sure})"
 
 
-def energy_band(answer: Estimate, machine: Machine) -> tuple[float, float] | None:
-    """80 % band of the energy: of the factors of power and of the time together; None where none was fitted."""
-    half, times = pooled_power(machine)[1], answer.interval()
+def energy_band(answer: Estimate, question: Question) -> tuple[float, float] | None:
+    """80 % band of the energy: of the factors of power and of the time together; None where none was fitted.
+
+    It ends at the power cap over the longest time.
+    """
+    half = pooled_power(question.machine, use_of(question.workload))[1]
+    times = answer.interval()
     if half is None or answer.energy is None or times is None or not answer.time:
         return None
     paces = max(abs(math.log(answer.time / times[0])), abs(math.log(times[1] / answer.time)))
     both = math.exp(math.hypot(half, paces))
-    return answer.energy / both, answer.energy * both
+    most = (question.machine.power.cap or math.inf) * answer.devices * times[1]
+    return answer.energy / both, max(answer.energy, min(answer.energy * both, most))
 
 
-def _sure(answer: Estimate, machine: Machine) -> str:
-    band = energy_band(answer, machine)
+def _sure(answer: Estimate, question: Question) -> str:
+    band = energy_band(answer, question)
     if band is None:
         return "factors not fitted"
-    return f"80 %: {ends_shown(*band, 'J')}; factors from metered H100 and B200"
+    of = "" if power_fit().knows(question.machine) else " other"
+    return f"80 %: {ends_shown(*band, 'J')}; factors from{of} metered GPUs"
 
 
 def rate_shown(made: Throughput) -> str:
@@ -144,10 +150,10 @@ def metric_lines(answer: Estimate) -> list[str]:
 
 
 def quantity_rows(answer: Estimate, *, verbose: bool) -> list[dict[str, Any]]:
-    """One row a quantity but the shares; percentiles (`ttft_p99`) with `verbose`."""
+    """One row a quantity but the shares of `metric_lines`; percentiles (`ttft_p99`) with `verbose`."""
     rows = []
     for one in answer.quantities.values():
-        if one.unit == "1" or (PERCENTILE.search(one.name) and not verbose):
+        if one.name in answer.metrics or (PERCENTILE.search(one.name) and not verbose):
             continue
         text, _, band = one.text().partition(" (80 %: ")
         rows.append({"quantity": one.name, "value": text, "80 %": band.removesuffix(")"), "meaning": one.meaning})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slipstick.estimators.composites.consumption import COST
+from slipstick.estimators.composites.consumption import COST, ENERGY
 from slipstick.estimators.core.estimate import Estimate
 from slipstick.experiments.answers import lines, several
 from slipstick.experiments.explain.operation_counters import counter_rows
@@ -88,7 +88,7 @@ def operations(answer: Estimate, parts: int | None) -> list[dict[str, Any]]:
 
 
 def _dollars(question: Question, answer: Estimate) -> tuple[float | None, list[str]]:
-    consumed, unknown = consumptions(question)
+    consumed, unknown = consumptions(question, (COST,) if answer.energy is not None else (ENERGY, COST))
     known = {one.name: float(one({}, answer.time)) for one in consumed}
     return known.get(COST), [text for text in unknown if not (text.startswith("energy") and answer.energy is not None)]
 
@@ -97,6 +97,8 @@ def _print_quantities(question: Question, answer: Estimate, parts: int, *, verbo
     """An answer with several quantities: the one that is wanted, then all; single percentiles with --verbose."""
     emit_line(lines.headline(question, answer), "bold")
     emit(lines.quantity_rows(answer, verbose=verbose), "table", notes=lines.metric_lines(answer))
+    for text in (text for text in answer.assumptions if lines.A_DEVICE in text and "DOES NOT FIT" in text):
+        emit_line(f"memory: {text}", "red")
     if parts:
         emit(lines.part_rows(answer, parts), "table", f"what the {answer.name} goes to")
     for text in lines.assumptions(question, answer, verbose=verbose):
@@ -108,7 +110,7 @@ def _print_one(question: Question, answer: Estimate, known: Facts, parts: int, *
         _print_quantities(question, answer, parts, verbose=verbose)
         return
     dollars, unknown = _dollars(question, answer)
-    notes = [lines.headline(question, answer), *lines.summary(answer, known, question.machine)]
+    notes = [lines.headline(question, answer), *lines.summary(answer, known, question)]
     if dollars is not None:
         notes.append(lines.dollars_line(dollars, known.throughput, price_text(question.machine)))
     notes += lines.metric_lines(answer)
@@ -139,7 +141,7 @@ def _print_one(question: Question, answer: Estimate, known: Facts, parts: int, *
 def _row(question: Question, answer: Estimate, known: Facts, parts: int, *, full: bool) -> dict[str, Any]:
     band = answer.interval()
     dollars, _ = _dollars(question, answer)
-    joules = lines.energy_band(answer, question.machine)
+    joules = lines.energy_band(answer, question)
     row = {
         "workload": question.workload.name,
         "machine": question.machine.name,

@@ -43,7 +43,9 @@ def print_quantities(
     names = answer.space.names
     shown_as = short_names(names) if line_width() < NARROW else {}
     columns = [*(axis(name, shown_as.get(name, "")) for name in names), Column(ratio, "ratio", better=wanted.better)]
-    columns += [*wanted.declared(), *(one.declared()[0] for one in _others(answer))]
+    ends = Column("low_s", "", wanted.unit, "high_s")  # a step's own, as every answer has them
+    columns += [wanted.declared()[0], ends if wanted.name == "time" else wanted.declared()[1]]
+    columns += [*(one.declared()[0] for one in _others(answer))]
     keys = [column.key for column in columns] + [column.high for column in columns if column.high]
     rows_of = [{key: np.asarray(table[key])[at].item() for key in keys} for at in order if known[at]]
     emit(rows_of, "table", notes=lines, columns=columns)
@@ -53,8 +55,9 @@ def print_quantities(
 
 def _others(answer: WhatIf) -> list[Quantity]:
     """The quantities beside the wanted one; times alone where the terminal is narrow."""
-    wanted, wide = answer.today.headline.name, line_width() >= NARROW
-    known = [one for one in answer.today.quantities.values() if one.unit != "1" and not PERCENTILE.search(one.name)]
+    wanted, wide, shares = answer.today.headline.name, line_width() >= NARROW, answer.today.metrics
+    known = [one for one in answer.today.quantities.values() if one.name not in shares]
+    known = [one for one in known if not PERCENTILE.search(one.name)]
     return [one for one in known if one.name not in (wanted, "itl") and (wide or one.unit == "s")]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from slipstick.estimators.composites.kept_workloads import as_compiled
 from slipstick.estimators.schedule.host_issue import HostIssue
-from slipstick.experiments.answers.lines import assumptions, headline
+from slipstick.experiments.answers.lines import A_DEVICE, assumptions, headline
 from slipstick.experiments.answers.quantity_sweeps import print_quantities
 from slipstick.experiments.pages.output import emit, emit_line
 from slipstick.experiments.question.domain import remarks
@@ -34,6 +34,9 @@ def print_sweep_table(
     """The table of a what-if; `front`: the objectives whose Pareto front it is."""
     notes = [f"today: {headline(answer.question, answer.today)}"]
     if answer.today.others:
+        if held := [text for text in answer.today.assumptions if A_DEVICE in text]:
+            notes += [f"today: {text}" for text in held if "DOES NOT FIT" in text]
+            notes += [text for text in remarks_at_ends(answer.question) if A_DEVICE in text]
         print_quantities(answer, table, front, rows, [*notes, *lines], verbose=verbose)
         return
     if answer.today.interval() and "low_ratio" in table:

@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
-from slipstick.estimators.schedule.pipelines.training_known import FACTORS, StepCalibration
+from slipstick.estimators.named.training.fitting import band_text
+from slipstick.estimators.named.training.trained_model import WORDS
+from slipstick.estimators.named.training.trained_step import TrainedStep, known_text
 from slipstick.experiments.subjects.power.facility import Facility
-from slipstick.experiments.subjects.training_plan.fitting import band_text
-from slipstick.experiments.subjects.training_plan.training_choice import TrainingChoice, TrainingPlan
+from slipstick.experiments.subjects.training_plan.training_choice import TrainingPlan, row_of
 from slipstick.hwmodels.files.shown import count_shown, shown
 
-WORDS = {
-    "products": "matrix products",
-    "attention": "the attention's core",
-    "elementwise": "element-wise passes over memory",
-    "overhead": "work a layer beyond its products (launches, routing)",
-    "tensor": "tensor-parallel traffic",
-    "context": "context-parallel traffic",
-    "expert": "the experts' all-to-all",
-    "pipeline": "hand-overs between stages",
-    "bubble": "the pipeline's bubble",
-    "data": "gradients and weights between data ranks",
-    "optimizer": "the optimizer",
-    "stragglers": "stragglers",
-    "input": "waiting for input",
-}
 SHOWN = ("layout", "devices", "step_s", "low_s", "high_s", "tokens_per_s", "mfu", "memory_gb", "fits", "largest_part")
 
 
@@ -36,8 +20,8 @@ def seconds(value: float) -> str:
 def training_lines(plan: TrainingPlan, facility: Facility | None = None, price: str = "") -> list[str]:
     """The question, the pick, what bounds it, why the second is worse."""
     best = plan.best[0]
-    row = best.row(plan)
-    limit = "batch over the input rate" if plan.bound <= best.loading else "model flop at the peak of all devices"
+    row = row_of(best)
+    limit = "batch over the input rate" if plan.bound <= best.of.loading else "model flop at the peak of all devices"
     bounds = f"the input rate; {shares(best)}" if best.time.parts["input"] > 0 else shares(best)
     lines = [
         f"pick: {best.layout.text()} on {best.layout.devices} devices: {seconds(row['step_s'])} a step "
@@ -63,7 +47,7 @@ def training_lines(plan: TrainingPlan, facility: Facility | None = None, price: 
     if row["power_W"] is not None:
         lines.append(
             f"power: {row['power_W']:,.0f} W of all devices ({row['low_power_W']:,.0f} .. {row['high_power_W']:,.0f}; "
-            f"factors of metered serving), {row['energy_J_per_token']:.3g} J a token; hosts and cooling apart"
+            f"factors of metered GPUs), {row['energy_J_per_token']:.3g} J a token; hosts and cooling apart"
         )
         if facility is not None and facility.counted:
             lines.append(facility.text(row["power_W"], best.layout.devices))
@@ -72,7 +56,7 @@ def training_lines(plan: TrainingPlan, facility: Facility | None = None, price: 
     if plan.calibration is not None:
         lines.append(known_text(plan.calibration))
     if plan.grown is not None:
-        row = plan.grown.row(plan)
+        row = row_of(plan.grown)
         lines.append(
             f"as measured, with more data ranks: {plan.grown.layout.text()} on {plan.grown.layout.devices} devices: "
             f"{seconds(row['step_s'])} a step ({seconds(row['low_s'])} to {seconds(row['high_s'])} with 80 %)"
@@ -86,34 +70,19 @@ def training_lines(plan: TrainingPlan, facility: Facility | None = None, price: 
     return lines
 
 
-def known_text(calibration: StepCalibration) -> str:
-    """What measured steps changed, in words."""
-    sizes = sorted({step.layout.devices for step in calibration.known})
-    spreads = [math.exp(math.sqrt(calibration.covariance[i][i])) for i in range(len(FACTORS))]
-    factors = ", ".join(
-        f"{name} x {value:.3g} (sure to a factor {spread:.2g})"
-        for name, value, spread in zip(FACTORS, calibration.factors, spreads, strict=True)
-    )
-    worst = max(abs(residual) for residual in calibration.residuals)
-    return (
-        f"calibrated on {len(calibration.known)} measured steps at {', '.join(map(str, sizes))} devices: {factors}; "
-        f"these are met within {math.expm1(worst):.1%}"
-    )
-
-
-def shares(choice: TrainingChoice) -> str:
+def shares(choice: TrainedStep) -> str:
     """The three largest parts of a step."""
     largest = sorted(choice.time.parts.items(), key=lambda part: -part[1])[:3]
     return ", ".join(f"{WORDS[name]} {seconds / choice.time.seconds:.0%}" for name, seconds in largest)
 
 
-def memory_text(choice: TrainingChoice) -> str:
+def memory_text(choice: TrainedStep) -> str:
     """Parts of the memory."""
     parts = ", ".join(f"{name} {size / 1e9:.3g}" for name, size in choice.memory.counted.parts().items() if size > 0)
     return f"{choice.memory.counted.total / 1e9:.3g} GB ({parts})"
 
 
-def why_worse(best: TrainingChoice, other: TrainingChoice) -> str:
+def why_worse(best: TrainedStep, other: TrainedStep) -> str:
     """Which parts of a step make another layout slower."""
     slower = other.time.seconds / best.time.seconds - 1
     gaps = {name: other.time.parts[name] - best.time.parts[name] for name in best.time.parts}

@@ -13,9 +13,8 @@ from slipstick.estimators.across_devices.physics import violations
 from slipstick.estimators.calibration import calibration_file, job_calibration
 from slipstick.estimators.contract.protocols import Fitted
 from slipstick.estimators.named import thread_file
-from slipstick.estimators.named.measured_operations import MeasuredOperations
-from slipstick.estimators.named.serving.measured_step import MeasuredSteps
-from slipstick.experiments.calibrate.measured_steps import holds_steps, read_measured_steps
+from slipstick.estimators.named.measured.measured_operations import MeasuredOperations
+from slipstick.experiments.calibrate.known_files import read_known_answer
 from slipstick.experiments.calibrate.operation_measurements import read_operation_times
 from slipstick.experiments.question import registry
 from slipstick.hwmodels.catalog import machine as machine_by_name
@@ -44,8 +43,8 @@ def read_calibration(
     path
         A file, or the name of a calibration that ships ("gpus"); None for what ships and `known` belong to.
     known
-        A CSV of what was measured on `machine`: single operations (`read_operation_times`), for a calibration across
-        devices; or whole steps of serving (`read_measured_steps`), for the law of steps that ships.
+        What was measured on `machine`: single operations (`read_operation_times`), for a calibration across devices;
+        or anything that `read_known_answer` takes, a time of the question first of all ("23.4ms").
     machine
         As it was measured, whatever a question changes.
     trusted
@@ -63,10 +62,10 @@ def read_calibration(
     >>> ss.question("gpt2", "H100", calibration=gpus).answer().interval() is not None
     True
     """
-    if known and holds_steps(known):
+    if known and (answers := read_known_answer(str(known), _measured_on(str(known), machine))) is not None:
         if path is not None:
-            raise InputError(f"{known} holds whole steps: they move what was fitted to servers, not {path}")
-        return MeasuredSteps(read_measured_steps(known, _measured_on(str(known), machine)))
+            raise InputError(f"--known {known} is measured by itself: it moves what ships, not {path}")
+        return answers
     alone = path is None
     path = _shipped(os.fspath(GPUS if path is None else path))
     fields = require_mapping(read_json(path), path, "file")

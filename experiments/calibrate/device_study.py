@@ -34,7 +34,7 @@ class DeviceFit(Record):
 
     Parameters
     ----------
-    measured
+    known
         CSV files of single operations (`read_operation_times`), relative to the study.
     leave_out
         What is held out in turn.
@@ -48,7 +48,7 @@ class DeviceFit(Record):
         Whether rows faster than the machine allows are kept (and warned of) or dropped.
     """
 
-    measured: tuple[str, ...] = Field(min_length=1, max_length=100)
+    known: tuple[str, ...] = Field(min_length=1, max_length=100)
     leave_out: Literal["machine"]
     sample: int = Field(default=SAMPLE, ge=12, le=100_000)
     anchors: tuple[AnchorShape, ...] = Field(default=(), max_length=20)
@@ -99,8 +99,8 @@ def device_study(document: Mapping[str, Any], path: str | os.PathLike[str]) -> D
         Names the file, the field, the value and what is allowed.
     """
     fit = dict(document["fit"])
-    if isinstance(fit.get("measured"), str):
-        fit["measured"] = [fit["measured"]]
+    if isinstance(fit.get("known"), str):
+        fit["known"] = [fit["known"]]
     return validated(DeviceStudy, {**document, "fit": fit}, str(path))
 
 
@@ -114,7 +114,7 @@ def calibrate_devices(study: DeviceStudy, folder: Path, progress: Callable[[str]
     """
     named = {name: machine(str(folder / name) if "." in name or "/" in name else name) for name in study.machines}
     forms: list[OperationTimes] = []
-    for file in study.fit.measured:
+    for file in study.fit.known:
         forms += read_operation_times(folder / file, named)
     if named:
         wanted = {described.name for described in named.values()}
@@ -122,7 +122,7 @@ def calibrate_devices(study: DeviceStudy, folder: Path, progress: Callable[[str]
     impossible = violations(forms)
     if study.fit.impossible == "drop":
         forms = possible(forms)
-    source = study.fit.source or ", ".join(Path(file).name for file in study.fit.measured)
+    source = study.fit.source or ", ".join(Path(file).name for file in study.fit.known)
     count = sum(map(len, forms))
     made = fit_devices(forms, f"{source} ({count} measurements)", study.fit.sample, progress, _typical(study.fit))
     if len(made.machines) < 2:
@@ -135,6 +135,6 @@ def calibrate_devices(study: DeviceStudy, folder: Path, progress: Callable[[str]
 def _typical(fit: DeviceFit) -> list[str]:
     """Names of files as the measurements have them."""
     for name in fit.typical:
-        if name not in fit.measured:
-            raise unknown_name("file of fit.typical:", name, fit.measured)
+        if name not in fit.known:
+            raise unknown_name("file of fit.typical:", name, fit.known)
     return [Path(name).name for name in fit.typical]

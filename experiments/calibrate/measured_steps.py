@@ -17,6 +17,7 @@ from slipstick.hwmodels.files.readers import (
     whole_number,
 )
 from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.importers.formats.look import look
 from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language.weight_types import stored_as
 from slipstick.workloads.language_catalog import language_model
@@ -27,8 +28,11 @@ MAX_ROWS = 1000
 
 
 def holds_steps(path: str | os.PathLike[str]) -> bool:
-    """Whether the lines of a CSV are whole steps, and not single operations."""
-    return any("step" in row for _, row in read_csv_rows(path, limit_rows=MAX_ROWS * 1000))
+    """Whether the lines of a CSV are steps of a server (decode:MODEL), and not operations or numbered iterations."""
+    if not look(path).heads("step", "time_s"):
+        return False
+    first = next(iter(read_csv_rows(path, limit_rows=MAX_ROWS * 1000)), None)
+    return first is not None and whole_number(first[1]["step"]) is None
 
 
 def read_measured_steps(

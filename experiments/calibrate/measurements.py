@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from slipstick.estimators.core.estimate import Measurement
 from slipstick.experiments.question.settings import machine_change, number_of
+from slipstick.hwmodels.files.errors import errors_at
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows, read_number, unknown_name
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
@@ -14,7 +16,8 @@ from slipstick.workloads.graph.workload_kind import workload_kind
 
 SPACES = ("run", "machine", "workload")
 PLAIN = ("group", "protocol")
-MAX_ROWS = 100_000
+MAX_ROWS, LONGEST = 100_000, 1e10
+"""Of a file; seconds of a run, three centuries."""
 
 
 def read_measurements(
@@ -56,7 +59,7 @@ def read_measurements(
             except InputError as error:
                 raise InputError(f"{path}: line {line}: {error}") from None
             settings[space][name] = value
-        time = read_number(row[column_of_time], path, line, column_of_time, low=1e-12)
+        time = read_number(row[column_of_time], path, line, column_of_time, low=1e-12, high=LONGEST)
         key = tuple(text for column, text in row.items() if column != column_of_time)
         if key in seen and len(row) > 1 and "group" not in row:
             raise InputError(
@@ -98,6 +101,8 @@ def benchmarked(path: str, workload: Workload, machine: Machine, quantity: str |
     InputError
         Where the file is no such benchmark, or does not hold the quantity.
     """
+    from slipstick.estimators.named.serving.server_run import run_of
+    from slipstick.experiments.calibrate.known_serving import traffic_of
     from slipstick.workloads.importers.serving.vllm_bench import read_vllm_bench
 
     if quantity is None or quantity not in BENCHMARKED:
@@ -108,18 +113,19 @@ def benchmarked(path: str, workload: Workload, machine: Machine, quantity: str |
         raise InputError(f"{path}: {len(runs):,} runs: want at most {MOST_RUNS}, since a fit simulates each many times")
     for number, run in enumerate(runs):
         value = run.times.get(f"{BENCHMARKED[quantity]} mean")
-        if value is None:
+        if not value:
             raise InputError(
-                f"{path}: run {number}: no mean {BENCHMARKED[quantity]} (--percentile-metrics of the bench)"
+                f"{path}: run {number}: no mean {BENCHMARKED[quantity]} above 0 (--percentile-metrics of the bench)"
             )
-        load = {"rate": run.rate, "burstiness": run.burstiness} if run.rate else {}
-        load |= {} if run.rate else {"concurrency": float(run.users or run.requests)}
-        tokens = {"input_tokens": max(1, round(run.input_tokens)), "output_tokens": max(1, round(run.output_tokens))}
-        numbers = {**load, **tokens, "spread": 0.0, "count": min(run.requests, MOST_REQUESTS)}
-        known = {name: float(amount) for name, amount in numbers.items() if amount is not None}
+        with errors_at(f"{path}: run {number}"):
+            load = replace(traffic_of(run), count=min(run.requests, MOST_REQUESTS))
+        tokens = {"input_tokens": float(load.input_tokens), "output_tokens": float(load.output_tokens)}
+        known = {name: value for name, value in {**run_of(load), **tokens}.items() if name in SAID}
         measurements.append(Measurement(workload, machine, value, Table(known), protocol=f"{run.backend} bench"))
     return tuple(measurements)
 
 
+SAID = ("rate", "burstiness", "concurrency", "count", "spread", "input_tokens", "output_tokens")
+"""Of a run, what its benchmark says."""
 MOST_RUNS, MOST_REQUESTS = 50, 2_000
 """Of a benchmark, and simulated of one run."""

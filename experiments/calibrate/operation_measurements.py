@@ -18,7 +18,8 @@ PLAIN = ("machine", "kind", "dtype", "time_s")
 TRUTHS = ("causal", "bias", "transposed")
 PAIRS = ("stride",)
 WORDS = ("pass", "function", "kv_dtype")
-MAX_ROWS = 500_000
+MAX_ROWS, LONGEST = 500_000, 1e5
+"""Of a file; seconds of an operation, more than a day: no machine is measured for longer on one."""
 ONE = dict.fromkeys((*FIXED[:4], "batch"), "1")
 """Dims that are 1 where a file does not say."""
 
@@ -68,7 +69,7 @@ def read_operation_times(
         if missing:
             raise InputError(f"{path}: line {line}: {row['kind']}: no value for {', '.join(missing)}")
         sizes = {dim: read_number(row[dim], path, line, dim, low=1e-9) for dim in entry.dims}
-        time = read_number(row["time_s"], path, line, "time_s", low=1e-12)
+        time = read_number(row["time_s"], path, line, "time_s", low=1e-12, high=LONGEST)
         fixed = tuple(sizes[dim] for dim in FIXED if dim in sizes)
         key = (row["machine"], row["kind"], row["dtype"], tuple(sorted(_attributes(row, path, line).items())), fixed)
         groups.setdefault(key, []).append((sizes, time))

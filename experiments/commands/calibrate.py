@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
         context: typer.Context,
         study: Annotated[
             str,
-            typer.Argument(help="a study with a [fit] part: measured, parameters, loss, starts; or a job's .yaml"),
+            typer.Argument(help="a study with a [fit] part: known, parameters, loss, starts; or a job's .yaml"),
         ],
         known: Annotated[str | None, option("known", "of a job, a CSV of step_s, time_s, STAGE.service_s")] = None,
         fit: Annotated[

@@ -25,8 +25,8 @@ HOME = Path(__file__).resolve().parents[2]
 _USAGE_ERROR: type[Any] = typer.BadParameter.__mro__[2]  # click's base error, which typer carries but does not export
 
 
-def build() -> typer.Typer:
-    """The application with every verb registered."""
+def build(only: str | None = None) -> typer.Typer:
+    """The application with every verb registered, or only with one."""
     app = typer.Typer(
         name="slipstick",
         cls=VerbGroups,
@@ -37,7 +37,8 @@ def build() -> typer.Typer:
         rich_markup_mode=None,
     )
     app.callback()(_options)
-    for verb in verbs():
+    known = verbs()
+    for verb in [only] if only in known else known:
         import_module(f"slipstick.experiments.commands.{verb}").register(app)
     return app
 
@@ -90,7 +91,8 @@ def _run(arguments: list[str]) -> int:
             require_packages(("matplotlib", "plotly"))
         with warnings.catch_warnings():
             warnings.showwarning = _one_line_each(warnings.showwarning)
-            code = build()(args=todays_words(arguments), standalone_mode=False)
+            words = todays_words(arguments)
+            code = build(words[0] if words else None)(args=words, standalone_mode=False)
     except typer.Exit as leave:
         return int(leave.exit_code)
     except (typer.Abort, KeyboardInterrupt):

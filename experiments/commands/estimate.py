@@ -48,7 +48,8 @@ def register(app: typer.Typer) -> None:
             str | None,
             option(
                 "known",
-                "of a job, a CSV of step_s, time_s, STAGE.service_s; else of operations or of steps of a server",
+                "this question's time (23.4ms), a training log, a trace, a server's benchmark, a CSV of steps or "
+                "operations; of a job a CSV of step_s, time_s, STAGE.service_s",
             ),
         ] = None,
         fit: Annotated[list[str] | None, option("fit", "of a job, to --known: job.STAGE.service,...")] = None,

@@ -166,7 +166,7 @@ def register(app: typer.Typer) -> None:
         titles = {
             "moves": "what can be done: time over today's, of an item where the batch changes",
             "bottlenecks": "what bounds the time",
-            "elasticities": "elasticity: -1 halves the time where the quantity doubles, 0 does not matter",
+            "elasticities": why.ELASTICITY,
             "crossovers": "where an operation changes what bounds it, nearest first",
             "tornado": "time over today's, each quantity halved and doubled",
             "changes": f"what alone brings the time to {target:g} of today's, smallest change first (blank: none does "

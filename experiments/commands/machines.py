@@ -69,10 +69,11 @@ def register(app: typer.Typer) -> None:
         doubts = shared({one.name: machine_remarks(one) for one in machines})
         emit(_compared(machines, format), format, notes=[note], below=doubts)
         if report:
-            from slipstick.experiments.pages.report import rows_page
+            from slipstick.experiments.pages.report import page
+            from slipstick.hwmodels.answer import PlainAnswer
 
-            title = f"{len(machines)} machines compared"
-            rows_page(_compared(machines, "table"), report, title, [note, *doubts])
+            answer = PlainAnswer(_compared(machines, "table"), notes=(note, *doubts))
+            page(answer, report, f"{len(machines)} machines compared")
 
     @machines.command()
     def fields(format: Format = "table") -> None:
@@ -111,9 +112,9 @@ def register(app: typer.Typer) -> None:
 
 def _issue_in_words(machine: Machine) -> str:
     """What default answers take for the host of a GPU, beyond what the machine states; "" for other machines."""
-    from slipstick.estimators.named.machine_kind import machine_kind
     from slipstick.estimators.tuned.tuned_defaults import ISSUE
     from slipstick.hwmodels.files.shown import shown
+    from slipstick.hwmodels.machine_kind import machine_kind
 
     if machine_kind(machine) != "gpu":
         return ""

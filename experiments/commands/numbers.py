@@ -22,13 +22,19 @@ SYNONYMS = {
     "pp": "run.pipeline_parallel",
     "dp": "run.data_parallel",
     "ep": "run.expert_parallel",
+    "cp": "run.context_parallel",
 }
 """Short options for numbers of the machine and of the run."""
 SIZES = {"batch": "decodes", "seq_len": "context"}
 """Words for the sizes of a serving step: sequences that write a token, and the tokens behind them."""
 SERVER = ("concurrency", "rate", "count", "spread", "prefix", "burstiness", "step_tokens", "max_sequences", "replicas")
 """Numbers of a server's run."""
-RUN = ("threads", "images", "epochs", "nodes", "workers", "prefetch", "steps", *SERVER)
+LAYOUT = (
+    *("tensor_parallel", "pipeline_parallel", "data_parallel", "context_parallel", "expert_parallel"),
+    *("microbatch", "interleave", "shard", "recompute", "input_rate"),
+)
+"""Numbers of a training run."""
+RUN = ("threads", "images", "epochs", "nodes", "workers", "prefetch", "steps", *SERVER, *LAYOUT)
 """Numbers of a run that options of a command resemble (--threads, --train)."""
 HINTS = {
     "compile": "--mode compiled",
@@ -36,9 +42,11 @@ HINTS = {
     "eager": "--mode eager",
     "graphs": "--mode graphs",
     "training": "--train adamw",
+    "precision": "--dtype",
 }
-"""What people write without a value, and what is meant."""
+"""What people write for an option, and what is meant."""
 OF_A_SERVER = "--tensor-parallel (ranks of one server) or --replicas (servers)"
+OF_TRAINING = "--dp, --tp, --pp and --cp, whose product it is (slipstick plan training searches them)"
 MEANT = {"devices": OF_A_SERVER, "gpus": OF_A_SERVER, "tp": "--tensor-parallel", "users": "--concurrency"}
 """What people write of requests to a language model, and what is meant."""
 MODES = {"graphs": "graph_replay", "graph": "graph_replay"}
@@ -154,11 +162,13 @@ def as_settings(numbers: Sequence[str] | None, workload: Any, options: Iterable[
         if name not in sizes and name not in RUN:
             if name in MEANT and workload_kind(workload) == "requests":
                 raise InputError(f"unknown option --{name} of requests; did you mean {MEANT[name]}?")
+            if name in ("devices", "gpus") and workload_kind(workload) == "training":
+                raise InputError(f"unknown option --{name} of a training step; did you mean {OF_TRAINING}?")
             spelled, spellings = name.replace("_", "-"), [f"--{size.replace('_', '-')}" for size in sizes]
             close = get_close_matches(f"--{spelled}", [*options, *spellings, *(f"--{run}" for run in RUN)], n=1)
-            if close:
+            if meant := HINTS.get(name, close[0] if close else ""):
                 there = f"sizes of {workload.name}: {', '.join(spellings) or 'none'}"
-                raise InputError(f"unknown option --{spelled}; did you mean {close[0]}? ({there})")
+                raise InputError(f"unknown option --{spelled}; did you mean {meant}? ({there})")
         settings.append(f"{'workload' if name in sizes else 'run'}.{name}={value}")
     return settings
 

@@ -42,16 +42,17 @@ def register(app: typer.Typer) -> None:
         cache_dtype: CacheDtype = "bf16",
         price: Annotated[str | None, option("price", "h100-sxm=2.5,mi300x=2")] = None,
         step_tokens: StepTokens = 8192,
-        known: Annotated[str | None, option("known", "a CSV of steps on the one machine")] = None,
+        known: Annotated[
+            str | None, option("known", "a server's benchmark, 23.4ms@concurrency=16,tp=1, a CSV of steps")
+        ] = None,
         report: Annotated[str | None, option("report", "and its PNG")] = None,
         out: Annotated[str | None, option("out", "all candidates, FILE.csv")] = None,
         format: Format = "table",
     ) -> None:
         """The front of tokens/s a device against tokens/s a user, and the cheapest layout that keeps the limits."""
         from slipstick.estimators.schedule.serving.scheduler import Scheduler
-        from slipstick.experiments.answers.serving_plan import plan_lines, plan_table, prices
-        from slipstick.experiments.pages.output import emit
-        from slipstick.experiments.serve.limits import limits
+        from slipstick.experiments.pages.output import show
+        from slipstick.experiments.serve.limits import limits, prices
         from slipstick.experiments.serve.planning import Search
         from slipstick.hwmodels.files.records import Table
 
@@ -70,15 +71,7 @@ def register(app: typer.Typer) -> None:
             from slipstick.experiments.pages.serving_report import write_plan
 
             write_plan(best_plan, report)
-        if format == "json":
-            best = best_plan.best.row() if best_plan.best else None
-            front = [candidate.row() for candidate in best_plan.front]
-            count = len(best_plan.candidates)
-            whole = {"best": best, "front": front, "refused": dict(best_plan.refused), "candidates": count}
-            emit([whole], format, remarks=best_plan.remarks)
-            return
-        rows = plan_table(best_plan) if format == "table" else best_plan.rows()
-        emit(rows, format, notes=plan_lines(best_plan), columns=best_plan.declared)
+        show(best_plan, format)
 
     @group.command()
     def training(
@@ -94,7 +87,11 @@ def register(app: typer.Typer) -> None:
         set: Set = None,
         engine: Annotated[str, option("engine", "megatron | fsdp (weights sharded over data ranks)")] = "megatron",
         known: Annotated[
-            str | None, option("known", "steps of this run, RUN.csv: devices, step_s (or log), tp, pp, ...")
+            str | None,
+            option(
+                "known",
+                "steps of this run: Megatron-LM's log, 3.2s@devices=64,tp=8, RUN.csv with devices, step_s or log",
+            ),
         ] = None,
         input_rate: Annotated[float | None, option("input_rate")] = None,
         report: Report = None,
@@ -102,10 +99,10 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """The fastest layout of training on at most so many devices, what bounds it, why the second is worse."""
         from slipstick.experiments.answers.training_plan import training_lines, training_rows_shown
+        from slipstick.experiments.calibrate.measured_training import read_known
         from slipstick.experiments.pages.output import emit
         from slipstick.experiments.question.settings import machine_changes, number_of
         from slipstick.experiments.subjects.power.facility import Facility, price_text
-        from slipstick.experiments.subjects.training_plan.known_runs import read_known
         from slipstick.experiments.subjects.training_plan.training_search import TrainingSearch
         from slipstick.hwmodels.catalog import machine
         from slipstick.workloads.language_catalog import language_model
@@ -128,29 +125,14 @@ def register(app: typer.Typer) -> None:
         format: Format = "table",
     ) -> None:
         """Time and energy of a measured run under each power limit, and the limit that saves most energy."""
-        from slipstick.experiments.pages.output import emit
+        from slipstick.experiments.pages.output import show
+        from slipstick.experiments.pages.report import page
         from slipstick.experiments.question.settings import number_of
         from slipstick.experiments.subjects.power.power_plan import power_plan
 
         result = power_plan(
             number_of("--time", time, "s"), number_of("--power", power, "W"), number_of("--rated", rated, "W"), slowdown
         )
-        chosen = next((row for row in result.table if row["limit_W"] == result.best), result.table[0])
-        saved = 1 - chosen["energy_ratio"]
-        notes = [
-            f"limit {result.best:.0f} W: {saved:.0%} less energy for {chosen['time_ratio'] - 1:.1%} more time "
-            f"(at most {slowdown:.0%})",
-            "assuming: training on one GPU; fitted on P100, V100 and RTX 6000 (validate energy); bands 80 %",
-        ]
-        emit(result.rows(), format, notes=notes[:1], below=notes[1:], remarks=(), columns=result.declared)
+        show(result, format)
         if report:
-            from slipstick.experiments.pages.report import rows_page
-
-            rows_page(
-                result.rows(),
-                report,
-                f"Power limits of a board rated at {rated}",
-                notes[1:],
-                result.declared,
-                heads=notes[:1],
-            )
+            page(result, report, f"Power limits of a board rated at {rated}")

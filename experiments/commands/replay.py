@@ -8,8 +8,6 @@ import typer
 
 from slipstick.experiments.commands.vocabulary import Format, RecordedOn, Report, option
 
-BETWEEN_VENDORS = "between vendors: kernels whose time should change little are taken to change less still"
-
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
@@ -45,27 +43,11 @@ def answer(
     marker: str | None = None,
 ) -> None:
     """Print the rows of a trace's what-if (also `slipstick whatif --trace`)."""
-    from slipstick.estimators.operation.gpu.kernels import between_vendors
-    from slipstick.experiments.pages.output import emit
-    from slipstick.experiments.traces.recorded import read_recorded
-    from slipstick.experiments.traces.trace_rows import changes, rows
-    from slipstick.experiments.traces.trace_whatif import COLUMNS
-    from slipstick.hwmodels.catalog import machine
+    from slipstick.experiments.pages.output import show
+    from slipstick.experiments.pages.report import page
+    from slipstick.experiments.traces.by_name import replay
 
-    other = machine(on) if on else None
-    read = read_recorded(trace, machine(recorded) if recorded else None, marker)
-    wanted = changes(vary, read.machine, other, set_ or [])
-    notes = [f"assuming: {read.note}"]
-    if read.machine is not None:
-        notes.append(
-            f"recorded on {read.machine.name}" + ("" if recorded else f" (the trace says {read.graph.device!r})")
-        )
-    doubts: list[str] = []
-    if other is not None and read.machine is not None and between_vendors(read.machine, other):
-        doubts.append(BETWEEN_VENDORS)
-    answers = rows(read.graph, wanted, read.operations)
-    emit(answers, form, below=[*notes, *doubts], remarks=doubts, columns=COLUMNS)
+    result = replay(trace, on, vary, recorded_on=recorded, settings=set_ or [], marker=marker)
+    show(result, form)
     if report:
-        from slipstick.experiments.pages.report import rows_page
-
-        rows_page(answers, report, f"Replay of {trace}", notes, COLUMNS)
+        page(result, report, f"Replay of {trace}")

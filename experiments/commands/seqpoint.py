@@ -47,8 +47,9 @@ def register(app: typer.Typer) -> None:
         from slipstick.estimators.run.warm_up import FIRST_ITERATIONS
         from slipstick.experiments.pages.output import emit
         from slipstick.experiments.question.settings import number_of
-        from slipstick.experiments.subjects.iterations.logs import read_log, simulated_log, write_representatives
+        from slipstick.experiments.subjects.iterations.logs import simulated_log, write_representatives
         from slipstick.hwmodels.files.readers import InputError, unknown_name
+        from slipstick.workloads.importers.iteration_logs import read_log
         from slipstick.workloads.runs.lengths import read_lengths
 
         if method not in METHODS:

@@ -54,6 +54,9 @@ def register(app: typer.Typer) -> None:
         count: Annotated[int | None, option("count", min=1, max=50000)] = None,
         step_tokens: StepTokens = 8192,
         max_sequences: Annotated[int, option("max_sequences", min=1)] = 256,
+        draft_tokens: Annotated[int, option("draft_tokens", min=0)] = 0,
+        acceptance: Annotated[float, option("acceptance", "0.7", min=0.0)] = 0.0,
+        draft_share: Annotated[float, option("draft_share", "0: a head of one layer", min=0.0)] = 0.0,
         mixing: Annotated[str | None, option("mixing", "mixed | separate (prompts alone; SGLang's way)")] = None,
         preemption: Annotated[str, option("preemption", "cached (vLLM) | recompute | swap")] = "cached",
         set: Set = None,
@@ -75,7 +78,7 @@ def register(app: typer.Typer) -> None:
         """Latency and tokens/s of a language-model server, request by request, with an 80 % band."""
         from slipstick.estimators.named.serving.served_run import serve as answer_of
         from slipstick.estimators.operation.serving.known_steps import is_llama_cpp
-        from slipstick.experiments.pages.output import emit
+        from slipstick.experiments.pages.output import emit, show
         from slipstick.experiments.question.settings import machine_changes, number_of
         from slipstick.experiments.serve.known_runs import is_run, steps_of_runs
         from slipstick.experiments.serve.limits import limits
@@ -91,12 +94,13 @@ def register(app: typer.Typer) -> None:
         if engine is not None and is_llama_cpp(engine):
             _refuse(context, lambda name: name not in LOCAL, f"--engine {engine} answers for one user and one device")
             alone = local(model, machine(on).using(changes), dtype, input_tokens, output_tokens, known)
-            emit([alone.row()], format, notes=alone.lines(), remarks=())
+            show(alone, format)
             return
         if vary:
             _refuse(context, lambda name: name in UNVARIED, "--vary compares servers, as slipstick whatif does")
         wanted = Wanted(
             model, on, devices, tp, pp, dp, ep, replicas, dtype, cache_dtype, engine or "", step_tokens, max_sequences,
+            draft_tokens, acceptance, draft_share,
             mixing, preemption, changes=changes, known=None if known and is_run(known) else known,
         )  # fmt: skip
         load = traffic(
@@ -126,19 +130,10 @@ def register(app: typer.Typer) -> None:
             from slipstick.experiments.pages.serving_report import write_serving
 
             write_serving(answer, report)
-        if format == "json":
-            extra = {
-                "assumptions": list(answer.deployment.assumptions()),
-                "traffic": load.text(),
-                "bounds": answer.bounds,
-                "measures": answer.rows(),
-                "meter_W": facility.watts(answer.summary()["power_W"], answer.deployment.layout.devices)
-                if facility.counted and answer.summary()["power_W"] is not None
-                else None,
-            }
-            emit([{**answer.summary(), **extra}], format, remarks=warnings_of(answer))
-            return
-        emit(answer.rows(), format, notes=lines(answer, facility))
+        power = answer.summary()["power_W"]
+        counted = facility.counted and power is not None
+        meter = facility.watts(power, answer.deployment.layout.devices) if counted else None
+        show(answer, format, lines(answer, facility), {"meter_W": meter}, warnings_of(answer))
 
 
 LOCAL = ("model", "on", "engine", "dtype", "input_tokens", "output_tokens", "known", "format", "set")

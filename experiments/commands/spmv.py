@@ -64,9 +64,11 @@ def predict(
     below = last_lines(notes, verbose=verbose)
     emit(shown_rows(rows, format, verbose=verbose), format, notes=first_lines(rows), below=below, remarks=())
     if report:
-        from slipstick.experiments.pages.report import rows_page
+        from slipstick.experiments.pages.report import page
+        from slipstick.hwmodels.answer import PlainAnswer
 
-        rows_page(rows, report, f"Products with {matrix.name}", notes, heads=first_lines(rows))
+        answer = PlainAnswer(rows, heads=tuple(first_lines(rows)), notes=tuple(notes))
+        page(answer, report, f"Products with {matrix.name}")
 
 
 def calibrate(

@@ -71,8 +71,11 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "spread": "lengths are drawn from (1 - spread) to 1 times the given",
         "prefix": "share of each prompt that is in the cache already",
         "count": "how many requests are simulated",
-        "step_tokens": "most tokens of one step of the server",
-        "max_sequences": "most requests that the server runs together",
+        "step_tokens": "most tokens of one step of the server (of each data-parallel rank)",
+        "max_sequences": "most requests that the server runs together (on each data-parallel rank)",
+        "draft_tokens": "tokens that speculative decoding guesses in a step",
+        "acceptance": "chance that a guessed token is kept",
+        "draft_share": "time of guessing a token over that of a plain step",
         "mixing": "whether prompts share steps with decoding",
         "preemption": "what becomes of a request that loses its cache",
         "input_rate": "sequences/s that storage and hosts hand to the job",
@@ -202,7 +205,12 @@ Estimator = Annotated[OwnName | None, option("estimator", parser=OwnName)]
 Calibration = Annotated[str | None, option("calibration", "of slipstick calibrate --out")]
 Known = Annotated[str | None, option("known", "a CSV")]
 KnownHere = Annotated[
-    str | None, option("known", "a CSV of operations or of steps of a server (measure anchors --for writes one)")
+    str | None,
+    option(
+        "known",
+        "this question's time (23.4ms), a training log, a trace, a server's benchmark, llama-bench's output, or a CSV "
+        "of steps or operations (measure anchors --for writes one)",
+    ),
 ]
 Fit = Annotated[list[str] | None, option("fit")]
 Dtype = Annotated[str | None, option("dtype", "bfloat16, int8, fp8, mxfp8, nvfp4, int4 (weights), ...")]

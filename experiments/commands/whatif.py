@@ -48,7 +48,11 @@ def register(app: typer.Typer) -> None:
         calibration: Calibration = None,
         known: Annotated[
             str | None,
-            option("known", "a CSV of time_s, run.*, machine.* with --fit; else of operations or of steps of a server"),
+            option(
+                "known",
+                "today's time (23.4ms), a training log, a trace, a server's benchmark, a CSV of steps or operations; "
+                "with --fit a CSV of time_s, run.*, machine.*",
+            ),
         ] = None,
         fit: Annotated[list[str] | None, option("fit", "to --known")] = None,
         save: Annotated[str | None, option("save")] = None,
@@ -109,9 +113,10 @@ def register(app: typer.Typer) -> None:
             workload, on, estimator, settings, vary, where or [], objective or [], dtype, program, input or (), train
         )
         if known and fit:
-            study = study.model_copy(update={"fit": Fitting(measured=known, parameters=tuple(fit))})
-        anchors = None if fit else known
-        study = study.model_copy(update={"calibration_file": calibration, "anchors": anchors, "quantity": quantity})
+            study = study.model_copy(update={"fit": Fitting(known=known, parameters=tuple(fit))})
+        study = study.model_copy(
+            update={"calibration_file": calibration, "known": None if fit else known, "quantity": quantity}
+        )
         query = study.question(workload, on)
         space = study.space(query.machine)
         result = answer(replace(query, vary=space))

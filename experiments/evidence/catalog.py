@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slipstick.experiments.evidence.rows import ReproductionRow
+from slipstick.hwmodels.files.old_names import checked
 from slipstick.hwmodels.files.readers import unknown_name
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def scoreboard(name: str) -> Board:
     return board
 
 
+@checked
 def reproduce(name: str) -> list[ReproductionRow]:
     """Every number that a paper states, beside ours.
 

@@ -21,6 +21,7 @@ from typing import Any
 
 from slipstick.experiments.evidence.rows import ValidationRow
 from slipstick.experiments.evidence.score import Board, Front
+from slipstick.experiments.evidence.summary import Summary
 from slipstick.hwmodels.files.readers import atomic_write, read_json
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,6 +49,13 @@ Bold: the goal is missed. Errors are of times. The band should hold 80 % of the 
 far above says that it is too wide, one below that it promises too much. Errors of a logarithm are given times 100.
 
 The best simple method is nearer than ours in: {worse}. It is the best of several, chosen with hindsight.
+
+## All of them together
+
+{together}
+
+Of the rows saved here; what chance does is judged by drawing again what was left out in turn
+(`python -m tools.baselines` names the families).
 
 ## All {boards} scoreboards
 
@@ -111,7 +119,8 @@ def write_pages(folder: Path, boards: Mapping[str, Board]) -> None:
         _write(folder / f"{name}.md", board_page(run, question))
     lines = front_lines(runs, boards)
     whole = folder.resolve()
-    _write(whole.with_name(f"{whole.name}.md"), front_page(lines, runs, whole.name))
+    together = "\n".join(Summary.of(folder / "rows").lines())
+    _write(whole.with_name(f"{whole.name}.md"), front_page(lines, runs, whole.name, together))
     draw(lines, folder / PICTURE)
 
 
@@ -158,8 +167,8 @@ def board_page(run: Saved, question: str) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def front_page(lines: Sequence[Line], runs: Mapping[str, Saved], folder: str = "validation") -> str:
-    """The front page: one table, one picture, and where everything is, below the folder of this name."""
+def front_page(lines: Sequence[Line], runs: Mapping[str, Saved], folder: str = "validation", together: str = "") -> str:
+    """The front page: one table, one picture, all boards together, and where everything is below the folder."""
     missed = sum(line.missed for line in lines)
     goals = [row for run in runs.values() for row in run.rows if row.ok is not None]
     met = sum(row.ok is True for row in goals)
@@ -184,7 +193,9 @@ def front_page(lines: Sequence[Line], runs: Mapping[str, Saved], folder: str = "
         for line in lines
         if min(line.usual.baselines.values(), default=float("inf")) < (line.usual.ours or 0.0)
     )
-    text.append(FOOT.format(worse=worse or "none", boards=len(runs), met=met, goals=len(goals), pages=pages))
+    text.append(
+        FOOT.format(worse=worse or "none", boards=len(runs), met=met, goals=len(goals), pages=pages, together=together)
+    )
     return "\n".join(text)
 
 

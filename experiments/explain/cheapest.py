@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,12 +13,10 @@ from slipstick.estimators.sensitivity.elasticities import sensitivity
 from slipstick.experiments.explain.dials import Dials
 from slipstick.experiments.explain.explanation import FARTHEST
 from slipstick.experiments.question.question import Question
+from slipstick.hwmodels.answer import Answer
 from slipstick.hwmodels.columns import Column
 from slipstick.hwmodels.files.old_names import formerly
 from slipstick.hwmodels.files.readers import InputError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ROUNDS = 80
 CLOSE = 1e-4
@@ -26,7 +24,7 @@ CLOSE = 1e-4
 
 
 @dataclass(frozen=True)
-class Together:
+class Together(Answer):
     """What several quantities change to.
 
     Parameters
@@ -51,20 +49,15 @@ class Together:
         """One row a quantity: quantity, today, needed, factor, price."""
         return [dict(row) for row in self.changes]
 
-    def to_frame(self) -> pd.DataFrame:
-        """`rows` as a table."""
-        import pandas as pd
-
-        return pd.DataFrame(self.rows())
-
     @property
     def declared(self) -> tuple[Column, ...]:
         """Values of the quantity that each row names."""
         return tuple(Column(name, about="quantity") for name in ("today", "needed"))
 
-    def _repr_html_(self) -> str:
-        head = f"<p><b>price {self.price:.4g}</b> (at least {self.at_least:.4g}), time ratio {self.ratio:.4g}</p>"
-        return head + str(self.to_frame().to_html(index=False))
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The price, with the least that any change could have, and what it buys."""
+        return (f"price {self.price:.4g} (at least {self.at_least:.4g}), time ratio {self.ratio:.4g}",)
 
 
 @formerly(prices="cost")

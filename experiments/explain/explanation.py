@@ -31,6 +31,7 @@ COLUMNS = (
     Column("at_ridge", "at a ridge"),
 )
 """Columns of the tables below: values of the quantity that their row names."""
+ELASTICITY = "elasticity: -1 halves the time where the quantity doubles, 0 does not matter"
 OF_ESTIMATOR = "estimator."
 """Names of fitted parameters: nobody can buy them."""
 SEEN = 0.005

@@ -5,26 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from slipstick.estimators.contract.named import NamedEstimator
 from slipstick.estimators.contract.protocols import Estimator, Fitted
 from slipstick.experiments.explain import explanation
 from slipstick.experiments.explain.cheapest import Together, cheapest_together
 from slipstick.experiments.explain.dials import Dials
+from slipstick.experiments.question.own import own_workload
 from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.question.settings import Value
+from slipstick.hwmodels.answer import Answer, AnswerTable
+from slipstick.hwmodels.columns import Column
+from slipstick.hwmodels.files.old_names import checked
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(Answer):
     """What a time hangs on.
 
     Parameters
@@ -68,20 +69,34 @@ class Explanation:
         """The change of least cost of all quantities that have one; None without costs."""
         return cheapest_together(self.question, self.target, self.cost) if self.cost else None
 
+    @property
+    def declared(self) -> tuple[Column, ...]:
+        """Values of the quantity that each row names."""
+        return explanation.COLUMNS
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """Today's time."""
+        return self.question.answer().heads
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What today's time takes for granted."""
+        return self.question.answer().notes
+
+    def tables(self) -> tuple[AnswerTable, ...]:
+        """What bounds the time, and what it hangs on."""
+        return (
+            AnswerTable(self.bottlenecks, self.declared, "what bounds the time"),
+            AnswerTable(self.elasticities, self.declared, explanation.ELASTICITY),
+        )
+
     def rows(self) -> Rows:
         """`elasticities`: a row a quantity."""
         return self.elasticities
 
-    def to_frame(self) -> pd.DataFrame:
-        """`elasticities` as a table."""
-        import pandas as pd
 
-        return pd.DataFrame(self.elasticities)
-
-    def _repr_html_(self) -> str:
-        return self.question.answer()._repr_html_() + str(self.to_frame().to_html(index=False))
-
-
+@checked
 def explain(
     workload: str | Workload,
     machine: str | Machine,
@@ -94,12 +109,15 @@ def explain(
     dtype: str | None = None,
     calibration: Fitted | None = None,
     quantity: str | None = None,
+    input: Sequence[str] = (),  # noqa: A002
+    train: str | None = None,
+    trusted: Sequence[str] = (),
 ) -> Explanation:
     """What the time hangs on, and the smallest changes that shorten it.
 
     Parameters
     ----------
-    workload, machine, estimator, settings, dtype, calibration, quantity
+    workload, machine, estimator, settings, dtype, calibration, quantity, input, train, trusted
         As `estimate` takes them.
     vary
         Quantities to look at ("machine.clock"); all that are read where there are none.
@@ -120,6 +138,7 @@ def explain(
     >>> {row["quantity"]: row["elasticity"] < 0 for row in why.elasticities}["machine.clock"]
     True
     """
-    query = question(workload, machine, estimator, settings, dtype, calibration=calibration, quantity=quantity)
+    subject = own_workload(workload, machine, input, train, trusted)
+    query = question(subject, machine, estimator, settings, dtype, calibration=calibration, quantity=quantity)
     query = explanation.of_time(query, quantity)
     return Explanation(query, tuple(vary), target, dict(cost or {}))

@@ -74,13 +74,26 @@ def predict(readings: Readings, request: ExtrapolationRequest) -> list[Predictio
     """
     series = readings.series(request.parameter)
     if request.region is not None:
-        known = [one.name for one in series]
-        if request.region not in known:
-            raise unknown_name("region", request.region, known)
-        series = [one for one in series if one.name == request.region]
+        series = [one_region(series, request.region)]
     machine = load_machine(request.machine) if request.machine else None
     targets = _targets(request.to, series)
     return extrapolate_many(series, targets, request.kind, machine, request.family, request.level)
+
+
+def one_region(series: Sequence[Series], region: str | None) -> Series:
+    """The series of a region; the only one where none is named.
+
+    Raises
+    ------
+    InputError
+        Where there is none of that name, or none is named and there are several.
+    """
+    known = [one.name for one in series]
+    if region is None and len(series) > 1:
+        raise InputError(f"{len(known)} regions: name one of {', '.join(known[:8])}")
+    if region is not None and region not in known:
+        raise unknown_name("region", region, known)
+    return next(one for one in series if region in (None, one.name))
 
 
 def predict_at(prediction: Prediction, values: Sequence[float], request: ExtrapolationRequest) -> Prediction:

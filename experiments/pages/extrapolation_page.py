@@ -121,7 +121,7 @@ def write_extrapolation(
         body = "".join(f"<p class=note>{escape(text)}</p>" for text in lines[1:])
         pictures = "".join(f"<div>{svg([chart])}</div>" for chart in drawn)
         sections.append(Section(f"Times and speed-up{place}", f"<div class=pictures>{pictures}</div>{body}"))
-        sections.append(Section(f"Expected{place}", table_html(rows, f"rows{index}")))
+        sections.append(Section(f"Expected{place}", table_html(rows, f"rows{index}", prediction.declared)))
         assumed = "".join(f"<li>{escape(text)}</li>" for text in (*prediction.assumptions, *notes))
         formula = formula_html(prediction.main_law.formula(prediction.series.parameter, prediction.formula.source))
         folded = f"<details><summary>What was taken for granted</summary><ul>{assumed}</ul></details>"

@@ -11,6 +11,7 @@ import numpy as np
 from slipstick.experiments.pages.plots import Chart, Marks
 from slipstick.experiments.pages.report import Section, picture_html
 from slipstick.experiments.question.objectives import FRONT, with_front, work_columns
+from slipstick.hwmodels.columns import Better
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,13 +28,15 @@ def marked(frame: pd.DataFrame, wanted: Sequence[str] = ()) -> tuple[pd.DataFram
     return with_front(frame, list(wanted)) if wanted else (frame, [])
 
 
-def best(frame: pd.DataFrame, rows: int) -> pd.DataFrame:
-    """The fastest points, and those on the front wherever they stand, fastest first."""
-    fastest = frame.nsmallest(rows, "time_ratio")
+def best(frame: pd.DataFrame, rows: int, ratio: str = "time_ratio", better: Better = "less") -> pd.DataFrame:
+    """The best points by a ratio to today, and those on the front wherever they stand, best first."""
+    ordered = frame.sort_values(ratio, ascending=better == "less", kind="stable")
+    first = ordered.head(rows)
     if FRONT not in frame:
-        return fastest
-    front = frame[frame[FRONT]].nsmallest(rows, "time_ratio")
-    return frame.loc[fastest.index.union(front.index, sort=False)].sort_values("time_ratio", kind="stable")
+        return first
+    front = ordered[ordered[FRONT]].head(rows)
+    kept = first.index.union(front.index, sort=False)
+    return frame.loc[kept].sort_values(ratio, ascending=better == "less", kind="stable")
 
 
 def front_section(frame: pd.DataFrame, names: Sequence[str], identifier: str) -> list[Section]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,10 +34,10 @@ def write_job_page(
         rows = [dict(zip(swept.columns, row, strict=True)) for row in swept.itertuples(index=False, name=None)]
         sections.append(Section("Every point, with the same seeds as today", table_html(rows, "points")))
     pictures = [Section(chart.title, picture_html(chart, name)) for name, chart in charts.items()]
-    numbers = [_with_units(row) for row in simulated.rows() if "." not in row["quantity"]]
+    numbers = [row for row in simulated.rows() if "." not in row["quantity"]]
     sections = [
         *pictures,
-        Section("Percentiles", table_html(numbers, "percentiles")),
+        Section("Percentiles", table_html(numbers, "percentiles", simulated.declared)),
         Section(
             "What each stage does, shares of its workers' time", table_html(share_rows(simulated), "shares", SHARES)
         ),
@@ -50,21 +49,6 @@ def write_job_page(
     picture = path.with_suffix(".png")
     draw_charts(list(charts.values()), picture)
     return page, picture
-
-
-def _with_units(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of percentiles as it is read: seconds with their unit, shares in per cent."""
-    name = row["quantity"]
-    seconds = name.endswith("_s")
-    texts: dict[str, Any] = {"quantity": name.removesuffix("_s")}
-    for key, value in row.items():
-        if key == "quantity" or value is None:
-            continue
-        if key == "over_formula":
-            texts[key] = f"{value:.3g} x"
-        else:
-            texts[key] = shown(value, "s") if seconds else shown(100 * value, "%")
-    return texts
 
 
 def cards(simulated: Simulated) -> list[Card]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
-import math
 import os
 import re
 import sys
@@ -13,13 +11,13 @@ from shutil import get_terminal_size
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal
 
+from slipstick.experiments.pages.plain_text import piped_line, piped_table
+from slipstick.hwmodels.answer import Answer, json_text
 from slipstick.hwmodels.columns import Column, for_people
 from slipstick.hwmodels.files.frames import csv_cell, csv_text
 from slipstick.hwmodels.files.readers import unknown_name
 from slipstick.hwmodels.files.shown import number_shown, visible
 
-SCHEMA_VERSION = 1
-"""Of all JSON answers: it grows when a key leaves or changes its meaning, not when one is added (docs/json.md)."""
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -61,9 +59,7 @@ def emit(
         Where the format is unknown.
     """
     if form == "json":
-        more: dict[str, Any] = {} if remarks is None else {"remarks": list(remarks)}
-        more["schema_version"] = SCHEMA_VERSION
-        print(json.dumps([{key: plain(value) for key, value in row.items()} | more for row in rows], indent=1))
+        print(json_text(rows, remarks))
     elif form == "csv":
         names = {name: csv_text(name) for name in rows[0]} if rows else {}
         writer = csv.DictWriter(sys.stdout, list(names), lineterminator="\n")
@@ -77,17 +73,40 @@ def emit(
         raise unknown_name("format", form, FORMATS)
 
 
-def plain(value: Any) -> Any:
-    """A value as JSON: not-a-number becomes null, numpy scalars become numbers."""
-    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, Mapping):
-        return {str(key): plain(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(entry) for entry in value]
-    return value
+def show(
+    answer: Answer,
+    form: str = "table",
+    heads: Sequence[str] = (),
+    more: Mapping[str, Any] | None = None,
+    remarks: Sequence[str] | None = None,
+) -> None:
+    """Print an answer: its heads, its tables and what it assumed; as JSON its document, as CSV its rows.
+
+    Parameters
+    ----------
+    heads, more
+        What the command knows besides: lines below those of the answer, and values beside those of its document.
+    remarks
+        Warnings of the command's own in place of the answer's.
+
+    Raises
+    ------
+    InputError
+        Where the format is unknown.
+    """
+    if form == "json":
+        documents = [{**one, **(more or {})} for one in answer.document()]
+        emit(documents, form, remarks=answer.remarks if remarks is None else remarks)
+        return
+    if form != "table":
+        emit(answer.rows(), form)
+        return
+    for index, text in enumerate([*answer.heads, *heads]):
+        emit_line(text, "" if index else "bold")
+    for table in answer.tables():
+        emit(table.rows, form, table.title, columns=table.columns)
+    for text in answer.notes:
+        emit_line(text)
 
 
 def wrapped(text: str, width: int) -> str:
@@ -103,25 +122,34 @@ def wrapped(text: str, width: int) -> str:
 
 def emit_line(text: str, style: str = "") -> None:
     """A line above or below a table, what wraps indented; `style` ("red") is seen on terminals alone."""
+    width = line_width()
+    lines = wrapped(text, width)
+    if piped_line(lines, width):
+        return
     from rich.console import Console
 
-    console = Console(width=line_width(), highlight=False, emoji=False)
-    console.print(wrapped(text, console.width), markup=False, style=style)
+    Console(width=width, highlight=False, emoji=False).print(lines, markup=False, style=style)
 
 
 def _table(rows: Sequence[Mapping[str, Any]], title: str, notes: Sequence[str], digits: int) -> None:
-    from rich.console import Console
-
-    console = Console(width=line_width(), highlight=False, emoji=False)
+    width = line_width()
     for note in notes:
-        console.print(wrapped(note, console.width), markup=False)
+        emit_line(note)
     if not rows:
-        console.print("(nothing)")
+        emit_line("(nothing)")
         return
-    if title:
-        console.print(visible(title), markup=False, style="italic")  # a title of the table would be as narrow as it
+    if title and not piped_line(visible(title), width):
+        from rich.console import Console
+
+        # a title of the table would be as narrow as it
+        Console(width=width, highlight=False, emoji=False).print(visible(title), markup=False, style="italic")
     numeric = {name: _numeric(rows[0][name]) for name in rows[0]}
     cells = {name: [_cell(row.get(name), digits) for row in rows] for name in rows[0]}
+    if piped_table(cells, numeric, width):
+        return
+    from rich.console import Console
+
+    console = Console(width=width, highlight=False, emoji=False)
     for line in print_cells(console, cells, numeric):
         console.print(line, markup=False)
 
@@ -249,14 +277,17 @@ def line_width() -> int:
 
 
 def _cell(value: Any, digits: int = 3) -> str:
-    from rich.markup import escape
-
     if value is None:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
         return number_shown(value, digits)
+    text = visible(str(value))
+    if not isinstance(value, Mapping) and not {"[", "\\"} & set(text):
+        return text
+    from rich.markup import escape
+
     if isinstance(value, Mapping):
         return escape(", ".join(f"{visible(str(key))} {_cell(entry, digits)}" for key, entry in value.items()))
-    return escape(visible(str(value)))
+    return escape(text)

@@ -6,18 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from slipstick.estimators.core.formula import Formula
 from slipstick.experiments.pages.plots import Picture, svg
 from slipstick.experiments.question.objectives import FRONT
+from slipstick.hwmodels.answer import Answer
 from slipstick.hwmodels.columns import Column, ShownColumn, is_number, shown_columns
+from slipstick.hwmodels.files.old_names import checked
 from slipstick.hwmodels.files.readers import atomic_write
 from slipstick.hwmodels.files.shown import number_shown
 from slipstick.hwmodels.machine import Machine, describe
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MAX_TABLE_ROWS = 500
 
@@ -75,25 +74,6 @@ const choose = name => {
 document.querySelectorAll('input.filter, input.front').forEach(box =>
   box.addEventListener('input', () => choose(box.dataset.table)));
 """
-
-
-class Answer(Protocol):
-    """The face that all answers share: an estimate, a what-if, an extrapolation, a replay, a plan, a simulation."""
-
-    def rows(self) -> list[dict[str, Any]]:
-        """What it says, one dictionary a row, units in the keys."""
-        ...
-
-    def to_frame(self) -> pd.DataFrame:
-        """As a table; of a simulation one row a run or request."""
-        ...
-
-    @property
-    def declared(self) -> tuple[Column, ...]:
-        """What its columns hold: unit, band, which way is better; those that all answers share are known."""
-        ...
-
-    def _repr_html_(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -156,8 +136,9 @@ def write_page(
     return Path(path)
 
 
+@checked
 def page(answer: Answer, path: str | Path, title: str = "") -> Path:
-    """Write any answer as one page: what a notebook shows of it, and its rows as a table that sorts and filters.
+    """Write any answer as one page: its lines, its picture, and its rows as tables that sort and filter.
 
     Parameters
     ----------
@@ -172,24 +153,14 @@ def page(answer: Answer, path: str | Path, title: str = "") -> Path:
     ...     ss.page(ss.question("gpt2", "H100").answer(), f"{folder}/gpt2.html").exists()
     True
     """
-    table = Section("Rows", table_html(answer.rows(), "rows", answer.declared))
-    shown = Section("", f"<div class=scroll>{answer._repr_html_()}</div>")
-    return write_page(path, title or type(answer).__name__, "", [], [shown, table])
-
-
-def rows_page(
-    rows: Sequence[Mapping[str, Any]],
-    path: str | Path,
-    title: str,
-    notes: Sequence[str] = (),
-    columns: Sequence[Column] = (),
-    *,
-    heads: Sequence[str] = (),
-) -> Path:
-    """Rows as one page with a table that sorts and filters; `heads` stand above it, `notes` folded below; its path."""
-    above = "".join(f"<p>{escape(text)}</p>" for text in heads)
+    heads = "".join(f"<p>{escape(text)}</p>" for text in answer.heads)
+    tables = [
+        Section(one.title or "Rows", table_html(one.rows, f"rows{place}", one.columns))
+        for place, one in enumerate(answer.tables())
+    ]
+    assumed = assumptions([*answer.remarks, *answer.notes])
     return write_page(
-        path, title, "", [], [Section("", above + table_html(rows, "rows", columns)), *assumptions(notes)]
+        path, title or type(answer).__name__, "", [], [Section("", heads + answer.picture_html()), *tables, *assumed]
     )
 
 

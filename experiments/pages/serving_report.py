@@ -45,16 +45,15 @@ def write_serving(answer: Serving, path: str | Path) -> tuple[Path, Path]:
         if answer.served.quantiles(measure):
             value, low, high = answer.band(measure, "mean")
             cards.append(Card(amount_shown(value, "s"), f"{name}; 80 %: {amounts_shown(low, high, 's')}"))
-    texts = lines(answer)
     figures = [one for one in shown_columns([answer.summary()]) if one.cells[0] is not None]
     bounds = [{"a decode step goes to": name, "share": share} for name, share in answer.bounds.items()]
     sections = [
         Section("Requests", pictures_html(charts, "chart")),
         Section("Measures", table_html(answer.rows(), "measures", answer.declared)),
         Section("What bounds it", table_html(bounds, "bounds")),
-        folded("In words", "".join(f"<p class=note>{_escaped(line)}</p>" for line in texts if not _assumed(line))),
+        folded("In words", "".join(f"<p class=note>{_escaped(line)}</p>" for line in (*answer.heads, *lines(answer)))),
         folded("Figures", table_html([{"figure": one.head, "value": one.cells[0]} for one in figures], "figures")),
-        *assumptions([line for line in texts if _assumed(line)]),
+        *assumptions(answer.notes),
         folded("The machine", table_html(machine_rows(answer.deployment.machine), "machine")),
     ]
     title = f"Serving {answer.deployment.model.name} on {answer.deployment.machine.name}"
@@ -62,10 +61,6 @@ def write_serving(answer: Serving, path: str | Path) -> tuple[Path, Path]:
     picture = path.with_suffix(".png")
     draw_charts(charts, picture)
     return page, picture
-
-
-def _assumed(line: str) -> bool:
-    return line.startswith("assuming: ")
 
 
 def distribution(answer: Serving, measure: str, title: str) -> Chart:
@@ -110,6 +105,7 @@ def write_plan(plan: Plan, path: str | Path) -> tuple[Path, Path]:
         marks = (Marks(f"the pick: {pick}", *place, 1),)
     axes = "tokens/s a user", "tokens/s a device"
     chart = Chart("Front of each machine, 80 % band", *axes, tuple(made), marks, "log", "log")
+    (layouts,) = plan.tables()
     cards: list[Card] = []
     sure = " with 90 % probability" if plan.limits else ""
     if plan.best:
@@ -123,7 +119,7 @@ def write_plan(plan: Plan, path: str | Path) -> tuple[Path, Path]:
             cards.append(Card(f"{plan.best.dollars:.3g} $", "a million tokens"))
     sections = [
         Section(chart.title, picture_html(chart, "front")),
-        Section("Layouts", table_html(_layouts(plan), "layouts", plan.declared)),
+        Section("Layouts", table_html(layouts.rows, "layouts", layouts.columns)),
         folded("Left out", table_html(_reasons(plan), "refused")),
         *assumptions(plan.remarks),
     ]
@@ -135,29 +131,6 @@ def write_plan(plan: Plan, path: str | Path) -> tuple[Path, Path]:
 
 
 NO_PRICES = "; no prices are known (--price)"
-
-
-def _layouts(plan: Plan) -> list[dict[str, Any]]:
-    """The front with the pick marked; no column of limits or of dollars where none is known."""
-    unknown = {
-        name
-        for name, known in (("keeps_limits", plan.limits), ("cost_usd_per_million_tokens", _priced(plan)))
-        if not known
-    }
-    outside = (
-        [] if plan.best is None or plan.best in plan.front else [plan.best]
-    )  # what keeps the limits may lie inside
-    return [
-        {
-            "pick": "pick" if one == plan.best else "",
-            **{key: cell for key, cell in one.row().items() if key not in unknown},
-        }
-        for one in sorted([*outside, *plan.front], key=lambda one: one != plan.best)  # the pick first
-    ]
-
-
-def _priced(plan: Plan) -> bool:
-    return any(one.dollars is not None for one in plan.front)
 
 
 def _reasons(plan: Plan) -> Sequence[dict[str, Any]]:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import sympy as sp
 
 from slipstick.estimators.composites.compiled import Compiled, Group
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
@@ -38,6 +37,7 @@ from slipstick.experiments.studies.at_sizes import MemoryColumns
 from slipstick.hwmodels.columns import unit_of_name
 from slipstick.hwmodels.files.readers import InputError, read_text
 from slipstick.hwmodels.files.shown import common_scale
+from slipstick.hwmodels.files.symbolic import is_symbolic, sp
 from slipstick.workloads.graph.cost import Amount
 
 DRAWS = 100
@@ -102,7 +102,7 @@ def _table(amounts: Sequence[Sequence[Amount]], sizes: Mapping[str, StepValue]) 
 
 
 def _amount(amount: Amount, sizes: Mapping[str, StepValue], code: Code) -> str:
-    if not isinstance(amount, sp.Basic):
+    if not is_symbolic(amount):
         return StepValue.of(float(amount)).text
     return code.steps(steps_of(amount), sizes).text
 

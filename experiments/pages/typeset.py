@@ -5,8 +5,9 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-import sympy as sp
 from sympy.printing.mathml import MathMLPresentationPrinter
+
+from slipstick.hwmodels.files.symbolic import sp
 
 
 class _MathPrinter(MathMLPresentationPrinter):  # type: ignore[misc]

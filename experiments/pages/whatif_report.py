@@ -29,7 +29,7 @@ from slipstick.experiments.pages.report import (
 from slipstick.experiments.question.domain import remarks
 from slipstick.experiments.question.objectives import FRONT, known_only
 from slipstick.experiments.studies.whatif import WhatIf, frame_rows
-from slipstick.hwmodels.columns import axis, named_shown, unit_of_name
+from slipstick.hwmodels.columns import Better, axis, named_shown, unit_of_name
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.shown import ends_shown, shown
 
@@ -62,7 +62,9 @@ def write(
     sections = [
         *(Section(chart.title, picture_html(chart, name)) for name, chart in charts.items()),
         *front_section(frame, names, "points"),
-        points_section(frame, "points", MAX_TABLE_ROWS // 2, answer.unknown),
+        points_section(
+            frame, "points", MAX_TABLE_ROWS // 2, answer.unknown, wanted_ratio(answer), answer.today.headline.better
+        ),
         folded("What takes the time today", table_html(part_rows(answer.today), "parts")),
         *formula_sections(answer),
         *assumptions([*remarks(question), *answer.today.assumptions, *settings]),
@@ -74,26 +76,45 @@ def write(
     return page, picture
 
 
+def wanted_ratio(answer: WhatIf) -> str:
+    """The column of the wanted quantity over today's: time_ratio, output_ratio, ..."""
+    wanted = answer.today.headline.name
+    return f"{'time' if wanted == answer.today.name else wanted}_ratio"
+
+
 def cards(answer: WhatIf) -> list[Card]:
     """Today, and the best point."""
-    frame = equal_work(answer)
-    best = frame.iloc[int(np.argmin(frame.time_ratio))]
-    setting = ", ".join(_setting(name, best[name]) for name in answer.space.names)
-    band = f", {100 * answer.level:g} %: {best.low_ratio:.3g} .. {best.high_ratio:.3g}" if "low_ratio" in best else ""
+    frame, ratio, wanted = equal_work(answer), wanted_ratio(answer), answer.today.headline
+    timed = ratio == "time_ratio"
+    place = np.nanargmax(frame[ratio]) if wanted.better == "more" else np.nanargmin(frame[ratio])
+    point = frame.iloc[int(place)]
+    setting = ", ".join(_setting(name, point[name]) for name in answer.space.names)
+    low, high = (f"{end}_{'ratio' if timed else ratio}" for end in ("low", "high"))
+    band = f", {100 * answer.level:g} %: {point[low]:.3g} .. {point[high]:.3g}" if low in point else ""
     same = " of today's work" if len(frame) < len(answer.frame) else ""
-    today = answer.today.interval(answer.level)
+    which = "fastest" if timed else f"{'most' if wanted.better == 'more' else 'least'} {wanted.name}"
+    today = answer.today.interval(answer.level) if timed else wanted.band
     if today:
-        sure = f", {100 * answer.level:g} %: {ends_shown(*today)}"
+        sure = f", {100 * answer.level:g} %: {ends_shown(*today, 's' if timed else wanted.unit)}"
     else:
         sure = "; how sure is unknown: the estimator is not calibrated"
-    chosen = Card(f"{best.time_ratio:.3g} of today", f"the fastest of {len(frame)} points{same}: {setting}{band}")
-    if _varies_work_alone(answer):  # less work is no faster machine
+    chosen = Card(
+        f"{point[ratio]:.3g} {'of today' if timed else 'x today'}",
+        f"the {which} of {len(frame)} points{same}: {setting}{band}",
+    )
+    if _varies_work_alone(answer) and timed:  # less work is no faster machine
         ends = f"{frame.time_ratio.min():.3g} to {frame.time_ratio.max():.3g} of today"
         chosen = Card(ends, f"over {len(frame)} sizes of the work: {', '.join(answer.space.names)}")
     return [
         chosen,
-        Card(shown(answer.today.time, "s"), f"today's time{sure}"),
+        Card(_of_today(answer), f"today's {'time' if timed else wanted.meaning or wanted.name}{sure}"),
     ]
+
+
+def _of_today(answer: WhatIf) -> str:
+    """The wanted quantity today, in its unit."""
+    wanted = answer.today.headline
+    return shown(answer.today.time, "s") if wanted_ratio(answer) == "time_ratio" else shown(wanted.value, wanted.unit)
 
 
 def _of_work(answer: WhatIf) -> list[str]:
@@ -130,7 +151,7 @@ def time_chart(answer: WhatIf, measured: Sequence[Measurement] = ()) -> Chart:
 
 
 def ratio_chart(answer: WhatIf) -> Chart:
-    """Time over today's time, over the axis with the most values.
+    """Time over today's time, or the wanted quantity over today's, over the axis with the most values.
 
     Examples
     --------
@@ -140,23 +161,33 @@ def ratio_chart(answer: WhatIf) -> Chart:
     >>> bool(slow > 1 > fast)
     True
     """
-    x_name = longest_axis(answer)
-    scales = _scales(answer.frame, x_name, "time_ratio")
-    lines = _lines(answer, x_name, "time_ratio", "ratio")
-    y_title = f"time / today's {shown(answer.today.time, 's')}"
-    return Chart("Ratio to today (below 1: faster)", _axis(x_name), y_title, lines, (), *scales)
+    x_name, ratio, wanted = longest_axis(answer), wanted_ratio(answer), answer.today.headline
+    timed = ratio == "time_ratio"
+    scales = _scales(answer.frame, x_name, ratio)
+    lines = _lines(answer, x_name, ratio, "ratio" if timed else ratio)
+    y_title = f"{'time' if timed else wanted.name} / today's {_of_today(answer)}"
+    side = "below 1: faster" if timed else f"{'above' if wanted.better == 'more' else 'below'} 1: better"
+    return Chart(f"Ratio to today ({side})", _axis(x_name), y_title, lines, (), *scales)
 
 
-def points_section(frame: pd.DataFrame, name: str, most: int, unknown: Sequence[str] = ()) -> Section:
-    """The table of the points, fastest first: all, or the fastest and those of the front; and what is not known."""
-    chosen = best(frame, most)
+def points_section(
+    frame: pd.DataFrame,
+    name: str,
+    most: int,
+    unknown: Sequence[str] = (),
+    ratio: str = "time_ratio",
+    better: Better = "less",
+) -> Section:
+    """The table of the points, best first: all, or the best and those of the front; and what is not known."""
+    chosen = best(frame, most, ratio, better)
     rows = known_only(frame_rows(chosen))
-    title = "Every point" if len(chosen) == len(frame) else f"The {most} fastest of {len(frame)} points"
+    first = "fastest" if ratio == "time_ratio" else "best"
+    title = "Every point" if len(chosen) == len(frame) else f"The {most} {first} of {len(frame)} points"
     if FRONT in frame and len(chosen) < len(frame):
         title += f", and {int(chosen[FRONT].sum())} of the front"
     notes = "".join(f"<p class=note>{escape(text)}</p>" for text in unknown)
     columns = [axis(column) for column in map(str, frame.columns) if "." in column]
-    return Section(f"{title}, fastest first", table_html(rows, name, columns) + notes)
+    return Section(f"{title}, {first} first", table_html(rows, name, columns) + notes)
 
 
 def longest_axis(answer: WhatIf) -> str:

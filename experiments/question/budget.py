@@ -12,6 +12,7 @@ from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate
 from slipstick.experiments.question.facts import bounds
 from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.question.settings import Value
+from slipstick.hwmodels.files.old_names import checked
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.shown import shown
 from slipstick.hwmodels.machine import Machine
@@ -89,6 +90,7 @@ class Budget:
         return median
 
 
+@checked
 def budget(
     workload: str | Workload,
     machine: str | Machine,

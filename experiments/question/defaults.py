@@ -19,10 +19,6 @@ from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.footprint import attends_to_cache
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_kind import workload_kind
-from slipstick.workloads.transforms.mixed import HALF
-from slipstick.workloads.transforms.narrow import (
-    number_type,
-)
 
 if TYPE_CHECKING:
     from slipstick.estimators.across_devices.devices import DeviceCalibration
@@ -35,10 +31,6 @@ PLAIN = "plain: --estimator roofline"
 THREADS = "threads that share the cores: instructions counted and contention, strategy (a) of Viebke et al. 2019"
 
 TORCH_PROGRAM = "kernels of PyTorch as 1,035 times of programs on two H100 and an L40S show, issued by one host"
-IMAGE_NETWORK = "kernels of PyTorch as image networks on an RTX 3090 and an RTX 4090 show, issued by one host"
-UNMEASURED = 0.6
-"""Standard deviation of log time on a machine of whose kind no public row speaks: a judgement, and the same for closed
-forms of arrays, which say how an array works and nothing of its software."""
 LOOPS = "layer conditions of a loop over arrays, on cores that share a saturating memory"
 
 
@@ -92,9 +84,9 @@ def default(
     InputError
         Where the data type is unknown.
     """
-    from slipstick.estimators.named.machine_kind import machine_kind
-    from slipstick.estimators.named.torch_program import by_maker
+    from slipstick.estimators.named.program_sharing import by_maker
     from slipstick.estimators.operation.serving.step_graph import is_step
+    from slipstick.hwmodels.machine_kind import machine_kind
 
     kind = machine_kind(machine)
     if record := registry.default_record(workload, machine):
@@ -111,12 +103,11 @@ def default(
     if "pipeline_parallel" in workload.symbols | set(workload.defaults):
         return _parallel_training(workload, machine, dtype)
     if kind == "gpu":
-        halved = dtype is not None and number_type(dtype) in HALF and is_image_network(workload)
-        if halved or (dtype is None and is_torch_program(workload)):
+        if dtype in (None, "float32") and is_torch_program(workload) and _as_timed(machine):
             programs = registry.estimator("torch-program").resolved(workload, machine)
-            made, remarks = by_maker(programs, machine, UNMEASURED)
-            why = IMAGE_NETWORK if halved else TORCH_PROGRAM
-            return Default(precision(workload, machine, dtype), machine, made, f"{why}; {PLAIN}", remarks)
+            made, remarks = by_maker(programs, machine)
+            converted = precision(workload, machine, dtype)
+            return Default(converted, machine, made, f"{TORCH_PROGRAM}; {PLAIN}", remarks)
         if is_step(workload) and not ("runtime.mode" in chosen and machine.runtime.mode != "graph_replay"):
             return _served(workload, machine, run, dtype, chosen)
         return _gpu(workload, machine, run, dtype, chosen)
@@ -125,7 +116,7 @@ def default(
         from slipstick.estimators.named.cpu_step import cpu_step, cpu_step_on_threads
 
         made, remarks = (cpu_step_on_threads if "threads" in run else cpu_step)(machine, converted)
-        return Default(converted, machine, made, f"kinds of operation as measured on a cloud CPU; {PLAIN}", remarks)
+        return Default(converted, machine, made, f"operations as timed networks have them on CPUs; {PLAIN}", remarks)
     if kind == "tpu":
         served(converted, machine)
         if divides_batch(workload, machine):
@@ -137,6 +128,13 @@ def default(
         why = f"a TPU's operations as fitted to training steps on a v2-8; {PLAIN}"
         return Default(converted, machine, tpu_step(fitted_tpu(), machine), why)
     return _unmeasured(on_accelerator(workload, machine, dtype), machine, kind)
+
+
+def _as_timed(machine: Machine) -> bool:
+    """Whether a machine's float32 convolutions are those of the timed programs, which were rounded to TF32."""
+    from slipstick.estimators.operation.gpu.programs.program_sides import rounds_convolutions
+
+    return rounds_convolutions(machine)
 
 
 def as_executed(workload: Workload, machine: Machine, chosen: Collection[str] = ()) -> Machine:
@@ -152,7 +150,7 @@ def as_executed(workload: Workload, machine: Machine, chosen: Collection[str] = 
 
 
 def _has_no_eager_runtime(machine: Machine) -> bool:
-    from slipstick.estimators.named.machine_kind import machine_kind
+    from slipstick.hwmodels.machine_kind import machine_kind
 
     stated = "mode" in machine.stated.runtime.model_fields_set or "runtime.mode" in machine.sources
     return not stated and machine_kind(machine) in ("systolic", "accelerator", "tpu")
@@ -166,26 +164,16 @@ def is_torch_program(workload: Workload) -> bool:
     return traced and plain and not any(map(attends_to_cache, workload.distinct.operations))
 
 
-def is_image_network(workload: Workload) -> bool:
-    """Whether a graph is a forward pass with convolutions in two or three dimensions."""
-    images = any(op.kind == "convolution" and op.dims["in_height"] != 1 for op in workload.distinct.operations)
-    trains = any(
-        op.kind == "optimizer" or op.attributes.get("phase", "forward") != "forward"
-        for op in workload.distinct.operations
-    )
-    return images and not trains and not any(map(attends_to_cache, workload.distinct.operations))
-
-
 def kept_open(workload: Workload, machine: Machine) -> frozenset[str]:
     """Sizes that the default answer's schedule reads as well as the operations: they stay numbers of the run."""
-    if "pipeline_parallel" in workload.symbols or workload_kind(workload) == "requests":
+    if "pipeline_parallel" in workload.symbols or workload_kind(workload) in ("requests", "training"):
         return workload.symbols
     return frozenset({"batch"}) if divides_batch(workload, machine) else frozenset()
 
 
 def divides_batch(workload: Workload, machine: Machine) -> bool:
     """Whether the default answer divides the workload's batch over the cores of a board, and feeds them."""
-    from slipstick.estimators.named.machine_kind import machine_kind
+    from slipstick.hwmodels.machine_kind import machine_kind
 
     board = machine_kind(machine) == "tpu" and bool(machine.links) and machine.cores > 1
     return board and "batch" in workload.symbols and registry.default_record(workload, machine) is None
@@ -233,7 +221,8 @@ def gpu_kernels() -> DeviceCalibration:
 def _gpu(
     workload: Workload, machine: Machine, run: Mapping[str, float], dtype: str | None, chosen: Collection[str]
 ) -> Default:
-    from slipstick.estimators.named.gpu_step import FEW, gpu_step
+    from slipstick.estimators.named.gpu_bands import FEW
+    from slipstick.estimators.named.gpu_step import gpu_step
     from slipstick.estimators.named.parallel_training import nccl
     from slipstick.estimators.schedule.dispatch import AsynchronousDispatch
     from slipstick.estimators.schedule.sequential import Sequential
@@ -290,9 +279,9 @@ def served(workload: Workload, machine: Machine) -> None:
 
 def _parallel_training(workload: Workload, machine: Machine, dtype: str | None) -> Default:
     from slipstick.estimators.named.gpu_step import measured_kernels
-    from slipstick.estimators.named.machine_kind import machine_kind
     from slipstick.estimators.named.parallel_training import FITTED_FAMILY, nccl, parallel_training
     from slipstick.estimators.operation.by_kind import DeviceAndLinks
+    from slipstick.hwmodels.machine_kind import machine_kind
 
     converted = in_type(workload, machine, dtype)
     made = parallel_training()
@@ -312,6 +301,7 @@ def _unmeasured(workload: Workload, machine: Machine, kind: str) -> Default:
     from slipstick.estimators.operation.roofline import Roofline
     from slipstick.estimators.operation.tpu.systolic import SystolicArray, runs_on_array
     from slipstick.estimators.schedule.sequential import Sequential
+    from slipstick.estimators.tuned.tuned_defaults import UNMEASURED
 
     systolic = kind == "systolic" and runs_on_array(workload, machine)
     model = SystolicArray() if systolic else Roofline(compute_efficiency=0.7, memory_efficiency=0.75)

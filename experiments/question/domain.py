@@ -11,13 +11,13 @@ from collections.abc import Iterable
 
 from slipstick.estimators.composites.kept_workloads import as_compiled
 from slipstick.estimators.core.operation_model import FormulaModel, names_read
-from slipstick.estimators.named.machine_kind import machine_kind
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
 from slipstick.estimators.operation.roofline import serving_rate
 from slipstick.experiments.question.defaults import gpu_kernels
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine, describe
+from slipstick.hwmodels.machine_kind import machine_kind
 from slipstick.workloads.importers.torch.value_branches import DECIDED
 from slipstick.workloads.transforms.mixed import HALF
 

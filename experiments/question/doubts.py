@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from slipstick.estimators.named.measured.measured_time import DISAGREES
 from slipstick.workloads.importers.torch.value_branches import DECIDED
 
 LEAST = 1.5
@@ -39,10 +40,16 @@ def kind_of(remark: str) -> str:
 
 
 def warnings_among(remarks: Sequence[str]) -> tuple[str, ...]:
-    """What decided which operations were counted, and remarks with which answers were worse, at most `MOST`."""
-    decided = [text for text in remarks if text.startswith(DECIDED)]
+    """A measured time far from the model, what decided which operations were counted, and remarks with which answers
+    were worse; at most `MOST`."""
+    decided = sorted((text for text in remarks if text.startswith((DISAGREES, DECIDED))), key=_by_weight)
     measured = [text for text in remarks if (SEPARATION.get(kind_of(text)) or 0.0) >= LEAST]
     return tuple([*decided, *measured][:MOST])
+
+
+def _by_weight(text: str) -> bool:
+    """A measured time that disagrees comes first: the answer is that time, whatever was counted."""
+    return not text.startswith(DISAGREES)
 
 
 def notes_among(remarks: Sequence[str]) -> tuple[str, ...]:

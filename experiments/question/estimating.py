@@ -7,12 +7,15 @@ from collections.abc import Mapping, Sequence
 from slipstick.estimators.contract.named import NamedEstimator
 from slipstick.estimators.contract.protocols import Estimator, Fitted
 from slipstick.estimators.core.estimate import Estimate
+from slipstick.experiments.question.own import own_workload
 from slipstick.experiments.question.question import question
 from slipstick.experiments.question.settings import Value
+from slipstick.hwmodels.files.old_names import checked
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 
 
+@checked
 def estimate(
     workload: str | Workload,
     machine: str | Machine,
@@ -22,6 +25,9 @@ def estimate(
     dtype: str | None = None,
     calibration: Fitted | None = None,
     quantity: str | None = None,
+    input: Sequence[str] = (),  # noqa: A002
+    train: str | None = None,
+    trusted: Sequence[str] = (),
 ) -> Estimate:
     """How long a workload takes on a machine: time [s], band, and what each operation is bound by.
 
@@ -37,6 +43,9 @@ def estimate(
         What answers instead of the estimator (`read_calibration`).
     quantity
         What is wanted of an answer with several quantities ("ttft").
+    input, train, trusted
+        Of a torch program, ``FILE.py:FUNCTION``, as text: shapes of its inputs (``"batch,3,224,224"``), the optimizer
+        with which it trains, and that name again, since its code is run.
 
     Returns
     -------
@@ -54,4 +63,5 @@ def estimate(
     >>> ss.estimate("gpt2", "h100", dtype="bf16").time < ss.estimate("gpt2", "t4", dtype="fp16").time
     True
     """
-    return question(workload, machine, estimator, settings, dtype, calibration=calibration, quantity=quantity).answer()
+    subject = own_workload(workload, machine, input, train, trusted)
+    return question(subject, machine, estimator, settings, dtype, calibration=calibration, quantity=quantity).answer()

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from slipstick.estimators.composites.kept_workloads import as_compiled
+from slipstick.estimators.composites.utilisation import utilisation
 from slipstick.estimators.core.estimate import WAITING, Estimate
-from slipstick.estimators.operation.roofline import serving_rate
 from slipstick.experiments.question.memory_need import MemoryNeed, memory_need
 from slipstick.experiments.question.question import Question
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.footprint import attends_to_cache
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.importers.torch.arguments import FIRST_INPUT
@@ -82,7 +80,7 @@ def facts(question: Question, answer: Estimate) -> Facts:
     alone = shared or graph is question.workload
     whole = bound if alone else graph.bind_known({**graph.defaults, **sizes})  # a run of many steps
     known = known and not whole.symbols
-    mfu, peak = _utilisation(whole, question.machine, time) if known else (None, "")
+    mfu, peak = utilisation(whole, question.machine, time) if known else (None, "")
     free = question.machine.runtime.free_kinds
     moved = sum(float(op.cost.bytes_moved * op.times) for op in whole if op.kind not in free) if known else 0.0
     there = question.machine.bandwidth(question.machine.main_memory) * time
@@ -153,11 +151,11 @@ def _throughput(workload: Workload, sizes: Mapping[str, float], time: float) -> 
         return None
     if batch is None:
         return _of_first_input(workload, sizes, time)
-    if any(map(attends_to_cache, workload)):
+    if any(map(attends_to_cache, workload.distinct.operations)):
         items, unit = batch, "tokens"
     elif "seq_len" in sizes:
         items, unit = batch * sizes["seq_len"], "tokens"
-    elif any(op.kind == "convolution" for op in workload):
+    elif "convolution" in workload.kinds:
         items, unit = batch, "images"
     else:
         items, unit = batch, "samples"
@@ -173,7 +171,7 @@ def _of_first_input(workload: Workload, sizes: Mapping[str, float], time: float)
     known = [size for size in shape if size is not None]
     if dtype.startswith("int") and len(known) == WORDS:
         items, unit = known[0] * known[1], "tokens"
-    elif len(known) >= IMAGES and any(op.kind == "convolution" for op in workload):
+    elif len(known) >= IMAGES and "convolution" in workload.kinds:
         items, unit = known[0], "images"
     else:
         items, unit = known[0] if len(known) > 1 else 1.0, "tokens" if text.startswith("tokens,") else "samples"
@@ -220,24 +218,3 @@ def items_of(question: Question, point: Mapping[str, float]) -> float:
     sizes |= {name.partition(".")[2]: value for name, value in point.items() if name.startswith(("workload.", "run."))}
     made = _throughput(question.workload, sizes, 1.0)
     return made.items if made else 0.0
-
-
-def _utilisation(bound: Workload, machine: Machine, time: float) -> tuple[float | None, str]:
-    by_dtype: dict[str, float] = {}
-    for op in bound:
-        for name, amount in op.cost.items():
-            if name.startswith("flop.matrix."):
-                dtype = name.removeprefix("flop.matrix.")
-                by_dtype[dtype] = by_dtype.get(dtype, 0.0) + float(amount) * float(op.times)
-    if not by_dtype or time <= 0:
-        return None, ""
-    seconds, peaks = 0.0, dict[str, None]()
-    for dtype in sorted(by_dtype, key=lambda name: -by_dtype[name]):
-        try:
-            engine, served = serving_rate(machine, "matrix", dtype)
-        except InputError:
-            return None, ""
-        seconds += by_dtype[dtype] / machine.peak(engine, served)
-        peaks[served] = None
-    one = f"the {next(iter(peaks))} peak"
-    return seconds / time, one if len(peaks) == 1 else f"the peaks of its types ({', '.join(peaks)})"

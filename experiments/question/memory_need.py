@@ -3,28 +3,29 @@
 What PyTorch allocates is counted (`peak_bytes`: exact where the graph is, against torch's own hooks). What the card has
 to hold beside it is not: blocks that the caching allocator rounds up and cannot reuse, workspaces of libraries, and the
 context. A capacity is what the data sheet says in GB, which vendors of GPUs mean as GiB, and of which the driver keeps
-some; so `TAKEN` is over the data sheet's number. It and its scatter are fitted by `slipstick validate vision` to 143
-networks of which one batch fitted an RTX 3090 and the next did not.
+some; so what is taken counts over the data sheet's number. It and its scatter are fitted to networks of which one batch
+fitted an RTX 3090 and the next did not (`slipstick validate --refit memory`; families left out: `validate vision`).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.named.machine_kind import machine_kind
+from slipstick.estimators.learning.fitted_file import load_fitted
 from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.machine_kind import machine_kind
 from slipstick.workloads.graph.footprint import resident_bytes
 from slipstick.workloads.graph.live import passing_bytes, peak_bytes
 from slipstick.workloads.graph.workload import Workload
 
 CONTEXT = 0.5e9
 """Bytes of a CUDA context with its libraries, a round number: PyTorch's first kernel takes 0.3 to 0.6 GB of a card."""
-TAKEN, SCATTER = 1.034, 0.027
-"""Bytes taken of a card over those allocated and the context, and the standard deviation of its log."""
+NAME = "memory"
 EIGHTY = 1.2816
 """Standard deviations to either side of an 80 % band."""
 FITS, MAY, NOT = "fits", "may not fit", "DOES NOT FIT"
@@ -93,6 +94,13 @@ class MemoryNeed:
         return self.needed <= self.there
 
 
+@cache
+def taken_of_a_card() -> tuple[float, float]:
+    """Bytes taken of a card over those allocated and the context, and the standard deviation of its log."""
+    facts = load_fitted(NAME).facts
+    return float(facts["taken"]), float(facts["scatter"])
+
+
 def memory_need(bound: Workload, machine: Machine, eager: Workload | None = None) -> MemoryNeed | None:
     """What a workload without open sizes keeps in the main memory; None where its graph does not say.
 
@@ -108,6 +116,7 @@ def memory_need(bound: Workload, machine: Machine, eager: Workload | None = None
         return None
     trains = any(op.kind == "optimizer" for op in bound)
     on_card = machine_kind(machine) == "gpu"
+    taken, scatter = taken_of_a_card()
     return MemoryNeed(
         lasting,
         _activations(eager or bound, trains=trains),
@@ -115,8 +124,8 @@ def memory_need(bound: Workload, machine: Machine, eager: Workload | None = None
         main,
         trains,
         CONTEXT if on_card else 0.0,
-        TAKEN if on_card else 1.0,
-        SCATTER if on_card or trains else 0.0,
+        taken if on_card else 1.0,
+        scatter if on_card or trains else 0.0,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,10 +30,20 @@ FRONT = "front"
 """The column that marks the points of the front."""
 
 
-def consumptions(question: Question) -> tuple[tuple[Consumption, ...], tuple[str, ...]]:
+WORDS = {ENERGY: "energy", COST: "cost"}
+
+
+def consumptions(
+    question: Question, wanted: Collection[str] = (ENERGY, COST)
+) -> tuple[tuple[Consumption, ...], tuple[str, ...]]:
     """What is known of a question beside its time, and a line for what cannot be known of a machine that could have it.
 
     Where the machine has no price, the cost is left out without a line: few questions are about it.
+
+    Parameters
+    ----------
+    wanted
+        `ENERGY`, `COST`, or both.
     """
     if question.answer().others:  # the answer says itself what is drawn and spent
         return (), ()
@@ -41,18 +51,18 @@ def consumptions(question: Question) -> tuple[tuple[Consumption, ...], tuple[str
     clock = inner.runs_at()
     workload = as_compiled(question.workload, question.machine)
     makers: dict[str, Callable[[], Consumption]] = {
-        "energy": lambda: energy(workload, question.machine, question.run, clock=clock),
+        ENERGY: lambda: energy(workload, question.machine, question.run, clock=clock),
     }
     if question.machine.price is not None:
-        makers["cost"] = lambda: cost(question.machine, question.workload, question.run)
+        makers[COST] = lambda: cost(question.machine, question.workload, question.run)
     if question.estimator.alone:
         return (), (f"energy and cost not known: the time is this host's, not that of {question.machine.name}",)
     known, unknown = [], []
-    for name, make in makers.items():
+    for name in [name for name in makers if name in wanted]:
         try:
-            known.append(make())
+            known.append(makers[name]())
         except InputError as error:
-            unknown.append(f"{name} not known: {error}")
+            unknown.append(f"{WORDS[name]} not known: {error}")
     return tuple(known), tuple(unknown)
 
 

@@ -13,10 +13,11 @@ from slipstick.estimators.contract.named import NamedEstimator
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.files.own_names import OwnName, found_here, is_own
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.importers.torch.arguments import Input, Inputs, as_text
 
-NOT_MODULES = ("pagerank", "decode", "prompt")
+NOT_MODULES = ("pagerank", "decode", "prompt", "serve", "train")
 """Words before a colon that name no module of Python."""
 
 PLACES = {"batch": 0, "batch_size": 0, "seq_len": 1}
@@ -123,6 +124,34 @@ def own_or_none(
     if inputs or train:
         raise InputError(f"{name!r}: --input and --train are of a torch program: FILE.py:FUNCTION")
     return None
+
+
+def own_workload(
+    workload: str | Workload,
+    machine: str | Machine,
+    input: Sequence[str] = (),  # noqa: A002
+    train: str | None = None,
+    trusted: Sequence[str] = (),
+) -> str | Workload:
+    """The torch program that a workload's text names, where it names one that is trusted; else the workload as it is.
+
+    Raises
+    ------
+    InputError
+        Where code is named that is not trusted, or as `own_or_none`.
+    """
+    if not isinstance(workload, str):
+        if input or train:
+            raise InputError(f"{workload.name}: input and train are of a torch program: FILE.py:FUNCTION")
+        return workload
+    if isinstance(trusted, bool):
+        raise InputError(f"trusted = {trusted}: want the names of the code that may run, trusted=[{workload!r}]")
+    if is_own_program(workload) and workload not in trusted:
+        raise InputError(
+            f"{workload!r} would import your or somebody's code and run it: if you trust it, trusted=[{workload!r}]"
+        )
+    machines = [machine] if isinstance(machine, str) else []
+    return own_or_none(OwnName(workload), machines, input, train) or workload
 
 
 def _require_one_known(machines: Sequence[str]) -> None:

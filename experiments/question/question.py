@@ -20,6 +20,7 @@ from slipstick.experiments.question.precision import in_type
 from slipstick.experiments.question.settings import Value, by_namespace, number_of, run_number
 from slipstick.experiments.question.space import Space
 from slipstick.hwmodels.catalog import machine as machine_by_name
+from slipstick.hwmodels.files.old_names import checked
 from slipstick.hwmodels.files.own_names import is_own
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Same, Table
@@ -100,6 +101,7 @@ class Question:
         return self.estimator.estimate(self.workload, self.machine, self.run)
 
 
+@checked
 def question(
     workload: str | Workload | nx.DiGraph[Any],
     machine: str | Machine,
@@ -180,6 +182,9 @@ def _resolved(
 ) -> Question:
     """See `question`; `values` by namespace."""
     wanted_type = dtype
+    library, dtype = _for_one_user(workload, base, values, dtype, vary)
+    if library:
+        values = {**values, "machine": {**values["machine"], "runtime.library": library}}
     graph, stored = _stored(workload, dtype)
     dtype = number_type(dtype) if dtype is not None and not stored else None
     target = as_executed(graph, base.using(values["machine"]) if values["machine"] else base, values["machine"])
@@ -221,8 +226,36 @@ def _resolved(
     return replace(made, original=original)
 
 
+def _for_one_user(
+    workload: Workload,
+    base: Machine,
+    values: Mapping[str, Mapping[str, Value]],
+    dtype: str | None,
+    vary: Mapping[str, Values] | Sequence[str],
+) -> tuple[str, str | None]:
+    """The program on the machine of one user and how it stores weights; "" and `dtype` for all other questions."""
+    if workload_kind(workload) != "requests":
+        return "", dtype
+    from slipstick.experiments.question.one_user import for_one_user
+    from slipstick.workloads.language.requests_to import Requests
+
+    if not isinstance(workload, Requests) or workload.given:
+        return "", dtype
+    names = [*values["run"], *(text.partition("=")[0].removeprefix("run.") for text in vary)]
+    machine = base.using(values["machine"]) if values["machine"] else base
+    return for_one_user(workload.model, machine, dtype, names)
+
+
 def _stored(graph: Workload, dtype: str | None) -> tuple[Workload, str]:
-    """A step or requests with weights stored in a type, and that type's name; any other graph as it is, and ""."""
+    """A step or requests with weights stored in a type, and that type's name; any other graph as it is, and "".
+
+    Training multiplies in the type, and stores its weights in bfloat16.
+    """
+    if dtype is not None and workload_kind(graph) == "training":
+        from slipstick.workloads.language.training_of import Training
+
+        trained = graph.trained_in(dtype) if isinstance(graph, Training) else graph
+        return trained, str(trained.metadata["training"])
     if dtype is not None and workload_kind(graph) == "requests":
         from slipstick.workloads.language.requests_to import Requests
 

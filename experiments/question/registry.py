@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from slipstick.estimators.contract.named import NamedEstimator
 from slipstick.experiments.question.named.builders import CALIBRATIONS as CALIBRATIONS
 from slipstick.experiments.question.named.shipped import DEFAULT, SHIPPED
+from slipstick.hwmodels.files.old_names import checked
 from slipstick.hwmodels.files.own_names import is_own
 from slipstick.hwmodels.files.readers import unknown_name
 
@@ -51,6 +52,7 @@ def named_estimator(name: str) -> NamedEstimator:
     return known[name]
 
 
+@checked
 def estimator(name: str | NamedEstimator) -> Estimator:
     """An estimator by name or alias, or by your own record; text never names code, but what ships.
 

@@ -10,12 +10,12 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-import sympy as sp
 
 from slipstick.estimators.core.lambdified import FloatArray, evaluate
 from slipstick.hwmodels.files.expressions import parse_expression
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.symbolic import sp
 
 Sampler = Literal["random", "latin-hypercube", "sobol"]
 MAX_SAMPLES = 10_000_000

@@ -3,19 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import overload
 
+from slipstick.estimators.named.serving.local_run import Local
 from slipstick.estimators.named.serving.served_run import Serving
 from slipstick.estimators.named.serving.served_run import serve as _serve
+from slipstick.estimators.operation.serving.known_steps import is_llama_cpp
 from slipstick.estimators.operation.serving.step_oracle import StepOracle
-from slipstick.experiments.serve.local import Local, local
+from slipstick.experiments.serve.local import local, local_engine
 from slipstick.experiments.serve.planning import Plan, Search
 from slipstick.experiments.serve.serving_question import Wanted
 from slipstick.hwmodels.catalog import machine as machine_by_name
-from slipstick.hwmodels.files.old_names import formerly
+from slipstick.hwmodels.files.old_names import checked, formerly
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.runs.traffic import Traffic
 
 
+@overload
+def serve(
+    model: str, machine: str, *, concurrency: int, devices: int = 1, dtype: str | None = None, engine: str = "",
+    rate: None = None, input_tokens: int = 1024, output_tokens: int = 256, limit: Mapping[str, float] | None = None,
+) -> Serving: ...  # fmt: skip
+@overload
+def serve(
+    model: str, machine: str, *, rate: float, devices: int = 1, dtype: str | None = None, engine: str = "",
+    concurrency: None = None, input_tokens: int = 1024, output_tokens: int = 256,
+    limit: Mapping[str, float] | None = None,
+) -> Serving: ...  # fmt: skip
+@overload
+def serve(
+    model: str, machine: str, *, dtype: str | None = None, engine: str = "", input_tokens: int = 1024,
+    output_tokens: int = 256,
+) -> Local: ...  # fmt: skip
 @formerly(users="concurrency", limits="limit")
 def serve(
     model: str,
@@ -29,8 +49,8 @@ def serve(
     input_tokens: int = 1024,
     output_tokens: int = 256,
     limit: Mapping[str, float] | None = None,
-) -> Serving:
-    """A language model's server, simulated request by request.
+) -> Serving | Local:
+    """A language model's server, simulated request by request; one user's machine where llama.cpp serves them.
 
     Parameters
     ----------
@@ -56,6 +76,12 @@ def serve(
     >>> answer.served.output_rate > 100
     True
     """
+    crowd = concurrency is not None or rate is not None
+    program = engine if engine or crowd else local_engine(model, machine, dtype, {}) or ""
+    if is_llama_cpp(program):
+        if crowd or devices != 1 or limit:
+            raise InputError(f"serve: {program} answers for one user and one device: no concurrency, rate or limit")
+        return local(model, machine_by_name(machine), dtype, input_tokens, output_tokens, None)
     wanted = Wanted(model, machine, devices=devices, dtype=dtype, engine=engine)
     return _serve(wanted.deployment(), Traffic(input_tokens, output_tokens, concurrency, rate), limit)
 
@@ -79,6 +105,7 @@ def serve_locally(model: str, machine: str, *, dtype: str | None = None, known: 
     return local(model, machine_by_name(machine), dtype, 1024, 256, known)
 
 
+@checked
 def oracle(
     model: str, machine: str, engine: str = "", *, devices: int = 1, dtype: str | None = None, cache_dtype: str = "bf16"
 ) -> StepOracle:

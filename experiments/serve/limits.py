@@ -1,8 +1,8 @@
-"""Limits that users set on a server's times, by measure."""
+"""Limits that users set on a server's times, by measure, and what devices cost them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table
@@ -38,3 +38,25 @@ def limits(text: str) -> Table[float]:
 def limits_text(wanted: Mapping[str, float]) -> str:
     """Limits (seconds by measure) as people write them, in ms."""
     return ", ".join(f"{name} <= {value * 1e3:g} ms" for name, value in wanted.items())
+
+
+def prices(text: str, machines: Sequence[str]) -> Table[float]:
+    """Dollars an hour by machine from "h100-sxm=2.5,mi300x=2".
+
+    Raises
+    ------
+    InputError
+        Where a machine is not among those searched, or a price is no number above 0.
+    """
+    result: dict[str, float] = {}
+    for word in text.split(",") if text else ():
+        name, _, value = (part.strip() for part in word.partition("="))
+        if name not in machines:
+            raise unknown_name("machine with a price", name, list(machines))
+        try:
+            result[name] = float(value)
+        except ValueError:
+            raise InputError(f"price of {name}: {value!r}: want dollars an hour") from None
+        if not 0 < result[name] < 1e6:
+            raise InputError(f"price of {name} = {value} $/h: want a number above 0")
+    return Table(result)

@@ -6,58 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from slipstick.estimators.named.serving.served_run import serve
+from slipstick.experiments.calibrate.known_serving import MOST_SIMULATED, model_of_size, traffic_of
 from slipstick.experiments.serve.serving_question import Wanted
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.importers.serving.llama_bench import LocalRun
 from slipstick.workloads.importers.serving.vllm_bench import ServedRun
-from slipstick.workloads.language_catalog import language_model, language_model_names, shipped_name
-from slipstick.workloads.runs.traffic import Traffic
-
-SAME_PARAMETERS = 0.002
-"""Models whose numbers of parameters differ by less are taken to be one."""
-MOST_SIMULATED = 20
-"""Runs of one file that are simulated; of others the measurements alone are shown."""
-MOST_REQUESTS, FEW_REQUESTS, MOST_TOKENS = 5000, 50, 131_072
-MOST_STEPS, MOST_MADE = 20_000, 4_000_000
-"""Of a simulated run: steps of a closed loop, and tokens that requests of a stream generate."""
-
-
-def model_called(identity: str) -> str | None:
-    """The shipped model of a name such as "meta-llama/Llama-3.1-8B-Instruct"; None where there is none.
-
-    >>> model_called("meta-llama/Llama-3.1-8B-Instruct"), model_called("facebook/opt-125m")
-    ('llama-3.1-8b', None)
-    """
-    return shipped_name(identity)
-
-
-def model_of_size(parameters: int) -> str | None:
-    """The shipped model with that number of parameters; None where none or several are so close."""
-    result = {
-        name: abs(language_model(name).parameters / parameters - 1)
-        for name in language_model_names()
-        if abs(language_model(name).parameters / parameters - 1) < SAME_PARAMETERS
-    }
-    return min(result, key=lambda name: result[name], default=None)
-
-
-def traffic_of(run: ServedRun) -> Traffic:
-    """The load of a run; all requests of its mean lengths, as many as can be simulated in seconds.
-
-    Raises
-    ------
-    InputError
-        Where one request alone has more tokens than that.
-    """
-    users = run.users if run.rate is None else None
-    if users is None and run.rate is None:
-        users = run.requests
-    prompt, made = max(1, round(run.input_tokens)), max(1, round(run.output_tokens))
-    if max(prompt, made) > MOST_TOKENS:
-        raise InputError(f"a run of {run.model}: {max(prompt, made):,} tokens a request, want at most {MOST_TOKENS:,}")
-    waves = max(1, MOST_STEPS // made) * (users or 1)
-    count = min(run.requests, MOST_REQUESTS, waves if users else max(FEW_REQUESTS, MOST_MADE // made))
-    return Traffic(prompt, made, users, run.rate, run.burstiness, 0.0, 0.0, count)
 
 
 def measured_rows(runs: Sequence[ServedRun]) -> list[dict[str, Any]]:
@@ -131,9 +83,3 @@ def local_rows(runs: Sequence[LocalRun]) -> list[dict[str, Any]]:
         }
         for run in runs
     ]
-
-
-def generation(runs: Sequence[LocalRun]) -> LocalRun | None:
-    """The test of generation with the fewest tokens in the cache; None where none generates alone."""
-    alone = [run for run in runs if run.generated and not run.prompt]
-    return min(alone, key=lambda run: (run.depth, run.generated), default=None)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from html import escape
+from dataclasses import dataclass, replace
 from typing import Any
 
 from slipstick.estimators.core.estimate import quantile
@@ -16,18 +15,23 @@ from slipstick.estimators.operation.serving.prompts import prompt_seconds
 from slipstick.estimators.operation.serving.step_amounts import Batch
 from slipstick.estimators.schedule.serving.closed_loop import Load, steady
 from slipstick.estimators.schedule.serving.scheduler import Scheduler
+from slipstick.experiments.calibrate.known_words import known_time
+from slipstick.experiments.serve.known_runs import is_run, steps_of_runs
 from slipstick.experiments.serve.limits import limits_text
-from slipstick.experiments.serve.serving_question import known_steps
+from slipstick.experiments.serve.serving_choice import ServedBatch, ServingChoice, cheaper_lines
+from slipstick.experiments.serve.serving_question import Wanted, known_steps
+from slipstick.hwmodels.answer import Answer, AnswerTable
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.columns import RATE, SHARE, Column
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.shown import count_shown, shown
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language.weight_types import stored_as
 from slipstick.workloads.language_catalog import language_model
-from slipstick.workloads.runs.traffic import users_shown
+from slipstick.workloads.runs.traffic import Traffic
 
 SURE = 0.9
 """With which probability a plan keeps its limits."""
@@ -35,70 +39,23 @@ LOADS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 DEGREES = (1, 2, 4, 8, 16)
 
 
-@dataclass(frozen=True)
-class ServingChoice:
-    """One layout on one machine under one load: means of the steady closed loop.
-
-    Parameters
-    ----------
-    users
-        Requests in flight at one replica.
-    per_device, per_user
-        Output tokens a second.
-    keeps
-        Probability that mean times keep all limits, were the limits' errors one (the least over the limits).
-    dollars
-        A million output tokens; None where the machine's price is not stated.
-    """
-
-    machine: str
-    layout: Layout
-    stored: str
-    users: int
-    ttft: float
-    tpot: float
-    per_device: float
-    per_user: float
-    keeps: float
-    half_width: float
-    dollars: float | None
-
-    def text(self) -> str:
-        """As people say it."""
-        return f"{self.layout.devices} x {self.machine}, {self.layout.text()}, {self.stored}, {users_shown(self.users)}"
-
-    def row(self) -> dict[str, Any]:
-        """As a row of a table."""
-        width = math.exp(self.half_width)
-        return {
-            "machine": self.machine,
-            "devices": self.layout.devices,
-            "layout": self.layout.text(),
-            "weights": self.stored,
-            "users": self.users,
-            "ttft_s": self.ttft,
-            "tpot_s": self.tpot,
-            "tokens_per_s_per_device": self.per_device,
-            "low": self.per_device / width,
-            "high": self.per_device * width,
-            "tokens_per_s_per_user": self.per_user,
-            "keeps_limits": self.keeps,
-            "cost_usd_per_million_tokens": self.dollars,
-        }
-
-
 PLAN = (
     Column("ttft_s", "first token", "s", better="less"),
     Column("tpot_s", "further token", "s", better="less"),
+    Column("front", "pick"),
+    Column("tokens_per_s_per_user", "tokens/s a user", RATE, better="more"),
+    Column("tokens_per_s_per_device", "a device", RATE, better="more"),
     Column("low", "a device", RATE, "high"),
-    Column("keeps_limits", "keeps limits", SHARE, better="more"),
-    Column("cost_usd_per_million_tokens", "$ a million tokens", better="less"),
+    Column("keeps_limits", "keeps", SHARE, better="more"),
+    Column("cost_usd_per_million_tokens", "$/Mtoken", better="less"),
 )
 """Columns of a plan."""
+RATES = ("tokens_per_s_per_user", "tokens_per_s_per_device")
+SHOWN = ("machine", "front", "layout", "weights", "users", "ttft_s", "tpot_s", *RATES)
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Answer):
     """All candidates, the front of each machine, and the cheapest that keeps the limits with 90 % probability."""
 
     model: str
@@ -142,8 +99,50 @@ class Plan:
         return f"{self.traffic}; {kept}"
 
     def rows(self) -> list[dict[str, Any]]:
-        """The front, machines in order, most tokens/s a user first."""
-        return [{**c.row(), "front": c == self.best} for c in self.front]
+        """The front, machines in order, most tokens/s a user first; then the pick, where it lies inside."""
+        inside = [] if self.best is None or self.best in self.front else [self.best]
+        return [{**c.row(), "front": c == self.best} for c in [*self.front, *inside]]
+
+    def document(self) -> list[dict[str, Any]]:
+        """The pick, the front, and how many layouts were left out, by reason."""
+        best, front = self.best.row() if self.best else None, [candidate.row() for candidate in self.front]
+        return [{"best": best, "front": front, "refused": dict(self.refused), "candidates": len(self.candidates)}]
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The question, the result, the pick."""
+        left = f"{sum(self.refused.values())} layouts left out (they do not fit)"
+        lines = [
+            f"serving {self.model}: {self.text()}",
+            f"{len(self.candidates)} layouts and loads answered, {left}",
+            *(f"beware: {text}" for text in self.remarks),
+        ]
+        best = self.best
+        if best is None:
+            nearest = max(self.candidates, key=lambda c: c.keeps)
+            lines.append(f"none keeps {limits_text(self.limits)} with {SURE:.0%} probability")
+            return (*lines, f"nearest: {nearest.text()} ({nearest.keeps:.0%})")
+        why = "least dollars a token" if best.dollars is not None else "most tokens/s a device (no prices: --price)"
+        figures = f"first token {shown(best.ttft, 's')}, further token {shown(best.tpot, 's')}"
+        figures += f", {count_shown(best.per_device)} tokens/s a device"
+        if best.dollars is not None:
+            figures += f", {best.dollars:.3g} $ a million tokens"
+        lines += [f"pick ({why}): {best.text()}", f"{figures}; limits kept with {best.keeps:.0%} probability"]
+        lines += cheaper_lines(best, self.sure)
+        most = sorted(self.refused.items(), key=lambda item: -item[1])[:2]
+        return (*lines, *(f"left out: {reason} ({count} layouts)" for reason, count in most))
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """Columns of limits and of prices only where there are some."""
+        limited = ("keeps_limits",) if self.limits else ()
+        priced = ("cost_usd_per_million_tokens",) if any(one.dollars is not None for one in self.front) else ()
+        return (*SHOWN, *limited, *priced, "low", "high")
+
+    def tables(self) -> tuple[AnswerTable, ...]:
+        """The layouts, the pick marked."""
+        (table,) = super().tables()
+        return (replace(table, rows=[{**row, "front": "*" if row["front"] else ""} for row in table.rows]),)
 
     def to_frame(self) -> Any:
         """All candidates, one row each."""
@@ -155,11 +154,6 @@ class Plan:
     def declared(self) -> tuple[Column, ...]:
         """Rates with the band of that of a device, dollars where prices are known."""
         return PLAN
-
-    def _repr_html_(self) -> str:
-        import pandas as pd
-
-        return f"<p>{escape(self.text())}</p>{pd.DataFrame(self.rows()).to_html(index=False)}"
 
 
 @dataclass(frozen=True)
@@ -175,7 +169,8 @@ class Search:
     prices
         Dollars an hour of one device by machine, over the catalogue's.
     known
-        A CSV of steps measured on the one machine (`read_measured_steps`).
+        Measured on the one machine: a CSV of steps (`read_measured_steps`), a server's benchmark, or the time of a
+        further token with its load ("23.4ms@concurrency=16,tp=2").
     """
 
     model: str
@@ -209,7 +204,7 @@ class Search:
             at = machine(name)
             if name in self.prices:
                 at = at.using({"price": self.prices[name]})
-            known = known_steps(self.known, at, self.engine)
+            known = self._known(name, at)
             remarks += [kept_measured(known).text()] if known else []
             remarks += Deployment(model, at, Layout(), stored_as(model, self.types[0]), known=known).remarks()
             for dtype, layout in itertools.product(self.types, layouts(model, self.devices)):
@@ -223,6 +218,22 @@ class Search:
             raise InputError(f"no layout of {model.name} on at most {self.devices} devices can serve: {listed}")
         traffic = f"{self.input_tokens:g} + {self.output_tokens:g} tokens"
         return Plan(model.name, self.limits, traffic, tuple(candidates), Table(refused), tuple(remarks))
+
+    def _known(self, name: str, at: Machine) -> tuple[TimedServerStep, ...]:
+        """Steps measured on the machine; a run of a server is taken to have had one device where it does not say."""
+        if self.known is None or not is_run(self.known):
+            return known_steps(self.known, at, self.engine)
+        typed = known_time(self.known)
+        if typed is not None and "concurrency" not in typed.numbers:
+            raise InputError(
+                f"--known {self.known}: a plan has many loads and layouts: say at which it was measured, "
+                f"{typed.text}@concurrency=16,tp=1"
+            )
+        load = Traffic(int(self.input_tokens), int(self.output_tokens), 1)
+        devices = typed.numbers.get("tp", 1) if typed else 1
+        wanted = Wanted(self.model, name, devices=devices, dtype=self.types[0], cache_type=self.cache_type,
+                        engine=self.engine, changes={"price": at.price} if at.price is not None else {})  # fmt: skip
+        return steps_of_runs(self.known, wanted, load)
 
     def _loads(
         self,
@@ -249,13 +260,14 @@ class Search:
             cycle = ttft + (self.output_tokens - 1) * state.tpot
             rate = users * self.output_tokens / cycle / layout.devices
             context = self.input_tokens + self.output_tokens / 2
-            half = deployment.half_width(Batch(max(1.0, users / layout.data), context))
+            batch = Batch(max(1.0, users / layout.data), context)
+            half = deployment.half_width(batch)
             widths = {"ttft": deployment.first_half_width(self.input_tokens, users)} if "ttft" in self.limits else {}
             keeps = self._keeps(half, widths, {"ttft": ttft, "tpot": state.tpot, "latency": cycle})
             dollars = at.price / 3600 / rate * 1e6 if at.price is not None else None
             yield ServingChoice(
                 name, layout, stored, users, ttft, state.tpot, rate, self.output_tokens / cycle, keeps,
-                half, dollars,
+                half, dollars, ServedBatch(deployment, batch),
             )  # fmt: skip
 
     def _keeps(self, half: float, widths: Mapping[str, float], times: Mapping[str, float]) -> float:

@@ -36,6 +36,7 @@ PARALLEL = {
 class Wanted:
     """What the options of a command say; None where they say nothing.
 
+    `draft_tokens`, `acceptance` and `draft_share` are of speculative decoding (`server_run.GUESSED`).
     `changes` are numbers of the machine by dotted name ("memory.HBM3.bandwidth": "4 TB/s").
     `tensor`, `pipeline`, `data`, `expert` and `replicas` are degrees; `devices` counts all devices. `known` is a CSV of
     steps measured on the machine as it stands (`read_measured_steps`), `steps` are more of these.
@@ -54,6 +55,9 @@ class Wanted:
     engine: str = ""
     step_tokens: int = 8192
     max_sequences: int = 256
+    draft_tokens: int = 0
+    acceptance: float = 0.0
+    draft_share: float = 0.0
     mixing: str | None = None
     preemption: str = "cached"
     changes: Mapping[str, str | float] = field(default_factory=dict)
@@ -106,7 +110,8 @@ class Wanted:
 
     def _run(self, layout: Layout) -> dict[str, float]:
         degrees = {name: float(getattr(layout, field)) for field, name in PARALLEL.items()}
-        return {**degrees, "step_tokens": float(self.step_tokens), "max_sequences": float(self.max_sequences)}
+        names = ("step_tokens", "max_sequences", "draft_tokens", "acceptance", "draft_share")
+        return {**degrees, **{name: float(getattr(self, name)) for name in names}}
 
     def _layout(self, model: LanguageModel) -> Layout:
         others = self.pipeline * self.data * self.replicas

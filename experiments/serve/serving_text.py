@@ -1,4 +1,4 @@
-"""The first lines of a serving answer: rates, times with their bands, memory, what bounds it, assumptions."""
+"""What a serving answer says below its rate: times with their bands, memory, what bounds it, energy, cost."""
 
 from __future__ import annotations
 
@@ -21,15 +21,8 @@ MOSTLY = 0.5
 def lines(answer: Serving, facility: Facility | None = None) -> list[str]:
     """One line each."""
     deployment, summary = answer.deployment, answer.summary()
-    model, devices = deployment.model, int(summary["devices"])
-    rate, low, high = answer.rate_band
-    each = f"{rate / devices:,.0f} a device, {summary['output_tokens_per_s_per_user']:,.1f} a user"
-    between = f"(80 %: {low:,.0f} .. {high:,.0f})"
-    result = [
-        f"{model.name} on {devices} x {deployment.machine.name}: {answer.traffic.text()}",
-        f"output: {rate:,.0f} tokens/s {between}, {each}; {summary['requests_per_s']:.3g} requests/s",
-    ]
-    result += [f"beware: {text}" for text in warnings_of(answer)]
+    devices = int(summary["devices"])
+    result = [f"beware: {text}" for text in warnings_of(answer)]
     for measure, name in (("ttft", "first token"), ("tpot", "further token")):
         if answer.served.quantiles(measure):
             result.append(_times(answer, measure, name))
@@ -55,7 +48,6 @@ def lines(answer: Serving, facility: Facility | None = None) -> list[str]:
     if joules is not None:
         joule = format_quantity(joules, "J")
         result.append(f"energy: at most {joule} a million output tokens (at the power cap, at the low end of tokens/s)")
-    result.append("assuming: " + "; ".join(deployment.assumptions()))
     return result
 
 
@@ -70,6 +62,9 @@ def warnings_of(answer: Serving) -> list[str]:
             f"the power cap of {cap_watts(machine):g} W holds the clock at {left} of {clock} (dynamic power as "
             "f V^2, reads and fixed times of kernels as long as before; no capped server was metered)"
         )
+    rated = machine.stated.power.cap
+    if rated is not None and machine.power.cap is not None and machine.power.cap > rated:
+        result.append(f"a cap above the board's rated {rated:g} W raises no clock: the answer is that of the rated cap")
     peak = answer.peak_share_of_prompts
     if summary["prompt_share"] > MOSTLY and peak > LARGE_PRODUCT:
         result.append(

@@ -24,6 +24,7 @@ from typing import Any, TypeAlias
 from slipstick.estimators.operation.serving.step_amounts import Amounts, Batch
 from slipstick.estimators.operation.serving.step_oracle import StepOracle
 from slipstick.estimators.operation.serving.step_time import StepParts, step_parts
+from slipstick.hwmodels.files.old_names import checked
 from slipstick.hwmodels.files.readers import InputError, atomic_write, unknown_name
 
 TOKENS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 8192, 16384)
@@ -137,6 +138,7 @@ class StepOperators:
         return (parts.experts + self.expert_fixed) / shares.model.expert_layers
 
 
+@checked
 def write_profile(oracle: StepOracle, folder: str | os.PathLike[str], simulator: str) -> list[Path]:
     """Write a step's time as a simulator's tables of operators; returns the files.
 
@@ -150,7 +152,7 @@ def write_profile(oracle: StepOracle, folder: str | os.PathLike[str], simulator:
     Raises
     ------
     InputError
-        Where the simulator is unknown or cannot hold the model.
+        Where the simulator is unknown or cannot hold the model, or nothing can be written there.
 
     Examples
     --------
@@ -163,10 +165,8 @@ def write_profile(oracle: StepOracle, folder: str | os.PathLike[str], simulator:
     if simulator not in writers:
         raise unknown_name("simulator", simulator, list(writers))
     profile, made = StepOperators(oracle), []
-    Path(folder).mkdir(parents=True, exist_ok=True)
     for name, header, rows in writers[simulator](profile):
         path = Path(folder) / name
-        path.parent.mkdir(exist_ok=True)
         with atomic_write(path) as stream:
             stream.write(",".join(header) + "\n")
             stream.writelines(",".join(map(_cell, row)) + "\n" for row in rows)

@@ -10,8 +10,10 @@ from slipstick.experiments.studies.runner import run_study
 from slipstick.experiments.studies.shipped_studies import study_path
 from slipstick.experiments.studies.store import Store
 from slipstick.experiments.studies.study import Study, load_study
+from slipstick.hwmodels.files.old_names import checked
 
 
+@checked
 def study(
     file: str | Path | Study,
     folder: str | Path | None = None,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from slipstick.estimators.calibration.calibration import Calibration, fingerprint, from_objective
+from slipstick.estimators.calibration.calibration_file import to_dict
 from slipstick.estimators.calibration.fitting import Fit
 from slipstick.estimators.calibration.identifiability import correlations
 from slipstick.estimators.calibration.leave_one_out import HeldOut, leave_one_group_out
@@ -19,13 +20,15 @@ from slipstick.estimators.core.estimate import quantile
 from slipstick.estimators.core.parameters import parameters
 from slipstick.experiments.question.registry import estimator_to_fit
 from slipstick.experiments.studies.study import load_study
+from slipstick.hwmodels.answer import Answer, AnswerTable
+from slipstick.hwmodels.columns import Column
 from slipstick.hwmodels.files.readers import InputError
 
 INTERVALS = ("covariance", "profile", "bootstrap")
 
 
 @dataclass(frozen=True)
-class FittedStudy:
+class FittedStudy(Answer):
     """What a study's [fit] gave.
 
     Parameters
@@ -52,6 +55,40 @@ class FittedStudy:
         """Median |log(estimated / measured)| as fitted, and before."""
         before, after = self.objective.residuals(self.objective.start), self.fit.residuals
         return float(np.median(np.abs(after))), float(np.median(np.abs(before)))
+
+    @property
+    def declared(self) -> tuple[Column, ...]:
+        """Each row states the unit of its numbers."""
+        return (
+            *(Column(name, unit_in="unit") for name in ("value", "start")),
+            Column("low", high="high", unit_in="unit"),
+        )
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """To what was fitted, and how well."""
+        after, before = self.errors
+        return (
+            f"{self.estimator}: {len(self.fit.names)} parameters fitted to {len(self.objective.measured)} "
+            f"measurements in log time ({self.method})",
+            f"median |log(estimated / measured)|: {after:.3g} fitted, {before:.3g} before",
+            *(f"warning: {line}" for line in self.calibration.warnings),
+        )
+
+    def tables(self) -> tuple[AnswerTable, ...]:
+        """The parameters, how they hang together, and each group left out."""
+        together, apart = self.correlation_rows(), self.held_out_rows()
+        tables = list(super().tables())
+        if len(together) > 1:
+            tables.append(AnswerTable(together, title="correlations of the fitted parameters"))
+        if apart:
+            tables.append(AnswerTable(apart, title="each group, fitted to the others"))
+        return tuple(tables)
+
+    def document(self) -> list[dict[str, Any]]:
+        """The calibration as it is saved, and the tables."""
+        parts = {"fitted": self.rows(), "correlations": self.correlation_rows(), "held_out": self.held_out_rows()}
+        return [to_dict(self.calibration, self.estimator) | parts]
 
     def rows(self) -> list[dict[str, Any]]:
         """One row a parameter, in its unit."""
@@ -116,7 +153,7 @@ def fit_study(path: str, intervals: str | None, level: float, trusted: Sequence[
     """
     study = load_study(path, trusted)
     if study.fit is None:
-        raise InputError(f"{path}: no [fit]: want measured = FILE.csv and parameters = [...]")
+        raise InputError(f"{path}: no [fit]: want known = FILE.csv and parameters = [...]")
     question = study.fitted_question(study.workloads[0], study.machines[0])
     inner = question.estimator.model
     measured = study.measurements()
@@ -124,7 +161,7 @@ def fit_study(path: str, intervals: str | None, level: float, trusted: Sequence[
     objective = Objective.of(inner, measured, names)
     loss, starts = study.fit.loss, study.fit.starts
     fit = objective.fit(loss, starts)
-    source = f"{study.fit.source or study.fit.measured} ({len(measured)} measurements)"
+    source = f"{study.fit.source or study.fit.known} ({len(measured)} measurements)"
     return FittedStudy(
         study.estimator or estimator_to_fit(question.workload),
         f"{loss} loss, {starts} start{'s' if starts > 1 else ''}",

@@ -13,7 +13,7 @@ from slipstick.estimators.composites.consumption import COST, ENERGY
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate, quantile
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.quantity import Quantity
-from slipstick.estimators.core.ratio_band import RatioBand, kept_for
+from slipstick.estimators.core.ratio_band import RatioBand, kept_for, one_way
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.files.readers import InputError
 
@@ -50,6 +50,7 @@ class QuantityColumns:
             Where no point has an answer.
         """
         today, question = self.question.answer(), self.question
+        held = {name: float(question.machine.get(name[8:]) or 0.0) for name in free if name.startswith("machine.")}
         rows: list[dict[str, Any]] = []
         for index in range(len(change)):
             point = {name: float(values[index]) for name, values in free.items()}
@@ -60,7 +61,10 @@ class QuantityColumns:
                     raise
                 rows.append({REFUSED: str(error)})
                 continue
-            rows.append({**self._row(answer, today, float(change[index])), REFUSED: ""})
+            row = self._row(answer, today, float(change[index]))
+            here = {name: np.array([value]) for name, value in point.items()}
+            least, most = one_way(here, tuple(free), held, np.array([row["time_ratio"]]))
+            rows.append({**bounded(row, float(least[0]), float(most[0])), REFUSED: ""})
         names = list(dict.fromkeys(name for row in [*rows, self._row(today, today, 0.0)] for name in row))
         names = [*(name for name in names if name != REFUSED), REFUSED]
         return {name: [row.get(name, math.nan) for row in rows] for name in names}
@@ -97,6 +101,13 @@ class QuantityColumns:
         wider = quantile(self.level, None) / quantile(DEFAULT_LEVEL, None)
         low, high = (one.value * (end / one.value) ** wider for end in one.band)
         return low, high
+
+
+def bounded(row: dict[str, Any], least: float, most: float) -> dict[str, Any]:
+    """A row whose band of the ratio of the time ends at bounds."""
+    if "low_ratio" in row:
+        row |= {"low_ratio": max(row["low_ratio"], least), "high_ratio": min(row["high_ratio"], most)}
+    return row
 
 
 def _deviation(one: Quantity) -> float:

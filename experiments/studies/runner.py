@@ -15,6 +15,7 @@ from slipstick.experiments.studies.store import Store, create
 from slipstick.experiments.studies.study import Study
 from slipstick.experiments.studies.sweep import Task, task
 from slipstick.experiments.studies.versions import formulas_digest, installed_version
+from slipstick.hwmodels.files.old_names import checked
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import content_digest
 
@@ -198,6 +199,7 @@ def run(
     return store
 
 
+@checked
 def run_study(
     study: Study,
     folder: str | Path,

@@ -22,11 +22,12 @@ from slipstick.experiments.question.registry import estimator_to_fit
 from slipstick.experiments.question.settings import name_and_value, number_of
 from slipstick.experiments.question.space import Range, Space
 from slipstick.experiments.studies.study_records import Fitting as Fitting
-from slipstick.experiments.studies.study_records import Sample, SampledRange, Value, Values
-from slipstick.experiments.studies.study_workloads import located, relative, study_workload
+from slipstick.experiments.studies.study_records import Sample, SampledRange, Value, Values, with_todays_keys
+from slipstick.experiments.studies.study_workloads import known_from, known_in, located, relative, study_workload
 from slipstick.experiments.studies.toml_text import toml_text
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.expressions import parse_expression
+from slipstick.hwmodels.files.old_names import checked
 from slipstick.hwmodels.files.own_names import OwnName, named_here
 from slipstick.hwmodels.files.readers import InputError, atomic_write, read_toml
 from slipstick.hwmodels.files.records import Record, Table, validated
@@ -80,7 +81,7 @@ class Study(Record):
     where: tuple[str, ...] = ()
     fit: Fitting | None = None
     calibration_file: str | None = Field(default=None, alias="calibration")
-    anchors: str | None = None
+    known: str | None = None
     chunk: int | None = Field(default=None, ge=1, le=10_000_000)
     objectives: tuple[str, ...] = Field(default=(), max_length=20)
 
@@ -206,18 +207,17 @@ class Study(Record):
             answers = self._estimator() or estimator_to_fit(query.workload)
             why = f"{answers}; {', '.join(made.names)} fitted to {made.source}"
             return replace(query, estimator=made, why=why, calibration=made)
-        fitted = self._read_calibration(self._path(machine))
-        subject, estimator = self.workload(workload), self._estimator()
-        dtype, target = dtype or self.dtypes[0], self._path(machine)
+        subject, target, dtype = self.workload(workload), self._path(machine), dtype or self.dtypes[0]
+        fitted, estimator = self._read_calibration(target), self._estimator()
         return question(subject, target, estimator, self.set, dtype, (), fitted, (), self.quantity)
 
     def _read_calibration(self, machine: str) -> Fitted | None:
-        if not self.calibration_file and not self.anchors:
+        if not self.calibration_file and not self.known:
             return None
         from slipstick.experiments.calibrate.calibrated import read_calibration
 
-        file, anchors = (self._folder / name if name else None for name in (self.calibration_file, self.anchors))
-        return read_calibration(file, anchors, machine, self._trusted)
+        file, known = known_from(self.calibration_file, self._folder), known_from(self.known, self._folder)
+        return read_calibration(file, known, machine, self._trusted)
 
     def _estimator(self) -> str | None:
         """The estimator's name; one of code only where the user named the same."""
@@ -242,7 +242,7 @@ class Study(Record):
             raise InputError(f"study {self.name!r}: no [fit]: nothing to calibrate")
         inner = question.estimator.model
         names = [name.removeprefix("estimator.") for name in self.fit.parameters]
-        source = self.fit.source or Path(self.fit.measured).name
+        source = self.fit.source or Path(self.fit.known).name
         measured = self.measurements()
         source = f"{source} ({len(measured)} measurements)"
         return calibrate(inner, measured, names, source, self.fit.loss, self.fit.starts)
@@ -256,7 +256,7 @@ class Study(Record):
         workload, machine = self.workload(self.fit.workload or self.workloads[0]), self.fit.machine or self.machines[0]
         estimator = self._estimator() or estimator_to_fit(workload)
         query = question(workload, self._path(machine), estimator, settings, self.dtypes[0])
-        result = read_measurements(str(self._folder / self.fit.measured), query.workload, query.machine, self.quantity)
+        result = read_measurements(str(self._folder / self.fit.known), query.workload, query.machine, self.quantity)
         # what a row says of the workload goes before what stays, which is for the question
         rest = {name.partition(".")[2]: number_of(name, value) for name, value in symbols.items()}
         return tuple(
@@ -300,12 +300,11 @@ class Study(Record):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the TOML file; `load_study` reads it back. Paths are written relative to it."""
         folder = Path(path).resolve().parent
-        document = self.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude_none=True)
-        document = {"schema": SCHEMA, **document}
-        for key in ("workloads", "machines"):
-            document[key] = [self._relative(name, folder) for name in document[key]]
+        content = self.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude_none=True)
+        listed = {key: [self._relative(one, folder) for one in content[key]] for key in ("workloads", "machines")}
+        document = {"schema": SCHEMA, **content, **listed, **known_in(self.known, self._folder, folder)}
         fit = document.get("fit", {})
-        for part, keys in ((document, ("calibration", "anchors")), (fit, ("measured", "workload", "machine"))):
+        for part, keys in ((document, ("calibration",)), (fit, ("known", "workload", "machine"))):
             part |= {key: self._relative(part[key], folder) for key in keys if key in part}
         with atomic_write(path) as stream:
             stream.write(toml_text(document))
@@ -318,6 +317,7 @@ class Study(Record):
         return relative(name, self._folder, folder)
 
 
+@checked
 def load_study(path: str | os.PathLike[str], trusted: Collection[str] = ()) -> Study:
     r"""A study from a TOML file.
 
@@ -344,7 +344,7 @@ def load_study(path: str | os.PathLike[str], trusted: Collection[str] = ()) -> S
     ...     len(store.frame())
     2
     """
-    study = validated(Study, read_toml(path), str(path))
+    study = validated(Study, with_todays_keys(read_toml(path), path), str(path))
     study._folder, study._file, study._trusted = Path(path).parent, str(path), frozenset(trusted)
     study._estimator()
     return study

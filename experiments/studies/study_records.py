@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 from pydantic import Field
 
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Record, Table
 
 Value = str | float
@@ -30,13 +33,49 @@ class Sample(Record):
     ranges: Table[SampledRange]
 
 
+OLDER = {"anchors": "known", "measured": "known"}
+"""Keys of study files by their older name: taken with a hint until the next minor release."""
+
+
+class OlderKeyWarning(UserWarning):
+    """A study's file has a key under its older name."""
+
+
+def with_todays_keys(document: Mapping[str, Any], path: object) -> dict[str, Any]:
+    """A study's document, and its [fit], under today's keys; an `OlderKeyWarning` for each older one.
+
+    Raises
+    ------
+    InputError
+        Where both names of a key stand there.
+    """
+    made = dict(document)
+    if isinstance(made.get("fit"), Mapping):
+        made["fit"] = _renamed(made["fit"], ("measured",), f"{path}: fit.")
+    return _renamed(made, ("anchors",), f"{path}: ")
+
+
+def _renamed(part: Mapping[str, Any], older: Sequence[str], where: str) -> dict[str, Any]:
+    made = dict(part)
+    for old in older:
+        if old not in made:
+            continue
+        new = OLDER[old]
+        if new in made:
+            raise InputError(f"{where}{old} and {new} are one field: give {new}")
+        text = f"{where}{old} is called {new} now; it is taken until the next minor release"
+        warnings.warn(text, OlderKeyWarning, stacklevel=4)
+        made[new] = made.pop(old)
+    return made
+
+
 class Fitting(Record):
     """A calibration: a CSV of measurements and the parameters to fit to them.
 
     `loss`, `starts` and `intervals` are those of `calibration.calibrate` and of `slipstick calibrate`.
     """
 
-    measured: str
+    known: str
     parameters: tuple[str, ...] = Field(min_length=1)
     workload: str | None = None
     machine: str | None = None

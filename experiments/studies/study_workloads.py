@@ -6,14 +6,15 @@ import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from slipstick.experiments.calibrate.known_words import known_time
 from slipstick.experiments.question.own import is_own_program, own_program
 from slipstick.hwmodels.files.own_names import named_here
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.workloads.catalog import MATRIX_FILES, REQUESTS, STEPS
+from slipstick.workloads.catalog import MATRIX_FILES, REQUESTS, STEPS, TRAINING
 from slipstick.workloads.catalog import workload as workload_by_name
 from slipstick.workloads.graph.workload import Workload
 
-BEFORE = ("pagerank:", REQUESTS, *STEPS)
+BEFORE = ("pagerank:", REQUESTS, TRAINING, *STEPS)
 """Words that may stand before a file."""
 FILES = (".json", ".yaml", ".yml", ".csv", ".gguf", *MATRIX_FILES)
 
@@ -51,6 +52,21 @@ def relative(name: str, folder: Path, to: Path) -> str:
     """A file that a study in `folder` names, as one in the folder `to` has to; another name stays."""
     before, path = _parts(name)
     return f"{before}{os.path.relpath((folder / path).resolve(), to)}" if path else name
+
+
+def known_from(name: str | None, folder: Path) -> str | None:
+    """What was measured as a study in `folder` says it: a file from there, or words as they are; None without."""
+    if name is None:
+        return None
+    words = "=" in name or known_time(name) is not None
+    return name if words and not (folder / name).exists() else str(folder / name)
+
+
+def known_in(name: str | None, folder: Path, to: Path) -> dict[str, str]:
+    """The line that says what was measured, of a study in `folder`, where it is written to the folder `to`."""
+    if name is None:
+        return {}
+    return {"known": os.path.relpath((folder / name).resolve(), to) if (folder / name).exists() else name}
 
 
 def _parts(name: str) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from slipstick.estimators.composites.held import CAP
 from slipstick.estimators.contract.protocols import TimeFunction
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.core.ratio_band import RatioBand, kept_for
+from slipstick.estimators.core.ratio_band import RatioBand, kept_for, one_way
 from slipstick.experiments.question.domain import remarks
 from slipstick.experiments.question.objectives import consumptions
 from slipstick.experiments.question.question import Question
@@ -24,6 +24,7 @@ from slipstick.experiments.question.space import Space
 from slipstick.experiments.question.unread import unread
 from slipstick.experiments.studies.at_sizes import MemoryColumns, ScatterAtSizes
 from slipstick.experiments.studies.quantity_columns import QuantityColumns
+from slipstick.experiments.studies.slower_clock import SlowerClock
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
@@ -110,6 +111,10 @@ class Task:
         Below which no band of a time ends; None where the estimator knows none, or the points are many.
     quantities
         Of answers that hold more than a time: they give all columns.
+    repeats
+        Where a measured time holds the answers: the scatter (log) of another run of it, which widens the ratio's band.
+    slower
+        Joules of points below the machine's stated clock; None where there are none.
     """
 
     function: TimeFunction
@@ -130,6 +135,8 @@ class Task:
     fields: Table[float] = Table()
     least: LeastTimes | None = None
     quantities: QuantityColumns | None = None
+    repeats: float | None = None
+    slower: SlowerClock | None = None
 
     def rows(self, start: int, stop: int) -> pd.DataFrame:
         """The table of `columns` as a frame."""
@@ -153,6 +160,8 @@ class Task:
         ratios = np.where(np.isclose(times, self.today, rtol=1e-12, atol=0), 1.0, times / self.today)
         columns: dict[str, Any] = {**points, "time_ratio": ratios, "time_s": times}
         known = {one.name: one(free, times) for one in self.consumed}
+        if self.slower is not None:
+            known[ENERGY] = self.slower.joules(free, times, known[ENERGY])
         columns |= {name: known.get(name, np.full(len(times), np.nan)) for name in (ENERGY, COST)}
         if self.drawn is not None or self.residual is not None:
             columns |= self._bands(free, times, ratios)
@@ -175,14 +184,16 @@ class Task:
         law = RatioBand(kept_for(self.space.names), self.level, self.degrees_of_freedom, self.residual_freedom)
         logs = np.log(np.maximum(ratios, 1e-300))
         ratio = law.half(logs, self._change(free, len(times)), relative, residual, residual_today)
-        for name, value, spread in (
-            ("time_ratio", ratios, ratio),
-            ("time_s", times, np.hypot(width * parameter, tail * residual)),
-        ):
+        alone = np.hypot(width * parameter, tail * residual)
+        whole = alone if self.repeats is None else np.hypot(np.minimum(ratio, alone), tail * self.repeats)
+        for name, value, spread in (("time_ratio", ratios, ratio), ("time_s", times, whole)):
             factor = np.exp(spread)
             unit = name.removeprefix("time_")
             columns[f"low_{unit}"] = value / factor
             columns[f"high_{unit}"] = value * factor
+        least, most = one_way(free, self.space.names, self.fields, ratios)
+        columns["low_ratio"] = np.maximum(columns["low_ratio"], least)
+        columns["high_ratio"] = np.minimum(columns["high_ratio"], most)
         if self.least is not None:
             columns["low_s"] = np.maximum(columns["low_s"], np.minimum(self.least.at(free, len(times)), times))
         return columns
@@ -260,13 +271,15 @@ def task(question: Question, level: float = DEFAULT_LEVEL, bands: Bands = "auto"
         return Task(function, space, today, level, notes=notes, fields=known, quantities=several)
     plain = Task(
         function, space, today, level, consumed=consumed, unknown=unknown, notes=notes, memory=memory, fields=known,
-        least=least,
+        least=least, slower=SlowerClock.of(question, consumed),
     )  # fmt: skip
     shares = BandedMetrics(question, level) if answer.metric_intervals and space.size <= SHARE_POINTS else None
     wanted = bands == "always" or (bands == "auto" and space.size <= BAND_POINTS)
     calibration = question.estimator.uncertainty
     if not wanted:
         return plain
+    if held := question.estimator.held(question.machine):
+        return replace(plain, shares=shares, residual=held.scatter, repeats=held.repeats) if held.scatter else plain
     if calibration is None:  # the estimator's own bands are of the usual level; other machines scatter as today's
         scatter = answer.spread.total
         kept = shares if level == DEFAULT_LEVEL else None

@@ -16,10 +16,12 @@ from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate
 from slipstick.estimators.schedule.threads.thread_schedule import hardware_threads
 from slipstick.experiments.question.axes import Values
 from slipstick.experiments.question.objectives import BANDS, FRONT
+from slipstick.experiments.question.own import own_workload
 from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.question.settings import Value
 from slipstick.experiments.question.space import Space
 from slipstick.experiments.studies.sweep import Columns, swept, task
+from slipstick.hwmodels.answer import Answer
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.columns import Column, axis, short_names
 from slipstick.hwmodels.files.old_names import formerly
@@ -32,14 +34,13 @@ if TYPE_CHECKING:
 
 MAX_POINTS = 2_000_000
 """Points of one table in memory; a study keeps its answers in a folder."""
-SHOWN_ROWS = 30
 """Points that a notebook shows."""
 APART = ("point", "note")
 """Keys that a notebook's table leaves out: a number, and what stands below it once."""
 
 
 @dataclass(frozen=True)
-class WhatIf:
+class WhatIf(Answer):
     """The answer to a what-if: today's estimate and one row a point, ratio first.
 
     Parameters
@@ -95,24 +96,21 @@ class WhatIf:
             Column("low_s", "time", "s", "high_s"),
         )
 
-    def _repr_html_(self) -> str:
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """Today's answer."""
+        return self.today.heads
+
+    def lines_html(self) -> str:
+        """Today's lines with what they assume, then what is to be noted of the comparison."""
         from html import escape
 
-        from slipstick.hwmodels.columns import for_people
-        from slipstick.hwmodels.files.html_tables import html_table
+        return self.today.lines_html() + "".join(f"<p>{escape(note)}</p>" for note in self.notes)
 
-        answered = self.rows()
-        kept = [name for name in answered[0] if name not in APART and any(_known(row[name]) for row in answered)]
-        rows = for_people([{name: row[name] for name in kept} for row in answered[:SHOWN_ROWS]], self.declared)
-        cut = f"first {len(rows)} of {len(answered):,} points" if len(answered) > len(rows) else ""
-        texts = [[f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row.values()] for row in rows]
-        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
-        return self.today.head_html() + html_table(list(rows[0]), texts, cut) + notes
-
-
-def _known(value: Any) -> bool:
-    """Whether a cell holds something: neither None nor NaN."""
-    return value is not None and value == value
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """All but the point's number and its note, which stands below."""
+        return tuple(name for name in self.rows()[0] if name not in APART)
 
 
 @formerly(run="settings")
@@ -129,6 +127,9 @@ def whatif(
     level: float = DEFAULT_LEVEL,
     executor: Executor | None = None,
     quantity: str | None = None,
+    input: Sequence[str] = (),  # noqa: A002
+    train: str | None = None,
+    trusted: Sequence[str] = (),
 ) -> WhatIf:
     """How much faster or slower a workload gets when named numbers vary: every combination, ratios to today first.
 
@@ -165,7 +166,8 @@ def whatif(
         raise InputError("nothing varies: name at least one, such as machine.clock=1.2GHz,2.4GHz")
     if isinstance(settings, Mapping):  # the older run= named numbers of the run without their namespace
         settings = {name if "." in name else f"run.{name}": value for name, value in settings.items()}
-    query = question(workload, machine, estimator, settings, dtype, vary, calibration, where, quantity)
+    subject = own_workload(workload, machine, input, train, trusted)
+    query = question(subject, machine, estimator, settings, dtype, vary, calibration, where, quantity)
     return answer(query, level, executor)
 
 

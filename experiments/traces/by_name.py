@@ -3,49 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
+from slipstick.estimators.operation.gpu.kernels import between_vendors
 from slipstick.experiments.traces.files_read import TOP, Holding, With, read_any
-from slipstick.experiments.traces.recorded import Recorded, read_recorded
+from slipstick.experiments.traces.recorded import read_recorded
 from slipstick.experiments.traces.trace_rows import changes
 from slipstick.experiments.traces.trace_rows import rows as rows_of
+from slipstick.experiments.traces.trace_whatif import COLUMNS
+from slipstick.hwmodels.answer import Answer, PlainAnswer
 from slipstick.hwmodels.catalog import machine as machine_by_name
+from slipstick.hwmodels.files.old_names import checked
 from slipstick.hwmodels.machine import Machine
 
-if TYPE_CHECKING:
-    import pandas as pd
+BETWEEN_VENDORS = "between vendors: kernels whose time should change little are taken to change less still"
 
 
-@dataclass(frozen=True, eq=False)
-class Replayed:
-    """A recorded step, and what it takes under each change.
-
-    Parameters
-    ----------
-    recorded
-        The step as it was recorded.
-    answers
-        One row a change: time_ratio, step_s with its 80 % band (low_s, high_s), and the account in seconds.
-    """
-
-    recorded: Recorded
-    answers: tuple[dict[str, Any], ...]
-
-    def rows(self) -> list[dict[str, Any]]:
-        """One row a change."""
-        return [dict(row) for row in self.answers]
-
-    def to_frame(self) -> pd.DataFrame:
-        """`rows` as a table."""
-        import pandas as pd
-
-        return pd.DataFrame(self.rows())
-
-    def _repr_html_(self) -> str:
-        return str(self.to_frame().to_html(index=False))
-
-
+@checked
 def replay(
     trace: str,
     machine: str | Machine | None = None,
@@ -54,7 +27,7 @@ def replay(
     recorded_on: str | Machine | None = None,
     settings: Sequence[str] = (),
     marker: str | None = None,
-) -> Replayed:
+) -> Answer:
     """A recorded step again: as it was, on another machine, under another runtime, with other loading.
 
     Parameters
@@ -72,6 +45,11 @@ def replay(
     marker
         Pattern of the ranges that are steps: ``iteration (\\d+)``.
 
+    Returns
+    -------
+    Answer
+        One row a change: time_ratio, step_s with its 80 % band (low_s, high_s), and the account in seconds.
+
     Raises
     ------
     InputError
@@ -80,9 +58,17 @@ def replay(
     target, today = (machine_by_name(one) if isinstance(one, str) else one for one in (machine, recorded_on))
     read = read_recorded(trace, today, marker)
     wanted = changes(vary, read.machine, target, settings)
-    return Replayed(read, tuple(rows_of(read.graph, wanted, read.operations)))
+    notes = [f"assuming: {read.note}"]
+    if read.machine is not None:
+        where = "" if recorded_on else f" (the trace says {read.graph.device!r})"
+        notes.append(f"recorded on {read.machine.name}{where}")
+    far = target is not None and read.machine is not None and between_vendors(read.machine, target)
+    remarks = (BETWEEN_VENDORS,) if far else ()
+    rows = tuple(rows_of(read.graph, wanted, read.operations))
+    return PlainAnswer(rows, COLUMNS, notes=(*notes, *remarks), remarks=remarks)
 
 
+@checked
 def read(
     file: str,
     machine: str | None = None,

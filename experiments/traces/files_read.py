@@ -141,7 +141,8 @@ def _top(table: EventTable, chosen: np.ndarray[Any, np.dtype[np.bool_]], most: i
 
 
 def _served(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
-    from slipstick.experiments.serve.measured_runs import compared_rows, measured_rows, model_called, traffic_of
+    from slipstick.experiments.calibrate.known_serving import model_called, traffic_of
+    from slipstick.experiments.serve.measured_runs import compared_rows, measured_rows
     from slipstick.experiments.serve.serving_question import Wanted
     from slipstick.workloads.importers.serving.vllm_bench import read_vllm_bench
 
@@ -168,7 +169,8 @@ def _served(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
 
 
 def _local(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
-    from slipstick.experiments.serve.measured_runs import generation, local_rows, model_of_size
+    from slipstick.experiments.calibrate.known_serving import generation, model_of_size
+    from slipstick.experiments.serve.measured_runs import local_rows
     from slipstick.workloads.importers.serving.llama_bench import read_llama_bench
 
     runs = read_llama_bench(Path(path))
@@ -259,9 +261,9 @@ def _chakra(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
 
 
 def _run(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
-    from slipstick.workloads.importers.mllog.mllog_reader import read_mllog
+    from slipstick.workloads.importers.mllog.trainer_logs import read_training_log
 
-    log = read_mllog(path)
+    log = read_training_log(path)
     kinds = dict.fromkeys(profile.label or "" for profile in log.profiles())
     spans = [profile for profile in log.profiles() if profile.label in kinds]
     rows = [
@@ -276,7 +278,7 @@ def _run(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
 
 
 def _iterations(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
-    from slipstick.experiments.subjects.iterations.logs import read_log
+    from slipstick.workloads.importers.iteration_logs import read_log
 
     log = read_log(path)
     seconds = "" if log.times is None else f", {shown(float(sum(log.times)), 's')} in all"

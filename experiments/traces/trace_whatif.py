@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
+from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate, Part, Spread, quantile
+from slipstick.estimators.core.quantity import Quantity
 from slipstick.estimators.operation.gpu.kernels import KernelScaling, resource_of
 from slipstick.estimators.schedule.replay import (
     DEVICE_KINDS,
@@ -26,14 +28,13 @@ from slipstick.estimators.schedule.replay import (
     with_workers,
 )
 from slipstick.estimators.sensitivity.attribution import shapley
+from slipstick.hwmodels.answer import Answer
 from slipstick.hwmodels.columns import SHARE, Column, in_seconds
+from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
 from slipstick.workloads.importers.traces.trace_graph import TraceGraph, TraceNode
 from slipstick.workloads.transforms.fusion import fusible
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 DRAWS = 48
 SEED = 11
@@ -85,7 +86,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True)
-class TraceAnswer:
+class TraceAnswer(Answer):
     """The step before and after, its band, and the account of the change in seconds (they sum to the difference).
 
     Parameters
@@ -107,6 +108,22 @@ class TraceAnswer:
         name, share = next(iter(self.critical.items()), ("host", 1.0))
         return f"{name} {share:.0%}"
 
+    @property
+    def estimate(self) -> Estimate:
+        """The changed step as an answer like all others: its time and band, kernels, and how long the device idles."""
+        after = self.after
+        kernels = Quantity("kernels", after.shares.get("kernel", 0.0) * after.step, "s", meaning="of kernels in a step")
+        parts = tuple(Part(name, name, share * after.step, bound_by=name) for name, share in self.critical.items())
+        return Estimate(
+            after.step,
+            parts=parts,
+            rule="the critical path of the replayed graph",
+            metrics=Table(busy=min(1.0, after.busy), idle=max(0.0, 1.0 - after.busy)),
+            spread=Spread(residual=math.log(self.high / after.step) / quantile(DEFAULT_LEVEL, None)),
+            others=(kernels, Quantity("measured", self.before.step, "s", meaning="the step of the trace, replayed")),
+            band=(min(self.low, after.step), max(self.high, after.step)),
+        )
+
     def rows(self) -> list[dict[str, Any]]:
         """One row: ratio to the trace, the step with its 80 % band, the bottleneck, and the account in seconds."""
         return [
@@ -122,19 +139,10 @@ class TraceAnswer:
             }
         ]
 
-    def to_frame(self) -> pd.DataFrame:
-        """`rows` as a table."""
-        import pandas as pd
-
-        return pd.DataFrame(self.rows())
-
     @property
     def declared(self) -> tuple[Column, ...]:
         """The terms of the account are seconds, the busy time a share."""
         return COLUMNS
-
-    def _repr_html_(self) -> str:
-        return str(self.to_frame().to_html(index=False))
 
 
 def trace_whatif(

@@ -59,6 +59,11 @@ def within(device: str, names: Mapping[str, Iterable[str]]) -> str | None:
     return max(fitting, key=lambda pair: pair[0])[1] if fitting else None
 
 
+def _alike(one: str, other: str) -> float:
+    """How much two spellings have in common, between 0 and 1."""
+    return SequenceMatcher(None, one.lower(), other.lower()).ratio()
+
+
 def closest(name: str, names: Mapping[str, Iterable[str]], count: int = 3) -> list[str]:
     """Machines that may be meant, best first: those that share a word with a number in it, else similar spellings."""
     wanted = tokens(name)
@@ -66,11 +71,13 @@ def closest(name: str, names: Mapping[str, Iterable[str]], count: int = 3) -> li
     models = {word for word in numbered if not word.endswith(("gb", "gib")) and len(word) > 1}  # '8' is no model
     shared = [machine for machine, aliases in names.items() if models & frozenset().union(*map(tokens, aliases))]
     if shared:
-        return sorted(shared, key=lambda machine: (len(tokens(machine) ^ wanted), machine))[:count]
+        return sorted(shared, key=lambda machine: (len(tokens(machine) ^ wanted), -_alike(name, machine), machine))[
+            :count
+        ]
     letters = re.match(r"[a-z]*", min(models)) if models else None  # 'h1000' is no 'mi100'
     start = letters[0] if letters else ""
     alike = [
-        (SequenceMatcher(None, name.lower(), one.lower()).ratio(), machine)
+        (_alike(name, one), machine)
         for machine, aliases in names.items()
         for one in aliases
         if any(word.startswith(start) for word in tokens(one))

@@ -9,9 +9,8 @@ from collections.abc import Callable, Collection
 from functools import lru_cache
 from typing import Any
 
-import sympy as sp
-
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.symbolic import is_symbolic, sp
 
 MAX_LENGTH = 20_000
 MAX_NODES = 5_000
@@ -23,17 +22,8 @@ MAX_COMPARED = 4
 # beyond it a float holds no fractions, and to round an irrational number takes ever more digits
 MAX_ROUNDED = 1e15
 
-_FUNCTIONS: dict[str, Callable[..., sp.Expr]] = {
-    "Max": sp.Max,
-    "Min": sp.Min,
-    "floor": sp.floor,
-    "ceiling": sp.ceiling,
-    "Mod": sp.Mod,
-    "log": sp.log,
-    "exp": sp.exp,
-    "sqrt": sp.sqrt,
-    "Abs": sp.Abs,
-}
+_FUNCTIONS = ("Max", "Min", "floor", "ceiling", "Mod", "log", "exp", "sqrt", "Abs")
+"""Those of sympy that may be called."""
 _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: lambda a, b: a + b,
     ast.Sub: lambda a, b: a - b,
@@ -127,10 +117,10 @@ def _read(node: ast.expr, names: Collection[str] | None, where: str) -> sp.Expr:
             if name in ("Max", "Min"):
                 _check_choices(values, where)
                 # sympy compares each with each to drop some: not worth it where there are many
-                return _finite(_FUNCTIONS[name](*values, evaluate=len(values) <= MAX_COMPARED), where)
+                return _finite(getattr(sp, name)(*values, evaluate=len(values) <= MAX_COMPARED), where)
             if name in ("floor", "ceiling", "Mod"):
                 _check_rounded(values, where)
-            return _finite(sp.sympify(_FUNCTIONS[name](*values)), where)
+            return _finite(sp.sympify(getattr(sp, name)(*values)), where)
         case ast.Call():
             raise InputError(f"{where}: only these functions may be called in a formula: {', '.join(_FUNCTIONS)}")
     raise InputError(f"{where}: {type(node).__name__} is not accepted in a formula")
@@ -197,7 +187,7 @@ def _dotted(node: ast.expr, where: str) -> str:
 
 def expression_text(expression: sp.Expr | float | int) -> str:
     """A formula, or a plain number without a unit, as text that `parse_expression` reads back."""
-    return _text(expression) if isinstance(expression, sp.Basic) else repr(expression)
+    return _text(expression) if is_symbolic(expression) else repr(expression)
 
 
 @lru_cache(maxsize=16_384)

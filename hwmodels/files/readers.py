@@ -185,6 +185,11 @@ def check_bounds(document: Any, path: object, limit: int = MAX_DEPTH) -> None:
         level = below
 
 
+def csv_separator(header: str) -> str:
+    """What separates the columns of a CSV: the comma, or the semicolon or tab where its header holds no comma."""
+    return next((mark for mark in ",;\t" if mark in header), ",")
+
+
 def read_csv_rows(
     path: str | os.PathLike[str],
     required: Sequence[str] = (),
@@ -203,9 +208,7 @@ def read_csv_rows(
     text = read_text(path, limit_bytes)
     if "\0" in text:
         raise InputError(f"{path}: holds NUL bytes; is it a CSV file?")
-    first = text.partition("\n")[0]
-    separator = next((mark for mark in ",;\t" if mark in first), ",")
-    reader = csv.reader(io.StringIO(text), strict=True, delimiter=separator)
+    reader = csv.reader(io.StringIO(text), strict=True, delimiter=csv_separator(text.partition("\n")[0]))
     try:
         header = [" ".join(name.split()) for name in next(reader, [])]  # a name is one line of an error
         if not any(header):

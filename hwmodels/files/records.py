@@ -35,6 +35,9 @@ class Table(Mapping[str, Value], Generic[Value]):
     def __getitem__(self, name: str) -> Value:
         return self._entries[name]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
 

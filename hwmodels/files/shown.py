@@ -26,6 +26,8 @@ _PREFIXES = (
 )
 _LONG_TIMES = (("min", 60.0), ("h", 3600.0))
 _WITH_PREFIX = ("s", "J", "W", "Hz", "B", "flop", "FLOP")
+LEAST_PERCENT = 0.01
+"""Per cent below which a share is only said to be smaller."""
 _LONG_FROM = {"min": 60.0, "h": 7200.0}
 """Seconds from which a time is written in minutes and in hours."""
 
@@ -130,6 +132,8 @@ def shown(value: float, unit: str) -> str:
     if value == 0:
         return f"0 {_named(unit)}".strip()
     if unit == "%":
+        if 0 < value < LEAST_PERCENT:
+            return f"<{LEAST_PERCENT:g} %"
         return f"{value:.0f} %" if abs(value) >= 10 else f"{value:.2g} %"
     number, _, rest = format_quantity(float(f"{value:.3g}"), unit).partition(" ")
     short = f"{float(number):.3g}"

@@ -184,10 +184,10 @@ def _extrapolate(path: Path) -> object:
 
 
 def _mllog(path: Path) -> object:
-    from slipstick.workloads.importers.mllog.mllog_reader import read_mllog
+    from slipstick.workloads.importers.mllog.trainer_logs import is_training_log, read_training_log
 
-    log = read_mllog(path)
-    return log.lines(), log.profiles(), log.steps and log.step_seconds
+    log = read_training_log(path)
+    return is_training_log(path), log.lines(), log.profiles(), log.steps and log.step_seconds
 
 
 def _sheet(path: Path) -> object:
@@ -262,7 +262,7 @@ MADE = (
     "trace.json",
 )
 MADE += ("ncu.csv", "ncu-raw.csv", "pmc.csv", "perf-stat.csv", "perf-stat.txt", "perf-stat.json", "perf-script.txt")
-MADE += ("likwid.csv", "step.mlir", "generic.mlir")
+MADE += ("likwid.csv", "step.mlir", "generic.mlir", "megatron.log", "trainer_state.json")
 USED: Mapping[str, tuple[tuple[str, ...], Callable[[Path], object]]] = {
     "load_machine": (("xeon-phi-7120p.yaml", "h100-sxm.yaml", "a100-80-dgx.yaml"), _machine),
     "import_file": (("gemm.json", "phi-cnn-small.json", "packed.json.gz", "model.onnx", "trace.json"), _workload),
@@ -285,7 +285,7 @@ USED: Mapping[str, tuple[tuple[str, ...], Callable[[Path], object]]] = {
     "load": (("store/study.json", "store/part"), _store),
     "read_measurements": (("times.csv",), _times),
     "extrapolate": (("series.csv",), _extrapolate),
-    "read_mllog": (("run.mllog",), _mllog),
+    "read_training_log": (("run.mllog", "megatron.log", "trainer_state.json"), _mllog),
     "load_sheet": (("sheet.json",), _sheet),
     "BrickStore": (("bricks.sqlite",), _bricks),
     "read_anchors": (("anchors.csv",), _anchors),
@@ -305,8 +305,9 @@ SEEDS: Mapping[str, tuple[str, ...]] = {
     "read_top_operations": ("input_pipeline.json",),
     "read_operation_times": ("operations.csv",),
     "read": ("series.csv", "series.txt", "hyperfine.json", "lines.jsonl"),
-    "read_log": ("log.csv", "run.mllog"),
-    "read_known": ("known.csv",),
+    "read_log": ("log.csv", "run.mllog", "megatron.log", "trainer_state.json"),
+    "read_known": ("known.csv", "megatron.log"),
+    "read_run": ("metered.csv",),
     "read_config": ("config.json",),
     "read_gguf": ("model.gguf",),
     "read_xplane": ("profile.xplane.pb",),
@@ -319,6 +320,9 @@ ALREADY = {
     "read_nsys": "read_timeline",
     "read_rocprof_json": "read_timeline",
     "read_rocprof_csv": "read_timeline",
+    "read_mllog": "read_training_log",
+    "read_megatron": "read_training_log",
+    "read_trainer_state": "read_training_log",
     "read_vllm_bench": "read_any",
     "read_llama_bench": "read_any",
     "read_llama_series": "read_any",
@@ -340,6 +344,7 @@ ALREADY = {
     "load_net": "needs torch; read_arrays reads it, as load_spmv_model does",
     "read_cube_folder": "needs pycubexr",
     "read_private": "the opener",
+    "read_kept": "what the project wrote itself, by its digest: test_kept_and_written.py",
     "import_torch_by_name": "the user's own code",
     "read_products": "public data, by validate --data",
 }

@@ -273,6 +273,7 @@ def _write(folder: Path) -> None:
         "series.txt": EXTRAP,
         "log.csv": LOG,
         "run.mllog": MLLOG,
+        "metered.csv": "time_s,power_W\n240,220\n",
         "known.csv": "devices,step_s,tp,pp,batch,sequence\n8,2.4,4,2,16,8192\n16,2.5,4,2,32,8192\n",
         "times.csv": TIMES,
         "operations.csv": OPERATIONS,

@@ -17,6 +17,7 @@ from slipstick.estimators.core.operation_model import grouped
 from slipstick.estimators.operation.roofline import Roofline
 from slipstick.experiments.commands.cli import run
 from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.kept_files import FORMAT, VARIABLE, kept_path, read_kept, write_kept
 from slipstick.workloads.catalog import workload
 
 
@@ -29,19 +30,19 @@ def numbers(value: object, place: tuple[object, ...] = ()) -> list[tuple[object,
 
 def test_a_changed_number_in_a_kept_formula_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nine answers of 25 changed in silence."""
-    monkeypatch.setenv(kept.VARIABLE, str(tmp_path))
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
     one = grouped(Roofline(), workload("gemm").bind(m=8, n=8, k=8).operations, machine("h100-sxm"))[0][0].lowered
     first = kept.Formulas("a model")
     first.get("key", lambda: one)
     first.keep()
-    (path,) = (tmp_path / "formulas").glob("*.json")
+    (path,) = (tmp_path / FORMAT / "formulas").glob("*.json")
     document = json.loads(path.read_text())
     assert kept.Formulas("a model").get("key", lambda: pytest.fail("it is kept")) == one
-    places = numbers(document["formulas"])
+    places = numbers(document["content"])
     assert places
     for place in places:
         changed = json.loads(path.read_text())
-        part = changed["formulas"]
+        part = changed["content"]
         for key in place[:-1]:
             part = part[key]
         part[place[-1]] += 1
@@ -51,21 +52,37 @@ def test_a_changed_number_in_a_kept_formula_is_seen(tmp_path: Path, monkeypatch:
         kept.Formulas("a model").get("key", lambda built=built: built.append(1) or one)  # type: ignore[misc]
         assert built, f"{place} was changed and taken"
         path.write_text(whole)
-    for field, value in (("format", 1), ("digest", "0"), ("formulas", [])):
+    for field, value in (("format", 1), ("digest", "0"), ("content", [])):
         path.write_text(json.dumps({**document, field: value}))
         built = []
         kept.Formulas("a model").get("key", lambda built=built: built.append(1) or one)  # type: ignore[misc]
         assert built, f"another {field} was taken"
 
 
+def test_a_changed_size_of_a_kept_network_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is kept goes through the same two functions."""
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    path = kept_path("workloads", "a network")
+    assert path is not None and write_kept(path, {"place": [0, 1, 2]}) and read_kept(path) == {"place": [0, 1, 2]}
+    whole = path.read_text()
+    path.write_text(whole.replace("[0,1,2]", "[0,1,1]"))
+    assert read_kept(path) is None
+    path.write_text(whole)
+    path.with_name("0.json").write_text(whole)
+    assert read_kept(path.with_name("0.json")) is None, "of another name"
+    path.unlink()
+    path.symlink_to(path.with_name("0.json"))
+    assert read_kept(path) is None
+
+
 def test_a_file_of_another_model_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(kept.VARIABLE, str(tmp_path))
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
     one = grouped(Roofline(), workload("gemm").bind(m=8, n=8, k=8).operations, machine("h100-sxm"))[0][0].lowered
     for name in ("a", "b"):
         formulas = kept.Formulas(name)
         formulas.get("key", lambda: one)
         formulas.keep()
-    first, second = sorted((tmp_path / "formulas").glob("*.json"))
+    first, second = sorted((tmp_path / FORMAT / "formulas").glob("*.json"))
     first.write_bytes(second.read_bytes())
     second.unlink()
     built: list[int] = []

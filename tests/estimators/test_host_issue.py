@@ -8,7 +8,7 @@ import pytest
 from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.learning.fitted_file import load_fitted
 from slipstick.estimators.learning.law_fit import QUANTILE
-from slipstick.estimators.named.gpu_step import longer_of
+from slipstick.estimators.named.gpu_bands import longer_of
 from slipstick.estimators.operation.roofline import Roofline
 from slipstick.estimators.schedule.dispatch import AsynchronousDispatch
 from slipstick.estimators.schedule.host_issue import HostIssue

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from slipstick.estimators.across_devices.shaped import ShapedRoofline
 from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.core.formula import Formula
-from slipstick.estimators.core.lambdified.kept import VARIABLE, folder
 from slipstick.estimators.core.operation_model import FormulaModel, grouped
 from slipstick.estimators.operation.by_kind import ByKind
 from slipstick.estimators.operation.cpu.cpu_roofline import CpuRoofline
@@ -26,6 +25,7 @@ from slipstick.estimators.operation.links.collectives import Collectives
 from slipstick.estimators.operation.roofline import Roofline
 from slipstick.estimators.schedule.sequential import Sequential
 from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.kept_files import FORMAT, VARIABLE, kept_folder
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.catalog import workload
@@ -46,8 +46,9 @@ def test_cold_warm_and_nothing_kept_give_the_same_digits(tmp_path: Path) -> None
     place = tmp_path / "kept"
     without = answer("off")
     assert answer(str(place)) == without
-    kept = sorted((place / "formulas").glob("*.json"))
-    assert kept and (place / "formulas").stat().st_mode & 0o777 == 0o700
+    kept = sorted((place / FORMAT).glob("*/*.json"))
+    assert {path.parent.name for path in kept} == {"formulas", "workloads"}
+    assert all(path.parent.stat().st_mode & 0o777 == 0o700 for path in kept)
     times = [path.stat().st_mtime_ns for path in kept]
     assert answer(str(place)) == without
     assert [path.stat().st_mtime_ns for path in kept] == times, "what is known is not written again"
@@ -66,7 +67,7 @@ def test_what_others_may_write_to_does_not_count(tmp_path: Path, monkeypatch: py
     assert first.get("key", lambda: one) == one
     first.keep()
     assert Formulas("a model").get("key", lambda: pytest.fail("it is kept")) == one
-    place = folder()
+    place = kept_folder("formulas")
     assert place is not None
     place.chmod(0o770)
     other = Formulas("a model")
@@ -77,7 +78,7 @@ def test_what_others_may_write_to_does_not_count(tmp_path: Path, monkeypatch: py
 
 def test_without_a_home_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "off")
-    assert folder() is None
+    assert kept_folder("formulas") is None
 
 
 def scaled(whole: Machine, factors: list[float]) -> Machine:

@@ -205,3 +205,30 @@ def test_what_bounds_each_kernel_turns_somewhere() -> None:
     )
     turning = {str(row["operation"]) for row in rows}
     assert any(name.startswith("layer.forward.scores") for name in turning)  # equal layers are one row
+
+
+def test_quantities_of_a_parallel_step_are_what_its_time_says() -> None:
+    """MFU as the line of the plain answer has it."""
+    from slipstick.experiments.question.facts import facts
+
+    plain = question("megatron-175b", "a100-80gb")
+    answer, known = plain.answer(), facts(plain, plain.answer())
+    told = question("megatron-175b", "a100-80gb", quantity="mfu").answer()
+    values = {one.name: one.value for one in told.quantities.values()}
+    assert values["mfu"] == known.mfu and told.head == "mfu" and values["time"] == answer.time
+    assert values["tokens"] == 64 * 2048 / answer.time and told.devices == 64
+    assert values["power"] * answer.time == pytest.approx(answer.energy)
+    assert values["device_memory"] == answer.metrics["memory"] * 80e9
+    low, high = told.quantities["mfu"].band or (0.0, 0.0)
+    slow, fast = (values["mfu"] * answer.time / end for end in reversed(answer.interval() or (1.0, 1.0)))
+    assert (low, high) == pytest.approx((slow, fast))
+
+
+def test_a_sweep_of_layouts_begins_with_the_quantity_that_is_wanted() -> None:
+    import slipstick as ss
+
+    layouts = {"run.tensor_parallel": [1, 2, 4, 8]}
+    frame = ss.whatif("megatron-175b", "a100-80gb", layouts, quantity="mfu").to_frame()
+    plain = ss.whatif("megatron-175b", "a100-80gb", layouts).to_frame()
+    assert frame["time_s"].tolist() == pytest.approx(plain["time_s"].tolist(), rel=1e-12)
+    assert frame["mfu"].is_monotonic_decreasing and frame["tokens_per_s"].is_monotonic_increasing

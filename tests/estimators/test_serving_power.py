@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from slipstick.estimators.learning.fit import fit
 from slipstick.estimators.learning.fitted_file import digest, load_fitted
-from slipstick.estimators.operation.power.energy import pooled_power
+from slipstick.estimators.operation.power.energy import PowerModel, pooled_power
 from slipstick.estimators.operation.power.serving_power import MOST, ServingPower, ServingWork
 from slipstick.estimators.operation.power.serving_power_law import (
     COLUMNS,
@@ -82,24 +82,36 @@ def test_an_estimate_shows_joules_with_their_band(capsys: pytest.CaptureFixture[
     (row,) = json.loads(capsys.readouterr().out)
     assert row["low_energy_J"] < row["energy_J"] < row["high_energy_J"]
     assert 400 < row["energy_J"] / row["time_s"] < 700  # metered at 8 sequences: 0.6 to 0.8 of the cap of 700 W
-    assert pooled_power(machine("v100-sxm"))[1] is None
     assert run(words.split()) == 0
-    assert "factors from metered H100 and B200" in capsys.readouterr().out
+    assert "factors from metered GPUs" in capsys.readouterr().out
+
+
+def test_a_gpu_that_nobody_metered_has_factors_of_others_in_a_wider_band(capsys: pytest.CaptureFixture[str]) -> None:
+    metered, other = (pooled_power(machine(name))[1] for name in ("h100-sxm", "rtx-4090"))
+    assert metered and other and metered < other < 1
+    assert run(["estimate", "decode:llama-3.1-8b", "--on", "rtx-4090", "--dtype", "int4"]) == 0
+    assert "factors from other metered GPUs" in capsys.readouterr().out
+    assert pooled_power(machine("tpu-v5e")) == (PowerModel(), None)
+    training = pooled_power(machine("h100-sxm"), "training")[0]
+    assert training.active < pooled_power(machine("h100-sxm"))[0].active  # a server's GPU draws more beside its work
 
 
 def test_what_ships_is_what_the_metered_runs_give() -> None:
     from slipstick.experiments.evidence.validation.energy.metered_runs import FILES, metered_runs
+    from slipstick.experiments.evidence.validation.energy.metered_training import FILE, metered_training, training_rows
     from slipstick.experiments.evidence.validation.energy.serving_fit import factor_rows, newer, power_rows
 
-    paths = {name: path for name in FILES if (path := training_file(name))}
-    if len(paths) < len(FILES):
+    paths = {name: path for name in (*FILES, FILE) if (path := training_file(name))}
+    if len(paths) < len(FILES) + 1:
         pytest.skip(why_missing(FILES[0]))
-    runs, left_out = metered_runs(list(paths.values()))
+    runs, left_out = metered_runs([paths[name] for name in FILES])
     assert len(runs) == 931 and left_out == {"marked as doubtful": 20}
     shipped = load_fitted("serving-power")
     assert {name: digest(path) for name, path in paths.items()} == shipped.rows
-    for law, used, rows_of in ((PowerLaw(), runs, power_rows), (FactorsLaw(), newer(runs), factor_rows)):
-        made = fit(law, rows_of(used, used.step_s.to_numpy()))
+    late = newer(runs)
+    factors = factor_rows(late, late.step_s.to_numpy()) + training_rows(metered_training(paths[FILE]))
+    for law, rows in ((PowerLaw(), power_rows(runs, runs.step_s.to_numpy())), (FactorsLaw(), factors)):
+        made = fit(law, rows)
         assert shipped.fit(law.name).logs == pytest.approx(made.logs, abs=2e-3)
     eight = runs[(runs.gpu == "H100") & (runs.gpus == 8) & (runs.older == 0)].mean_power_w
     assert round(float(eight.min()), -2) == 1800 and float(eight.median()) == pytest.approx(3450, rel=0.03)

@@ -64,22 +64,23 @@ def test_no_iteration_is_named_where_none_was_slow_for_being_first(seed: int, ki
     assert found.steady.total == run.total
 
 
-@given(seed=st.integers(0, 10_000), kind=st.sampled_from(("translation", "text", "buckets")))
-@settings(max_examples=20, deadline=None)
-def test_stalls_that_are_spread_over_the_whole_run_are_part_of_it(seed: int, kind: str) -> None:
-    run, steady, _ = planted(seed, kind, noise=0.02, slow=0.0)
-    generator = np.random.default_rng(seed + 1)
-    stalled = generator.random(len(run)) < 0.05
-    stalled[:20] = False
-    times = np.where(stalled, 5 * steady, steady)
-    found = warm_up(run.using(times))
-    if len(np.unique(run.lengths)) > 10:  # else one stalled first occurrence of four lengths may be chance
-        assert len(found.indices) <= 0.2 * stalled.sum()
-    assert found.slow_later + len(found.indices) >= 0.9 * stalled.sum()
+@pytest.mark.parametrize("kind", ["translation", "text", "buckets"])
+def test_stalls_that_are_spread_over_the_whole_run_are_part_of_it(kind: str) -> None:
+    """By chance most stalls of a run may fall on first occurrences: one run of twenty, by the method's level."""
+    named = 0
+    for seed in range(20):
+        run, steady, _ = planted(seed, kind, noise=0.02, slow=0.0)
+        stalled = np.random.default_rng(seed + 1).random(len(run)) < 0.05
+        stalled[:20] = False
+        found = warm_up(run.using(np.where(stalled, 5 * steady, steady)))
+        if len(np.unique(run.lengths)) > 10:  # else one stalled first occurrence of four lengths may be chance
+            named += len(found.indices) > 0.2 * stalled.sum()
+        assert found.slow_later + len(found.indices) >= 0.9 * stalled.sum()
+    assert named <= 1
 
 
 @given(
-    times=st.lists(st.floats(1e-300, 1e9), min_size=1, max_size=20),
+    times=st.lists(st.floats(1e-9, 1e9), min_size=1, max_size=20),
     lengths=st.lists(st.sampled_from([0, 0.1, 1, 2, 5, 1e12]), min_size=20, max_size=20),
     proxy=st.sampled_from(["length", "duration"]),
 )

@@ -17,8 +17,9 @@ from slipstick.estimators.extrapolation.surfaces.surface_answers import extrapol
 from slipstick.estimators.named.serving.served_run import Serving
 from slipstick.estimators.schedule.replay import Replay
 from slipstick.experiments.explain.cheapest import cheapest_together
-from slipstick.experiments.pages.report import Answer, page
+from slipstick.experiments.pages.report import page
 from slipstick.experiments.subjects.power.power_plan import power_plan
+from slipstick.hwmodels.answer import Answer
 
 CLOCK = "machine.clock"
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from slipstick.experiments.commands.cli import run as command
-from slipstick.experiments.subjects.iterations.logs import read_log
 from slipstick.experiments.subjects.iterations.steps import read_steps
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.importers.iteration_logs import read_log
 from slipstick.workloads.importers.traces.chrome_trace import read_events
 
 MARKER = r"ProfilerStep#(\d+)"

@@ -19,7 +19,7 @@ workloads = ["phi-cnn-small"]
 machines = ["xeon-phi-7120p"]
 estimator = "phi-a"
 [fit]
-measured = "measured.csv"
+known = "measured.csv"
 parameters = ["operation.operation_factor"]
 starts = 3
 """
@@ -75,7 +75,7 @@ def test_the_table_names_errors_and_starts(study: Path, capsys: pytest.CaptureFi
         ("operation.operation_factor", "operation.speed", "unknown parameter of"),
         ("[fit]", "[vary]", "fit"),
         ("starts = 3", 'loss = "l7"', "loss"),
-        ('measured = "measured.csv"', 'measured = "none.csv"', "no such file"),
+        ('known = "measured.csv"', 'known = "none.csv"', "no such file"),
     ],
 )
 def test_bad_studies_are_one_line_and_exit_2(
@@ -105,3 +105,14 @@ def test_bad_calibration_files_are_refused(study: Path, change: dict[str, object
     out.write_text(json.dumps(json.loads(out.read_text()) | change))
     with pytest.raises(InputError, match=words.replace("(", r"\(")):
         load_calibration(out, registry.estimator("phi-a"))
+
+
+def test_the_older_key_of_a_study_is_taken_with_a_hint(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    study.write_text(STUDY.replace('known = "measured.csv"', 'measured = "measured.csv"'))
+    assert run(["calibrate", str(study), "--format", "json"]) == 0
+    read = capsys.readouterr()
+    assert json.loads(read.out)[0]["fitted"][0]["value"] == pytest.approx(22.0, rel=0.02)
+    assert "fit.measured is called known now; it is taken until the next minor release" in read.err
+    study.write_text(STUDY.replace("[fit]", '[fit]\nmeasured = "measured.csv"'))
+    assert run(["calibrate", str(study)]) == 2
+    assert "fit.measured and known are one field: give known" in capsys.readouterr().err

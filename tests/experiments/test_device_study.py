@@ -26,7 +26,7 @@ schema = "slipstick-study-1"
 name = "additions"
 [fit]
 leave_out = "machine"
-measured = "adds.csv"
+known = "adds.csv"
 anchors = [{operation = "elementwise.float32", dims = {elements = 67108864}}]
 """
 ADD = "elements,reads,writes"

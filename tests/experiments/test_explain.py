@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -179,3 +182,11 @@ def test_no_change_leaves_the_bounds_of_a_parameter() -> None:
         "estimator.operation.memory_efficiency"
     ]
     assert 0.3 < row["needed"] <= 1
+
+
+@pytest.mark.slow  # two explanations, each in a process of its own
+def test_no_digit_hangs_on_the_order_of_hashes() -> None:
+    words = [sys.executable, "-m", "slipstick", *["explain", "megatron-22b", "--on", "a100-80-dgx", "--format", "json"]]
+    seeds = ({**os.environ, "PYTHONHASHSEED": seed} for seed in ("1", "2"))
+    one, other = (subprocess.run(words, env=env, capture_output=True, text=True, check=True).stdout for env in seeds)
+    assert one == other

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from slipstick.experiments.calibrate.known_serving import AnchorRun, model_called, model_of_size, traffic_of
 from slipstick.experiments.commands.cli import run
 from slipstick.experiments.extrapolate.series_files import read
-from slipstick.experiments.serve.local import AnchorRun
-from slipstick.experiments.serve.measured_runs import model_called, model_of_size, traffic_of
 from slipstick.experiments.traces.files_read import With, read_any
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.importers.serving.llama_bench import read_llama_bench

@@ -15,6 +15,7 @@ from slipstick.estimators.schedule.simulation.queueing import wait_of_many_serve
 from slipstick.experiments.commands.cli import run
 from slipstick.experiments.subjects.jobs.job_file import JobQuestion, job_question
 from slipstick.experiments.subjects.jobs.job_fit import FittedJob, fit_job
+from slipstick.hwmodels.columns import for_people
 
 FED = """
 name: shared decoders
@@ -139,6 +140,8 @@ def test_a_calibration_is_kept_and_gives_bands_of_percentiles(folder: Path, caps
     rows = answer(capsys, "calibrate", "job.yaml", *fit, "--out", "fitted.json")
     assert rows[0]["low"] < 0.09 < rows[0]["high"]  # type: ignore[operator]
     known = load_job_calibration("fitted.json")
+    (table, *_) = fit_job("job.yaml", "steps.csv", ["job.decode.service"]).tables()
+    assert for_people(table.rows, table.columns)[0]["value"].endswith(" ms")  # each row with its unit
     assert known.names == ("decode.service", "decode.variation") and known.values[0] == rows[0]["value"]
     by = {
         row["quantity"]: row

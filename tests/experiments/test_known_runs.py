@@ -10,11 +10,14 @@ from pathlib import Path
 import pytest
 
 from slipstick.estimators.named.serving.served_run import serve
+from slipstick.estimators.operation.serving.engines import FirstToken
 from slipstick.experiments.commands.cli import run
 from slipstick.experiments.serve.known_runs import is_run, steps_of_runs
+from slipstick.experiments.serve.measured_runs import traffic_of
 from slipstick.experiments.serve.serving_question import Wanted
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.importers.serving.llama_bench import read_llama_bench
+from slipstick.workloads.importers.serving.vllm_bench import read_vllm_bench
 from slipstick.workloads.runs.traffic import Traffic
 from tests.files_made import LLAMA_TABLE, SERVED
 
@@ -43,6 +46,35 @@ def test_a_benchmark_of_another_model_teaches_less(tmp_path: Path) -> None:
     assert step.step.model.name == "llama-3.1-8b"
     after = _band(replace(WANTED, steps=(step,)))
     assert after[2] / after[1] < before[2] / before[1]
+
+
+def test_a_benchmarks_first_token_moves_the_answer_to_it(tmp_path: Path) -> None:
+    """Further tokens as long as ours, first tokens 1.6 x: these come nearer, with a narrower band; those stay."""
+    wanted = replace(WANTED, model="llama-3.1-8b", engine="vllm")
+    path = tmp_path / "bench.json"
+    path.write_text(json.dumps(SERVED))
+    load = traffic_of(read_vllm_bench(path)[0])
+    before = serve(wanted.deployment(), load)
+    timed = {"mean_tpot_ms": 1e3 * before.band("tpot", "mean")[0]}
+    bare = {key: value for key, value in SERVED.items() if not key.endswith("_ms")}
+    measured = 1.6 * before.band("ttft", "p50")[0]
+    answers = []
+    for more in ({}, {"median_ttft_ms": 1e3 * measured}):
+        path.write_text(json.dumps({**bare, **timed, **more}))
+        steps = steps_of_runs(str(path), wanted, load)
+        answers.append(serve(replace(wanted, steps=steps).deployment(), load))
+    first = [answer.band("ttft", "p50") for answer in answers]
+    assert abs(math.log(first[1][0] / measured)) < 0.6 * abs(math.log(first[0][0] / measured))
+    assert first[1][2] / first[1][1] < 0.8 * first[0][2] / first[0][1]
+    assert answers[1].band("tpot", "mean") == pytest.approx(answers[0].band("tpot", "mean"))
+
+
+def test_a_user_alone_waits_for_no_step_of_others() -> None:
+    """Then the first token is its prompt and the host; with others the wait for their steps comes on top."""
+    plain = FirstToken()
+    assert plain.seconds(0.02, 0.02, 0.01, 1.0) == pytest.approx(plain.constant + 0.02 * plain.prompt + plain.user)
+    crowd = plain.seconds(0.02, 0.32, 0.01, 16.0) - plain.constant - 0.02 * plain.prompt - 16 * plain.user
+    assert crowd == pytest.approx(15 / 16 * (plain.burst * 0.32 + plain.steps * 0.01))
 
 
 def test_the_command_says_by_what(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

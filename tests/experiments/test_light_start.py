@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from slipstick.hwmodels.files.kept_files import VARIABLE
 
 HEAVY = frozenset("sympy networkx scipy pint pandas simpy torch sklearn xarray matplotlib numba".split())  # noqa: SIM905
 CHILD = """
@@ -36,8 +39,6 @@ def test_lists_read_their_indices(command: str) -> None:
 @pytest.mark.parametrize(
     ("command", "needed"),
     [
-        ("estimate gpt2 --on h100 --estimator roofline", {"sympy"}),
-        ("estimate gpt2 --on h100", {"sympy"}),
         ("whatif gpt2 --on h100 --vary machine.clock=1GHz,2GHz", {"sympy"}),
         ("explain bert-base-inference --on L4 --batch 8 --rows 3", {"sympy", "networkx"}),  # tries torch.compile, too
         ("extrapolate docs/tutorial/runs.csv --to 64", {"sympy", "scipy"}),
@@ -45,3 +46,20 @@ def test_lists_read_their_indices(command: str) -> None:
 )
 def test_commands_import_what_they_need(command: str, needed: set[str]) -> None:
     assert imported(*command.split()) & HEAVY <= needed
+
+
+@pytest.mark.parametrize(
+    ("command", "sizes"),
+    [
+        ("estimate gpt2 --on h100", "--batch 32 --seq-len 512"),
+        ("estimate mlp --on h100 --estimator roofline", ""),
+        ("estimate megatron-22b --on a100-80-dgx", "--batch 16"),
+    ],
+)
+def test_what_was_asked_before_is_answered_without_sympy(
+    command: str, sizes: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Networks, kernels, schedules and energies are kept as steps; another size needs no formula of its own."""
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    assert "sympy" in imported(*command.split())
+    assert not imported(*command.split(), *sizes.split()) & HEAVY

@@ -80,7 +80,7 @@ def test_a_time_that_knows_no_cap_takes_at_most_what_the_cap_allows_in_it() -> N
 def test_the_energy_line_never_passes_the_cap_times_the_time(cap: float) -> None:
     asked = question("gemm", "h200-sxm", "roofline", {"machine.power.cap": cap})
     answer = asked.answer()
-    line = energy_line(answer, facts(asked, answer), asked.machine)
+    line = energy_line(answer, facts(asked, answer), asked)
     watts = (answer.energy or 0.0) / answer.time
     assert watts <= cap * (1 + 1e-9)
     assert f"{shown(watts * answer.time, 'J')}, {shown(watts, 'W')} on average" in line

@@ -76,13 +76,27 @@ def test_requests_served_one_by_one_take_the_step_of_an_estimate() -> None:
 
 @pytest.mark.parametrize("on", ["rtx-4090", "apple-m2-ultra", "rx-7900-xtx"])
 def test_an_estimate_is_the_token_of_llama_cpp(on: str) -> None:
-    alone = local("llama-2-7b", machine(on), "q4_k_m", 1024, 256, None)
+    alone = local("llama-2-7b", machine(on), "q4_k_m", 896, 256, None)
     answer = decode("llama-2-7b", on, "q4_k_m", 1, 1024).answer()
     assert answer.time == pytest.approx(alone.token_seconds, rel=1e-9)
     row, (low, high) = alone.row(), answer.interval() or (0.0, 0.0)
     assert (1 / high, 1 / low) == pytest.approx((row["low_tokens_per_s"], row["high_tokens_per_s"]), rel=1e-9)
-    prompt = question("prompt:llama-2-7b", on, None, {"workload.prompt": 512, "workload.chunk": 512}, "q4_k_m").answer()
-    assert prompt.time == pytest.approx(512 * alone.prompt_seconds, rel=1e-9)
+    prompt = question("prompt:llama-2-7b", on, None, {"workload.prompt": 896, "workload.chunk": 896}, "q4_k_m").answer()
+    assert prompt.time == pytest.approx(896 * alone.prompt_seconds, rel=1e-9)
+
+
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "gpt-oss-20b"])
+def test_a_token_of_llama_cpp_reads_its_context(model: str) -> None:
+    """Bytes of weights and cache: 32 layers x 8 heads x 128 x 2 (keys, values) x 2 B = 131,072 B a token of Llama."""
+    near, far = (local(model, machine("rtx-4090"), "q4_k_m", tokens, 256, None) for tokens in (896, 99872))
+    per_token = {"llama-3.1-8b": 32 * 8 * 128 * 4, "gpt-oss-20b": 12 * 8 * 64 * 4}[model]  # half of its layers: 128
+    added = per_token * 98976 / 1.008e12
+    assert far.floor - near.floor == pytest.approx(added, rel=1e-6)
+    slower = far.token_seconds - near.token_seconds
+    assert added <= slower <= added * near.token_seconds / near.floor  # the bandwidth, and all of a short token's loss
+    answer = decode(model, "rtx-4090", "q4_k_m", 1, 100000, "llama.cpp").answer()
+    assert answer.time == pytest.approx(far.token_seconds, rel=1e-9)
+    assert far.token_seconds >= far.floor
 
 
 @pytest.mark.parametrize("on", ["rtx-4090", "mi300x"])
@@ -102,7 +116,7 @@ def test_no_band_of_a_sweep_ends_below_what_physics_needs(on: str) -> None:
 
 def test_experts_of_four_bits_are_counted_as_their_file_stores_them() -> None:
     """gpt-oss-20b as GGUF is a file of 12.1 GB (ggml-org/gpt-oss-20b-GGUF); a token reads its 3.6e9 active weights."""
-    alone = local("gpt-oss-20b", machine("rtx-3090"), None, 1024, 256, None)
+    alone = local("gpt-oss-20b", machine("rtx-3090"), None, 896, 256, None)
     assert alone.weights_bytes == pytest.approx(12.1e9, rel=0.01)
     assert 1 / alone.floor > 180.42  # measured there (localmaxxing.com, as cached by AlexsJones/llmfit)
     answer = decode("gpt-oss-20b", "rtx-3090", None, 1, 1024, "llama.cpp").answer()

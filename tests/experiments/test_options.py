@@ -38,7 +38,7 @@ workloads = ["phi-cnn-small"]
 machines = ["xeon-phi-7120p"]
 estimator = "phi-a"
 [fit]
-measured = "times.csv"
+known = "times.csv"
 parameters = ["estimator.operation.operation_factor"]
 """
 VARY = {"phi": "run.threads=15,30", "job": "job.load.workers=2,4", "": "machine.clock=1 GHz,1.2 GHz"}

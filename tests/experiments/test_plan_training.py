@@ -89,7 +89,7 @@ def test_a_plan_is_never_faster_than_batch_over_the_input_rate() -> None:
 
 
 def test_what_leaves_the_fitted_runs_is_a_caution() -> None:
-    from slipstick.experiments.subjects.training_plan.training_domain import outside
+    from slipstick.estimators.named.training.training_domain import outside
 
     dense, experts, h100 = language_model("llama-3.1-8b"), language_model("qwen3-30b-a3b"), machine("h100-dgx")
     assert outside(dense, h100, 2048, 8192, "fp8", "megatron") == ()

@@ -155,7 +155,7 @@ def test_the_table_of_a_plan_holds_the_pick_and_only_what_was_given(capsys: pyte
     words = ["plan", "serving", "llama-3.1-8b", "--on", "h100-sxm", "--dtype", "bf16", "--devices", "1"]
     assert run([*words, "--limit", "tpot=20ms", "--price", "h100-sxm=2.5"]) == 0
     table = capsys.readouterr().out
-    assert "h100-sxm *" in table and "keeps" in table and "$/M" in table
+    assert "h100-sxm  *     " in table and "keeps" in table and "$/Mtoken" in table
     assert run(words) == 0
     table = capsys.readouterr().out
     assert "keeps" not in table and "$/M" not in table
@@ -187,3 +187,27 @@ def test_a_plan_takes_its_machines_as_other_verbs_do(config: str, capsys: pytest
         assert run(["plan", "serving", config, option, "h100-sxm", "--devices", "1"]) == 0
         texts.append(capsys.readouterr().out)
     assert texts[0] == texts[1]
+
+
+def test_what_no_machine_takes_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Arrivals beyond what a float tells apart, a token's time beyond any machine; the file and its line are named."""
+    requests, words = tmp_path / "r.jsonl", ["serve", "llama-3.1-8b", "--on", "h100-sxm"]
+    line = '{"input_tokens": 100, "output_tokens": 10, "arrival_s": %s}\n'
+    requests.write_text(line % "0" + line % "1e300")
+    assert run([*words, "--requests", str(requests)]) == 2
+    assert "r.jsonl: line 2: request: arrival = 1e+300 s" in capsys.readouterr().err
+    for seconds in ("1e300s", "1e-9s"):
+        assert run([*words, "--concurrency", "4", "--known", seconds]) == 2
+        assert f"--known {seconds}: a token takes" in capsys.readouterr().err
+    times = tmp_path / "operations.csv"
+    times.write_text("kind,dtype,m,n,k,time_s\ngemm,bfloat16,64,64,64,1e300\n")
+    assert run(["estimate", "llama-3-8b", "--on", "h100-sxm", "--known", str(times)]) == 2
+    assert "line 2: time_s = 1e+300 lies outside" in capsys.readouterr().err
+
+
+def test_a_cap_above_the_boards_own_says_that_it_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["serve", "llama-3.1-8b", "--on", "h100-sxm"]
+    assert run([*words, "--set", "machine.power.cap=5kW"]) == 0
+    assert "a cap above the board's rated 700 W raises no clock" in capsys.readouterr().out
+    assert run(words) == 0
+    assert "raises no clock" not in capsys.readouterr().out

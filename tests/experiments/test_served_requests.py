@@ -153,7 +153,7 @@ def test_a_benchmark_of_the_server_calibrates_its_pace(tmp_path: Path) -> None:
     path = tmp_path / "fit.toml"
     path.write_text(
         'schema = "slipstick-study-1"\nname = "mine"\nworkloads = ["llama-3.1-8b"]\nmachines = ["h100-sxm"]\n'
-        'quantity = "tpot"\n[fit]\nmeasured = "bench.json"\nparameters = ["estimator.pace"]\n'
+        'quantity = "tpot"\n[fit]\nknown = "bench.json"\nparameters = ["estimator.pace"]\n'
     )
     assert run(["calibrate", str(path), "--out", str(tmp_path / "mine.json")]) == 0
     fitted = ss.read_calibration(str(tmp_path / "mine.json"), None, "h100-sxm")
@@ -199,3 +199,14 @@ def test_a_configuration_of_ones_own_has_each_kind_of_work(kind: str, tmp_path: 
     name = {"serve": "llama-3.1-8b"}.get(kind, f"{kind}:llama-3.1-8b")
     mine, shipped = (ss.question(one, "h100-sxm").answer().time for one in (f"{kind}:{file}", name))
     assert mine == pytest.approx(shipped, rel=0.02)
+
+
+def test_the_page_of_a_whatif_begins_with_what_the_terminal_does() -> None:
+    """The ratio is that of the output, not of a request's latency: more users are better there."""
+    from slipstick.experiments.pages.whatif_report import cards, ratio_chart
+
+    answer = ss.whatif("llama-3.1-8b", "h100-sxm", {"run.concurrency": [1, 16]})
+    first, today = cards(answer)
+    assert first.value == f"{answer.frame.output_ratio.max():.3g} x today" and "run.concurrency = 16" in first.meaning
+    assert today.value.endswith("tokens/s")
+    assert list(ratio_chart(answer).lines[0].y) == sorted(answer.frame.output_ratio)

@@ -31,7 +31,7 @@ def test_what_the_rows_vary_may_be_set_for_the_question(times: str, capsys: pyte
             ["--set", "workload.l=2", "--known", "TIMES", *FIT],
             "unknown symbol of workload 'gemm' 'l' (known: k, m, n)",
         ),
-        (["--known", "TIMES"], "no column 'kind'"),
+        (["--known", "TIMES"], "say what they fit, --fit estimator.NAME"),
         (FIT, "give --known FILE with --fit NAME"),
     ],
 )

@@ -62,9 +62,50 @@ def test_what_cannot_be_merged_is_named(tmp_path: Path, line: str, words: str) -
         load_machine(written(tmp_path, line))
 
 
-@pytest.mark.parametrize("name", ["h100-sxn", "../h100-sxm", "/etc/passwd", "mine", "[h100-sxm]", "mine.yaml"])
+@pytest.mark.parametrize("name", ["h100-sxn", "../h100-sxm", "/etc/passwd", "mine", "[h100-sxm]"])
 def test_only_what_ships_is_extended(tmp_path: Path, name: str) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(f"name: mine\nextends: {name}\n")
     with pytest.raises(InputError, match="extends: unknown shipped machine"):
         load_machine(path)
+
+
+def files(folder: Path, **documents: str) -> str:
+    for name, text in documents.items():
+        (folder / f"{name}.yaml").write_text(f"name: {name}\n{text}\n")
+    return str(folder / f"{next(iter(documents))}.yaml")
+
+
+def test_a_file_extends_one_of_your_own_in_multiples(tmp_path: Path) -> None:
+    path = files(
+        tmp_path,
+        faster="extends: wider.yaml\nclock: 1.25x\npower: {cap: 1.1x}",
+        wider="extends: h100-sxm\ncores: 1.5x\nmemory: {HBM3: {bandwidth: 2x}}",
+    )
+    mine, base = load_machine(path), machine("h100-sxm")
+    assert mine.cores == 1.5 * base.cores and mine.clock == pytest.approx(1.25 * base.clock)
+    assert mine.bandwidth("HBM3") == pytest.approx(2 * base.bandwidth("HBM3"))
+    assert mine.power.cap == pytest.approx(1.1 * (base.power.cap or 0.0))
+    assert (mine.name, mine.engines) == ("faster", base.engines)
+
+
+@pytest.mark.parametrize(
+    ("documents", "words"),
+    [
+        ({"one": "extends: one.yaml"}, r"in a circle: one\.yaml -> one\.yaml"),
+        ({"one": "extends: two.yaml", "two": "extends: one.yaml"}, r"circle: one\.yaml -> two\.yaml -> one\.yaml"),
+        ({f"m{i}": f"extends: m{i + 1}.yaml" for i in range(12)}, "8 files extend one another: want at most 8"),
+        ({"one": "extends: ../other.yaml"}, "want a file in the folder of this one, or below it"),
+        ({"one": "extends: /etc/hosts.yaml"}, "want a file in the folder of this one, or below it"),
+        ({"one": "extends: none.yaml"}, r"none\.yaml"),
+        (
+            {"one": "extends: h100-sxm\ntransistors: 2x"},
+            r"transistors = 2x: the extended machine states no",
+        ),
+        ({"one": "extends: h100-sxm\nengines: {vector: 2x}"}, r"engines\.vector = 2x: the extended machine states no"),
+        ({"one": "clock: 1.2x"}, r"1\.2x"),
+    ],
+)
+def test_circles_depth_and_strange_places_are_refused(tmp_path: Path, documents: dict[str, str], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        load_machine(files(tmp_path, **documents))

@@ -91,3 +91,8 @@ def test_machines_under_the_names_on_their_boxes(name: str, meant: tuple[str, fl
 
 def test_what_apple_does_not_state_stays_out() -> None:
     assert [set(machine(name).engines) for name in ("M5", "M5 Max")] == [{"vector"}, {"vector"}]
+
+
+def test_the_bandwidth_of_memory_has_the_memory_s_name() -> None:
+    with pytest.raises(InputError, match="did you mean 'memory.HBM3.bandwidth'"):
+        machine("h100-sxm").using({"memory.bandwidth": 1e12})

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from slipstick.estimators.core.estimate import Estimate, Spread
 from slipstick.estimators.operation.physical_bound import PhysicalBound
 from slipstick.experiments.question.question import question
+from slipstick.experiments.studies.sweep import sweep, task
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.catalog import workload
@@ -66,3 +67,18 @@ def test_an_estimator_that_beats_the_machine_is_refused() -> None:
 @pytest.mark.parametrize("on", ["h100-sxm", "a64fx"])
 def test_rooflines_stay_within_the_bounds(name: str, on: str) -> None:
     assert question(name, on, "roofline", []).answer().time > 0
+
+
+@pytest.mark.parametrize("on", ["rtx-4090", "h100-sxm", "mi300x"])
+def test_no_band_of_a_product_passes_the_peak(on: str) -> None:
+    sizes = {f"workload.{name}": 8192 for name in "mnk"}
+    answer = question("gemm", on, settings=sizes, dtype="float16").answer()
+    low, high = answer.interval() or (0.0, 0.0)
+    peak = machine(on).clock * machine(on).cores * machine(on).engines["matrix"].flop_per_cycle["float16"]
+    least = 2 * 8192**3 / peak
+    assert least * (1 - 1e-9) <= low <= answer.time < high
+    assert answer.quantities["time"].low == low
+    assert (answer.interval(0.999) or (0.0, 0.0))[0] == pytest.approx(least, rel=1e-9)
+    fixed = {"workload.m": 8192, "workload.n": 8192}
+    asked = question("gemm", on, settings=fixed, dtype="float16", vary={"workload.k": [4096, 8192]})
+    assert sweep(task(asked))["low_s"].to_numpy()[-1] == pytest.approx(low, rel=1e-6)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
 
-from tools.baselines import Family, chosen, families, geometric
+from slipstick.experiments.evidence.summary import chosen, families, geometric, grouped
 
 
 def test_a_baseline_is_not_chosen_by_the_row_that_it_stands_beside() -> None:
@@ -29,10 +30,21 @@ def test_errors_are_compared_whatever_their_sign_and_shares_are_not(tmp_path: Pa
 
 
 def test_worse_by_chance_and_worse_for_sure() -> None:
-    """Eight cases that all lose; eight of which one loses tenfold; four that all lose are too few to say."""
-    cases = tuple(f"case {at}, {metric}" for at in range(8) for metric in ("median", "90th percentile"))
-    lost = Family("board", "data", "device", cases, (1.3,) * 16)
-    chance = Family("board", "data", "device", cases, (10.0, 10.0, *(0.8,) * 14))
-    assert lost.surely_worse
-    assert chance.mean > 1 and not chance.surely_worse
-    assert not Family("board", "data", "device", cases[:8], (1.3,) * 8).surely_worse
+    """Eight groups that all lose; eight of which one loses tenfold; four that all lose are too few to say."""
+    rows = [("data", "device", f"case {at}, {metric}") for at in range(8) for metric in ("median", "90th percentile")]
+    (lost,) = grouped([(*row, math.log(1.3)) for row in rows])
+    (chance,) = grouped([(*row, math.log(10.0 if row[2].startswith("case 0") else 0.8)) for row in rows])
+    (few,) = grouped([(*row, math.log(1.3)) for row in rows[:8]])
+    assert len(lost.groups) == 8 and lost.surely_worse
+    assert not chance.surely_worse and not few.surely_worse
+
+
+def test_groups_are_what_was_left_out() -> None:
+    """Two devices with three cases each are two groups, not six; bands of 0.8 hold and bands of 0.3 do not."""
+    rows = [("data", device, f"case {at}") for device in ("one", "other") for at in range(3)]
+    (made,) = grouped([(*row, 0.5) for row in rows])
+    assert made.groups == ((0.5,) * 3, (0.5,) * 3) and not made.judged
+    held = [("data", f"device {at}", "case", share) for at, share in enumerate((0.7, 0.8, 0.9, 0.75, 0.85))]
+    (good,) = grouped(held)
+    (bad,) = grouped([(*row[:3], 0.3 * row[3]) for row in held])
+    assert good.judged and good.holds and not bad.holds

@@ -7,6 +7,7 @@ from pathlib import Path
 from slipstick.experiments.evidence import catalog
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.score import Board, Front
+from slipstick.experiments.evidence.summary import Summary
 from slipstick.experiments.evidence.validation_pages import front_lines, front_page, save, saved, write_pages
 
 ROOT = Path(__file__).parents[2]
@@ -55,6 +56,7 @@ def test_the_front_page_that_ships_is_made_from_the_rows_and_fits_two_screens() 
     runs = saved(folder)
     lines = front_lines(runs, {name: catalog.scoreboard(name) for name in runs})
     text = (ROOT / "docs" / "validation.md").read_text()
-    assert text == front_page(lines, runs)
+    together = "\n".join(Summary.of(folder / "rows").lines())
+    assert text == front_page(lines, runs, together=together)
     assert len(text.split()) < 1200
     assert all((folder / f"{name}.md").exists() for name in runs)

@@ -6,6 +6,7 @@ import pytest
 
 from slipstick.estimators.learning.fit import fit
 from slipstick.estimators.learning.fitted_file import digest, load_fitted
+from slipstick.estimators.named.training.training_domain import fitted_runs, groups_at, training_fit
 from slipstick.estimators.schedule.pipelines.training_law import TrainingLaw
 from slipstick.estimators.schedule.pipelines.training_parts import TrainingTerms
 from slipstick.experiments.calibrate.public_data import training_file
@@ -18,7 +19,6 @@ from slipstick.experiments.evidence.validation.parallel.training.training_rows i
     unplaced_runs,
 )
 from slipstick.experiments.evidence.validation.parallel.training.training_searched import searched
-from slipstick.experiments.subjects.training_plan.training_domain import fitted_runs, groups_at, training_fit
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.language_catalog import language_model
 

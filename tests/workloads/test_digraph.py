@@ -137,7 +137,7 @@ def test_all_that_is_wrong_is_said_at_once_by_node_and_field() -> None:
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
-    "no graph": (7, "no workload, but int"),
+    "no graph": (7, "workload: name = 7: want a text"),
     "no direction": (nx.Graph(), "its edges have no direction"),
     "nothing": (nx.DiGraph(), "has no node"),
     "a circle": (

@@ -17,7 +17,7 @@ import slipstick as ss  # noqa: E402
 from slipstick.workloads.graph.assembly import Tensor  # noqa: E402
 from slipstick.workloads.graph.workload import Workload  # noqa: E402
 from slipstick.workloads.importers.torch.aten import Call, read_call  # noqa: E402
-from slipstick.workloads.importers.torch.recorder import plain_attention  # noqa: E402
+from slipstick.workloads.importers.torch.recorder import as_on_gpus  # noqa: E402
 from tests.workloads.torch_networks import networks  # noqa: E402
 
 # The fourth of them that runs always; the rest runs with the slow tests.
@@ -79,7 +79,7 @@ def recorded(workload: Workload) -> Counter[Any]:
 
 
 def dispatched(module: Any, inputs: tuple[Any, ...], *, gradients: bool) -> Counter[Any]:
-    with warnings.catch_warnings(), plain_attention(), torch.set_grad_enabled(gradients), Dispatched() as log:
+    with warnings.catch_warnings(), as_on_gpus(), torch.set_grad_enabled(gradients), Dispatched() as log:
         warnings.simplefilter("ignore")
         module(*inputs)
     return log.work

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from slipstick.experiments.commands.cli import run
-from slipstick.experiments.subjects.iterations.logs import read_log
 from slipstick.experiments.subjects.iterations.steps import read_steps
 from slipstick.hwmodels.files.errors import InputError
+from slipstick.workloads.importers.iteration_logs import read_log
 from slipstick.workloads.importers.mllog.mllog_reader import is_mllog, read_mllog
 
 

@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch", reason="the torch extra is not installed")
 
 import slipstick as ss  # noqa: E402
 from slipstick.workloads.graph.saved import saved_bytes  # noqa: E402
+from slipstick.workloads.importers.torch.recorder import as_on_gpus  # noqa: E402
 from tests.workloads.torch_networks import networks  # noqa: E402
 
 QUICK = {
@@ -45,7 +46,7 @@ ALL = [
 
 
 def saved_by_torch(module: Any, inputs: tuple[Any, ...]) -> int:
-    """Bytes of the unique storages that autograd saves, parameters and buffers excluded."""
+    """Bytes of the unique storages that autograd saves by the kernels of GPUs, parameters and buffers excluded."""
     kept = {t.untyped_storage()._cdata for t in (*module.parameters(), *module.buffers())}
     saved: dict[int, Any] = {}
 
@@ -55,7 +56,8 @@ def saved_by_torch(module: Any, inputs: tuple[Any, ...]) -> int:
             saved[storage._cdata] = storage  # held, so that no address comes twice
         return tensor
 
-    with warnings.catch_warnings(), torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+    hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor)
+    with warnings.catch_warnings(), as_on_gpus(), hooks:
         warnings.simplefilter("ignore")
         module(*inputs)
     return sum(storage.nbytes() for storage in saved.values())

@@ -17,6 +17,7 @@ from slipstick.workloads.catalog import workload
         ("vit-b-16", "did you mean 'imported/vit'", "bert"),
         ("pythia-70m", "slipstick serve NAME", "megatron"),
         ("t5-large", "did you mean 'imported/t5'", "gpt2"),
+        ("gtp2", "did you mean 'gpt2'", "vgg"),
         ("resnet5", "did you mean 'resnet50' (training step)", "vgg"),
     ],
 )
@@ -28,7 +29,8 @@ def test_the_nearest_by_kind_and_a_file_of_ones_own(name: str, words: str, never
     assert "FILE.py:FUNCTION" in said or "(training step)" in said
 
 
-@pytest.mark.parametrize(("name", "near"), [("rtx-6090", "rtx-5090"), ("npu", "h100-sxm"), ("trainium3", "trainium2")])
+@pytest.mark.parametrize(("name", "near"), [("rtx-6090", "rtx-5090"), ("npu", "h100-sxm"), ("trainium3", "trainium2"),
+                                                ("h100-smx", "h100-sxm")])  # fmt: skip
 def test_an_unknown_machine_gets_a_file_to_copy(name: str, near: str) -> None:
     with pytest.raises(InputError) as error:
         machine(name)

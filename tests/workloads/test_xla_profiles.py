@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from slipstick.estimators.run.phases import DurationScan, scan_labels
-from slipstick.experiments.subjects.iterations.logs import read_log
 from slipstick.experiments.subjects.iterations.steps import read_steps
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.importers.iteration_logs import read_log
 from slipstick.workloads.importers.traces.tensorboard_profile import read_pod_viewer
 from slipstick.workloads.importers.xla.device_steps import short_name
 from slipstick.workloads.importers.xla.profiles import profiled_steps

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-import sympy as sp
-
 from slipstick.hwmodels.files.expressions import expression_text
+from slipstick.hwmodels.files.symbolic import is_symbolic, sp
 from slipstick.workloads.graph.kinds import SIZE_BYTES, operation, product
 from slipstick.workloads.graph.workload import Attribute, Op
 
@@ -184,7 +183,7 @@ def _operation(name: str, node: ImportedNode, piece: Piece) -> Op:
 def _text(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
         return tuple(_text(part) for part in value)
-    return expression_text(value) if isinstance(value, sp.Basic) else value
+    return expression_text(value) if is_symbolic(value) else value
 
 
 def _dtype(node: ImportedNode) -> str:
@@ -200,8 +199,7 @@ def memory_order(tensor: Tensor) -> str:
         return ""
     # Which stride is larger does not depend on the sizes that are open, but for degenerate ones.
     strides = [
-        float(s.xreplace(dict.fromkeys(s.free_symbols, sp.Integer(7)))) if isinstance(s, sp.Basic) else s
-        for s in tensor.strides
+        float(s.xreplace(dict.fromkeys(s.free_symbols, sp.Integer(7)))) if is_symbolic(s) else s for s in tensor.strides
     ]
     order = sorted(range(len(strides)), key=lambda axis: -strides[axis])
     return "" if order == list(range(len(order))) else "".join(map(str, order))

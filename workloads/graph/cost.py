@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import TypeAlias
 
-import sympy as sp
-
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.symbolic import is_symbolic, sp
 from slipstick.workloads.graph.exact import exactly
 
 Amount: TypeAlias = "int | float | sp.Expr"
@@ -104,7 +103,7 @@ class Cost(Mapping[str, Amount]):
                 raise InputError(f"unknown resource {resource!r} (known: {', '.join(RESOURCES)})")
             if resource.partition(".")[0] == "flop" and resource.count(".") != 2:
                 raise InputError(f"resource {resource[:60]!r}: want flop.UNIT.DTYPE, such as flop.matrix.float32")
-            if not isinstance(amount, sp.Basic) and not amount >= 0:
+            if not is_symbolic(amount) and not amount >= 0:
                 raise InputError(f"resource {resource!r} = {amount!r}: want an amount >= 0")
         self._amounts = Table({name: amount for name, amount in (amounts or {}).items() if amount != 0})
 
@@ -159,6 +158,11 @@ class Cost(Mapping[str, Amount]):
         return self["read"] + self["written"]
 
     @property
+    def moves(self) -> bool:
+        """Whether anything is read or written; nobody computes how much."""
+        return "read" in self._amounts or "written" in self._amounts
+
+    @property
     def arithmetic_intensity(self) -> Amount:
         """flop per byte moved; infinite where nothing is moved."""
         moved = self.bytes_moved
@@ -174,7 +178,7 @@ def _total(amounts: Iterator[Amount]) -> Amount:
 
 def symbols_of(amount: Amount) -> frozenset[str]:
     """Names of the symbols in an amount."""
-    return _symbols_of(amount) if isinstance(amount, sp.Basic) else frozenset()
+    return _symbols_of(amount) if is_symbolic(amount) else frozenset()
 
 
 @lru_cache(maxsize=16_384)
@@ -191,7 +195,7 @@ def bind_amount(amount: Amount, values: Mapping[str, Amount]) -> Amount:
     InputError
         Where that is no real number, or one beyond 1e300.
     """
-    if not isinstance(amount, sp.Basic):
+    if not is_symbolic(amount):
         return amount
     exact = exactly(amount, values)
     if exact is not None and -LARGEST <= exact <= LARGEST:

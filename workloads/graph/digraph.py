@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import sympy as sp
-
 from slipstick.hwmodels.files.expressions import expression_text, parse_expression
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table, counted_problems
+from slipstick.hwmodels.files.symbolic import is_symbolic, sp
 from slipstick.workloads.graph.cost import RESOURCES, Amount, Cost, symbols_of
 from slipstick.workloads.graph.kinds import KINDS, operation
 from slipstick.workloads.graph.workload import FIELDS, WHOLE, Attribute, Op, Workload
@@ -77,7 +76,7 @@ def _whole(facts: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
     defaults: dict[str, float] = {}
     for name, value in _mapping(facts.get("defaults", {}), "field 'defaults'", problems).items():
         number = _amount(value, f"defaults.{name}", problems)
-        if isinstance(number, sp.Basic) or number == 0:
+        if is_symbolic(number) or number == 0:
             problems.append(f"defaults.{name} = {str(value)[:40]!r}: want a number > 0")
         elif number is not None:
             defaults[str(name)] = number
@@ -189,12 +188,12 @@ def _amounts(value: Any, where: str, problems: list[str]) -> Table[Amount]:
 
 def _amount(value: Any, where: str, problems: list[str]) -> Amount | None:
     """A number, or a formula over open names; None where it is neither."""
-    plain = value.item() if hasattr(value, "item") and not isinstance(value, sp.Basic) else value
+    plain = value.item() if hasattr(value, "item") and not is_symbolic(value) else value
     try:
         if isinstance(plain, (str, sp.Basic)):
             # the same words as in a file: what no file may say is refused here too
-            formula = parse_expression(expression_text(plain) if isinstance(plain, sp.Basic) else plain, where=where)
-            if isinstance(plain, sp.Basic) and symbols_of(plain) != symbols_of(formula):
+            formula = parse_expression(expression_text(plain) if is_symbolic(plain) else plain, where=where)
+            if is_symbolic(plain) and symbols_of(plain) != symbols_of(formula):
                 raise InputError(f"{where} = {str(plain)[:40]!r}: want numbers as digits, no constants by name")
             if not formula.is_number:
                 return formula

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sympy as sp
-
+from slipstick.hwmodels.files.symbolic import is_symbolic, sp
 from slipstick.workloads.graph.cost import SIZE_BYTES, Amount
 from slipstick.workloads.graph.workload import Op, Workload
 
@@ -30,7 +29,7 @@ def resident_bytes(workload: Workload) -> float | None:
             updates = [_narrow(workload, float(parameters), str(stored)), *cached]  # type: ignore[arg-type]
         elif known:
             updates = [float(parameters) * min(sizes), *cached]  # type: ignore[arg-type]
-    if not updates or any(isinstance(amount, sp.Basic) and amount.free_symbols for amount in updates):
+    if not updates or any(is_symbolic(amount) and amount.free_symbols for amount in updates):
         return None
     return float(sum(updates))
 
@@ -43,7 +42,7 @@ def _narrow(workload: Workload, parameters: float, stored: str) -> Amount:
         if op.dtype == stored or op.attributes.get("weights") == stored:
             saved = saved + op.times * op.dims["batch"] * op.dims["m"] * op.dims["k"] * (wide - narrow)
     left = parameters * wide - saved
-    return left if isinstance(left, sp.Basic) and left.free_symbols else max(float(left), parameters * narrow)
+    return left if is_symbolic(left) and left.free_symbols else max(float(left), parameters * narrow)
 
 
 def attends_to_cache(op: Op) -> bool:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
-import sympy as sp
-
+from slipstick.hwmodels.files.expressions import parse_expression
 from slipstick.hwmodels.files.records import Table
-from slipstick.workloads.graph.cost import Amount, bind_amount
+from slipstick.hwmodels.files.symbolic import is_symbolic, sp
+from slipstick.workloads.graph.cost import LARGEST, Amount, bind_amount, symbols_of
+from slipstick.workloads.graph.whole_steps import Steps
 
 
 class Binding:
@@ -20,19 +23,26 @@ class Binding:
         self.whole = all(
             isinstance(one, int) or (isinstance(one, float) and one.is_integer()) for one in values.values()
         )
-        self._known: dict[Amount, Amount] = {}
+        self._known: dict[Amount | KeptAmount, Amount] = {}
         self._after: dict[int, tuple[Binding, Binding]] = {}
 
     def __reduce__(self) -> tuple[type[Binding], tuple[Mapping[str, Amount]]]:
         return Binding, (self.values,)
 
-    def put(self, amount: Amount) -> Amount:
+    def put(self, amount: Amount | KeptAmount) -> Amount:
         """The amount with the values in place of its symbols."""
-        if not isinstance(amount, sp.Basic):
+        if not (isinstance(amount, KeptAmount) or is_symbolic(amount)):
             return amount
         if amount not in self._known:
-            self._known[amount] = bind_amount(amount, self.values)
+            bind = amount.bound if isinstance(amount, KeptAmount) else partial(bind_amount, amount)
+            self._known[amount] = bind(self.values)
         return self._known[amount]
+
+    def left_in(self, amount: Amount | KeptAmount) -> frozenset[str]:
+        """The symbols that are open once the values are put in."""
+        if self.whole and isinstance(amount, KeptAmount):
+            return amount.symbols.difference(self.values)
+        return symbols_of(self.put(amount))
 
     def after(self, first: Binding) -> Binding:
         """What puts in the values of another and then these."""
@@ -71,7 +81,83 @@ class Later(Table[Amount]):
 
     def amounts(self) -> dict[str, Amount]:
         """The amounts with the values put in."""
-        return {name: self.binding.put(amount) for name, amount in self.open.items()}
+        return {name: self.binding.put(amount) for name, amount in unread(self.open)}
+
+
+@dataclass(frozen=True, eq=False)
+class KeptAmount:
+    """An open amount as text and steps (see `kept`), known by being the very same object.
+
+    Parameters
+    ----------
+    steps
+        On whole numbers; None where sympy has to compute it.
+    """
+
+    text: str
+    steps: Steps | None
+    symbols: frozenset[str]
+
+    @classmethod
+    def of(cls, text: object, steps: object, symbols: Iterable[object]) -> KeptAmount:
+        """From plain data.
+
+        Raises
+        ------
+        InputError
+            Where the steps are none.
+        """
+        return cls(str(text), None if steps is None else Steps.of(steps), frozenset(map(str, symbols)))
+
+    @cached_property
+    def expression(self) -> sp.Expr:
+        """As sympy has it."""
+        return parse_expression(self.text)
+
+    def bound(self, values: Mapping[str, Amount]) -> Amount:
+        """See `bind_amount`."""
+        exact = None if self.steps is None else self.steps.at(values)
+        if exact is not None and -LARGEST <= exact <= LARGEST:
+            return exact
+        return bind_amount(self.expression, values)
+
+
+def opened(amount: Amount | KeptAmount) -> Amount:
+    """An amount as numbers and sympy have it."""
+    return amount.expression if isinstance(amount, KeptAmount) else amount
+
+
+def unread(amounts: Table[Amount]) -> Iterable[tuple[str, Amount | KeptAmount]]:
+    """The entries of a table, shape (entries,); of one that is kept without making an expression of any."""
+    return amounts.kept.items() if isinstance(amounts, KeptTable) else amounts.items()
+
+
+class KeptTable(Table[Amount]):
+    """Amounts of which some are kept: each is an expression as soon as it is read."""
+
+    __slots__ = ("kept",)
+
+    def __init__(self, kept: Mapping[str, int | float | KeptAmount]) -> None:
+        self.kept = kept
+        self._hash = None
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "_entries":
+            raise AttributeError(name)
+        self._entries = {name: opened(amount) for name, amount in self.kept.items()}
+        return self._entries
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.kept
+
+    def __getitem__(self, name: str) -> Amount:
+        return opened(self.kept[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.kept)
+
+    def __len__(self) -> int:
+        return len(self.kept)
 
 
 class LaterCost(Later):

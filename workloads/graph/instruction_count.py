@@ -10,8 +10,7 @@ three networks comes to 0.97, 0.93 and 0.89 of theirs (validation and testing in
 
 from __future__ import annotations
 
-import sympy as sp
-
+from slipstick.hwmodels.files.symbolic import is_symbolic, sp
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.kinds import SIZE_BYTES
 from slipstick.workloads.graph.workload import Op
@@ -42,6 +41,6 @@ def counted_instructions(op: Op) -> Amount:
 
 
 def _larger(one: Amount, other: Amount) -> Amount:
-    if isinstance(one, sp.Basic) or isinstance(other, sp.Basic):
+    if is_symbolic(one) or is_symbolic(other):
         return sp.Max(one, other)
     return max(one, other)

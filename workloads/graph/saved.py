@@ -184,7 +184,7 @@ def _beside(op: Op) -> float:
 
 def result_bytes(op: Op) -> float:
     """Bytes of the storage that an operation makes for its result."""
-    if op.kind == "norm":  # its statistics are storages of their own
+    if op.kind == "norm" or _function(op) in DROPOUT:  # its statistics, or its mask, are storages of their own
         return SIZE_BYTES[op.dtype] * float(op.dims["elements"])
     return float(op.cost["written"])
 

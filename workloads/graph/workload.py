@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
-import sympy as sp
 
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table, content_digest
+from slipstick.hwmodels.files.symbolic import is_symbolic, sp
 from slipstick.workloads.graph.alike import Distinct, distinct
 from slipstick.workloads.graph.cost import Amount, Cost, symbols_of
-from slipstick.workloads.graph.given import Binding
+from slipstick.workloads.graph.given import Binding, KeptAmount, opened
 from slipstick.workloads.graph.op import Attribute as Attribute
 from slipstick.workloads.graph.op import Op as Op
 
@@ -91,10 +91,40 @@ class Workload:
 
         def __getattr__(self, name: str) -> Any:
             # the operations of a graph whose sizes were given are made when somebody reads them one by one
-            if name != "operations" or "_given" not in self.__dict__:
+            if name != "operations" or not {"_given", "raw_times"} & self.__dict__.keys():
                 raise AttributeError(f"Workload has no {name!r}")
-            self.__dict__[name] = self._given.operations(self.distinct)
+            self.__dict__[name] = self._repeated()
             return self.operations
+
+    @classmethod
+    def kept(
+        cls,
+        name: str,
+        edges: tuple[tuple[str, str], ...],
+        defaults: Table[float],
+        metadata: Table[Attribute],
+        uncounted: tuple[str, ...],
+        names: tuple[str, ...],
+        raw_times: tuple[Amount | KeptAmount, ...],
+        distinct: Distinct,
+        symbols: frozenset[str],
+    ) -> Self:
+        """A workload that was checked when it was kept; its operations are made when somebody reads them one by one.
+
+        Parameters
+        ----------
+        names, raw_times, distinct
+            Of the operations, how often each is done, and which are alike.
+        """
+        made = object.__new__(cls)
+        made.__dict__.update(name=name, edges=edges, defaults=defaults, metadata=metadata, uncounted=uncounted)
+        made.__dict__.update(names=names, raw_times=raw_times, distinct=distinct, symbols=symbols)
+        return made
+
+    def _repeated(self) -> tuple[Op, ...]:
+        """The operations, from those that differ."""
+        firsts, each = self.distinct.operations, zip(self.names, self.times, self.distinct.place.tolist(), strict=True)
+        return tuple(firsts[place].repeated(name, times) for name, times, place in each)
 
     @cached_property
     def _given(self) -> _Given | None:
@@ -109,26 +139,49 @@ class Workload:
     @cached_property
     def kinds(self) -> tuple[str, ...]:
         """Of the operations, in their order."""
+        if self._given:
+            return self._given.workload.kinds
         kinds = [op.kind for op in self.distinct.operations]
         return tuple(map(kinds.__getitem__, self.distinct.place.tolist()))
 
     @cached_property
     def times(self) -> tuple[Amount, ...]:
         """How often each operation is done, in their order."""
+        return tuple(map(opened, self.raw_times))
+
+    @cached_property
+    def raw_times(self) -> tuple[Amount | KeptAmount, ...]:
+        """The same, as steps where they are kept so."""
         return self._given.times() if self._given else tuple(op.times for op in self.operations)
+
+    @cached_property
+    def counted(self) -> bool:
+        """Whether no size has a say in how often operations are done."""
+        if self._given:
+            return self._given.workload.counted
+        return all(isinstance(count, (int, float)) for count in set(self.raw_times))
 
     @cached_property
     def merged(self) -> tuple[Op, ...]:
         """Each distinct operation once, done as often as all that are like it; shape (distinct,)."""
+        pairs = zip(self.distinct.operations, self.merged_times, strict=True)
+        return tuple(op.repeated(op.name, times) for op, times in pairs)
+
+    @cached_property
+    def merged_times(self) -> tuple[Amount, ...]:
+        """How often each distinct operation is done, those that are like it too; shape (distinct,)."""
+        if self._given and self.counted:
+            return self._given.workload.merged_times
         times: list[list[Amount]] = [[] for _ in self.distinct.operations]
         for count, place in zip(self.times, self.distinct.place.tolist(), strict=True):
             times[place].append(count)
-        pairs = zip(self.distinct.operations, times, strict=True)
-        return tuple(op.repeated(op.name, op.times if len(each) == 1 else _added(each)) for op, each in pairs)
+        return tuple(each[0] if len(each) == 1 else _added(each) for each in times)
 
     @cached_property
     def executions(self) -> npt.NDArray[np.float64]:
         """How often each operation is done, all sizes bound, shape (operations,); not to be changed."""
+        if self._given and self.counted:
+            return self._given.workload.executions
         counts = np.array([float(count) for count in self.times])
         counts.flags.writeable = False
         return counts
@@ -171,8 +224,8 @@ class Workload:
     @cached_property
     def symbols(self) -> frozenset[str]:
         """Names that are still open."""
-        times = {count for count in self.times if isinstance(count, sp.Basic)}
-        return frozenset().union(*(op.symbols for op in self.distinct.operations), *map(symbols_of, times))
+        times = self._given.open_times() if self._given else {symbols_of(count) for count in set(self.times)}
+        return frozenset().union(*(op.symbols for op in self.distinct.operations), *times)
 
     @cached_property
     def distinct(self) -> Distinct:
@@ -209,6 +262,8 @@ class Workload:
 
     def bind_known(self, values: Mapping[str, Amount]) -> Self:
         """As `bind`, but names that are no symbol here are passed over."""
+        if not values:
+            return self
         binding = Binding(values)
         firsts = tuple(op.bound_by(binding) for op in self.distinct.operations)
         given = _Given(self, binding)
@@ -276,14 +331,17 @@ class _Given:
 
     def times(self) -> tuple[Amount, ...]:
         """How often each operation is done."""
-        return tuple(map(self.binding.put, self.workload.times))
+        if self.workload.counted:
+            return self.workload.times
+        return tuple(map(self.binding.put, self.workload.raw_times))
 
-    def operations(self, distinct: Distinct) -> tuple[Op, ...]:
-        """The operations, from those that differ."""
-        firsts, each = distinct.operations, zip(self.workload.names, self.times(), distinct.place.tolist(), strict=True)
-        return tuple(firsts[place].repeated(name, times) for name, times, place in each)
+    def open_times(self) -> set[frozenset[str]]:
+        """The symbols that are left in how often operations are done."""
+        if self.workload.counted:
+            return set()
+        return {self.binding.left_in(count) for count in set(self.workload.raw_times)}
 
 
 def _added(amounts: list[Amount]) -> Amount:
     """The sum; open amounts at once, for sympy sorts the terms of a sum at every step."""
-    return sp.Add(*amounts) if any(isinstance(one, sp.Basic) for one in amounts) else sum(amounts)
+    return sp.Add(*amounts) if any(is_symbolic(one) for one in amounts) else sum(amounts)

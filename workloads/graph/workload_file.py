@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-import sympy as sp
-
 from slipstick.hwmodels.files.expressions import parse_expression
+from slipstick.hwmodels.files.old_names import checked
 from slipstick.hwmodels.files.readers import MEGABYTE, InputError, read_json, require_mapping, unknown_name
 from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.symbolic import sp
 from slipstick.workloads.graph.cost import Amount, Cost
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
 from slipstick.workloads.graph.workload_writer import SCHEMA
@@ -21,6 +21,7 @@ LARGEST_FILE = 512 * MEGABYTE
 """Unpacked; an operation takes about 250 bytes, and a document of more than two million lists is refused."""
 
 
+@checked
 def load_workload(path: str | os.PathLike[str]) -> Workload:
     """A workload from node-link JSON (.json or .json.gz), as `Workload.save` writes it.
 

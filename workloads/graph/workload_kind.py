@@ -8,18 +8,20 @@ if TYPE_CHECKING:
     from slipstick.workloads.graph.workload import Workload
 
 WorkloadKind = Literal[
-    "loop", "sparse product", "collective", "pipeline parallel", "data parallel", "requests", "network"
+    "loop", "sparse product", "collective", "pipeline parallel", "data parallel", "requests", "training", "network"
 ]
 
 
 def workload_kind(workload: Workload) -> WorkloadKind:
-    """By its operations: loops over arrays, sparse products, collectives alone, a parallel run, requests, or the rest.
+    """By its operations: loops, sparse products, collectives alone, a parallel run, requests, training, the rest.
 
     "pipeline parallel" is one device's share of a run that names its stages, "data parallel" a replica whose gradients
-    are summed, "requests" what a language model's users send.
+    are summed, "requests" what a language model's users send, "training" a step of training a language model.
     """
     if "requests" in workload.metadata:
         return "requests"
+    if "training" in workload.metadata:
+        return "training"
     operations = workload.distinct.operations
     if operations and all("loop" in op.attributes for op in operations):
         return "loop"

@@ -7,10 +7,9 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-import sympy as sp
-
 from slipstick.hwmodels.files.expressions import expression_text
 from slipstick.hwmodels.files.readers import atomic_write
+from slipstick.hwmodels.files.symbolic import is_symbolic
 from slipstick.workloads.graph.cost import Amount
 
 if TYPE_CHECKING:
@@ -55,4 +54,4 @@ def _op_to_json(op: Op) -> dict[str, Any]:
 
 
 def _amount_to_json(amount: Amount) -> float | int | str:
-    return expression_text(amount) if isinstance(amount, sp.Basic) else amount
+    return expression_text(amount) if is_symbolic(amount) else amount

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from slipstick.hwmodels.files import opener
+from slipstick.hwmodels.files.old_names import checked
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_file import load_workload
@@ -15,6 +16,7 @@ from slipstick.workloads.graph.workload_writer import SCHEMA
 from slipstick.workloads.importers.formats.registry import identify
 
 
+@checked
 def import_file(path: str | os.PathLike[str], step: int | None = None) -> Workload:
     """An ONNX model, StableHLO text, an execution trace, a step of a profiler's trace or a saved workload.
 

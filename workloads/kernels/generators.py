@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.hwmodels.files.old_names import checked
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.workloads.kernels.exact_draws import Draws
 from slipstick.workloads.kernels.meshes import finite_elements
@@ -25,6 +26,7 @@ RMAT_PROBABILITIES = (0.57, 0.19, 0.19, 0.05)
 """Of the four quadrants: Graph500's."""
 
 
+@checked
 def stencil(shape: tuple[int, ...], points: int) -> SparseMatrix:
     """A finite-difference grid: 5 or 9 points in two dimensions, 7 or 27 in three.
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.hwmodels.files.arrays import read_arrays
+from slipstick.hwmodels.files.old_names import checked
 from slipstick.hwmodels.files.readers import InputError, read_bytes
 from slipstick.workloads.kernels.sparse import ROWS_LIMIT, SparseMatrix
 
@@ -25,6 +26,7 @@ LARGEST_NODE = 2**53
 NONZEROS_LIMIT = 200_000_000
 
 
+@checked
 def read_matrix(path: str | Path, *, symmetry: Symmetry = "expand") -> SparseMatrix:
     r"""Reads a matrix file: Matrix Market (.mtx), edge list (.edges, .txt), 0-based triplets (.triplet0) or .npz; all
     but the last also .gz.

@@ -11,6 +11,8 @@ import numpy as np
 from slipstick.hwmodels.files.readers import InputError, parse_json, read_text, require_mapping
 
 LONGEST = 10_000_000
+LATEST = 1e10
+"""Latest arrival in seconds: beyond three centuries a float no longer tells the steps of a server from each other."""
 REGULAR = 1e-6
 """Burstiness below which gaps are taken to be equal."""
 
@@ -43,8 +45,8 @@ class Request:
             raise InputError(
                 f"request: {self.cached_tokens} cached tokens: want 0 to less than its {self.input_tokens}"
             )
-        if self.arrival is not None and not 0 <= self.arrival < float("inf"):
-            raise InputError(f"request: arrival = {self.arrival} s: want a finite time >= 0")
+        if self.arrival is not None and not 0 <= self.arrival <= LATEST:
+            raise InputError(f"request: arrival = {self.arrival:g} s: want 0 to {LATEST:g} s (seconds from the start)")
 
 
 def drawn(
@@ -114,14 +116,16 @@ def recorded(path: str | os.PathLike[str]) -> tuple[Request, ...]:
             continue
         where = f"{path}: line {number}"
         entry = require_mapping(parse_json(line, where), where, "a request")
-        requests.append(
-            Request(
-                _whole(entry.get("input_tokens"), where, "input_tokens"),
-                _whole(entry.get("output_tokens"), where, "output_tokens"),
-                _seconds(entry.get("arrival_s"), where),
-                _whole(entry.get("cached_tokens", 0), where, "cached_tokens"),
-            )
+        numbers = (
+            _whole(entry.get("input_tokens"), where, "input_tokens"),
+            _whole(entry.get("output_tokens"), where, "output_tokens"),
+            _seconds(entry.get("arrival_s"), where),
+            _whole(entry.get("cached_tokens", 0), where, "cached_tokens"),
         )
+        try:
+            requests.append(Request(*numbers))
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from None
     if not requests:
         raise InputError(f"{path}: no requests; want a line of JSON each with input_tokens and output_tokens")
     if len({r.arrival is None for r in requests}) > 1:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import sympy as sp
-
 from slipstick.hwmodels.files.readers import unknown_name
 from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.symbolic import is_symbolic, sp
 from slipstick.workloads.graph.cost import SIZE_BYTES, Amount, Cost
 from slipstick.workloads.graph.kinds import KINDS
 from slipstick.workloads.graph.workload import Op, Workload
@@ -136,7 +135,7 @@ def _counted_as(name: str, before: str, dtype: str) -> str:
 
 
 def _scaled(amount: Amount, before: float, after: float) -> Amount:
-    if isinstance(amount, sp.Basic):
+    if is_symbolic(amount):
         return amount * sp.Rational(after) / sp.Rational(before)
     scaled = amount * after / before
     return int(scaled) if isinstance(amount, int) and scaled == int(scaled) else scaled

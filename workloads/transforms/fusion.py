@@ -14,9 +14,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
-import sympy as sp
-
 from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.symbolic import is_symbolic, sp
 from slipstick.workloads.graph.cost import SIZE_BYTES, Amount, Cost
 from slipstick.workloads.graph.kinds import operation, product
 from slipstick.workloads.graph.work import AXES
@@ -136,7 +135,7 @@ def _same(one: Amount, other: Amount) -> bool:
     if one is other:
         return bool(one != 0)
     difference = one - other
-    return bool((sp.expand(difference) if isinstance(difference, sp.Basic) else difference) == 0) and bool(one != 0)
+    return bool((sp.expand(difference) if is_symbolic(difference) else difference) == 0) and bool(one != 0)
 
 
 class _Groups:
@@ -309,6 +308,6 @@ def less(amount: Amount, saved: Amount) -> Amount:
 
 
 def _at_sizes(amount: Amount) -> float:
-    if not isinstance(amount, sp.Basic):
+    if not is_symbolic(amount):
         return float(amount)
     return min(float(amount.xreplace(dict.fromkeys(amount.free_symbols, sp.Integer(n)))) for n in (7, 64))

@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
-import sympy as sp
-
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.symbolic import sp
 from slipstick.workloads.graph.cost import Amount, Cost
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op, Workload

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-import sympy as sp
-
 from slipstick.hwmodels.files.expressions import expression_text, symbol
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.symbolic import is_symbolic, sp
 from slipstick.workloads.graph.cost import Amount, Cost
 from slipstick.workloads.graph.kinds import SIZE_BYTES, operation
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
@@ -110,7 +109,7 @@ def expanded(operations: Iterable[Op]) -> tuple[Op, ...]:
     known: dict[Amount, Amount] = {}
 
     def put(amount: Amount) -> Amount:
-        if not isinstance(amount, sp.Basic):
+        if not is_symbolic(amount):
             return amount
         if amount not in known:
             known[amount] = sp.expand(amount)
@@ -133,7 +132,7 @@ def _buckets(updates: list[Op], limit: float) -> Iterator[list[Op]]:
     held = 0.0
     for op in updates:
         amount = op.dims["elements"]
-        size = SIZE_BYTES[op.dtype] * float(amount) if not isinstance(amount, sp.Basic) or amount.is_number else limit
+        size = SIZE_BYTES[op.dtype] * float(amount) if not is_symbolic(amount) or amount.is_number else limit
         if bucket and held + size > limit:
             yield bucket
             bucket, held = [], 0.0

@@ -12,10 +12,13 @@ import numpy.typing as npt
 
 from slipstick.estimators.core.lambdified.menu import least
 from slipstick.estimators.core.lambdified.tape import Tape
+from slipstick.hwmodels.files.kept_parts import kept_list, kept_number, kept_table, kept_text, kept_texts
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 
 FloatArray = npt.NDArray[np.float64]
+MOST_ROWS = 10_000
+"""Of a menu: those of the models have a few hundred."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +59,8 @@ class Steps:
             Where that is none.
         """
         try:
-            names, tape = data
-            return cls(tuple(names), Tape.of(tape))
+            names, tape = kept_list(data, "formula")
+            return cls(kept_texts(names, "names"), Tape.of(tape))
         except (TypeError, ValueError):
             raise InputError("formula as steps: want names and a tape") from None
 
@@ -76,6 +79,8 @@ class Evaluable:
         Of its terms by name.
     menu, criterion
         See `slipstick.estimators.core.choice.Least`; an empty menu where nothing is chosen.
+    source
+        Of the formula.
     """
 
     unit: str
@@ -83,6 +88,7 @@ class Evaluable:
     terms: Table[Steps] = Table()
     menu: Table[tuple[float, ...]] = Table()
     criterion: Steps | None = None
+    source: str = ""
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -106,7 +112,8 @@ class Evaluable:
         """As JSON holds it."""
         terms = {name: steps.data() for name, steps in self.terms.items()}
         menu = {name: list(column) for name, column in self.menu.items()}
-        return [self.unit, self.whole.data(), terms, menu, self.criterion.data() if self.criterion else None]
+        rule = self.criterion.data() if self.criterion else None
+        return [self.unit, self.whole.data(), terms, menu, rule, self.source]
 
     @classmethod
     def of(cls, data: Any) -> Evaluable:
@@ -118,18 +125,23 @@ class Evaluable:
             Where that is none.
         """
         try:
-            unit, whole, terms, menu, criterion = data
-            columns = {str(name): tuple(map(float, column)) for name, column in menu.items()}
+            unit, whole, terms, menu, criterion, source = kept_list(data, "formula")
+            columns = {name: _column(column) for name, column in kept_table(menu, "menu").items()}
             if len({len(column) for column in columns.values()}) > 1 or not all(columns.values()):
                 raise ValueError("columns")
             return cls(
-                str(unit),
+                kept_text(unit, "unit"),
                 Steps.of(whole),
-                Table({str(name): Steps.of(steps) for name, steps in terms.items()}),
+                Table({name: Steps.of(steps) for name, steps in kept_table(terms, "terms").items()}),
                 Table(columns),
                 None if criterion is None else Steps.of(criterion),
+                kept_text(source, "source"),
             )
-        except (TypeError, ValueError, AttributeError) as error:
-            if isinstance(error, InputError):
-                raise
+        except InputError:
+            raise
+        except (TypeError, ValueError, ArithmeticError):
             raise InputError("formula as steps: not what a formula is kept as") from None
+
+
+def _column(data: Any) -> tuple[float, ...]:
+    return tuple(float(kept_number(one, "menu")) for one in kept_list(data, "menu", MOST_ROWS))

@@ -1,33 +1,18 @@
-"""Formulas kept from run to run as data (see `tape`): never source, never pickle.
-
-They lie in a private folder of the user's cache (SLIPSTICK_CACHE, else XDG_CACHE_HOME/slipstick, else
-~/.cache/slipstick; SLIPSTICK_CACHE=off keeps nothing), in one file for each kind of model and form of machine. A file
-counts only for the very sources that it was made by, and as it was written: its digest stands in it. What cannot be
-read, was changed, or is not the user's own, is as if it were not there; where nothing can be written, nothing is kept.
-"""
+"""Formulas kept from run to run as steps (see `tape` and `hwmodels.files.kept_files`), in one file for each kind of
+model and form of machine."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-import stat
-from collections.abc import Callable, Mapping
-from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
+from collections.abc import Callable, Hashable
+from dataclasses import replace
+from functools import lru_cache
 
+from slipstick.estimators.core.lambdified import steps_of
 from slipstick.estimators.core.lambdified.evaluable import Evaluable
-from slipstick.hwmodels.files.opener import MEGABYTE
-from slipstick.hwmodels.files.readers import InputError, atomic_write, read_json
-
-VARIABLE = "SLIPSTICK_CACHE"
-FORMAT = 2
-"""Of the files: the digest of their content stands in them since 2."""
-LARGEST = 16 * MEGABYTE
-MOST_FILES = 200
-ROOT = Path(__file__).resolve().parents[3]
-LAYERS = ("hwmodels", "workloads", "estimators")
+from slipstick.hwmodels.files.expressions import parse_expression
+from slipstick.hwmodels.files.kept_files import kept_path, read_kept, write_kept
+from slipstick.hwmodels.files.kept_parts import kept_table
+from slipstick.hwmodels.files.readers import InputError
 
 
 class Formulas:
@@ -40,14 +25,14 @@ class Formulas:
     """
 
     def __init__(self, identity: str | None = None) -> None:
-        self._path = None if identity is None else _path(identity)
+        self._path = None if identity is None else kept_path("formulas", identity)
         self._known: dict[str, Evaluable] | None = None
         self._new = False
 
     def get(self, key: str, build: Callable[[], Evaluable]) -> Evaluable:
         """The formula of a key; built where it is not known yet."""
         if self._known is None:
-            self._known = _read(self._path) if self._path is not None else {}
+            self._known = self._read()
         if key not in self._known:
             self._known[key] = build()
             self._new = True
@@ -58,93 +43,52 @@ class Formulas:
         if not self._new or self._path is None or not self._known:
             return
         self._new = False
-        try:
-            _write(self._path, dict(self._known))  # other threads may add to it
-        except (OSError, InputError, ValueError):
+        known = dict(self._known)  # other threads may add to it
+        if not write_kept(self._path, {key: one.data() for key, one in known.items()}):
             self._path = None
 
-
-def folder() -> Path | None:
-    """Where formulas are kept; None where that is turned off or there is no home."""
-    named = os.environ.get(VARIABLE, "")
-    if named:
-        return None if named == "off" else Path(named) / "formulas"
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    if base and Path(base).is_absolute():
-        return Path(base) / "slipstick" / "formulas"
-    try:
-        return Path.home() / ".cache" / "slipstick" / "formulas"
-    except RuntimeError:
-        return None
-
-
-def _path(identity: str) -> Path | None:
-    there = folder()
-    if there is None:
-        return None
-    digest = hashlib.sha256(f"{_sources()} {identity}".encode()).hexdigest()
-    return there / f"{digest[:32]}.json"
-
-
-@cache
-def _sources() -> str:
-    """What tells these sources from any others: names, lengths and times of the files that make formulas."""
-    seen = hashlib.sha256()
-    spec = find_spec("sympy")
-    files = [
-        os.path.join(place, name)  # noqa: PTH118 - a few hundred at every start
-        for layer in LAYERS
-        for place, _, names in os.walk(ROOT / layer)
-        for name in names
-        if name.endswith(".py")
-    ]
-    if spec is not None and spec.origin:
-        files.append(str(Path(spec.origin).with_name("release.py")))
-    for path in sorted(files):
-        status = os.stat(path)  # noqa: PTH116
-        seen.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
-    return seen.hexdigest()
-
-
-def _read(path: Path) -> dict[str, Evaluable]:
-    try:
-        if not _private(path.parent) or path.is_symlink() or not path.is_file():
+    def _read(self) -> dict[str, Evaluable]:
+        content = read_kept(self._path)
+        try:
+            return {key: Evaluable.of(data) for key, data in kept_table(content, "formulas").items()}
+        except InputError:
             return {}
-        document = read_json(path, LARGEST)
-        formulas = document["formulas"]
-        if document["format"] != FORMAT or document["digest"] != _digest(path, _text(formulas)):
-            return {}
-        return {str(key): Evaluable.of(data) for key, data in formulas.items()}
-    except (OSError, InputError, AttributeError, KeyError, TypeError, ValueError):
-        return {}
 
 
-def _text(formulas: Mapping[str, object]) -> str:
-    return json.dumps(formulas, separators=(",", ":"), allow_nan=False)
+@lru_cache(maxsize=128)
+def formulas_of(kind: type, form: Hashable) -> Formulas:
+    """Those of a class of models on machines of one form; of a class that is not ours for this process alone."""
+    ours = kind.__module__.startswith("slipstick.")  # their sources tell old formulas from new ones
+    return Formulas(f"{kind.__module__}.{kind.__qualname__} {form!r}" if ours else None)
 
 
-def _digest(path: Path, text: str) -> str:
-    """Of the formulas and of what they are kept for, which is the name of their file: a changed number is seen."""
-    return hashlib.sha256(f"{FORMAT} {path.name} {text}".encode()).hexdigest()
+def promises(kind: type, *deciding: str) -> bool:
+    """Whether a class says the form of the formulas that it has.
+
+    One that replaces what decides them and not `form` has formulas that the inherited form knows nothing of.
+    """
+    for each in kind.__mro__:
+        if "form" in vars(each):
+            return True
+        if any(name in vars(each) for name in deciding):
+            return False
+    return False
 
 
-def _private(place: Path) -> bool:
-    """Whether a folder is the user's own and nobody else may write to it."""
-    status = place.stat()
-    ours = not hasattr(os, "getuid") or status.st_uid == os.getuid()
-    return ours and stat.S_ISDIR(status.st_mode) and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+@lru_cache(maxsize=16)
+def text_as_steps(text: str, unit: str = "") -> Evaluable:
+    """The formula that a text is (see `parse_expression`), ready to be evaluated.
+
+    Raises
+    ------
+    InputError
+        Where the text is none.
+    """
+    known = Formulas(f"text {text}")
+    steps = known.get("text", lambda: _parsed(text))
+    known.keep()
+    return replace(steps, unit=unit)
 
 
-def _write(path: Path, known: dict[str, Evaluable]) -> None:
-    place = path.parent
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not _private(place):
-        return
-    text = _text({key: one.data() for key, one in known.items()})
-    if len(text) > LARGEST - MEGABYTE:
-        return
-    with atomic_write(path) as stream:
-        stream.write(f'{{"format":{FORMAT},"digest":"{_digest(path, text)}","formulas":{text}}}')
-    files = sorted(place.glob("*.json"), key=lambda one: one.stat().st_mtime)
-    for old in files[:-MOST_FILES]:
-        old.unlink(missing_ok=True)
+def _parsed(text: str) -> Evaluable:
+    return Evaluable("", steps_of(parse_expression(text)))

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
-import sympy as sp
-
-from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
+from slipstick.estimators.core.lambdified.extremum_classes import Largest, Smallest
 from slipstick.estimators.core.lambdified.tape import Step, Tape
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.symbolic import sp
 
 _ONE = {
     "floor": "floor",

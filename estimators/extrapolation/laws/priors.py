@@ -17,6 +17,7 @@ from slipstick.estimators.tuned.tuned_scaling import (
     RUN_NOISE,
     RUNS,
     SERIAL,
+    TURNS,
     UNREPEATED,
     WEIGHTS,
 )
@@ -64,6 +65,8 @@ class Priors:
         Range of b, log-uniform, and the probability that there is none.
     overhead
         Range of c of each overhead, log-uniform.
+    border
+        Range of s, in the fewest workers measured, log-uniform.
     exponent, superlinear
         Range of k, uniform on either side of 1, and the probability that it is above.
     curves
@@ -75,26 +78,27 @@ class Priors:
     weights: Table[float] = Table(WEIGHTS)
     serial: tuple[float, float] = SERIAL
     no_serial: float = NO_SERIAL
-    overhead: Table[tuple[float, float]] = Table(OVERHEADS["wide"])
+    overhead: Table[tuple[float, float]] = Table(OVERHEADS)
     exponent: tuple[float, float] = EXPONENT
+    border: tuple[float, float] = TURNS
     superlinear: float = 0.2
     curves: int = CURVES
     inflation: float = 1.0
     noise: Noise = Noise()
 
 
-Choice = tuple[str, float, float, float]
-"""What is learned: ranges of the overheads, `superlinear`, a factor on departures from the law, `inflation`."""
+Choice = tuple[float, float, float]
+"""What is learned: `superlinear`, a factor on departures from the law, `inflation`."""
 
 
 def chosen(choice: Choice) -> Priors:
     """The priors of a choice."""
-    overhead, superlinear, factor, inflation = choice
+    superlinear, factor, inflation = choice
     departures, unrepeated = (
         tuple((deviation * factor, share) for deviation, share in levels) for levels in (DEPARTURES, UNREPEATED)
     )
     noise = Noise(departures=departures, unrepeated=unrepeated)
-    return Priors(overhead=Table(OVERHEADS[overhead]), superlinear=superlinear, inflation=inflation, noise=noise)
+    return Priors(superlinear=superlinear, inflation=inflation, noise=noise)
 
 
 PRIORS = chosen(CHOSEN)

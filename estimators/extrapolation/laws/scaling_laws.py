@@ -2,13 +2,22 @@
 
 Times are relative to the first value measured: u = workers / fewest workers, T(u) = u^-k + b + c g(u), so that it makes
 no difference whether cores or nodes are counted. Amdahl 1967 is c = 0 and k = 1; Gunther 1993's universal scalability
-law has g = u - 1, so a/p + b + c (p - 1) counts once. Prior weights, and that coefficients are log-uniform, are fixed;
-the widths of the priors are learned (`estimators/tuned/tuned_scaling.py`).
+law has g = u - 1, so a/p + b + c (p - 1) counts once.
+
+Two laws have a border that nothing shows before it is crossed. A share c of the work that needs a bandwidth which s
+workers use up (Williams et al. 2009, roofline) takes (1 - c)/u + c/min(u, s): g = max(1/s - 1/u, 0). Memory in
+domains of s workers (NUMA) with pages spread over all n = ceil(u/s) of them sends a share (n - 1)/n of the accesses
+elsewhere (Bolosky et al. 1989, Simple but effective techniques for NUMA memory management, Section 2), so that
+g = (n - 1)/(n u).
+
+Prior weights, and that coefficients are log-uniform, are fixed; where an overhead turns a curve, and where a border
+lies, is log-uniform too (`estimators/tuned/tuned_scaling.py`).
 """
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -19,38 +28,43 @@ from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.extrapolation.laws.priors import PRIORS, Priors
 from slipstick.estimators.extrapolation.laws.terms import PowerTerm, SharedIssue, Term
 
-NAMES = ("amdahl", "amdahl-log", "usl", "amdahl-sqrt", "power")
-"""Overheads by their place: none, log2 u, u - 1, sqrt(u) - 1; and none with another power of u than -1."""
-POWER = NAMES.index("power")
-GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
-MOST_ROUNDS = 4
-SHARP = 4.0
+NAMES = ("amdahl", "amdahl-log", "usl", "amdahl-sqrt", "power", "bandwidth", "domains")
+"""Overheads by their place: none, log2 u, u - 1, sqrt(u) - 1; none, but another power of u; those of borders."""
+OVERHEADS = tuple(NAMES.index(name) for name in ("amdahl-log", "usl", "amdahl-sqrt"))
+"""Laws that may turn upward."""
+POWER, BANDWIDTH, DOMAINS = (NAMES.index(name) for name in ("power", "bandwidth", "domains"))
+GOLDEN, PLASTIC = (np.sqrt(5.0) - 1.0) / 2.0, 0.7548776662466927
+"""The real roots of x^2 + x = 1 and of x^3 + x^2 = 1."""
+MOST_ROUNDS = 6
+SHARP = 12.0
 """Fewer curves than this with a say: more are drawn where those lie."""
 
 
-def growth(u: FloatArray) -> FloatArray:
-    """g(u) of each law, shape (laws, len(u))."""
+def _growth(u: FloatArray) -> FloatArray:
+    """g(u) of each law without a border, shape (laws, len(u)); 0 of those with one."""
     nothing = np.zeros_like(u)
-    return np.stack([nothing, np.log2(u), u - 1.0, np.sqrt(u) - 1.0, nothing])
+    return np.stack([nothing, np.log2(u), u - 1.0, np.sqrt(u) - 1.0, nothing, nothing, nothing])
 
 
 Places = npt.NDArray[np.intp]
 
 
 @lru_cache(maxsize=8)
-def lattice(points: int) -> FloatArray:
-    """Points that fill the unit square evenly, shape (points, 2): a lattice by the golden ratio.
+def lattice(points: int, dimensions: int = 2) -> FloatArray:
+    """Points that fill the unit square or cube evenly, shape (points, dimensions).
 
-    Source: Niederreiter 1992, Random Number Generation and Quasi-Monte Carlo Methods, Section 5 (Kronecker sequences):
-    each coordinate by itself is cut into as many parts as there are points.
+    A lattice by the golden ratio, and in three dimensions by the plastic number (Roberts 2018, The unreasonable
+    effectiveness of quasirandom sequences). Source: Niederreiter 1992, Random Number Generation and Quasi-Monte Carlo
+    Methods, Section 5 (Kronecker sequences): each coordinate by itself is cut into as many parts as there are points.
     """
     order = np.arange(points)
-    return np.column_stack([(order + 0.5) / points, (order * GOLDEN + 0.5) % 1.0])
+    steps = (GOLDEN,) if dimensions == 2 else (PLASTIC, PLASTIC**2)
+    return np.column_stack([(order + 0.5) / points, *((order * step + 0.5) % 1.0 for step in steps)])
 
 
 @dataclass(frozen=True)
 class Box:
-    """A law with the range of each of its free coordinates: ln b, ln c, k; None where one is fixed.
+    """A law with the range of each of its free coordinates: ln b, ln c, k, ln s; None where one is fixed.
 
     Parameters
     ----------
@@ -62,6 +76,8 @@ class Box:
         Ranges of ln b and ln c; None: the coefficient is 0.
     exponent
         Range of k; None: k is 1.
+    border
+        Range of ln s; None: there is none.
     """
 
     law: int
@@ -69,18 +85,24 @@ class Box:
     serial: tuple[float, float] | None = None
     overhead: tuple[float, float] | None = None
     exponent: tuple[float, float] | None = None
+    border: tuple[float, float] | None = None
     issue: bool = False
+
+    @property
+    def _all(self) -> tuple[tuple[float, float] | None, ...]:
+        return self.serial, self.overhead, self.exponent, self.border
 
     @property
     def ranges(self) -> tuple[tuple[float, float], ...]:
         """Those of the free coordinates, in their order."""
-        return tuple(one for one in (self.serial, self.overhead, self.exponent) if one is not None)
+        return tuple(one for one in self._all if one is not None)
 
     def coordinates(self, count: int) -> FloatArray:
         """Points that fill the box evenly, shape (points, free coordinates)."""
         free = self.ranges
         low, high = np.array(free).reshape(-1, 2).T
-        unit = lattice((1, max(count // 4, 8), count)[len(free)])[:, : len(free)]
+        points = (1, max(count // 4, 8), count, 2 * count)[len(free)]
+        unit = lattice(points, max(len(free), 2))[:, : len(free)]
         return np.asarray(low + unit * (high - low))
 
     def curves(self, place: int, count: int) -> Curves:
@@ -92,20 +114,21 @@ class Box:
             np.zeros(points) if one is None else np.exp(columns.pop(0)) for one in (self.serial, self.overhead)
         )
         exponent = np.ones(points) if self.exponent is None else columns.pop(0)
+        border = np.full(points, np.inf) if self.border is None else np.exp(columns.pop(0))
         prior = np.full(points, np.log(self.share / points))
         whole = np.full(points, self.law), np.full(points, place), np.full(points, float(self.issue))
-        return Curves(whole[0], serial, overhead, exponent, prior, whole[1], whole[2])
+        return Curves(whole[0], serial, overhead, exponent, border, prior, whole[1], whole[2])
 
     def around(self, middle: FloatArray, deviation: FloatArray, count: int) -> Box:
-        """The part of the box within 4 standard deviations of a point, at least the distance of two curves."""
+        """The part of the box within 4 standard deviations of a point, at least 2 distances of `count` curves."""
         ranges, share = [], self.share
         for (low, high), centre, spread in zip(self.ranges, middle, deviation, strict=True):
-            reach = max(4.0 * spread, 1.5 * (high - low) / count ** (1.0 / len(middle)))
+            reach = max(4.0 * spread, 2.0 * (high - low) / count ** (1.0 / len(middle)))
             part = max(low, centre - reach), min(high, centre + reach)
             share *= (part[1] - part[0]) / (high - low)
             ranges.append(part)
-        taken = [ranges.pop(0) if one is not None else None for one in (self.serial, self.overhead, self.exponent)]
-        return Box(self.law, share, taken[0], taken[1], taken[2], self.issue)
+        taken = [ranges.pop(0) if one is not None else None for one in self._all]
+        return Box(self.law, share, taken[0], taken[1], taken[2], taken[3], self.issue)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,8 +139,8 @@ class Curves:
     ----------
     law
         Place of the law in `NAMES`.
-    serial, overhead, exponent
-        b, c and k.
+    serial, overhead, exponent, border
+        b, c, k and s; an infinite s where the law has none.
     box
         Which box each was drawn from.
     issue
@@ -128,6 +151,7 @@ class Curves:
     serial: FloatArray
     overhead: FloatArray
     exponent: FloatArray
+    border: FloatArray
     log_prior: FloatArray
     box: Places
     issue: FloatArray
@@ -145,8 +169,25 @@ class Curves:
         if issue is not None:
             logs = logs + self.issue[:, None] * issue
         work = np.exp(logs)
-        whole = work + self.serial[:, None] + self.overhead[:, None] * growth(u)[self.law]
+        whole = work + self.serial[:, None] + self._overheads(u)
         return np.asarray(np.log(np.maximum(whole, LEAST * work)))
+
+    def _overheads(self, u: FloatArray) -> FloatArray:
+        """c g(u), shape (curves, len(u))."""
+        grown = _growth(u)[self.law]
+        shared, parted = self.law == BANDWIDTH, self.law == DOMAINS
+        grown[shared] = np.maximum(1.0 / self.border[shared, None] - 1.0 / u, 0.0)
+        domains = np.maximum(np.ceil(u / self.border[parted, None]), 1.0)
+        grown[parted] = (domains - 1.0) / (domains * u)
+        return np.asarray(self.overhead[:, None] * grown)
+
+    def turned(self, u: FloatArray, share: float) -> npt.NDArray[np.bool_]:
+        """Which curves an overhead has lengthened by more than a share at u, shape (curves, len(u)).
+
+        Those of borders do not count.
+        """
+        rest = np.exp(-self.exponent[:, None] * np.log(u)) + self.serial[:, None]
+        return np.asarray((self._overheads(u) > share * rest) & np.isin(self.law, OVERHEADS)[:, None])
 
     def free(self, box: int) -> FloatArray:
         """Free coordinates of the curves of one box, shape (curves, coordinates)."""
@@ -156,6 +197,8 @@ class Curves:
             columns.append(np.log(self.overhead[some]))
         if one.exponent is not None:
             columns.append(self.exponent[some])
+        if one.border is not None:
+            columns.append(np.log(self.border[some]))
         return np.column_stack(columns)
 
     def only(self, kept: Places) -> Curves:
@@ -165,14 +208,18 @@ class Curves:
 
 SAID = 0.01
 """Laws of a smaller posterior probability stand in the average, not in the formula."""
-COLUMNS = ("law", "serial", "overhead", "exponent", "log_prior", "box", "issue")
+COLUMNS = ("law", "serial", "overhead", "exponent", "border", "log_prior", "box", "issue")
 LEAST = 0.05
 """Below the first value measured an overhead counts backwards: at least this share of the work remains."""
 
 
 def together(boxes: tuple[Box, ...], count: int) -> Curves:
     """The curves of many boxes."""
-    parts = [box.curves(i, count) for i, box in enumerate(boxes)]
+    return joined([box.curves(i, count) for i, box in enumerate(boxes)], boxes)
+
+
+def joined(parts: Sequence[Curves], boxes: tuple[Box, ...] = ()) -> Curves:
+    """Several sets of curves as one."""
     return Curves(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS}, boxes=boxes)
 
 
@@ -191,10 +238,11 @@ def prior_boxes(issues: tuple[bool, ...], priors: Priors) -> tuple[Box, ...]:
     for law, name in enumerate(NAMES):
         overhead = _logs(priors.overhead[name]) if name in priors.overhead else None
         exponents = powers if law == POWER else ((None, 1.0),)
+        border = _logs(priors.border) if law in (BANDWIDTH, DOMAINS) else None
         for (serial, one), (exponent, other) in itertools.product(serials, exponents):
             for issue in issues:
                 share = priors.weights[name] * one * other / len(issues)
-                boxes.append(Box(law, share, serial, overhead, exponent, issue))
+                boxes.append(Box(law, share, serial, overhead, exponent, border, issue))
     return tuple(boxes)
 
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import sympy as sp
 
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.symbolic import sp
 
 
 class Term(Protocol):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +19,7 @@ from slipstick.estimators.extrapolation.repeats import (
     repeats_note,
     widened,
 )
-from slipstick.estimators.extrapolation.series import refuse_reach, refuse_spread
+from slipstick.estimators.extrapolation.series import FARTHEST, refuse_reach, refuse_spread
 from slipstick.estimators.extrapolation.surfaces.candidates import searched_candidates, usual_candidates
 from slipstick.estimators.extrapolation.surfaces.slices import Slice, slices
 from slipstick.estimators.extrapolation.surfaces.splits import directions, distances
@@ -31,12 +30,10 @@ from slipstick.estimators.extrapolation.surfaces.surface_verdict import surface_
 from slipstick.estimators.extrapolation.surfaces.vocabulary import surface_kind
 from slipstick.estimators.extrapolation.surfaces.weighing import Weighed, weigh
 from slipstick.estimators.extrapolation.verdict import Verdict
-from slipstick.hwmodels.columns import Column
+from slipstick.hwmodels.answer import Answer
+from slipstick.hwmodels.columns import SHARE, Column
 from slipstick.hwmodels.files.old_names import formerly
 from slipstick.hwmodels.files.readers import InputError, unknown_name
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 LEAST_POINTS = 4
 MAX_PARAMETERS = 4
@@ -81,7 +78,7 @@ class SurfaceAnswer:
 
 
 @dataclass(frozen=True)
-class SurfacePrediction:
+class SurfacePrediction(Answer):
     """Answers over several parameters, and what they rest on.
 
     Parameters
@@ -146,19 +143,15 @@ class SurfacePrediction:
             ],
         }
 
-    def to_frame(self) -> pd.DataFrame:
-        """`rows` as a table."""
-        import pandas as pd
-
-        return pd.DataFrame(self.rows())
-
     @property
     def declared(self) -> tuple[Column, ...]:
-        """The keys are those that all answers share."""
-        return ()
+        """The verdict's probability is a share."""
+        return (Column("probability_within_20_percent", "within 20 %", SHARE),)
 
-    def _repr_html_(self) -> str:
-        return "<br>".join(map(escape, self.assumptions)) + self.to_frame().to_html(index=False)
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """What each parameter was taken for."""
+        return self.assumptions[: len(self.parameters)]
 
 
 @formerly(kinds="kind")
@@ -299,6 +292,8 @@ def _checked(
         raise InputError(f"targets of shape {targets.shape}: want 1 .. {MAX_TARGETS}, each with {count} parameters")
     if not all((np.isfinite(a) & (a > 0)).all() for a in (x, y, targets)):
         raise InputError("parameters and times must be finite numbers > 0")
+    if targets.max() > FARTHEST:
+        raise InputError(f"target (--to) {targets.max():g}: want at most {FARTHEST:g}")
     if len(y):
         refuse_spread(y)
         for name, values in zip(parameters, x.T, strict=True):

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import sympy as sp
 
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.extrapolation.laws.terms import Term
 from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.symbolic import sp
 
 NEGLIGIBLE = 1e-3
 Product = tuple[Term, ...]

@@ -22,6 +22,7 @@ from slipstick.estimators.operation.spmv.reuse import CacheSizes
 from slipstick.estimators.operation.spmv.spmv_costs import caches_of_core
 from slipstick.estimators.operation.spmv.spmv_devices import shipped_devices
 from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.hwmodels.files.old_names import checked
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
@@ -126,6 +127,7 @@ class OnKernel:
         return modelled_energy(seconds, self.clock)
 
 
+@checked
 def estimate_product(
     matrix: SparseMatrix,
     kernel: str = "scipy",

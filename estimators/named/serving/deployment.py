@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from slipstick.estimators.operation.power.power_cap import beyond_rated
 from slipstick.estimators.operation.serving.engines import FirstToken, ServingFit, engine_of
 from slipstick.estimators.operation.serving.known_steps import groups_on, server_on, serving_fit, unseen_machine
 from slipstick.estimators.operation.serving.measured_steps import TimedServerStep, kept_measured
 from slipstick.estimators.operation.serving.prompts import prompt_seconds
+from slipstick.estimators.operation.serving.speculation import Speculation
 from slipstick.estimators.operation.serving.step_amounts import Batch, Shares
 from slipstick.estimators.operation.serving.step_law import StepSum
 from slipstick.estimators.operation.serving.step_oracle import StepOracle
@@ -50,6 +53,8 @@ class Deployment:
         Steps that were measured on the machine.
     pace, front
         Seconds of every step, and those before the first one, over those that were fitted to servers.
+    guesses
+        Of speculative decoding; None without.
     """
 
     model: LanguageModel
@@ -63,6 +68,7 @@ class Deployment:
     known: tuple[TimedServerStep, ...] = ()
     pace: float = 1.0
     front: float = 1.0
+    guesses: Speculation | None = None
 
     def __post_init__(self) -> None:
         if self.cache_type not in CACHE_BYTES:
@@ -103,9 +109,12 @@ class Deployment:
 
     def half_width(self, batch: Batch = TYPICAL) -> float:
         """Half of the 80 % band of the log time of a step: wider the less of machine, engine and model was measured."""
+        return self.fitted.half_width(self.sum_of(batch), self.groups)
+
+    def sum_of(self, batch: Batch) -> StepSum:
+        """A step as the law reads it."""
         plain = self.shares.amounts(batch)
-        row = StepSum(plain, plain, self.step.device, self.step.layers, batch.decodes, stages=self.layout.pipeline)
-        return self.fitted.half_width(row, self.groups)
+        return StepSum(plain, plain, self.step.device, self.step.layers, batch.decodes, stages=self.layout.pipeline)
 
     @cached_property
     def oracle(self) -> StepOracle:
@@ -118,15 +127,26 @@ class Deployment:
 
     @cached_property
     def first_token(self) -> FirstToken:
-        """What the engine takes beyond its steps before a first token."""
-        return self.fitted.first_token(self.groups)
+        """What the engine takes beyond its steps before a first token, whoever measured one of one's own."""
+        return serving_fit().first_token(self.groups)
+
+    def first_factor(self, input_tokens: float, users: float) -> float:
+        """By how much measured first tokens of one's own make others longer; 1 without any."""
+        if not any(one.first for one in self.known):
+            return 1.0
+        parts = self.first_parts(input_tokens, users)
+        return float(self.fitted.first_token(self.groups).seconds(*parts) / self.first_token.seconds(*parts))
 
     def first_half_width(self, input_tokens: float = TYPICAL.context, users: float = TYPICAL.decodes) -> float:
         """Half of the 80 % band of the log time to the first token."""
+        return self.fitted.first_half_width(self.first_parts(input_tokens, users), self.groups)
+
+    def first_parts(self, input_tokens: float, users: float) -> tuple[float, float, float, float]:
+        """What a first token is the sum of: the numbers of `FirstToken.seconds`."""
         alone, each = prompt_seconds(self.step, input_tokens, self.rules.token_budget)
         users /= self.layout.replicas
         tpot = self.step.seconds(Batch(max(1.0, users / self.layout.data), input_tokens))
-        return self.fitted.first_half_width((alone, each * users / self.layout.data, tpot, users), self.groups)
+        return alone, each * users / self.layout.data, tpot, users
 
     @cached_property
     def cache_tokens(self) -> int:
@@ -180,8 +200,23 @@ class Deployment:
         ]
         if widened := widening(self.machine, self.step.shares.kind.compute):
             words.append(widened)
+        if above := beyond_rated(self.machine):
+            words.append(above)
         words += [kept_measured(self.known).text()] if self.known else []
-        return (*words, "speculative decoding off, prefix hits as stated")
+        return (*words, self._guessed, "prefix hits as stated")
+
+    @property
+    def _guessed(self) -> str:
+        if self.guesses is None:
+            return "speculative decoding off"
+        kept, made = f"{self.guesses.acceptance:.0%} of them kept", f"{self.guesses.kept:.3g} tokens a step"
+        checked = "a published share meets gains of 42 public pairs within 13 %; no public row states its own"
+        return f"{self.guesses.tokens} tokens guessed ahead, {kept}: {made} ({checked})"
+
+    def seconds(self, factor: float = 1.0) -> Callable[[Batch], float]:
+        """Seconds of a step by what it works on, `factor` times as long; with speculation those of each token made."""
+        plain = self.step.scaled(factor).seconds
+        return plain if self.guesses is None else self.guesses.seconds(plain)
 
     def remarks(self) -> tuple[str, ...]:
         """Where the question leaves the measured runs: a line for each way."""

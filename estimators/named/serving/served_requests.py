@@ -13,8 +13,19 @@ from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate, Part, Sp
 from slipstick.estimators.core.parameters import Parameter, check_parameters, parameters
 from slipstick.estimators.core.quantity import Quantity
 from slipstick.estimators.named.serving.deployment import Deployment
+from slipstick.estimators.named.serving.local_run import Local
 from slipstick.estimators.named.serving.served_run import MEASURES, QUANTILES, Serving, mean_batch, serve
-from slipstick.estimators.named.serving.server_run import CHOSEN, DEFAULTS, check_names, deployment_of, traffic_of
+from slipstick.estimators.named.serving.server_run import (
+    CHOSEN,
+    DEFAULTS,
+    DEGREES,
+    check_names,
+    deployment_of,
+    traffic_of,
+)
+from slipstick.estimators.named.serving.within_limits import LIMITS, kept, limits_of, most_users
+from slipstick.estimators.operation.serving.known_steps import is_llama_cpp
+from slipstick.estimators.operation.serving.local_step import plain_type, product_type
 from slipstick.estimators.operation.serving.measured_steps import TimedServerStep, engine_of_steps
 from slipstick.estimators.operation.serving.step_time import rated_types
 from slipstick.hwmodels.columns import Better
@@ -23,6 +34,7 @@ from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.language.requests_to import Requests
+from slipstick.workloads.language.weight_types import in_gguf
 from slipstick.workloads.runs.traffic import Traffic
 
 WAIT, PROMPT, BETWEEN = "before the first step", "reading the prompt", "prompts of others between its steps"
@@ -35,6 +47,8 @@ STEPS = {
 }
 """What a decode step goes to, in words."""
 WORDS = {"ttft": "to the first token", "tpot": "of a further token", "itl": "between tokens", "latency": "of a request"}
+ONE = frozenset({"concurrency", *DEGREES})
+"""Numbers of the run that are 1 under llama.cpp."""
 SOURCE = "a server's steps (docs/notes/serving.md) under continuous batching, request by request"
 
 
@@ -81,11 +95,13 @@ class ServedRequests(EstimatorBase):
 
     def run_names(self, workload: Workload, machine: Machine) -> frozenset[str]:
         """Users or rate, degrees of parallelism, the scheduler's numbers, and the lengths."""
-        return frozenset(DEFAULTS) | CHOSEN | self.keeps_open
+        if is_llama_cpp(machine.runtime.library):
+            return ONE | self.keeps_open
+        return frozenset(DEFAULTS) | CHOSEN | self.keeps_open | frozenset(LIMITS)
 
     def run_defaults(self, machine: Machine) -> Mapping[str, float]:
         """Numbers of the run that hold where none are given; one user, where no rate is given."""
-        return {"concurrency": 1.0, **DEFAULTS}
+        return {"concurrency": 1.0, **({} if is_llama_cpp(machine.runtime.library) else DEFAULTS)}
 
     def about(self, quantity: str) -> ServedRequests:
         """The same estimator whose answers begin with a quantity, in its unit."""
@@ -101,6 +117,64 @@ class ServedRequests(EstimatorBase):
         InputError
             Where the workload is no requests to a language model, or a number is unknown or out of its range.
         """
+        requests, given, lengths = self._requests(workload, machine, run)
+        made = deployment_of(
+            requests.model, requests.stored, machine, given, self.cache_type, self.mixing, self.preemption,
+            engine_of_steps(self.known), self.known,
+        )  # fmt: skip
+        return replace(made, pace=self.pace, front=self.front), traffic_of(given, lengths, requests.given)
+
+    def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
+        """Seconds of a request and what else a server gives; see `of_run`.
+
+        Raises
+        ------
+        InputError
+            As `of_run`, and where the model does not fit.
+        """
+        if is_llama_cpp(machine.runtime.library):
+            return self.of_one_user(workload, machine, run).estimate().about(self.quantity)
+        limits = limits_of(run or {})
+        deployment, traffic = self.of_run(workload, machine, run)
+        answer = simulated(deployment, traffic, limits)
+        if self.quantity == "users":
+            answer = replace(answer, others=(*answer.others, most_users(deployment, traffic, limits)))
+        return answer.about(self.quantity)
+
+    def of_one_user(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Local:
+        """What llama.cpp, which serves one user on one device, gives of each request.
+
+        Raises
+        ------
+        InputError
+            As `of_run`, and where there are more users or devices, or the model does not fit.
+        """
+        requests, given, lengths = self._requests(workload, machine, run)
+        for name, value in given.items():
+            if name in ONE and value != 1:
+                raise InputError(
+                    f"run.{name} = {value:g}: {machine.runtime.library} answers for one user on one device"
+                )
+        made = Local(
+            requests.model,
+            machine,
+            in_gguf(requests.stored),
+            int(lengths["input_tokens"]),
+            int(lengths["output_tokens"]),
+        )
+        made.check()
+        return made
+
+    def _requests(
+        self, workload: Workload, machine: Machine, run: Mapping[str, float] | None
+    ) -> tuple[Requests, dict[str, float], dict[str, float]]:
+        """The requests, the numbers of the run that were given, and the tokens of a request.
+
+        Raises
+        ------
+        InputError
+            See `of_run`.
+        """
         if not isinstance(workload, Requests):
             raise InputError(
                 f"workload {workload.name!r}: this estimator serves requests to a language model: serve:NAME, "
@@ -112,21 +186,7 @@ class ServedRequests(EstimatorBase):
         if missing:
             raise InputError(f"workload {workload.name!r}: give a value for {', '.join(missing)}")
         check_names(given, self.run_names(workload, machine))
-        made = deployment_of(
-            workload.model, workload.stored, machine, given, self.cache_type, self.mixing, self.preemption,
-            engine_of_steps(self.known), self.known,
-        )  # fmt: skip
-        return replace(made, pace=self.pace, front=self.front), traffic_of(given, lengths, workload.given)
-
-    def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
-        """Seconds of a request and what else a server gives; see `of_run`.
-
-        Raises
-        ------
-        InputError
-            As `of_run`, and where the model does not fit.
-        """
-        return simulated(*self.of_run(workload, machine, run)).about(self.quantity)
+        return workload, given, {name: float(lengths[name]) for name in self.keeps_open}
 
     def compile(
         self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
@@ -136,6 +196,8 @@ class ServedRequests(EstimatorBase):
 
     def reads(self, workload: Workload, machine: Machine, run: Mapping[str, float]) -> dict[str, float]:
         """Quantities by their names with their values (SI): what steps read of the machine, the run, the parameters."""
+        if is_llama_cpp(machine.runtime.library):
+            return self._local_reads(machine, run)
         deployment, traffic = self.of_run(workload, machine, run)
         unit, plain, narrow = rated_types(machine, deployment.shares.kind.compute)
         main = machine.main_memory
@@ -153,6 +215,16 @@ class ServedRequests(EstimatorBase):
             **{f"run.{name}": float(value) for name, value in of_run.items()},
             **{f"estimator.{name}": value for name, (value, _) in parameters(self).items()},
         }
+
+    def _local_reads(self, machine: Machine, run: Mapping[str, float]) -> dict[str, float]:
+        """What a token under llama.cpp reads: the memory's rate and size, plain and 16-bit arithmetic."""
+        (unit, narrow, _), plain = product_type(machine), plain_type(machine)
+        main = machine.main_memory
+        names = {*machine.bandwidth_factors(main), *machine.peak_factors("vector", plain)}
+        names |= {*machine.peak_factors(unit, narrow), f"memory.{main}.capacity"}
+        numbers = {f"machine.{name}": machine.get(name) for name in names}
+        numbers |= {f"run.{name}": value for name, value in {"concurrency": 1.0, **run}.items()}
+        return {name: float(value) for name, value in numbers.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -173,9 +245,15 @@ class ServerFunction(PointByPoint):
 
 
 @lru_cache(maxsize=256)
-def simulated(deployment: Deployment, traffic: Traffic) -> Estimate:
-    """The answer for a deployment under traffic; what was simulated lately is kept."""
-    return answer_of(serve(deployment, traffic))
+def simulated(deployment: Deployment, traffic: Traffic, limits: Table[float]) -> Estimate:
+    """The answer for a deployment under traffic; what was simulated lately is kept.
+
+    Parameters
+    ----------
+    limits
+        Seconds by measure (ttft, tpot, latency).
+    """
+    return answer_of(serve(deployment, traffic, limits))
 
 
 def answer_of(run: Serving) -> Estimate:
@@ -254,6 +332,7 @@ def _others(run: Serving) -> list[Quantity]:
     result += one("power", "W", "power_W", "less", f"mean power{whole}, hosts and cooling apart")
     result += one("energy", "J/token", "energy_J_per_token", "less", "energy of an output token")
     result += one("cost", "$/Mtoken", "cost_usd_per_million_tokens", "less", "cost of a million output tokens")
+    result += [kept(run)] if run.limits else []
     held = run.deployment.memory_bytes(float(summary["cache_peak"]))
     result.append(Quantity("memory", held, "byte", meaning="of a device, with the cache at its fullest"))
     return result

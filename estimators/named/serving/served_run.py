@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from slipstick.estimators.named.serving.deployment import Deployment
 from slipstick.estimators.named.serving.drawn_power import NO_POWER, drawn_power, held_back
 from slipstick.estimators.operation.serving.prompts import prompt_seconds
 from slipstick.estimators.operation.serving.step_amounts import Batch
 from slipstick.estimators.schedule.serving.served import Served
 from slipstick.estimators.schedule.serving.server import simulate
-from slipstick.hwmodels.columns import Column
+from slipstick.hwmodels.answer import Answer
 from slipstick.hwmodels.files.frames import write_csv
 from slipstick.hwmodels.files.readers import InputError, atomic_write
 from slipstick.hwmodels.files.records import Table
@@ -30,7 +32,7 @@ LEVEL = 0.8
 
 
 @dataclass(frozen=True)
-class Serving:
+class Serving(Answer):
     """A deployment under traffic, simulated at the calibrated pace and at both edges of its 80 % band.
 
     Parameters
@@ -61,8 +63,13 @@ class Serving:
     @property
     def first_half_width(self) -> float:
         """Half of the 80 % band of the log time to the first token, under this traffic."""
+        return self.deployment.fitted.first_half_width(self.first_parts, self.deployment.groups)
+
+    @property
+    def first_parts(self) -> tuple[float, float, float, float]:
+        """What a first token is the sum of, under this traffic (`FirstToken.seconds`)."""
         tokens, users = float(self.served.input_tokens.mean()), float(self.served.latency.sum() / self.served.span)
-        return self.deployment.first_half_width(max(tokens, 1.0), max(users, 1.0))
+        return self.deployment.first_parts(max(tokens, 1.0), max(users, 1.0))
 
     @property
     def rate_band(self) -> tuple[float, float, float]:
@@ -158,20 +165,31 @@ class Serving:
             raise InputError(f"{path}: want a name that ends in .parquet or .csv")
 
     @property
-    def declared(self) -> tuple[Column, ...]:
-        """Seconds with their band are keys that all answers share."""
-        return ()
-
-    def _repr_html_(self) -> str:
-        from html import escape
-
-        value, low, high = self.band("tpot", "mean") if self.served.quantiles("tpot") else (math.nan,) * 3
-        rate = self.rate_band
-        words = (*self.deployment.assumptions(), *self.deployment.remarks())
+    def heads(self) -> tuple[str, ...]:
+        """Who is served by what, and the rate with its band."""
+        devices, summary = self.deployment.layout.devices, self.summary()
+        rate, low, high = self.rate_band
+        each = f"{rate / devices:,.0f} a device, {summary['output_tokens_per_s_per_user']:,.1f} a user"
         return (
-            f"<p><b>{rate[0]:.4g} tokens/s</b> ({rate[1]:.4g} .. {rate[2]:.4g}, 80 %), {value * 1e3:.4g} ms a token "
-            f"({low * 1e3:.4g} .. {high * 1e3:.4g} ms)<br>{escape('; '.join(words))}</p>"
+            f"{self.deployment.model.name} on {devices} x {self.deployment.machine.name}: {self.traffic.text()}",
+            f"output: {rate:,.0f} tokens/s (80 %: {low:,.0f} .. {high:,.0f}), {each}; "
+            f"{summary['requests_per_s']:.3g} requests/s",
         )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was taken for granted."""
+        return ("assuming: " + "; ".join(self.deployment.assumptions()),)
+
+    def document(self) -> list[dict[str, Any]]:
+        """The figures of the whole, what bounds it, and all measures."""
+        more = {
+            "assumptions": list(self.deployment.assumptions()),
+            "traffic": self.traffic.text(),
+            "bounds": self.bounds,
+            "measures": self.rows(),
+        }
+        return [{**self.summary(), **more}]
 
 
 def serve(deployment: Deployment, traffic: Traffic, limits: Mapping[str, float] | None = None) -> Serving:
@@ -191,8 +209,12 @@ def serve(deployment: Deployment, traffic: Traffic, limits: Mapping[str, float] 
     held = held_back(deployment, served)
     if held is not deployment:
         served = _run(held, traffic)
+    users = float(served.latency.sum() / served.span)
+    longer = held.first_factor(max(1.0, float(served.input_tokens.mean())), max(1.0, users)) - 1
+    more = longer * float(np.median(served.ttft))  # as much as measured first tokens say, before the queue
+    served = _run(held, traffic, more=more) if more else served
     half = math.exp(held.half_width(mean_batch(held, served)))
-    fast, slow = _run(held, traffic, 1 / half), _run(held, traffic, half)
+    fast, slow = _run(held, traffic, 1 / half, more), _run(held, traffic, half, more)
     return Serving(held, traffic, Table(dict(limits or {})), served, fast, slow, deployment.machine.clock)
 
 
@@ -204,10 +226,10 @@ def mean_batch(deployment: Deployment, served: Served) -> Batch:
     return Batch(max(decodes, 1.0), context)
 
 
-def _run(deployment: Deployment, traffic: Traffic, factor: float = 1.0) -> Served:
-    """One simulated run with every step `factor` times as long."""
-    layout, seconds = deployment.layout, deployment.step.scaled(factor).seconds
-    front = front_seconds(deployment, traffic)
+def _run(deployment: Deployment, traffic: Traffic, factor: float = 1.0, more: float = 0.0) -> Served:
+    """One simulated run with every step `factor` times as long, and `more` seconds before the queue than are fitted."""
+    layout, seconds = deployment.layout, deployment.seconds(factor)
+    front = max(0.0, front_seconds(deployment, traffic) + more)
     users, rules = traffic.users, deployment.scheduler
     return simulate(traffic.requests, seconds, rules, users, layout.replicas, layout.data, front)
 
@@ -217,10 +239,21 @@ def front_seconds(deployment: Deployment, traffic: Traffic) -> float:
     first = deployment.first_token
     requests = traffic.requests
     mean_input = sum(r.input_tokens - r.cached_tokens for r in requests) / len(requests)
-    context = mean_input + sum(r.output_tokens for r in requests) / len(requests) / 2
+    outputs = sum(r.output_tokens for r in requests) / len(requests)
+    context = mean_input + outputs / 2
     replicas = deployment.layout.replicas
-    users = traffic.users / replicas if traffic.users else 1.0
-    decodes = max(1.0, min(users, deployment.rules.max_sequences) / deployment.layout.data)
-    tpot = deployment.step.seconds(Batch(decodes, context))
     alone, _ = prompt_seconds(deployment.step, mean_input, deployment.rules.token_budget)
+    users = (
+        traffic.users or _present(traffic, alone + outputs * deployment.step.seconds(Batch(1.0, context)))
+    ) / replicas
+    users = max(1.0, users)
+    decodes = max(1.0, min(users / deployment.layout.data, deployment.rules.max_sequences))
+    tpot = deployment.step.seconds(Batch(decodes, context))
     return deployment.front * (first.front(tpot, users) + max(0.0, first.prompt - 1) * alone)
+
+
+def _present(traffic: Traffic, seconds: float) -> float:
+    """Requests of a stream that are served at a time, where each alone takes so long (Little's law)."""
+    times = [request.arrival or 0.0 for request in traffic.requests]
+    span = times[-1] - times[0]
+    return seconds * (len(times) - 1) / span if span > 0 else float(len(times))

@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from slipstick.estimators.core.schedule_model import check_run_number
-from slipstick.estimators.named.machine_kind import machine_kind
 from slipstick.estimators.named.serving.deployment import Deployment
 from slipstick.estimators.operation.serving.known_steps import server_on
 from slipstick.estimators.operation.serving.measured_steps import TimedServerStep
+from slipstick.estimators.operation.serving.speculation import Speculation
 from slipstick.estimators.schedule.serving.scheduler import Scheduler
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.machine_kind import machine_kind
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.layout import Layout, padded
 from slipstick.workloads.runs.requests import Request
@@ -29,7 +30,10 @@ DRAWN = Table(spread=0.2, prefix=0.0, burstiness=1.0, seed=0.0)
 """How lengths are drawn, which share of prompts is in the cache, how a stream comes; see `Traffic`."""
 USERS = 1.0
 """Of a closed loop, where neither users nor a rate are given."""
-DEFAULTS = Table({**DEGREES, **RULES, **DRAWN})
+GUESSED = Table(draft_tokens=0.0, acceptance=0.0, draft_share=0.0)
+"""Speculative decoding: tokens guessed in a step (0: none), the chance that one is kept, and what guessing one takes of
+a plain step (0: as a head of one layer)."""
+DEFAULTS = Table({**DEGREES, **RULES, **DRAWN, **GUESSED})
 CHOSEN = frozenset({"concurrency", "rate", "count"})
 """Users of a closed loop, requests/s of a stream, and how many are simulated."""
 
@@ -118,7 +122,27 @@ def deployment_of(
         mixing="separate" if mixing == "separate" else "mixed",
         preemption=PREEMPTIONS[preemption],
     )
-    return Deployment(model, machine, layout, stored, cache_type, engine, rules=rules, known=known)
+    guesses = speculation_of(model, numbers)
+    return Deployment(model, machine, layout, stored, cache_type, engine, rules=rules, known=known, guesses=guesses)
+
+
+def speculation_of(model: LanguageModel, numbers: Mapping[str, float]) -> Speculation | None:
+    """How a server guesses ahead, by the numbers of a run; None where it does not.
+
+    Raises
+    ------
+    InputError
+        Where one of the numbers is given without the others, or is out of its range.
+    """
+    tokens, kept = numbers["draft_tokens"], numbers["acceptance"]
+    if not tokens and not kept:
+        return None
+    if not (tokens and kept) or tokens != round(tokens):
+        raise InputError(
+            f"draft_tokens = {tokens:g}, acceptance = {kept:g}: want both, a whole number of guessed tokens and the "
+            "chance that one is kept"
+        )
+    return Speculation(int(tokens), kept, numbers["draft_share"] or 1 / model.layers)
 
 
 def check_names(run: Mapping[str, float], known: frozenset[str]) -> None:

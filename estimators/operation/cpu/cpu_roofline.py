@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated
 
-import sympy as sp
-
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified.extrema import Largest
 from slipstick.estimators.core.operation_model import FormulaModel
@@ -24,6 +22,7 @@ from slipstick.estimators.operation.roofline import serving_rate
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.files.shown import format_quantity
+from slipstick.hwmodels.files.symbolic import sp
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import SIZE_BYTES
 from slipstick.workloads.graph.workload import Op

@@ -6,13 +6,12 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-import sympy as sp
-
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.operation_model import Clock, FormulaModel
 from slipstick.estimators.core.parameters import Parameter, check_parameters
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.symbolic import sp
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
 

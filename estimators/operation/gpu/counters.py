@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import sympy as sp
 
 from slipstick.estimators.core.choice import Least
 from slipstick.estimators.core.formula import Formula
@@ -18,6 +17,7 @@ from slipstick.estimators.core.lambdified import FloatArray, evaluate
 from slipstick.estimators.core.operation_model import amount_of, grouped, machine_values
 from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
+from slipstick.hwmodels.files.symbolic import sp
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 

@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-import sympy as sp
-
 from slipstick.estimators.core.choice import Least
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
@@ -25,6 +23,7 @@ from slipstick.estimators.operation.gpu.tiles import (
 )
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.symbolic import sp
 from slipstick.workloads.graph.cost import result_bytes
 from slipstick.workloads.graph.kinds import SIZE_BYTES
 

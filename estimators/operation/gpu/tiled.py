@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-import sympy as sp
-
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
 from slipstick.estimators.core.operation_model import Clock, FormulaModel
@@ -19,6 +17,7 @@ from slipstick.estimators.operation.roofline import product_of_fields, serving_r
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.symbolic import sp
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import SIZE_BYTES
 from slipstick.workloads.graph.workload import Op
@@ -63,7 +62,7 @@ class TiledRoofline(FormulaModel):
         if op.kind in machine.runtime.free_kinds:
             return "free"
         units = tuple(sorted(name for name in op.cost if name.startswith("flop.")))
-        return op.kind, op.dtype, units, bool(op.cost.bytes_moved != 0), _variant(op), _joined(op)
+        return op.kind, op.dtype, units, op.cost.moves, _variant(op), _joined(op)
 
     def form(self, machine: Machine) -> Hashable:
         """That of the machine, and the names of the kernels: numbers and parameters are symbols."""
@@ -87,7 +86,7 @@ class TiledRoofline(FormulaModel):
         moved = symbol("operation.bytes_moved")
         stated = traffic_time(moved, moved, has) if machine.runtime.cache else moved / has.memory_rate
         terms = {"compute": flop_time, "memory": stated}
-        if op.cost.bytes_moved == 0:
+        if not op.cost.moves:
             del terms["memory"]
         return kernel_classes.with_terms(formula, launch + capped, terms)
 
@@ -160,7 +159,7 @@ def _kernel(op: Op, has: Resources, prefix: str, flop_time: sp.Expr) -> Formula:
             if shared:  # a batch norm has few, long rows: all cores work on each
                 groups = Largest(groups, has.cores * kernel_classes.ROWS_IN_FLIGHT)
             return kernel_classes.rowwise(has, prefix, groups, symbol("operation.elements") / groups, size)
-    if op.cost.bytes_moved == 0:
+    if not op.cost.moves:
         return Formula(flop_time, "s", kernel_classes.SOURCE)
     return kernel_classes.stream(has, prefix, flop_time)
 

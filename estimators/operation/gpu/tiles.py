@@ -11,12 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-import sympy as sp
-
 from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
 from slipstick.estimators.core.residency import is_there, resident_share
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.symbolic import sp
 
 TILES = ((128, 256), (256, 128), (128, 128), (128, 64), (64, 128), (64, 64), (64, 32), (32, 64), (64, 16), (16, 64))
 """Rows and columns of an output tile: the sizes that cuBLAS, rocBLAS and CUTLASS kernels carry in their names."""
@@ -28,13 +27,13 @@ SHORTEST = 64
 """Terms that a part of a split reduction has at least."""
 
 
-Sizes: TypeAlias = tuple[sp.Expr, sp.Expr, sp.Expr]
+Sizes: TypeAlias = "tuple[sp.Expr, sp.Expr, sp.Expr]"
 """Bytes of a number of W, of X and of the result of a product W X."""
 FULL_TILE = 128 * 128
 DEPTH_BYTES = 64
 """Bytes of the reduction that stand in the nearest memory, for each row and column of a tile (two stages of 32)."""
-REGISTER_SHARE = sp.Rational(1, 8)
-"""The side of the tile that registers alone hold, as a share of the tile's: what is left when L1 is gone."""
+REGISTER_PARTS = 8
+"""How many times the side of the tile that registers alone hold fits into the tile's: what is left without L1."""
 
 
 def menu(**columns: Iterable[tuple[float, ...]]) -> Table[tuple[float, ...]]:
@@ -154,7 +153,7 @@ def tiles_read(dims: tuple[sp.Expr, sp.Expr, sp.Expr, sp.Expr], size: Sizes, has
 def staged_side(rows: sp.Expr, columns: sp.Expr, has: Resources) -> sp.Expr:
     """The side of the tile that the nearest memory can stage, as a share of the tile's; registers hold the rest."""
     held = (rows + columns) * DEPTH_BYTES
-    return Largest(REGISTER_SHARE, Smallest(1, sp.sqrt(has.near_capacity / held)))
+    return Largest(sp.Rational(1, REGISTER_PARTS), Smallest(1, sp.sqrt(has.near_capacity / held)))
 
 
 def _loads(rows: sp.Expr, columns: sp.Expr, size: Sizes, has: Resources) -> sp.Expr:

@@ -17,8 +17,6 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-import sympy as sp
-
 from slipstick.estimators.core.choice import Least
 from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
 from slipstick.estimators.core.operation_model import FormulaModel, amount_of, machine_values
@@ -27,6 +25,7 @@ from slipstick.estimators.operation.links.libraries import PLAIN, MessageProtoco
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.symbolic import sp
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import SIZE_BYTES
 from slipstick.workloads.graph.workload import Op
@@ -64,6 +63,9 @@ class Collectives(FormulaModel):
         The same once more for the protocol of large messages: chunks that fill a pipeline.
     tree_share
         Share of a ring's bandwidth that a tree reaches.
+    copied
+        Time of the copy that ends a ring, of one device's part and over no link, over that of passing it on over the
+        nearest link: in NCCL's rings (src/device/all_gather.h) a block that copies sends nothing meanwhile.
     in_switch
         Share of a ring's rate at which switches add what passes them (NVLink SHARP: each device sends and receives an
         all-reduce's data once), by link; 0 where they do not.
@@ -78,6 +80,7 @@ class Collectives(FormulaModel):
     latency: Annotated[Table[float], Parameter("1", "latencies over the protocols'", 0.1, 10.0)] = Table(default=1.0)
     bulk: Annotated[float, Parameter("1", "latency of the protocol of large messages over its", 0.1, 10.0)] = 1.0
     tree_share: Annotated[float, Parameter("1", "bandwidth of a tree over a ring's", 1e-3, 1.0)] = 0.9
+    copied: Annotated[float, Parameter("1", "time of a ring's last copy over a link's", 0.0, 10.0)] = 0.0
     in_switch: Table[float] = Table(default=0.0)
     protocols: Table[Table[MessageProtocol]] = Table(default=PLAIN)
     algorithms: tuple[Algorithm, ...] = ("ring",)
@@ -135,12 +138,14 @@ class Collectives(FormulaModel):
             # the switches of one link see no device beyond it
             beyond = Largest(0, peers / symbol(f"machine.links.{nearest}.width") - 1)
             base += switched * sp.ceiling(beyond)  # seconds: never the least
+        kept = symbol("parameter.copied") * data / peers / levels[0].alone * (1 - tree) * (1 - switched)
         waiting = (base + steps) * (1 + symbol("choice.bulk") * (symbol("parameter.bulk") - 1))
         least = symbol(f"parameter.floor.{function if function in self.floor else 'default'}")
         launch = symbol(f"parameter.launch.{function if function in self.launch else 'default'}")
         # A group of one has nothing to say and takes no time.
         several = Smallest(1, peers - 1)
-        time = several * Largest(least, launch + waiting + volume * slowest / share)
+        passed = volume * slowest + (kept if function in TRAFFIC else 0)
+        time = several * Largest(least, launch + waiting + passed / share)
         terms = Table({level.name: moved * each for level, each in zip(levels, spread, strict=True)})
         rows = [row for _, _, row in self._menu(function, machine)]
         menu = Table({f"choice.{name}": tuple(row[name] for row in rows) for name in rows[0]})

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import Annotated, Any
 
 import numpy as np
-import sympy as sp
 
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray
@@ -16,11 +15,13 @@ from slipstick.estimators.core.lambdified.extrema import Smallest
 from slipstick.estimators.core.operation_model import machine_values
 from slipstick.estimators.core.parameters import Parameter, check_parameters
 from slipstick.estimators.core.residency import is_there
-from slipstick.estimators.operation.power.serving_power_law import power_fit
+from slipstick.estimators.operation.power.serving_power_law import Use, power_fit, power_groups
 from slipstick.estimators.operation.power.voltage import squared_voltage
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.symbolic import sp
 from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.machine_kind import machine_kind
 
 SOURCE = "docs/notes/gpu-operations.md; energy roofline: Choi et al., IPDPS 2013"
 START = {"active": 1.1, "flop": 1.0, "byte": 2.0, "settle": 5e-6}
@@ -94,18 +95,22 @@ class PowerModel:
         return {f"parameter.{name}": getattr(self, name) for name in START}
 
 
-def pooled_power(machine: Machine) -> tuple[PowerModel, float | None]:
+def pooled_power(machine: Machine, use: Use = "inference") -> tuple[PowerModel, float | None]:
     """The factors that hold for a machine, and half of the 80 % band of its log power.
 
-    On GPUs of metered generations they are pooled over H100 and B200; elsewhere nothing was fitted, and the band is
-    None.
+    On GPUs they are pooled over what was metered (servers on H100 and B200, training on three older GPUs) by use and by
+    generation; one of another generation has the common ones in a wider band. Other machines have the plain factors,
+    fitted to nothing, and no band.
     """
-    return _metered() if power_fit().knows(machine) else (PowerModel(), None)
+    if machine_kind(machine) != "gpu":
+        return PowerModel(), None
+    return _pooled(tuple(power_groups(machine, use=use).items()))
 
 
-@cache
-def _metered() -> tuple[PowerModel, float]:
-    return PowerModel(**power_fit().values()), power_fit().factors_half_width(TYPICAL)
+@lru_cache(maxsize=64)
+def _pooled(groups: tuple[tuple[str, str], ...]) -> tuple[PowerModel, float]:
+    fitted, named = power_fit(), dict(groups)
+    return PowerModel(**fitted.values(named)), fitted.factors_half_width(TYPICAL, named)
 
 
 def fit_power(

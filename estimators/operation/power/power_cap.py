@@ -71,6 +71,36 @@ class BusyPower:
         return np.asarray(self.static + self.dynamic * dynamic_share(clock, knee))
 
 
+def slower_watts(
+    watts: npt.ArrayLike,
+    idle: npt.ArrayLike,
+    rated: npt.ArrayLike,
+    read: npt.ArrayLike,
+    share: npt.ArrayLike,
+    knee: npt.ArrayLike,
+    stretch: npt.ArrayLike,
+) -> FloatArray:
+    """Mean watts of the same work at a share of its clock: never more than at the whole clock.
+
+    The board idles for longer, the joules of memory stay, and those that follow the clock fall with the square of the
+    voltage.
+
+    Parameters
+    ----------
+    watts, idle, rated, read
+        At the whole clock, as `BusyPower.of`.
+    share, knee
+        The lower clock over the whole one, and the clock up to which the least voltage serves over the same.
+    stretch
+        How many times longer the work takes.
+    """
+    still = np.minimum(idle, watts)
+    power = BusyPower.of(watts, still, rated, read)
+    lower = np.asarray(share, dtype=np.float64)
+    working = power.static - still + power.dynamic * dynamic_share(lower, knee) / lower
+    return np.asarray(still + working / np.maximum(stretch, 1.0))
+
+
 def stretched(clock: npt.ArrayLike, follows: npt.ArrayLike) -> FloatArray:
     """How many times longer a run takes at a share of its clock, of whose time the share `follows` goes with it."""
     return np.asarray(1.0 + np.asarray(follows, dtype=np.float64) * (1.0 / np.asarray(clock, dtype=np.float64) - 1.0))
@@ -100,6 +130,13 @@ def cap_watts(machine: Machine) -> float:
     """
     rated, _ = rated_watts(machine)
     return min(machine.power.cap or rated, rated)
+
+
+def beyond_rated(machine: Machine) -> str:
+    """That a cap was set above the board's rated power; "" where it was not."""
+    rated = machine.stated.power.cap
+    above = rated is not None and (machine.power.cap or 0.0) > rated
+    return f"a cap above the board's rated {rated:g} W raises no clock" if above else ""
 
 
 def refuse_idle_cap(machine: Machine, caps: npt.ArrayLike) -> None:

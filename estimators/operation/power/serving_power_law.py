@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -21,6 +22,7 @@ MOST = 1.06
 """Mean power over the cap that a meter may show at most: boards hold their limit within a few per cent."""
 COLUMNS = ("read", "flop", "ranks", "sequences", "narrow", "grouped")
 """Of `ServingWork.columns`."""
+Use: TypeAlias = Literal["training", "inference"]
 NOW, TEXT = "2025", "2025 text"
 """Groups of engines that run today, and of those that serve text."""
 ODDS = {
@@ -72,9 +74,10 @@ class FactorsLaw:
 
     name: str = "serving-power-factors"
     parameters: Sequence[ParameterPrior] = tuple(
-        ParameterPrior(name, "1", meaning, value, 1.0, 1e-3, 100.0) for name, (value, meaning) in FACTORS.items()
+        ParameterPrior(name, "1", meaning, value, 1.0, 1e-3, 100.0, levels=("use", "generation"))
+        for name, (value, meaning) in FACTORS.items()
     )
-    levels: Sequence[Grouping] = ()
+    levels: Sequence[Grouping] = (Grouping("use", 0.5), Grouping("generation", 0.15))
 
     def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
         """Shares of rows; columns idle, flop and byte are watts over the cap where each factor is 1."""
@@ -111,23 +114,26 @@ class PowerFit:
         """Half of the 80 % band of log power of one row of work."""
         return float(self.power.half_width(PowerLaw(), columns, {name: [one] for name, one in groups.items()})[0])
 
-    def values(self) -> dict[str, float]:
-        """The factors of `PowerModel`."""
-        return {name: float(value[0]) for name, value in self.factors.values(FactorsLaw(), {}).items()}
+    def values(self, groups: Mapping[str, str]) -> dict[str, float]:
+        """The factors of `PowerModel` for groups (`power_groups`)."""
+        each = {name: [one] for name, one in groups.items()}
+        return {name: float(value[0]) for name, value in self.factors.values(FactorsLaw(), each).items()}
 
-    def factors_half_width(self, columns: Columns) -> float:
+    def factors_half_width(self, columns: Columns, groups: Mapping[str, str]) -> float:
         """Half of the 80 % band of log power by the factors."""
-        return float(np.median(self.factors.half_width(FactorsLaw(), columns, {})))
+        each = {name: [one] for name, one in groups.items()}
+        return float(self.factors.half_width(FactorsLaw(), columns, each)[0])
 
     def knows(self, machine: Machine) -> bool:
         """Whether runs on its family were metered."""
-        return machine.family in self.power.seen("generation")
+        return machine.family in self.power.seen("generation") | self.factors.seen("generation")
 
 
-def power_groups(machine: Machine, kind: str = TEXT) -> dict[str, str]:
-    """The groups of a device that serves: `kind` is the era of the engine, and text or images."""
+def power_groups(machine: Machine, kind: str = TEXT, use: Use = "inference") -> dict[str, str]:
+    """The groups of a device at work: `kind` is the era of the engine that serves, and text or images."""
     return {
         "vendor": machine.family.split("-")[0], "generation": machine.family, "era": kind.split()[0], "kind": kind,
+        "use": use,
     }  # fmt: skip
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-import sympy as sp
 
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.lambdified.extrema import Largest
 from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.symbolic import sp
 
 KNEE = 1.4e9
 """Clock in Hz up to which the least voltage serves, and energy of a flop is the machine's number."""

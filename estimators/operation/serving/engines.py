@@ -30,8 +30,9 @@ _WORDS = {"tensorrt-llm": "trtllm", "tensorrt_llm": "trtllm", "trt-llm": "trtllm
 class FirstToken:
     """Time to the first token in a closed loop, beyond what steps explain: fitted, since public tables do not say more.
 
-    A request's first token takes `constant` + `prompt` x its prompt alone + `burst` x all users' prompts one after the
-    other (they start together) + `steps` x a decode step (it waits for steps under way) + `user` x users.
+    A request's first token takes `constant` + `prompt` x its prompt alone + `user` x users, and where others are served
+    `burst` x all users' prompts one after the other (they start together) + `steps` x a decode step: engines take new
+    requests in every so many steps. A user who is alone waits for neither, so that both count by the share of others.
     """
 
     constant: Annotated[float, Parameter("s", "of a request, whatever it is", 1e-4, 10.0)] = 10e-3
@@ -42,11 +43,12 @@ class FirstToken:
 
     def seconds(self, alone: _Numbers, together: _Numbers, tpot: _Numbers, users: _Numbers) -> _Numbers:
         """Seconds, from those of the prompt alone, of all prompts in full steps, of a further token, and the users."""
-        return self.constant + self.prompt * alone + self.burst * together + self.steps * tpot + self.user * users
+        waited = (1 - 1 / users) * (self.burst * together + self.steps * tpot)
+        return self.constant + self.prompt * alone + waited + self.user * users
 
     def front(self, tpot: float, users: float) -> float:
         """What a simulation of steps and queue leaves out."""
-        return self.constant + self.steps * tpot + self.user * users
+        return self.constant + (1 - 1 / users) * self.steps * tpot + self.user * users
 
 
 SITE, ANOTHER_SITE = "site", "another site"
@@ -82,6 +84,7 @@ class FirstTokenLaw:
 
 
 FIRST_COLUMNS = ("alone", "together", "tpot", "users")
+FIRST_LEVELS = tuple(level.name for level in FirstTokenLaw().levels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,18 +121,26 @@ class ServingFit:
         """Half of the 80 % band of the log time of a step."""
         return float(self.half_widths(columns_of([row]), groups)[0])
 
+    def ratio_half_width(
+        self, one: tuple[StepSum, Mapping[str, str]], other: tuple[StepSum, Mapping[str, str]]
+    ) -> float:
+        """Half of the 80 % band of the log ratio of two steps, each with its groups."""
+        groups = {name: [self._beyond(side[1], name) for side in (one, other)] for name in one[1]}
+        return self.steps.ratio_half_width(StepLaw(), columns_of([one[0], other[0]]), groups)
+
+    def _beyond(self, groups: Mapping[str, str], level: str) -> str:
+        """The group of a level; one that ran a single other model alone is as unknown as any."""
+        return f"{groups[level]}, another model" if self.only_model(groups, level) else groups[level]
+
     def half_widths(self, columns: Columns, groups: Mapping[str, str]) -> FloatArray:
         """The same of many steps with these groups, shape (rows,)."""
         count = count_of(columns)
-        beyond = {
-            name: [f"{group}, another model" if self.only_model(groups, name) else group] * count
-            for name, group in groups.items()
-        }
+        beyond = {name: [self._beyond(groups, name)] * count for name in groups}
         return self.steps.half_width(StepLaw(), columns, beyond)
 
     def first_token(self, groups: Mapping[str, str]) -> FirstToken:
         """What holds for the first token of an engine."""
-        values = self.first.values(FirstTokenLaw(), _first_groups(groups))
+        values = self.first.values(FirstTokenLaw(), first_groups(groups))
         factor = float(values.pop("factor")[0])
         made = {name: float(value[0]) for name, value in values.items()}
         return FirstToken(**{name: value * factor for name, value in made.items()})
@@ -137,16 +148,16 @@ class ServingFit:
     def first_half_width(self, parts: Sequence[float], groups: Mapping[str, str]) -> float:
         """Half of the 80 % band of the log time to the first token, from `FirstToken.seconds`'s numbers."""
         columns = {name: np.array([value]) for name, value in zip(FIRST_COLUMNS, parts, strict=True)}
-        return float(self.first.half_width(FirstTokenLaw(), columns, _first_groups(groups))[0])
+        return float(self.first.half_width(FirstTokenLaw(), columns, first_groups(groups))[0])
 
     def knows(self, groups: Mapping[str, str], level: str) -> bool:
         """Whether rows of the group were fitted."""
         return groups[level] in self.steps.seen(level)
 
 
-def _first_groups(groups: Mapping[str, str]) -> dict[str, list[str]]:
+def first_groups(groups: Mapping[str, str]) -> dict[str, list[str]]:
     """Of a first token: where no site is named, it is none that was measured."""
-    return {name: [groups.get(name, ANOTHER_SITE)] for name in ("engine", SITE, "model")}
+    return {name: [groups.get(name, ANOTHER_SITE)] for name in FIRST_LEVELS}
 
 
 def step_groups(

@@ -11,7 +11,7 @@ from functools import cache
 
 from slipstick.estimators.learning.fitted_file import load_fitted
 from slipstick.estimators.operation.serving.engines import ServingFit, engine_of, step_groups
-from slipstick.estimators.operation.serving.local_step import LocalFit, LocalLaw, backend_of, local_groups
+from slipstick.estimators.operation.serving.local_step import LocalFit, backend_of, local_groups
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.weight_types import is_gguf
@@ -26,9 +26,9 @@ def serving_fit() -> ServingFit:
 
 
 @cache
-def local_fit() -> LocalFit:
-    """Tokens of llama.cpp, as they ship."""
-    return LocalFit(load_fitted("llama-cpp").fit(LocalLaw().name))
+def local_fit(backend: str) -> LocalFit:
+    """Tokens of llama.cpp on a backend, as they ship."""
+    return LocalFit.of(load_fitted("llama-cpp").fits, backend)
 
 
 def engine_on(machine: Machine, stored: str) -> str:
@@ -38,7 +38,7 @@ def engine_on(machine: Machine, stored: str) -> str:
     """
     if is_llama_cpp(machine.runtime.library):
         return machine.runtime.library
-    local = is_gguf(stored) or backend_of(machine) == "metal"
+    local = is_gguf(stored) or backend_of(machine.family) == "metal"
     return LLAMA_CPP if local and not names_server(machine) else server_on(machine)
 
 
@@ -83,8 +83,10 @@ def groups_on(machine: Machine, engine: str, model: str, parameters: float, stor
 
 
 def local_groups_on(machine: Machine, stored: str) -> dict[str, str]:
-    """The groups of a token under llama.cpp: backend, program, way of storing weights, generation, chip."""
-    return local_groups(machine, chip_among(local_fit().made.seen("chip"), machine), stored, LLAMA_CPP)
+    """The groups of a token under llama.cpp: as `local_groups` has them."""
+    fitted = local_fit(backend_of(machine.family))
+    chips = fitted.generating.made.seen("chip") | fitted.prompting.made.seen("chip")
+    return local_groups(machine.family, chip_among(chips, machine), stored, LLAMA_CPP)
 
 
 def unseen_machine(machine: Machine, groups: Mapping[str, str], fitted: ServingFit) -> str:
@@ -99,10 +101,14 @@ def unseen_machine(machine: Machine, groups: Mapping[str, str], fitted: ServingF
 
 
 def chip_among(names: Collection[str], machine: Machine) -> str:
-    """The name among those fitted of a machine of the same family, cores and memory; else its own."""
-    from slipstick.hwmodels.catalog import machine as machine_by_name
+    """The name among those fitted of a machine of the same family, cores and memory; else its own.
 
-    made = {name: machine_by_name(name) for name in sorted(names)}
+    Names that the catalogue lacks stand for nothing but themselves.
+    """
+    from slipstick.hwmodels.catalog import machine as machine_by_name
+    from slipstick.hwmodels.catalog import machine_names
+
+    made = {name: machine_by_name(name) for name in sorted(set(names) & set(machine_names()))}
     alike = [
         name
         for name, measured in made.items()

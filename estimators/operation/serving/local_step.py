@@ -1,25 +1,25 @@
 """One sequence on one device, as llama.cpp runs it: seconds of a new token and of a prompt's.
 
-A new token reads every weight once: bytes over bandwidth, arithmetic that unpacks and multiplies on the plain units, a
-time for each layer and for the token. Tokens of a prompt share what is read and are bound by arithmetic. One law of
-both, with effects of the backend, of the program (llama.cpp or llamafile), of the way weights are stored and of the
-machine's generation and chip.
+A new token reads every weight once, and the cache of its context: bytes over bandwidth, arithmetic that unpacks and
+multiplies on the plain units, a time for each layer and for the token. Tokens of a prompt share what is read and are
+bound by arithmetic. One law of both, with effects of the backend, of the program (llama.cpp or llamafile), of the way
+weights are stored and of the machine's generation and chip.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 
 from slipstick.estimators.core.parameters import Parameter, parameters
 from slipstick.estimators.learning.known_law import with_known
-from slipstick.estimators.learning.law import Columns, FloatArray, Grouping, LawRows, ParameterPrior
+from slipstick.estimators.learning.law import UNGROUPED, Columns, FloatArray, Grouping, LawRows, ParameterPrior
 from slipstick.estimators.learning.law_fit import LawFit
-from slipstick.estimators.operation.serving.step_amounts import Amounts, Batch, Shares
-from slipstick.estimators.operation.serving.step_law import machine_groups
+from slipstick.estimators.operation.serving.step_amounts import SHORT_CONTEXT, Amounts, Batch, Shares
+from slipstick.estimators.operation.serving.step_law import generation_of
 from slipstick.estimators.operation.serving.step_time import largest
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
@@ -28,7 +28,11 @@ from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language.weight_types import WeightType
 
 _Numbers: TypeAlias = Any
-BACKENDS = ("cuda", "metal", "rocm", "cpu")
+BACKENDS = ("cuda", "metal", "rocm", "cpu", "vulkan")
+UNKNOWN = "not given"
+"""The release of a program that is meant where none is given: one that was not measured."""
+CACHE = f"a token reads the cache of its context, beyond {SHORT_CONTEXT:,.0f} tokens at the rate of weights"
+"""What an answer takes for granted: no run of the fit has a longer context."""
 
 
 @dataclass(frozen=True)
@@ -54,35 +58,36 @@ class LocalParameters:
         made = self.weights * memory + self.layer * layers + self.arithmetic * plain + self.token
         return largest(self.generating * made, memory)
 
+    def reading(self, beyond: _Numbers) -> _Numbers:
+        """Seconds of reading a longer cache than the fit's, at the rate of weights; never below the data sheet's."""
+        return largest(self.generating, 1.0) * self.weights * beyond
+
     def prompt(self, matrix: _Numbers, plain: _Numbers) -> _Numbers:
         """Seconds of one token of a prompt; never below the peak of the matrix engines."""
         made = self.prompt_matrix * matrix + self.prompt_plain * plain + self.prompt_token
         return largest(self.prompting * made, matrix)
 
 
-LEVELS = tuple(
-    Grouping(name, width)
-    for name, width in {
-        "backend": 0.3,
-        "program": 0.2,
-        "stored": 0.2,
-        "generation": 0.15,
-        "chip": 0.15,
-    }.items()
-)
+_WIDTHS = {"backend": 0.3, "program": 0.2, "release": 0.15, "stored": 0.2, "generation": 0.15, "chip": 0.15}
+LEVELS = tuple(Grouping(name, width) for name, width in _WIDTHS.items())
 VARY = {
     "weights": ("backend",), "layer": ("backend", "program"), "arithmetic": ("backend", "stored"),
     "token": ("backend", "program"), "prompt_matrix": ("backend", "program"), "prompt_plain": ("backend", "stored"),
-    "prompt_token": ("backend", "program"), "generating": ("program", "generation", "chip"),
-    "prompting": ("program", "generation", "chip"),
+    "prompt_token": ("backend", "program"), "generating": ("program", "release", "generation", "chip"),
+    "prompting": ("program", "release", "generation", "chip"),
 }  # fmt: skip
 SHARE, TIME = 0.4, 0.8
 """Log standard deviations that are expected: of shares of the data sheet's rates, and of fixed times."""
+GENERATING, PROMPTING = "generation", "prompts"
+_OF_PROMPTS = "prompt"
+"""Parameters of prompts begin so."""
 
 
-def _priors() -> tuple[ParameterPrior, ...]:
+def _priors(phase: str) -> tuple[ParameterPrior, ...]:
     made = []
     for name, (value, note) in parameters(LocalParameters()).items():
+        if name.startswith(_OF_PROMPTS) != (phase == PROMPTING):
+            continue
         kind = "time" if note.unit == "s" else "share"
         width = 0.0 if name in ("generating", "prompting") else TIME if kind == "time" else SHARE
         made.append(ParameterPrior(name, note.unit, note.meaning, value, width, note.low, note.high, kind, VARY[name]))
@@ -91,29 +96,47 @@ def _priors() -> tuple[ParameterPrior, ...]:
 
 CONFIGURATION = ("generating", "chip")
 """What takes the error that all tokens on one machine share."""
-COLUMNS = ("memory", "layers", "plain", "matrix", "prompts")
-"""Seconds of bytes, layers, seconds of flop on plain units and on matrix engines; 1 of a prompt's token, else 0."""
+COLUMNS = ("memory", "layers", "plain", "matrix")
+"""Seconds of bytes, layers, seconds of flop on plain units and on matrix engines, of one token."""
 
 
 @dataclass(frozen=True)
-class LocalLaw:
-    """Seconds of a new token, or of one token of a prompt."""
+class TokenLaw:
+    """Seconds of a new token."""
 
-    name: str = "llama.cpp"
-    parameters: Sequence[ParameterPrior] = _priors()
+    name: str = GENERATING
+    parameters: Sequence[ParameterPrior] = _priors(GENERATING)
     levels: Sequence[Grouping] = LEVELS
 
     def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
         """Seconds of each row."""
         values: dict[str, Any] = dict(parameters)
-        q = LocalParameters(**values)
-        memory, layers, plain, matrix, prompts = (columns[name] for name in COLUMNS)
-        seconds = np.where(prompts > 0, q.prompt(matrix, plain), q.generation(memory, layers, plain))
-        return np.asarray(seconds, dtype=float)
+        made = LocalParameters(**values).generation(columns["memory"], columns["layers"], columns["plain"])
+        return np.asarray(made, dtype=float)
 
 
-def backend_of(machine: Machine) -> str:
-    """The llama.cpp backend of a machine by its family; the CPU's where no other is known."""
+@dataclass(frozen=True)
+class PromptLaw:
+    """Seconds of one token of a prompt."""
+
+    name: str = PROMPTING
+    parameters: Sequence[ParameterPrior] = _priors(PROMPTING)
+    levels: Sequence[Grouping] = LEVELS
+
+    def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
+        """Seconds of each row."""
+        values: dict[str, Any] = dict(parameters)
+        return np.asarray(LocalParameters(**values).prompt(columns["matrix"], columns["plain"]), dtype=float)
+
+
+LAWS: Mapping[str, TokenLaw | PromptLaw] = {GENERATING: TokenLaw(), PROMPTING: PromptLaw()}
+CPUS = ("amd-zen", "arm-neoverse", "cavium", "fujitsu", "intel")
+"""Families of processors; Intel's GPUs and accelerators are told apart by their own names."""
+NO_CPUS = ("intel-xe-", "intel-xe2", "intel-gaudi", "intel-knights-corner")
+
+
+def backend_of(family: str) -> str:
+    """The llama.cpp backend of machines of a family; "vulkan" where none of its own is known."""
     heads = {
         "nvidia": "cuda",
         "apple": "metal",
@@ -122,67 +145,110 @@ def backend_of(machine: Machine) -> str:
         "amd-gcn": "rocm",
         "amd-vega": "rocm",
     }
-    return next((backend for head, backend in heads.items() if machine.family.startswith(head)), "cpu")
+    if family.startswith(CPUS) and not family.startswith(NO_CPUS):
+        return "cpu"
+    return next((backend for head, backend in heads.items() if family.startswith(head)), "vulkan")
 
 
-def local_groups(machine: Machine, chip: str, stored: str, program: str) -> dict[str, str]:
-    """The groups of a run: backend, program, type of weights, generation, chip."""
-    known = machine_groups(machine, chip)
+def local_groups(family: str, chip: str, stored: str, program: str, release: str = UNKNOWN) -> dict[str, str]:
+    """The groups of a run on a chip of a family: backend, program, its release, type of weights, generation, chip."""
     return {
-        "backend": backend_of(machine), "program": program, "stored": stored, "generation": known["generation"],
-        "chip": chip,
+        "backend": backend_of(family), "program": program, "release": release, "stored": stored,
+        "generation": generation_of(family), "chip": chip,
     }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class LocalWork:
-    """What one token needs of a machine at its data sheet's rates: seconds of bytes, of plain and of matrix flop."""
+    """What one token needs of a machine at its data sheet's rates: seconds of bytes, of plain and of matrix flop.
+
+    `memory` is of the weights, `beyond` of the cache beyond its first 1,024 tokens (`SHORT_CONTEXT`), `least` of the
+    weights and all of the cache.
+    """
 
     memory: float
     layers: float
     plain: float
     matrix: float
+    beyond: float
+    least: float
 
     @classmethod
-    def of(cls, model: LanguageModel, kind: WeightType, machine: Machine, share: float = 1.0) -> LocalWork:
-        """Of a model stored in one way; `share` of the machine's cores compute.
+    def of(
+        cls,
+        model: LanguageModel,
+        kind: WeightType,
+        machine: Machine,
+        share: float = 1.0,
+        prompt_tokens: float = 0.0,
+        context: float = 0.0,
+    ) -> LocalWork:
+        """Of a model stored in one way; `share` of the machine's cores compute, `context` tokens are in the cache.
 
         Raises
         ------
         InputError
-            Where the machine states no plain or no 16-bit rates.
+            Where the machine states no plain rate, or none of products.
         """
-        amounts = Shares(model, Layout(), kind).amounts(Batch(decodes=1.0))
-        one = cls.on(amounts, model.layers, machine)
+        shares, n = Shares(model, Layout(), kind), prompt_tokens
+        scores = shares.amounts(Batch(prompt=n, chunk=n)).score_flop / n if n else 0.0
+        made = shares.amounts(Batch(decodes=1.0, context=context))
+        short = shares.amounts(Batch(decodes=1.0, context=min(context, SHORT_CONTEXT)))
+        beyond = made.cache_bytes - short.cache_bytes
+        one = cls.of_amounts(replace(made, score_flop=scores), model.layers, machine, beyond)
         return replace(one, plain=one.plain / share, matrix=one.matrix / share)
 
     @classmethod
-    def on(cls, amounts: Amounts, layers: _Numbers, machine: Machine) -> LocalWork:
-        """Of the amounts of a step.
+    def of_amounts(cls, amounts: Amounts, layers: _Numbers, machine: Machine, beyond: _Numbers = 0.0) -> LocalWork:
+        """Of the amounts of a step, of whose cache so many bytes are `beyond` the first tokens.
 
         Raises
         ------
         InputError
-            Where the machine states no plain or no 16-bit rates.
+            Where the machine states no plain rate, or none of products.
         """
-        unit, narrow, plain = plain_types(machine)
-        bandwidth = machine.bandwidth(machine.main_memory)
-        return cls.at(amounts, layers, bandwidth, machine.peak("vector", plain), machine.peak(unit, narrow))
+        unit, narrow, counted = product_type(machine)
+        bandwidth, plain = machine.bandwidth(machine.main_memory), machine.peak("vector", plain_type(machine))
+        return cls.at(amounts, layers, bandwidth, plain, counted * machine.peak(unit, narrow), beyond)
 
     @classmethod
-    def at(cls, amounts: Amounts, layers: _Numbers, bandwidth: Any, plain: Any, matrix: Any) -> LocalWork:
-        """At rates in bytes/s and flop/s, numbers or expressions."""
+    def at(
+        cls, amounts: Amounts, layers: _Numbers, bandwidth: Any, plain: Any, matrix: Any, beyond: _Numbers = 0.0
+    ) -> LocalWork:
+        """At rates in bytes/s and flop/s, numbers or expressions; attention's products run on the matrix engines."""
         flop = amounts.linear_flop + amounts.expert_flop + amounts.head_flop
-        return cls((amounts.weight_bytes + amounts.expert_bytes) / bandwidth, layers, flop / plain, flop / matrix)
+        weights = amounts.weight_bytes + amounts.expert_bytes
+        least, products = (weights + amounts.cache_bytes) / bandwidth, (flop + amounts.score_flop) / matrix
+        return cls(weights / bandwidth, layers, flop / plain, products, beyond / bandwidth, least)
 
-    def columns(self, prompts: float) -> dict[str, FloatArray]:
-        """What the law reads of it: of a prompt's token (1) or of a new one (0)."""
-        values = (self.memory, self.layers, self.plain, self.matrix, prompts)
+    def token_seconds(self, fitted: Any) -> Any:
+        """Seconds of a new token by fitted numbers (`LocalParameters` or symbols of that name); never below `least`."""
+        made = LocalParameters.generation(fitted, self.memory, self.layers, self.plain)
+        return largest(made + LocalParameters.reading(fitted, self.beyond), self.least)
+
+    def per_token(self, amounts: Amounts) -> LocalWork:
+        """Of one token of a prompt, each taken to pass the head as in the fit, where this is all of the prompt."""
+        a = amounts
+        flop = a.linear_flop + a.expert_flop + a.head_flop
+        layers, scores = (a.linear_flop + a.expert_flop) / a.tokens, a.score_flop / a.tokens
+        plain = self.plain * (layers + a.head_flop) / flop
+        return replace(self, plain=plain, matrix=self.matrix * (layers + a.head_flop + scores) / (flop + a.score_flop))
+
+    def columns(self) -> dict[str, FloatArray]:
+        """What the laws read of it."""
+        values = (self.memory, self.layers, self.plain, self.matrix)
         return {name: np.array([float(value)]) for name, value in zip(COLUMNS, values, strict=True)}
 
 
-def plain_types(machine: Machine) -> tuple[str, str, str]:
-    """The engine of products, its 16-bit type, and the type of plain arithmetic.
+COUNTED = {"float16": 1.0, "bfloat16": 1.0, "float32": 1.0, "int8": 0.5}
+"""What each rate of products counts for: llama.cpp adds 16-bit products up in 16 bits, which tensor cores do at half of
+their int8 rate (GeForce states half of that again, for sums in 32 bits), and multiplies quantised weights as int8."""
+ON_CPUS = 2.0
+"""What a processor's FP32 rate counts for: its vector units multiply int8 four to a lane, of which half counts too."""
+
+
+def plain_type(machine: Machine) -> str:
+    """The type of plain arithmetic on the vector units.
 
     Raises
     ------
@@ -193,32 +259,90 @@ def plain_types(machine: Machine) -> tuple[str, str, str]:
     plain = next((name for name in ("float32", "float16") if name in vector), None)
     if plain is None:
         raise InputError(f"machine {machine.name!r}: engines.vector has no float32 or float16 rate")
-    unit = "matrix" if "matrix" in machine.engines else "vector"
-    rates = machine.engines[unit].flop_per_cycle
-    narrow = next((name for name in ("float16", "bfloat16", "float32") if name in rates), None)
-    if narrow is None:
-        raise InputError(f"machine {machine.name!r}: engines.{unit} has no float16, bfloat16 or float32 rate")
-    return unit, narrow, plain
+    return plain
+
+
+def product_type(machine: Machine) -> tuple[str, str, float]:
+    """The engine and type of a prompt's products, and the share of that rate that counts: the fastest (`COUNTED`).
+
+    Raises
+    ------
+    InputError
+        Where the machine states no such rate.
+    """
+    stated = [
+        (rate * COUNTED[name], unit, name)
+        for unit, engine in machine.engines.items()
+        for name, rate in engine.flop_per_cycle.items()
+        if name in COUNTED
+    ]
+    if not stated:
+        raise InputError(f"machine {machine.name!r}: no engine has a rate of {', '.join(COUNTED)}")
+    _, unit, name = max(stated, key=lambda one: (one[0], one[1] == "matrix", -list(COUNTED).index(one[2])))
+    return unit, name, ON_CPUS if backend_of(machine.family) == "cpu" and name == "float32" else COUNTED[name]
+
+
+@dataclass(frozen=True, eq=False)
+class PhaseFit:
+    """A law as fitted to one phase: to rows of one backend, or of all GPUs for machines whose backend has none."""
+
+    law: TokenLaw | PromptLaw
+    made: LawFit
+    of_backend: bool
+
+    def named(self, groups: Mapping[str, str]) -> dict[str, list[str]]:
+        """Groups as the fit knows them: rows of one backend differ by no backend."""
+        return {name: [UNGROUPED if self.of_backend and name == "backend" else group] for name, group in groups.items()}
+
+    def values(self, groups: Mapping[str, str]) -> dict[str, float]:
+        """Parameters of these groups; what was not fitted has no effect."""
+        made = self.made.values(self.law, self.named(groups))
+        return {name: float(value[0]) for name, value in made.items()}
+
+    def seconds(self, work: LocalWork, groups: Mapping[str, str]) -> float:
+        """Seconds of a token."""
+        return float(self.made.seconds(self.law, work.columns(), self.named(groups))[0])
+
+    def half_width(self, work: LocalWork, groups: Mapping[str, str]) -> float:
+        """Half of the 80 % band of log time."""
+        return float(self.made.half_width(self.law, work.columns(), self.named(groups))[0])
+
+    def with_known(self, work: LocalWork, groups: Mapping[str, str], seconds: float) -> PhaseFit:
+        """The same after one new token of some model was timed on the machine: what it says of the machine's others."""
+        row = LawRows(work.columns(), self.named(groups), ["measured"], np.array([seconds]), ["measured"])
+        return replace(self, made=with_known(self.made, self.law, row, CONFIGURATION).fit)
 
 
 @dataclass(frozen=True, eq=False)
 class LocalFit:
-    """The law as fitted, for one machine and way of storing weights."""
+    """What was fitted for machines of one backend."""
 
-    made: LawFit
+    generating: PhaseFit
+    prompting: PhaseFit
+
+    @classmethod
+    def of(cls, fits: Mapping[str, LawFit], backend: str) -> LocalFit:
+        """From the fits of a file, by `fit_name`."""
+
+        def phase(name: str) -> PhaseFit:
+            measured = fits.get(fit_name(name, backend))
+            return PhaseFit(LAWS[name], fits[name] if measured is None else measured, measured is not None)
+
+        return cls(phase(GENERATING), phase(PROMPTING))
 
     def parameters(self, groups: Mapping[str, str]) -> LocalParameters:
-        """Of these groups (`local_groups`); what was not fitted has no effect."""
-        values = self.made.values(LocalLaw(), {name: [group] for name, group in groups.items()})
-        return LocalParameters(**{field.name: float(values[field.name][0]) for field in fields(LocalParameters)})
+        """Of these groups (`local_groups`)."""
+        return LocalParameters(**self.generating.values(groups), **self.prompting.values(groups))
 
-    def half_width(self, work: LocalWork, groups: Mapping[str, str], prompts: float = 0.0) -> float:
-        """Half of the 80 % band of log time: of a new token, or (`prompts` = 1) of a prompt's."""
-        named = {name: [group] for name, group in groups.items()}
-        return float(self.made.half_width(LocalLaw(), work.columns(prompts), named)[0])
+    def phase(self, name: str) -> PhaseFit:
+        """Of new tokens or of prompts, by its name."""
+        return self.prompting if name == PROMPTING else self.generating
 
     def with_known(self, work: LocalWork, groups: Mapping[str, str], seconds: float) -> LocalFit:
-        """The same after one new token of some model was timed on the machine: what it says of the machine's others."""
-        named = {name: [group] for name, group in groups.items()}
-        row = LawRows(work.columns(0.0), named, ["measured"], np.array([seconds]), ["measured"])
-        return LocalFit(with_known(self.made, LocalLaw(), row, CONFIGURATION).fit)
+        """The same after one new token was timed: prompts stay as they are."""
+        return replace(self, generating=self.generating.with_known(work, groups, seconds))
+
+
+def fit_name(phase: str, backend: str) -> str:
+    """The name of the fit to rows of one backend in a file; that to all GPUs bears the phase alone."""
+    return f"{phase} on {backend}"

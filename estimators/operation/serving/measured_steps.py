@@ -12,7 +12,14 @@ from slipstick.estimators.learning.known_law import Known, LawKnown, open_to, wi
 from slipstick.estimators.learning.known_rows import chosen
 from slipstick.estimators.learning.law import LawRows
 from slipstick.estimators.learning.law_fit import LawFit
-from slipstick.estimators.operation.serving.engines import ServingFit
+from slipstick.estimators.operation.serving.engines import (
+    FIRST_COLUMNS,
+    FIRST_LEVELS,
+    SITE,
+    FirstTokenLaw,
+    ServingFit,
+    first_groups,
+)
 from slipstick.estimators.operation.serving.known_steps import groups_on, serving_fit
 from slipstick.estimators.operation.serving.step_amounts import Batch, Shares
 from slipstick.estimators.operation.serving.step_law import StepLaw, StepSum, columns_of
@@ -69,21 +76,28 @@ class ServerStep:
 
 
 @dataclass(frozen=True)
+class TimedFirstToken:
+    """A time to the first token, and what it is the sum of (`FirstToken.seconds`): seconds of the prompt alone, of all
+    users' prompts and of a further token, and the users.
+    """
+
+    parts: tuple[float, float, float, float]
+    seconds: float
+
+
+@dataclass(frozen=True)
 class TimedServerStep:
-    """A step and its seconds."""
+    """A step and its seconds; `first` is the first token of the run whose mean step this is, where it was measured."""
 
     step: ServerStep
     seconds: float
+    first: TimedFirstToken | None = None
 
 
 def engine_of_steps(steps: Sequence[TimedServerStep]) -> str:
     """The engine that all steps ran under; "" where they differ or there are none."""
     engines = {one.step.engine for one in steps}
     return engines.pop() if len(engines) == 1 else ""
-
-
-APART = 0.2
-"""Log of the factor between few measured steps and the answer that they moved from which it is said."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,24 +110,25 @@ class MeasuredServing:
         By how much each measured step took longer than the law alone said.
     left
         The same of the law that they moved.
+    half
+        Half of the law's 80 % band of log time at these steps, after they moved it: what lies outside is said.
+    firsts
+        By how much each measured first token took longer than the law of first tokens said.
     """
 
     fit: ServingFit
     known: Known
     factors: tuple[float, ...]
     left: tuple[float, ...]
+    half: float
+    firsts: tuple[float, ...] = ()
 
     def text(self) -> str:
         """What the steps changed, in a line."""
-        count, typical = len(self.factors), float(np.exp(np.median(np.log(self.factors))))
-        words = f"{count} measured step{'s' if count > 1 else ''} (x{typical:.3g} of what others say)"
-        if self.known.before is None or self.known.after is None:
-            rest = float(np.exp(np.median(np.log(self.left))))
-            apart = f", and still x{rest:.3g} of what this answer says (check its load and settings)"
-            return f"{words}: used{apart if abs(np.log(rest)) > APART else ''}"
-        if not self.known.share:
-            return f"{words}: not used, since they do not predict each other better than the law alone does"
-        return f"{words}: used, each is {self.known.after:.0%} off by the others and {self.known.before:.0%} without"
+        words = self.known.text(self.factors, self.left, self.half)
+        if not self.firsts:
+            return words
+        return f"{words}; first tokens x{float(np.exp(np.median(np.log(self.firsts)))):.3g} of what others say: used"
 
 
 def with_measured(steps: Sequence[TimedServerStep], fit: ServingFit | None = None) -> MeasuredServing:
@@ -146,9 +161,27 @@ def with_measured(steps: Sequence[TimedServerStep], fit: ServingFit | None = Non
         for level, named in plain.alone.items()
     }
     left = rows.seconds / known.fit.seconds(StepLaw(), rows.columns, rows.groups)
-    return MeasuredServing(
-        replace(plain, steps=known.fit, alone=alone), known, tuple(factors.tolist()), tuple(left.tolist())
+    half = float(np.median(known.fit.half_width(StepLaw(), rows.columns, rows.groups)))
+    moved = replace(plain, steps=known.fit, first=_first_known(plain.first, steps), alone=alone)
+    firsts = tuple(
+        one.first.seconds / plain.first_token(one.step.groups()).seconds(*one.first.parts) for one in steps if one.first
     )
+    return MeasuredServing(moved, known, tuple(factors.tolist()), tuple(left.tolist()), half, firsts)
+
+
+def _first_known(fitted: LawFit, steps: Sequence[TimedServerStep]) -> LawFit:
+    """The law of first tokens after some were measured, at the site that every question is of: the user's own."""
+    timed = [(one.step.groups(), one.first) for one in steps if one.first is not None]
+    if not timed:
+        return fitted
+    rows = LawRows(
+        {name: np.array([first.parts[at] for _, first in timed]) for at, name in enumerate(FIRST_COLUMNS)},
+        {name: [value for groups, _ in timed for value in first_groups(groups)[name]] for name in FIRST_LEVELS},
+        [groups["model"] for groups, _ in timed],
+        np.array([first.seconds for _, first in timed]),
+        ["measured"] * len(timed),
+    )
+    return with_known(fitted, FirstTokenLaw(), rows, ("factor", SITE)).fit
 
 
 @dataclass(frozen=True)

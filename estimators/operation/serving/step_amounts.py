@@ -13,6 +13,9 @@ from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language.weight_types import WeightType
 
+SHORT_CONTEXT = 1024.0
+"""Tokens in the cache up to which runs of llama.cpp were fitted: what these take is in the fitted numbers."""
+
 
 @dataclass(frozen=True)
 class Batch:

@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import Any
 
 from slipstick.estimators.core.formula import Formula
-from slipstick.estimators.operation.serving.step_amounts import Amounts
-from slipstick.estimators.operation.serving.step_time import VISITS, Device, LayerCounts
+from slipstick.estimators.operation.serving.step_amounts import SHORT_CONTEXT, Amounts
+from slipstick.estimators.operation.serving.step_time import VISITS, Device, LayerCounts, largest
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.records import Same
 from slipstick.workloads.graph.cost import RATED_AS, SIZE_BYTES, Amount
@@ -52,6 +52,8 @@ class GraphStep:
         That get one more token.
     visits
         Layers with experts times the experts that a token visits, over 8.
+    long_bytes
+        Of the cache beyond its first 1,024 tokens (`SHORT_CONTEXT`).
     """
 
     amounts: Amounts
@@ -61,6 +63,7 @@ class GraphStep:
     visits: float
     stored: str
     compute: str
+    long_bytes: float = 0.0
 
     def counts(self, device: Device) -> LayerCounts:
         """Layers by what their fixed times depend on."""
@@ -97,7 +100,7 @@ def _step(workload: Workload, values: Mapping[str, Any]) -> GraphStep:
     visits = values["visited"] / values["tokens"] / VISITS
     return GraphStep(
         Amounts(**amounts), values["sequences"], layers, values["expert_layers"], visits,
-        *stored_and_multiplied(workload),
+        *stored_and_multiplied(workload), values["long_bytes"],
     )  # fmt: skip
 
 
@@ -118,7 +121,7 @@ def _formulas(workload: Same[Workload]) -> dict[str, Formula]:
     sums: dict[str, Any] = dict.fromkeys(
         (
             "weight_bytes", "expert_bytes", "cache_bytes", "linear_flop", "expert_flop", "head_flop", "score_flop",
-            "tokens", "sequences", "decode_layers", "prompt_layers", "expert_layers", "visited",
+            "tokens", "sequences", "decode_layers", "prompt_layers", "expert_layers", "visited", "long_bytes",
         ),
         0,
     )  # fmt: skip
@@ -140,6 +143,7 @@ def _formulas(workload: Same[Workload]) -> dict[str, Formula]:
         elif group == "cache":
             add("cache_bytes", op.times * (op.cost["read"] if op.kind == "attention" else op.cost.bytes_moved))
             add("score_flop", op.times * flop)
+            add("long_bytes", op.times * _long_bytes(op))
         _count(op, add)
     return {name: Formula(_as_expression(amount), "1", "sum over a graph") for name, amount in sums.items()}
 
@@ -162,6 +166,14 @@ def _weight_bytes(op: Op, *, exact: bool) -> Any:
     """Of one execution: what is read less the inputs."""
     size = WIDE_BYTES if exact else SIZE_BYTES[op.dtype]
     return op.cost["read"] - size * op.dims["batch"] * op.dims["k"] * op.dims["n"]
+
+
+def _long_bytes(op: Op) -> Any:
+    """Of one execution: what it reads of the cache beyond the first tokens; its own token is read too."""
+    if not attends_to_cache(op):
+        return 0
+    keys: Any = _as_expression(op.dims["keys"])
+    return op.cost["read"] * largest(keys - SHORT_CONTEXT, _as_expression(0)) / (keys + 1)
 
 
 def _as_expression(amount: Any) -> Any:

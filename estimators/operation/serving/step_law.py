@@ -143,8 +143,12 @@ def least_seconds(columns: Columns) -> FloatArray:
 
 def machine_groups(machine: Machine, name: str) -> dict[str, str]:
     """The groups of a machine: maker, generation, chip."""
-    vendor, generation, *_ = (*machine.family.split("-"), "")
-    return {"vendor": vendor, "generation": f"{vendor}-{generation}".rstrip("-"), "chip": name}
+    return {"vendor": machine.family.split("-")[0], "generation": generation_of(machine.family), "chip": name}
+
+
+def generation_of(family: str) -> str:
+    """Maker and generation of a family, "nvidia-ada" of "nvidia-ada-ad102"."""
+    return "-".join(family.split("-")[:2])
 
 
 def _record(kind: Any, name: str, columns: Columns) -> Any:

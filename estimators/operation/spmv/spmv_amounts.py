@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import sympy as sp
 
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray
@@ -15,6 +14,7 @@ from slipstick.estimators.core.operation_model import machine_values
 from slipstick.estimators.core.residency import share_beyond
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.hwmodels.files.symbolic import sp
 from slipstick.hwmodels.machine import Machine
 
 DIMS = ("rows", "columns", "nonzeros", "longest_row", "row_variation")

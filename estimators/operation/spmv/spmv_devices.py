@@ -14,7 +14,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
-import sympy as sp
 
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.kinship import shared_words
@@ -27,6 +26,7 @@ from slipstick.estimators.tuned.tuned_kinship import PRIOR_WEIGHT, RELATIVES
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError, read_json, require_mapping, unknown_name
 from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.symbolic import sp
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
 

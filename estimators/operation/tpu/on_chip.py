@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
-import sympy as sp
-
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified.extrema import Largest
 from slipstick.estimators.core.operation_model import FormulaModel
@@ -22,6 +20,7 @@ from slipstick.estimators.operation.roofline import product_of_fields
 from slipstick.estimators.operation.tpu.systolic import AXES
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.symbolic import is_symbolic, sp
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import SIZE_BYTES, Amount
 from slipstick.workloads.graph.footprint import attends_to_cache, resident_bytes
@@ -107,7 +106,7 @@ def kept_bytes(workload: Workload) -> float:
         return lying
     amounts: Iterable[Amount] = (far_bytes(op, trains=False) * op.times for op in workload)
     total = sum(amounts)
-    return float("inf") if isinstance(total, sp.Basic) and total.free_symbols else float(total)
+    return float("inf") if is_symbolic(total) and total.free_symbols else float(total)
 
 
 def _weights(op: Op) -> Amount:

@@ -34,7 +34,6 @@ from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
-import sympy as sp
 
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.operation_model import FormulaModel
@@ -49,6 +48,7 @@ from slipstick.estimators.operation.roofline import (
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.symbolic import sp
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
 
@@ -188,7 +188,7 @@ class SystolicArray(FormulaModel):
         way = (op.attributes.get("pass"), op.attributes.get("transposed"), op.dims.get("groups", 1) != 1)
         shape = (op.kind, *way, tuple(sorted(op.dims)))
         work = tuple(sorted(name for name in op.cost if name.startswith("flop.")))
-        return shape, work, machine.engines["matrix"].dataflow, bool(op.cost.bytes_moved != 0)
+        return shape, work, machine.engines["matrix"].dataflow, op.cost.moves
 
     def form(self, machine: Machine) -> Hashable:
         """That of the machine, and the convention: its numbers and the parameters are symbols."""
@@ -213,7 +213,7 @@ class SystolicArray(FormulaModel):
             on_array = sp.Min(on_array, vector)
         beside = [_seconds(name, machine) for name in op.cost if name.startswith("flop.") and not _product(name)]
         terms = {"compute": sp.Max(on_array, sp.Add(*beside)) if beside else on_array}
-        if op.cost.bytes_moved != 0:
+        if op.cost.moves:
             terms["memory"] = traffic_time(machine)
         launch = symbol("operation.launches") * symbol("machine.runtime.launch_overhead")
         return Formula(sp.Max(*terms.values()) + launch, "s", SOURCES[self.convention], Table(terms))

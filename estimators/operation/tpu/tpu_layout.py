@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 
-import sympy as sp
-
+from slipstick.hwmodels.files.symbolic import is_symbolic, sp
 from slipstick.workloads.graph.cost import Amount, Cost
 from slipstick.workloads.graph.kinds import AXES, SIZE_BYTES, product
 from slipstick.workloads.graph.workload import Op, Workload
@@ -54,13 +53,13 @@ def padding(batch: Amount, channels: Amount) -> Amount:
         _filled(batch, SUBLANES) * _filled(channels, LANES),
         _filled(batch, LANES) * _filled(channels, SUBLANES),
     ]
-    if any(isinstance(order, sp.Basic) for order in orders):
+    if any(is_symbolic(order) for order in orders):
         return sp.Min(*orders)
     return min(orders)
 
 
 def _filled(size: Amount, to: int) -> Amount:
-    if isinstance(size, sp.Basic):
+    if is_symbolic(size):
         return sp.ceiling(size / to) * to / size
     return math.ceil(size / to) * to / size
 

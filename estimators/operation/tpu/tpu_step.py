@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
-import sympy as sp
 
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray
@@ -21,6 +20,7 @@ from slipstick.estimators.operation.tpu.tpu_products import padded_flop, shape_o
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.symbolic import sp
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import MATRIX_KINDS
 from slipstick.workloads.graph.workload import Op

@@ -8,7 +8,6 @@ from functools import cache
 from typing import Annotated, Any
 
 import numpy as np
-import sympy as sp
 
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray
@@ -19,6 +18,7 @@ from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import unknown_name
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.files.shown import format_quantity
+from slipstick.hwmodels.files.symbolic import is_symbolic, sp
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.kinds import MATRIX_KINDS
@@ -193,7 +193,7 @@ def state_bytes(workload: Workload) -> Amount:
         if op.kind == "optimizer":
             kept = 1 + MOMENTS.get(str(op.attributes.get("function")), 0)
             total = total + op.dims["elements"] * op.times * (kept * STATE_BYTES)
-    if isinstance(total, sp.Basic):
+    if is_symbolic(total):
         total = total.xreplace({each: symbol(f"workload.{each}") for each in total.free_symbols})
     return total
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
-import sympy as sp
 
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.core.lambdified.evaluable import Steps
 from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
+from slipstick.estimators.core.lambdified.kept import Formulas
 from slipstick.estimators.core.operation_model import machine_values
 from slipstick.estimators.core.schedule_model import FormulaSchedule, Outcome, run_values
 from slipstick.estimators.schedule.device_memory import device_memory
@@ -24,6 +26,7 @@ from slipstick.estimators.schedule.recurrence import PrecedenceGraph
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.symbolic import sp
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op, Workload
 
@@ -166,24 +169,36 @@ class PipelineParallel(FormulaSchedule):
 
     def formula(self, workload: Workload, machine: Machine) -> Formula:
         """time.* of a device's lanes, run.pipeline_parallel, .interleave, .batch, .microbatch, .data_parallel."""
-        parts = _parts()
-        return Formula(sp.Add(*parts.values()), "s", SOURCE)
+        return Formula(sp.Add(*_parts().values()), "s", SOURCE)
+
+    def form(self, workload: Workload, machine: Machine) -> str:
+        """One formula for all layouts."""
+        return "all"
 
     def combine(self, workload: Workload, times: FloatArray, machine: Machine, run: Mapping[str, float]) -> Outcome:
         """See `Schedule.combine`; says besides how much memory a device needs, and whether it has it."""
         _check(workload, run)
         outcome = super().combine(workload, times, machine, run)
-        whole = self.formula(workload, machine)
+        whole = self.steps(workload, machine)
         values = {**machine_values(whole, machine), **run_values(whole, run)}
-        counts = np.array([float(op.times) for op in workload])
-        lanes = np.array([self.lane(op) for op in workload])
-        values |= {f"time.{lane}": float(np.sum((times * counts)[lanes == lane])) for lane in LANES}
+        lanes = np.array([self.lane(op) for op in workload.distinct.operations])[workload.distinct.place]
+        spent = times * workload.executions
+        values |= {f"time.{lane}": float(np.sum(spent[lanes == lane])) for lane in LANES}
         span = outcome.time or 1.0
-        shares = {name: float(Formula(part, "s", "").evaluate(values)) / span for name, part in _parts().items()}
+        shares = {name: float(part(values)) / span for name, part in _part_steps().items()}
         share, notes = device_memory(workload, machine, run)
         if share is not None:
             shares["memory"] = share
         return replace(outcome, metrics=Table(shares), assumptions=notes)
+
+
+@cache
+def _part_steps() -> Table[Steps]:
+    """The parts, ready to be evaluated."""
+    known = Formulas("parts of a pipeline")
+    made = known.get("parts", lambda: Formula(sp.Integer(0), "s", SOURCE, Table(_parts())).lowered)
+    known.keep()
+    return made.terms
 
 
 def _parts() -> dict[str, sp.Expr]:

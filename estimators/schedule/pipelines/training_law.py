@@ -118,12 +118,13 @@ class TrainingFit:
 
     def seconds(self, columns: Columns, groups: Sequence[Mapping[str, str]]) -> FloatArray:
         """Of steps, shape (steps,)."""
-        return self.fit.seconds(TrainingLaw(), columns, self._levels(groups))
+        return self.fit.seconds(TrainingLaw(), columns, self.levels(groups))
 
     def half_width(self, columns: Columns, groups: Sequence[Mapping[str, str]]) -> FloatArray:
         """Half of the 80 % band of log time of steps, shape (steps,): wider the less of their groups was measured."""
-        return self.fit.half_width(TrainingLaw(), columns, self._levels(groups))
+        return self.fit.half_width(TrainingLaw(), columns, self.levels(groups))
 
-    def _levels(self, groups: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
+    def levels(self, groups: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
+        """By level the group of each step, as the fit knows it (`known`)."""
         known = [self.known(one) for one in groups]
         return {level.name: [one[level.name] for one in known] for level in LEVELS}

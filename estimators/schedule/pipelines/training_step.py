@@ -34,10 +34,6 @@ class TrainingStepTime:
         """Seconds of the step, all parts together."""
         return sum(self.parts.values())
 
-    def scaled(self, factor: float) -> TrainingStepTime:
-        """Every part so many times as long."""
-        return TrainingStepTime(Table({name: seconds * factor for name, seconds in self.parts.items()}))
-
     def fed(self, loading: float) -> TrainingStepTime:
         """A step whose input takes so many seconds to load, while the step before it runs: it waits for the rest."""
         return TrainingStepTime(Table({**self.parts, "input": max(0.0, loading - self.seconds)}))

@@ -66,6 +66,7 @@ def steady(
     room = rules.cache_tokens / (load.input_tokens + load.output_tokens / 2)
     if rules.cache_tokens < longest:
         raise InputError(f"a request of {longest:,.0f} tokens does not fit the cache of {rules.cache_tokens:,} tokens")
+    rules = rules.of_ranks(groups)
     placed = min(users, float(rules.max_sequences), max(1.0, room))
     if phase == "lock-step":
         cycle, first, tpot = _lock_step(seconds, rules, load, placed, groups)
@@ -112,7 +113,7 @@ def _staggered(
     context = load.input_tokens + load.output_tokens / 2
     mixed = rules.mixing == "mixed"
     room = max(1.0, rules.token_budget - (others if mixed else 0))
-    chunk = min(load.input_tokens, room)
+    chunk = min(load.input_tokens, max(1.0, room / groups))  # a prompt is read by one rank
     reads = load.input_tokens / chunk
     steps, most = reads + further, max(1.0, room / chunk)
     step = _LoopStep(seconds, context, chunk, (load.input_tokens - chunk) / 2, reads, groups)

@@ -7,6 +7,11 @@ from array import array
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.hwmodels.files.readers import InputError
+
+MOST_STRETCHES = 500_000
+"""Ten seconds: only prompts cut into tiny chunks, or a cache that is lost with every step, take more."""
+
 
 class ServingRecord:
     """Times of requests and stretches of steps as a simulation fills them in."""
@@ -35,7 +40,18 @@ class ServingRecord:
         self.last[index] = now
 
     def stretch(self, replica: int, start: float, end: float, steps: int, decodes: int, prompt: int) -> None:
-        """`steps` equal steps of `decodes` sequences and `prompt` tokens each."""
+        """`steps` equal steps of `decodes` sequences and `prompt` tokens each.
+
+        Raises
+        ------
+        InputError
+            Where there are more than `MOST_STRETCHES`.
+        """
+        if len(self._stretches) >= 6 * MOST_STRETCHES:
+            raise InputError(
+                f"{len(self.arrived):,} requests: more than {MOST_STRETCHES:,} steps that differ, after {end:,.0f} "
+                "simulated seconds; take fewer requests, or more tokens a step"
+            )
         self._stretches.extend((replica, start, end, steps, decodes, prompt))
 
     @property

@@ -46,7 +46,8 @@ class Replica:
         groups: int,
         watched: int,
     ) -> None:
-        self.env, self.name, self.rules, self.seconds, self.record = environment, name, rules, seconds, record
+        self.env, self.name, self.seconds, self.record = environment, name, seconds, record
+        self.rules, self.longest = rules.of_ranks(groups), rules.token_budget
         self.finished, self.groups, self.watched = finished, groups, watched
         self.cache = CacheBlocks(rules.cache_tokens // rules.block, rules.block)
         self.waiting: deque[_Sequence] = deque()
@@ -157,7 +158,7 @@ class Replica:
         """Add what fits of one prompt to a step; returns the blocks that are free after it."""
         held = self.cache.blocks(sequence.done) if sequence.done else 0
         room = (free + held) * self.cache.size - sequence.done
-        count = min(budget, sequence.prompt - sequence.done)
+        count = min(budget, self.longest, sequence.prompt - sequence.done)
         if sequence in self.reading:
             count = min(count, room)
         if count <= 0 or count > room:  # a new one waits until the whole chunk has room, as in vLLM

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from slipstick.hwmodels.files.readers import InputError
@@ -15,9 +15,10 @@ class Scheduler:
     Parameters
     ----------
     token_budget
-        Tokens of one step, decodes and chunks of prompts together.
+        Tokens of one step, decodes and chunks of prompts together, of a rank with a cache of its own (vLLM gives each
+        data-parallel rank its own limits).
     max_sequences
-        Sequences that hold a place at a time.
+        Sequences that hold a place at a time, of such a rank.
     block
         Tokens of one block of the cache.
     cache_tokens
@@ -46,3 +47,7 @@ class Scheduler:
                 raise InputError(f"scheduler: {name} = {getattr(self, name)}: want at least 1")
         if self.cache_tokens < self.block:
             raise InputError(f"scheduler: cache of {self.cache_tokens} tokens: want at least a block of {self.block}")
+
+    def of_ranks(self, groups: int) -> Scheduler:
+        """The limits of all ranks of a replica together; the cache is that of all of them already."""
+        return replace(self, token_budget=groups * self.token_budget, max_sequences=groups * self.max_sequences)

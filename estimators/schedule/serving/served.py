@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.schedule.serving.record import ServingRecord
-from slipstick.hwmodels.columns import Column
+from slipstick.hwmodels.answer import Answer
 from slipstick.hwmodels.files.readers import atomic_write
+from slipstick.hwmodels.files.shown import count_shown, shown
 from slipstick.workloads.runs.requests import Request
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ MEASURES = ("ttft", "tpot", "itl", "latency")
 
 
 @dataclass(frozen=True, eq=False)
-class Served:
+class Served(Answer):
     """Requests of one simulated run.
 
     Parameters
@@ -140,15 +141,9 @@ class Served:
         ]
 
     @property
-    def declared(self) -> tuple[Column, ...]:
-        """The keys are those that all answers share."""
-        return ()
-
-    def _repr_html_(self) -> str:
-        import pandas as pd
-
-        head = f"<p><b>{self.output_rate:.4g} tokens/s</b>, {len(self.last)} requests in {self.span:.4g} s</p>"
-        return head + str(pd.DataFrame(self.rows()).to_html(index=False))
+    def heads(self) -> tuple[str, ...]:
+        """Tokens/s, and how many requests in which time."""
+        return (f"{count_shown(self.output_rate)} tokens/s, {len(self.last):,} requests in {shown(self.span, 's')}",)
 
     def to_frame(self) -> pd.DataFrame:
         """One row a request, times in seconds."""

@@ -16,6 +16,8 @@ MOST_REPLICAS, MOST_CHOICES = 2_000, 10_000_000
 """Each request is sent to the copy with fewest: ten seconds."""
 MOST_REQUESTS = 50_000
 """Ten seconds."""
+MOST_TOKENS = 500_000_000
+"""Read and made by all requests together: half a minute where the cache is always full, else far less."""
 
 
 def simulate(
@@ -45,7 +47,8 @@ def simulate(
     Raises
     ------
     InputError
-        Where a request could never be placed, or arrival times and users contradict each other.
+        Where a request could never be placed, arrival times and users contradict each other, or there are more
+        requests or tokens than one simulation takes.
     """
     if not requests:
         raise InputError("no requests to serve")
@@ -64,6 +67,12 @@ def simulate(
         raise InputError("give users for requests without arrival times, and none for requests with them")
     if len(requests) > MOST_REQUESTS:
         raise InputError(f"{len(requests):,} requests: want at most {MOST_REQUESTS:,} in one simulation")
+    read, made = sum(r.input_tokens for r in requests), sum(r.output_tokens for r in requests)
+    if read + made > MOST_TOKENS:
+        raise InputError(
+            f"{len(requests):,} requests of {read:,} input + {made:,} output tokens = {read + made:,} tokens: want at "
+            f"most {MOST_TOKENS:,} in one simulation; take fewer requests"
+        )
     if replicas > MOST_REPLICAS or replicas * len(requests) > MOST_CHOICES:
         raise InputError(
             f"{replicas:,} replicas x {len(requests):,} requests = {replicas * len(requests):,}: want at most "

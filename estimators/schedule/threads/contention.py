@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-import sympy as sp
-
 from slipstick.estimators.core.lambdified.extrema import Largest
 from slipstick.estimators.core.parameters import Parameter, check_parameters
 from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.symbolic import sp
 
 
 @dataclass(frozen=True)

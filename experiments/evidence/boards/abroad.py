@@ -15,7 +15,7 @@ from slipstick.estimators.learning import scores
 from slipstick.experiments.evidence.rows import ValidationRow
 from slipstick.experiments.evidence.score import Board, Data, Front, MissingError, Scored, relative
 from slipstick.experiments.evidence.validation.abroad.published import (
-    Answer,
+    PublishedAnswer,
     PublishedFigure,
     answer_json,
     answered,
@@ -78,7 +78,7 @@ def _figures(data: Data) -> Iterator[Scored | ValidationRow]:
         yield ValidationRow(DATASET, figure.id, "", 0, "ours / published", "1", None, reason=f"refused: {why}")
 
 
-def _judged(figure: PublishedFigure, answer: Answer) -> Judged:
+def _judged(figure: PublishedFigure, answer: PublishedAnswer) -> Judged:
     low = answer.value if answer.low is None else answer.low
     high = answer.value if answer.high is None else answer.high
     ours, least, most = (1 / answer.value, 1 / high, 1 / low) if figure.is_rate else (answer.value, low, high)

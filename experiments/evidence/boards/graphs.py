@@ -6,12 +6,11 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import sympy as sp
-
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.score import Board, Data, MissingError, Score
 from slipstick.experiments.evidence.validation.models.published_flops import exact_row, progress, table
 from slipstick.hwmodels.files.expressions import parse_expression
+from slipstick.hwmodels.files.symbolic import sp
 from slipstick.workloads.graph.compare import matrix_flop
 
 if TYPE_CHECKING:

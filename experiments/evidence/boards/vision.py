@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.learning.fit import fit
 from slipstick.estimators.learning.folds import folds
+from slipstick.estimators.operation.cpu.cpu_library_law import CpuLibraryLaw
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.score import Board, Data, Scored, logarithmic, progress
 from slipstick.experiments.evidence.validation.vision import vision_memory
+from slipstick.experiments.evidence.validation.vision.cpu_library_fit import cpu_rows, on_cpu
 from slipstick.experiments.evidence.validation.vision.timed_networks import (
     ENOUGH,
     TimedNetworks,
@@ -27,12 +30,8 @@ from slipstick.experiments.evidence.validation.vision.timed_networks import (
     timed_networks,
 )
 from slipstick.experiments.evidence.validation.vision.vision_rows import FILE, KEY, read_rows, two_numbers
-from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pandas as pd
 
 DATASET = "image networks"
@@ -51,12 +50,19 @@ UNSEEN = 0.3
 
 
 def _predicted(known: TimedNetworks, wanted: TimedNetworks) -> FloatArray:
-    """Seconds: by the law where there is a network and a law, else by two numbers."""
+    """Seconds: by the law where there is a network and a law, else by two numbers.
+
+    On CPUs the law is that of their library, which answers there by default.
+    """
     ours = two_numbers(known.frame, wanted.frame)
-    law = known.law()
+    if all(on_cpu(str(device)) for device in {*known.frame["device"], *wanted.frame["device"]}):
+        rows, law = cpu_rows(wanted.frame[wanted.traced]), CpuLibraryLaw()
+        ours[wanted.traced] = fit(law, cpu_rows(known.frame[known.traced])).seconds(law, rows.columns, rows.groups)
+        return ours
+    kernels = known.law()
     there = [network for network in wanted.networks if network is not None]
-    if law is not None and there:
-        ours[wanted.traced] = law.seconds(there)
+    if kernels is not None and there:
+        ours[wanted.traced] = kernels.seconds(there)
     return ours
 
 
@@ -165,25 +171,11 @@ def _sealed(data: Data) -> Iterator[Scored | ValidationRow]:
 
 def _batches(data: Data) -> Iterator[ValidationRow]:
     """The largest batch of a training step that fits, families left out of the fit of what an allocator takes."""
-    judged = _trained(data.judged(FILE))  # first: what cannot be read is skipped before anything is counted
-    known = judged if data.scored is None else _trained(data.known(FILE))
+    judged = vision_memory.trained(
+        data.judged(FILE)
+    )  # first: what cannot be read is skipped before anything is counted
+    known = judged if data.scored is None else vision_memory.trained(data.known(FILE))
     yield from vision_memory.rows(MEMORY, known, judged)
-
-
-def _trained(path: Path) -> vision_memory.Steps:
-    """Rows of training on the device that most of them are of.
-
-    Raises
-    ------
-    InputError
-        Where there is none.
-    """
-    frame = read_rows(path)
-    frame = frame[(frame["task"] == "training") & frame["device"].map(lambda device: bool(catalogued(str(device))))]
-    if frame.empty:
-        raise InputError(f"{path}: no row of training on a device of the catalogue")
-    device = str(frame["device"].mode().iloc[0])
-    return vision_memory.of_rows(frame[frame["device"] == device], machine(catalogued(device)))
 
 
 BOARD = Board(

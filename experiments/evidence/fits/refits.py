@@ -8,6 +8,18 @@ from slipstick.estimators.learning.fitted_file import FittedFile
 from slipstick.hwmodels.files.readers import unknown_name
 
 
+def _collectives() -> FittedFile:
+    from slipstick.experiments.evidence.validation.parallel.collective_fit import refit
+
+    return refit()
+
+
+def _cpu_library() -> FittedFile:
+    from slipstick.experiments.evidence.validation.vision.cpu_library_fit import refit
+
+    return refit()
+
+
 def _host() -> FittedFile:
     from slipstick.experiments.evidence.validation.models.programs.host_fit import refit
 
@@ -16,6 +28,12 @@ def _host() -> FittedFile:
 
 def _llama_cpp() -> FittedFile:
     from slipstick.experiments.evidence.validation.serving.local_rows import refit
+
+    return refit()
+
+
+def _memory() -> FittedFile:
+    from slipstick.experiments.evidence.validation.vision.vision_memory import refit
 
     return refit()
 
@@ -39,8 +57,11 @@ def _training() -> FittedFile:
 
 
 REFITS: Mapping[str, Callable[[], FittedFile]] = {
+    "collectives": _collectives,
+    "cpu-library": _cpu_library,
     "host": _host,
     "llama-cpp": _llama_cpp,
+    "memory": _memory,
     "serving": _serving,
     "serving-power": _serving_power,
     "training": _training,

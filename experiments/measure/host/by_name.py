@@ -5,8 +5,10 @@ from __future__ import annotations
 from slipstick.experiments.measure.clocks.timing import Protocol
 from slipstick.experiments.measure.host.host_rates import HostMeasurement, measure_host
 from slipstick.experiments.measure.host.host_topology import detect
+from slipstick.hwmodels.files.old_names import checked
 
 
+@checked
 def measure(*, repeats: int = 11, clock: float | None = None) -> HostMeasurement:
     """Bandwidth and latency of every memory level, dependent additions and matrix products of this host (seconds).
 

@@ -112,8 +112,8 @@ def loops() -> Estimator:
 
 def loops_lack(machine: Machine) -> str:
     """What a machine does not say and layer conditions need; streams were seen on CPUs, not on many-core processors."""
-    from slipstick.estimators.named.machine_kind import machine_kind
     from slipstick.estimators.operation.cpu.layer_conditions import LayerConditions
+    from slipstick.hwmodels.machine_kind import machine_kind
 
     if machine_kind(machine) != "cpu":
         return "caches and cores of a CPU"
@@ -231,6 +231,13 @@ def best_known() -> Estimator:
     from slipstick.hwmodels.files.readers import InputError
 
     raise InputError("default: no estimator by itself; name none, and the best one that is known answers")
+
+
+def trained_model() -> Estimator:
+    """A training step of a language model."""
+    from slipstick.estimators.named.training.trained_model import TrainedModel
+
+    return TrainedModel()
 
 
 def served_requests() -> Estimator:

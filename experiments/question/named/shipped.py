@@ -149,6 +149,25 @@ SHIPPED: tuple[NamedEstimator, ...] = (
         ),
     ),
     NamedEstimator(
+        "training",
+        build.trained_model,
+        purpose="a training step of a language model: time, tokens/s, MFU, memory, power, cost under a layout",
+        domain="GPUs under Megatron or FSDP (machine.runtime.library=fsdp), dense models and experts",
+        error="median 4 to 13 % of published steps, machines, models and systems left out",
+        board="training",
+        default_for=(Domain(kinds=("training",)),),
+        why="the law fitted to published training steps, which plan training searches",
+        example=Example(
+            "train:llama-3.1-8b",
+            "h100-dgx",
+            (
+                ("tensor_parallel", 2),
+                ("data_parallel", 8),
+                ("batch", 64),
+            ),
+        ),
+    ),
+    NamedEstimator(
         "serving",
         build.served_requests,
         purpose="requests to a language model: tokens/s, times to first and further tokens, power, memory, cost",

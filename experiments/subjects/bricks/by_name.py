@@ -10,6 +10,7 @@ from slipstick.estimators.core.schedule_model import Schedule
 from slipstick.experiments.measure.bricks.brick_runs import build
 from slipstick.experiments.measure.bricks.brick_store import BrickStore
 from slipstick.experiments.subjects.bricks.composition import latencies
+from slipstick.hwmodels.files.old_names import checked
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.workload import Workload
@@ -17,6 +18,7 @@ from slipstick.workloads.graph.workload import Workload
 STORE = Path("slipstick-out/bricks.sqlite")
 
 
+@checked
 def bricks(
     models: Sequence[str],
     store: Path | Sequence[Path] = STORE,

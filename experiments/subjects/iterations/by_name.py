@@ -9,14 +9,16 @@ from slipstick.estimators.run.iteration_choice import Selection
 from slipstick.estimators.run.phase_report import PhaseReport, report_phases
 from slipstick.estimators.run.representative import select
 from slipstick.estimators.run.warm_up import FIRST_ITERATIONS
-from slipstick.experiments.subjects.iterations.logs import read_log
 from slipstick.experiments.subjects.iterations.steps import labels_of, read_steps
+from slipstick.hwmodels.files.old_names import checked
 from slipstick.hwmodels.files.readers import unknown_name
+from slipstick.workloads.importers.iteration_logs import read_log
 from slipstick.workloads.runs.event_steps import MARKER
 from slipstick.workloads.runs.iterations import Iterations
 from slipstick.workloads.runs.step_profiles import StepTable
 
 
+@checked
 def seqpoint(
     log: str | Path | Iterations,
     *,
@@ -69,6 +71,7 @@ def seqpoint(
     return judged.warm(select(method, judged.steady, **settings))
 
 
+@checked
 def phases(
     trace: str | Path,
     *,

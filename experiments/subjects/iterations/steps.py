@@ -22,7 +22,7 @@ def read_steps(path: Path, marker: str) -> tuple[list[StepProfile], list[str]]:
     """
     from slipstick.hwmodels.files.readers import InputError
     from slipstick.workloads.importers.formats.registry import identify
-    from slipstick.workloads.importers.mllog.mllog_reader import is_mllog, read_mllog
+    from slipstick.workloads.importers.mllog.trainer_logs import is_training_log, read_training_log
     from slipstick.workloads.importers.timeline import read_timeline
     from slipstick.workloads.importers.traces.event_csv import read_event_csv
     from slipstick.workloads.importers.xla.profiles import profiled_steps
@@ -37,8 +37,8 @@ def read_steps(path: Path, marker: str) -> tuple[list[StepProfile], list[str]]:
         if not path.name.endswith((".json", ".json.gz")):
             raise
         without_steps = error  # events may number their steps by themselves
-    if is_mllog(path):
-        log = read_mllog(path)
+    if is_training_log(path):
+        log = read_training_log(path)
         return log.profiles(), log.lines()
     if path.name.endswith((".jsonl", ".jsonl.gz")):
         return [without_stolen_time(step) for step in load_steps(path)], []

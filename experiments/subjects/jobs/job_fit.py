@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,12 +34,11 @@ from slipstick.estimators.schedule.simulation.job import Job
 from slipstick.estimators.schedule.simulation.job_numbers import JobNumber, job_numbers, with_numbers
 from slipstick.experiments.subjects.jobs.job_file import JobQuestion, job_question
 from slipstick.experiments.subjects.jobs.job_measurements import MeasuredRun, read_job_measurements
+from slipstick.hwmodels.answer import Answer
+from slipstick.hwmodels.columns import Column
 from slipstick.hwmodels.files.old_names import formerly
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import content_digest
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MOST_SERVICES = 1_500_000
 """Services of one simulated point of a fit: about five seconds, and a fit takes some dozens of points."""
@@ -53,25 +52,52 @@ HARDLY = 1.0
 
 
 @dataclass(frozen=True)
-class FittedJob:
-    """A job with what was fitted: the job as it was measured first, its calibration, and how the fit began."""
+class FittedJob(Answer):
+    """A job with what was fitted.
+
+    Parameters
+    ----------
+    job
+        As it was measured first.
+    starts
+        Where the fit began, by the number's name.
+    level
+        Probability of the bands.
+    """
 
     job: Job
     calibration: JobCalibration
     starts: Mapping[str, float]
+    level: float = 0.8
 
-    def to_frame(self) -> pd.DataFrame:
-        """One row a number; see `rows`."""
-        import pandas as pd
+    @property
+    def declared(self) -> tuple[Column, ...]:
+        """Each row states the unit of its numbers."""
+        return (
+            *(Column(name, unit_in="unit") for name in ("value", "start")),
+            Column("low", high="high", unit_in="unit"),
+            Column("formula", "by formula", unit_in="unit"),
+        )
 
-        return pd.DataFrame(self.rows())
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The value with its band, where it began, and what the closed form alone gives."""
+        return ("parameter", "value", "low", "high", "interval_level", "start", "formula", "meaning")
 
-    def _repr_html_(self) -> str:
-        return str(self.to_frame().to_html(index=False))
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """To what was fitted, and how well."""
+        known = self.calibration
+        square = sum(one**2 for one in known.residuals)
+        return (
+            f"{self.job.name}: {len(known.residuals)} figures of {known.source} through the event simulation, "
+            f"chi-square {square:.3g} of {known.degrees_of_freedom}",
+            *(f"warning: {line}" for line in known.warnings),
+        )
 
-    def rows(self, level: float = 0.8) -> list[dict[str, object]]:
+    def rows(self) -> list[dict[str, Any]]:
         """One row a number, in its unit: value, band, where it began, and what the closed form alone gives."""
-        known, bands = job_numbers(self.job), self.calibration.percentiles(self.job, level)
+        known, bands = job_numbers(self.job), self.calibration.percentiles(self.job, self.level)
         errors = self.calibration.standard_errors()
         return [
             {
@@ -80,7 +106,7 @@ class FittedJob:
                 "unit": known[name].note.unit,
                 "low": bands[name][0] if errors[name] > 0 else None,
                 "high": bands[name][1] if errors[name] > 0 else None,
-                "interval_level": level,
+                "interval_level": self.level,
                 "standard_error": errors[name],
                 "start": self.starts[name],
                 "formula": self.calibration.formula.get(name),

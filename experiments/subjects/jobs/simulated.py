@@ -13,10 +13,14 @@ import numpy as np
 from slipstick.estimators.calibration.job_calibration import JobCalibration
 from slipstick.estimators.schedule.recurrence import Floats
 from slipstick.estimators.schedule.simulation.job import Job
+from slipstick.estimators.schedule.simulation.job_numbers import job_numbers
 from slipstick.estimators.schedule.simulation.job_run import JobRun
 from slipstick.experiments.subjects.jobs.job_file import JobQuestion, job_question
-from slipstick.hwmodels.columns import Column
+from slipstick.hwmodels.answer import Answer, AnswerTable
+from slipstick.hwmodels.columns import PART, Column
+from slipstick.hwmodels.files.old_names import checked
 from slipstick.hwmodels.files.readers import InputError, atomic_write
+from slipstick.hwmodels.files.shown import ends_shown, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +43,7 @@ DRAWS, RUNS_OF_A_DRAW = 20, 5
 
 
 @dataclass(frozen=True, eq=False)
-class Simulated:
+class Simulated(Answer):
     """Runs of a job.
 
     Parameters
@@ -80,7 +84,7 @@ class Simulated:
         result = []
         for name, values in {**self.numbers, "step_s": self.steps}.items():
             formula, mean = formulas.get(name), float(np.mean(values))
-            row: dict[str, Any] = {"quantity": name, "mean": mean}
+            row: dict[str, Any] = {"quantity": name, "unit": "s" if name in formulas else PART, "mean": mean}
             row |= {f"p{level}": float(np.percentile(values, level)) for level in PERCENTILES}
             row |= {"formula": formula, "over_formula": mean / formula if formula else None}
             result.append(row | self._bands(values))
@@ -115,10 +119,10 @@ class Simulated:
         """The fitted numbers: percentiles of what is known of them; the formula is the closed form's fit."""
         if self.calibration is None:
             return []
-        draws = self.calibration.parameter_draws(self.job, MOST)
+        draws, known = self.calibration.parameter_draws(self.job, MOST), job_numbers(self.job)
         rows = []
         for place, (name, value) in enumerate(zip(self.calibration.names, self.calibration.values, strict=True)):
-            row: dict[str, Any] = {"quantity": f"job.{name}", "mean": value}
+            row: dict[str, Any] = {"quantity": f"job.{name}", "unit": known[name].note.unit, "mean": value}
             row |= {f"p{level}": float(np.percentile(draws[:, place], level)) for level in PERCENTILES}
             formula = self.calibration.formula.get(name)
             row |= {"formula": formula, "over_formula": value / formula if formula else None}
@@ -139,16 +143,32 @@ class Simulated:
         return pd.DataFrame({"seed": np.arange(self.seed, self.seed + self.runs), **self.numbers})
 
     @property
+    def heads(self) -> tuple[str, ...]:
+        """The median time with the band of single runs, beside the formula's."""
+        times, formula = self.numbers["time_s"], shown(self.formula, "s")
+        over = float(times.mean()) / self.formula if self.formula else float("nan")
+        return (
+            f"{self.job.name}: {shown(float(np.median(times)), 's')} (80 %: {ends_shown(*self.band())}), "
+            f"{self.job.steps} steps, {self.runs} runs from seed {self.seed}",
+            f"{over:.3g} x the formula's {formula} ({self.formula_source})",
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was assumed."""
+        return self.assumptions
+
+    @property
     def declared(self) -> tuple[Column, ...]:
-        """Rows hold quantities of several units: plain numbers."""
-        return ()
+        """Each row states the unit of its numbers."""
+        names = ("mean", *(f"p{level}" for level in PERCENTILES), "formula")
+        return (*(Column(name, unit_in="unit") for name in names), Column("over_formula", "over formula"))
 
-    def _repr_html_(self) -> str:
-        import pandas as pd
-
-        low, high = self.band()
-        head = f"<p><b>{float(np.mean(self.numbers['time_s'])):.6g} s</b> ({low:.4g} .. {high:.4g} s, 80 %)</p>"
-        return head + str(pd.DataFrame(self.rows()).to_html(index=False))
+    def tables(self) -> tuple[AnswerTable, ...]:
+        """The whole and how busy each stage is; bands of percentiles and other numbers of stages stand in `rows`."""
+        keys = ("quantity", "unit", "mean", *(f"p{level}" for level in PERCENTILES), "formula", "over_formula")
+        kept = [row for row in self.rows() if "." not in row["quantity"] or row["quantity"].endswith(".busy")]
+        return (AnswerTable([{key: row[key] for key in keys} for row in kept], self.declared),)
 
     def write_trace(self, path: str | Path) -> Path:
         """The first run as a Chrome trace (chrome://tracing, Perfetto).
@@ -174,6 +194,7 @@ def quiet(done: int, total: int) -> None:
     """No progress is shown."""
 
 
+@checked
 def simulate(
     job: str | JobQuestion,
     machine: str | None = None,

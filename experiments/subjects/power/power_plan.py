@@ -5,24 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
+from slipstick.estimators.named.limited_run import LimitedRun
 from slipstick.estimators.operation.power.power_limit import PowerLimit
+from slipstick.hwmodels.answer import Answer
 from slipstick.hwmodels.columns import Column
 from slipstick.hwmodels.files.errors import InputError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 LEAST_LIMIT = 0.4
 """Vendors accept no limit below about this share of the rated power."""
 
 
 @dataclass(frozen=True)
-class PowerPlan:
+class PowerPlan(Answer):
     """One row a limit: time, power and energy of the run, each with its 80 % band.
 
     Parameters
@@ -46,19 +44,24 @@ class PowerPlan:
         """The table with a mark on the limit that was chosen."""
         return [{**row, "chosen": row["limit_W"] == self.best} for row in self.table]
 
-    def to_frame(self) -> pd.DataFrame:
-        """The same as a table."""
-        import pandas as pd
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The limit that was chosen, what it saves and what it costs."""
+        chosen = next((row for row in self.table if row["limit_W"] == self.best), self.table[0])
+        return (
+            f"limit {self.best:.0f} W: {1 - chosen['energy_ratio']:.0%} less energy for "
+            f"{chosen['time_ratio'] - 1:.1%} more time (at most {self.loss:.0%})",
+        )
 
-        return pd.DataFrame(self.rows())
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """On what the factors were fitted."""
+        return ("assuming: training on one GPU; fitted on P100, V100 and RTX 6000 (validate energy); bands 80 %",)
 
     @property
     def declared(self) -> tuple[Column, ...]:
         """Ratios of time and energy to the run without a limit, less is better."""
         return (Column("limit_W", "limit", "W"), Column("energy_ratio", "energy ratio", better="less"))
-
-    def _repr_html_(self) -> str:
-        return str(self.to_frame().to_html(index=False))
 
 
 def power_plan(
@@ -85,38 +88,42 @@ def power_plan(
     Raises
     ------
     InputError
-        Where a number is not above 0, or a limit lies above the rated power.
+        Where a number is not above 0, or a limit or the mean power lies above the rated power.
     """
-    model = model or PowerLimit()
-    for name, value in (("time", time), ("power", power), ("rated power", rated)):
-        if not (math.isfinite(value) and value > 0):
-            raise InputError(f"{name} = {value:g}: want a finite number > 0")
+    run = LimitedRun(time, power, model or PowerLimit())
+    if not (math.isfinite(rated) and rated > 0):
+        raise InputError(f"rated power = {rated:g}: want a finite number > 0")
+    if power > rated:
+        raise InputError(
+            f"mean power = {power:g} W: above the board's rated power, {rated:g} W; is it that of one device, "
+            "under no higher limit?"
+        )
     if not 0 <= loss <= 10:
         raise InputError(f"loss = {loss:g}: want a share of the time from 0 to 10")
     tried = np.array(limits if limits is not None else rated * np.arange(1.0, LEAST_LIMIT - 1e-9, -0.05))
     for limit in tried[(tried <= 0) | (tried > rated)][:1]:
         raise InputError(f"limit {limit:g} W: want above 0 and at most the rated power, {rated:g} W")
-    slower, drawn = model.ratios(power, tried, rated)
-    time_spread, power_spread = model.spreads(power, tried)
-    width = quantile(DEFAULT_LEVEL, None)
-    energy = time * power * slower * drawn
-    spread = np.hypot(time_spread, power_spread)
-    table = tuple(
-        {
-            "limit_W": float(limit),
-            "time_s": float(time * t),
-            "time_ratio": float(t),
-            "low_ratio": float(t * math.exp(-width * st)),
-            "high_ratio": float(t * math.exp(width * st)),
-            "power_W": float(power * p),
-            "energy_J": float(e),
-            "energy_ratio": float(t * p),
-            "low_energy_ratio": float(t * p * math.exp(-width * se)),
-            "high_energy_ratio": float(t * p * math.exp(width * se)),
-        }
-        for limit, t, p, e, st, se in zip(tried, slower, drawn, energy, time_spread, spread, strict=True)
-    )
+    table = tuple(_row(run, float(limit), rated) for limit in tried)
     allowed = [row for row in table if row["time_ratio"] <= 1 + loss]
     best = min(allowed, key=lambda row: (row["energy_ratio"], -row["limit_W"]), default=None)
     chosen = best["limit_W"] if best is not None and best["energy_ratio"] < 1 else float(rated)
     return PowerPlan(time, power, rated, loss, chosen, table)
+
+
+def _row(run: LimitedRun, limit: float, rated: float) -> dict[str, float]:
+    """A limit as the estimator of the run answers it."""
+    answer = run.under(limit, rated)
+    power, energy, band = answer.quantities["power"], answer.quantities["energy"], answer.band or (run.time, run.time)
+    joules = run.time * run.power
+    return {
+        "limit_W": limit,
+        "time_s": answer.time,
+        "time_ratio": answer.time / run.time,
+        "low_ratio": band[0] / run.time,
+        "high_ratio": band[1] / run.time,
+        "power_W": power.value,
+        "energy_J": energy.value,
+        "energy_ratio": energy.value / joules,
+        "low_energy_ratio": (energy.low or 0.0) / joules,
+        "high_energy_ratio": (energy.high or math.inf) / joules,
+    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slipstick.experiments.subjects.training_plan.known_runs import read_known
+from slipstick.experiments.calibrate.measured_training import read_known
 from slipstick.experiments.subjects.training_plan.training_choice import TrainingPlan
 from slipstick.experiments.subjects.training_plan.training_search import TrainingSearch
 from slipstick.hwmodels.catalog import machine as machine_by_name

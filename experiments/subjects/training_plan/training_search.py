@@ -9,28 +9,22 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice, product
 
-from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
-from slipstick.estimators.operation.power.power_cap import LAW, at_rated_cap, cap_watts
-from slipstick.estimators.schedule.pipelines.training_known import KnownStep, StepCalibration, calibrated
-from slipstick.estimators.schedule.pipelines.training_law import columns_of
+from slipstick.estimators.named.training.fitting import fit_of, fullest, stages
+from slipstick.estimators.named.training.trained_step import TrainedBatch, TrainedStep
+from slipstick.estimators.schedule.pipelines.training_known import KnownStep
 from slipstick.estimators.schedule.pipelines.training_parts import TrainingTerms
-from slipstick.estimators.schedule.pipelines.training_step import PRECISIONS, TrainingStep
-from slipstick.experiments.subjects.training_plan.fitting import fit_of, fullest, stages
-from slipstick.experiments.subjects.training_plan.training_choice import TrainingChoice, TrainingPlan
-from slipstick.experiments.subjects.training_plan.training_domain import SOFTWARE, groups_at, outside, training_fit
-from slipstick.experiments.subjects.training_plan.training_energy import clock_left, step_watts
-from slipstick.hwmodels.files.readers import InputError, unknown_name
-from slipstick.hwmodels.files.shown import shown
+from slipstick.experiments.subjects.training_plan.training_choice import TrainingPlan
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
-from slipstick.workloads.language.training_layout import TrainingLayout, training_flop
+from slipstick.workloads.language.training_layout import TrainingLayout
 
 STAGES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 18, 20, 24, 28, 32, 48, 64)
 CHUNKS = (1, 2, 3, 4, 5, 6, 8, 10, 12)
 CONTEXTS, MICROS = (1, 2, 4, 8, 16), (1, 2, 4, 8)
 LEAST_TOKENS = 2048
 """Tokens of a sequence on one context rank at least: published runs keep 4096, and the terms say nothing of fewer."""
-MOST_LAYOUTS, MOST_BATCH = 250_000, 10**12
+MOST_LAYOUTS = 250_000
 """Layouts that are estimated: ten seconds."""
 KEPT = 64
 """Layouts whose parts are kept for the answer."""
@@ -78,43 +72,27 @@ class TrainingSearch:
         InputError
             Where none fits in memory, or the machine cannot do it at all.
         """
-        if self.software not in SOFTWARE:
-            raise unknown_name("training software", self.software, list(SOFTWARE))
-        if self.devices < 1 or not 1 <= self.batch <= MOST_BATCH:
-            counts = f"devices = {self.devices}, batch = {self.batch}"
-            raise InputError(f"{counts}: want at least 1 of each, and a batch of at most {MOST_BATCH:,}")
-        if self.input_rate is not None and not 0 < self.input_rate < math.inf:
-            raise InputError(f"input rate = {self.input_rate:g} samples/s: want a finite number > 0")
-        fit = calibrated(self.model, at_rated_cap(self.machine), self.known, self._start) if self.known else None
-        plan = self._searched(best, fit)
-        left = self._clock_left(plan)
-        if left >= 1.0:
-            return plan
-        clock = left * self.machine.clock
-        held = replace(self, machine=self.machine.using({"clock": clock}))._searched(best, fit)
-        left_of = " of ".join(shown(value, "Hz") for value in (clock, self.machine.clock))
-        note = f"the power cap of {self.machine.power.cap:g} W holds the clock at about {left_of} ({LAW})"
-        return replace(held, peak=plan.peak, bound=plan.bound, remarks=(note, *held.remarks))
+        if self.devices < 1:
+            raise InputError(f"devices = {self.devices}: want at least 1")
+        plan = self._searched(best, None)
+        if (clock := self.trained.clock(plan.best[0].layout)) is not None:
+            plan = self._searched(best, clock)
+        held = plan.best[0].held
+        return replace(plan, remarks=(held, *plan.remarks)) if held else plan
 
-    def _clock_left(self, plan: TrainingPlan) -> float:
-        """The clock over the machine's own under a cap that was set, by the power of the best layout."""
-        best, rated = plan.best[0], self.machine.stated.power.cap
-        if rated is None or self.machine.power.cap in (None, rated):
-            return 1.0
-        board = at_rated_cap(self.machine)
-        flop = self._flop_of_a_device(best.layout)
-        free = step_watts(board, best.time, flop, self.precision)
-        return clock_left(self.machine, best.time, free[0]) if free else 1.0
+    @cached_property
+    def trained(self) -> TrainedBatch:
+        """What is trained where, whatever the layout: what the estimator `training` asks."""
+        return TrainedBatch(
+            self.model, self.machine, self.batch, self.sequence, self.precision, self.software, self.known,
+            self.input_rate, self.terms,
+        )  # fmt: skip
 
-    def _flop_of_a_device(self, layout: TrainingLayout) -> float:
-        return training_flop(self.model, self.sequence) * self.sequence * self.batch / layout.devices
-
-    def _searched(self, best: int, fit: StepCalibration | None) -> TrainingPlan:
-        """The plan at the machine's clock."""
-        terms = fit.terms if fit else self._start
-        step = TrainingStep(self.model, self.machine, self.sequence, self.precision, self.devices, terms)
+    def _searched(self, best: int, clock: float | None) -> TrainingPlan:
+        """The plan among layouts in their order at a clock [Hz]; None: the machine's."""
+        made = self.trained
+        step = made.step(self.devices, clock)
         domain = step.network.domain
-        capacity = self.machine.memory[self.machine.main_memory].capacity
         kept: dict[str, list[tuple[float, int, TrainingLayout]]] = {"fits": [], "may not fit": []}
         counts = dict.fromkeys(("fits", "may not fit", "does not fit"), 0)
         least = math.inf
@@ -132,49 +110,38 @@ class TrainingSearch:
                 refused += 1
                 continue
             least = min(least, fullest(by_stage).low)
-            fit_in = fit_of(by_stage, capacity)
+            fit_in = fit_of(by_stage, made.capacity)
             counts[fit_in] += 1
             if fit_in in kept:
                 plans = kept[fit_in]
                 heapq.heappush(plans, (-step.step(layout, self.batch).seconds, -counts[fit_in], layout))
                 if len(plans) > KEPT:
                     heapq.heappop(plans)
-        sure, doubtful = (self._fastest(step, fit, kept[name], best) for name in kept)
+        sure, doubtful = (self._fastest(kept[name], best) for name in kept)
         if not (sure or doubtful):
             reason = "no layout divides" if math.isinf(least) else f"the smallest needs {least / 1e9:.4g} GB a device"
             raise InputError(
                 f"{self.model.name} on at most {self.devices} x {self.machine.name}, batch {self.batch}: {reason}, of "
-                f"{capacity / 1e9:.4g} GB; want more devices, or another batch"
+                f"{made.capacity / 1e9:.4g} GB; want more devices, or another batch"
             )
-        tight = doubtful[0] if sure and doubtful and _seconds(doubtful[0]) < _seconds(sure[0]) else None
+        tight = doubtful[0] if sure and doubtful and doubtful[0].seconds < sure[0].seconds else None
+        top = sure or doubtful
+        bound = made.step(self.devices).bound(self.devices, self.batch)
         return TrainingPlan(
             self.model.name, self.machine.name, self.devices, self.batch, self.sequence, self.precision,
-            training_flop(self.model, self.sequence), self.machine.peak("matrix", PRECISIONS[self.precision]),
-            max(step.bound(self.devices, self.batch), self._loading), step.network.devices, sure or doubtful, capacity,
+            made.flop, made.peak, max(bound, made.loading), step.network.devices, top, made.capacity,
             counts["fits"], counts["may not fit"], counts["does not fit"], refused,
-            fit, self._grown(step, fit), tight,
-            () if fit else self._outside(sure or doubtful),
-            None if self.machine.power.cap is None else cap_watts(self.machine), self.machine.price,
+            made.fit, self._grown(), tight, made.remarks(top[0].layout.devices),
         )  # fmt: skip
 
-    def _fastest(
-        self,
-        step: TrainingStep,
-        fit: StepCalibration | None,
-        plans: list[tuple[float, int, TrainingLayout]],
-        best: int,
-    ) -> tuple[TrainingChoice, ...]:
-        """The fastest of the kept layouts, fastest first."""
+    def _fastest(self, plans: list[tuple[float, int, TrainingLayout]], best: int) -> tuple[TrainedStep, ...]:
+        """The fastest of the kept layouts, fastest first, each as the estimator has it."""
         ordered = [layout for _, _, layout in sorted(plans, key=lambda plan: (-plan[0], -plan[1]))]
-        return tuple(sorted((self._choice(step, layout, fit) for layout in ordered[:best]), key=_seconds))
+        return tuple(sorted(map(self.trained.under, ordered[:best]), key=lambda one: one.seconds))
 
-    def _outside(self, best: tuple[TrainingChoice, ...]) -> tuple[str, ...]:
-        """Where the fastest layout leaves the fitted runs."""
-        devices = best[0].layout.devices
-        return outside(self.model, self.machine, devices, self.sequence, self.precision, self.software)
-
-    def _grown(self, step: TrainingStep, fit: StepCalibration | None) -> TrainingChoice | None:
+    def _grown(self) -> TrainedStep | None:
         """The largest measured layout with more data ranks; None where batch or devices do not divide so."""
+        fit = self.trained.fit
         if fit is None:
             return None
         largest = max(fit.known, key=lambda known: known.layout.devices).layout
@@ -182,35 +149,9 @@ class TrainingSearch:
         layout = replace(largest, data=max(1, self.devices // ranks))
         try:
             layout.check(self.model, self.batch, self.sequence)
-            return self._choice(step, layout, fit)
+            return self.trained.under(layout)
         except InputError:
             return None
-
-    @cached_property
-    def _groups(self) -> dict[str, str]:
-        return groups_at(self.model, self.machine, self.precision, self.software)
-
-    @cached_property
-    def _start(self) -> TrainingTerms:
-        return self.terms or training_fit().terms(self._groups)
-
-    @property
-    def _loading(self) -> float:
-        """Seconds in which a step's input is loaded; 0 where it is no limit."""
-        return self.batch / self.input_rate if self.input_rate is not None else 0.0
-
-    def _choice(self, step: TrainingStep, layout: TrainingLayout, fit: StepCalibration | None) -> TrainingChoice:
-        time = step.step(layout, self.batch)
-        by_stage = stages(self.model, layout, self.batch, self.sequence)
-        if fit is not None:
-            time = time.scaled(fit.offset(layout, self.batch, self.sequence))
-            half = quantile(DEFAULT_LEVEL, None) * fit.spread(layout, self.batch, self.sequence, self.precision)
-        else:
-            columns = columns_of([step.amounts(layout, self.batch)])
-            half = float(training_fit().half_width(columns, [self._groups])[0])
-        time = time.fed(self._loading)
-        watts = step_watts(self.machine, time, self._flop_of_a_device(layout), self.precision)
-        return TrainingChoice(layout, time, by_stage, half, watts, self._loading)
 
     def layouts(self, domain: int) -> Iterator[TrainingLayout]:
         """Layouts of at most so many devices; tensor ranks stay within the nearest link."""
@@ -243,10 +184,6 @@ class TrainingSearch:
                         yield TrainingLayout(
                             tensor, pipeline, data, context, expert, chunk, micro, shard, recompute
                         )  # fmt: skip
-
-
-def _seconds(choice: TrainingChoice) -> float:
-    return choice.time.seconds
 
 
 def divides(layers: int, stages: int, chunks: int) -> bool:

@@ -10,6 +10,7 @@ from slipstick.experiments.subjects.tuning import tuner
 from slipstick.experiments.subjects.tuning.program_job import load_program
 from slipstick.experiments.subjects.tuning.trigger import Start, Trigger, watch
 from slipstick.experiments.subjects.tuning.tuning_jobs import LoaderJob, simulated_jobs
+from slipstick.hwmodels.files.old_names import checked
 from slipstick.hwmodels.files.readers import unknown_name
 
 WATCHED_STEPS = 10
@@ -19,6 +20,7 @@ LEAST_TRIALS = 16
 POLICIES, STARTS = ("patient", "published"), ("critical", "now")
 
 
+@checked
 def tune(
     job: str,
     *,

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from slipstick.estimators.learning.bands import calibrated, stretch
+from slipstick.estimators.learning.bands import calibrated, left_out, stretch
 from slipstick.estimators.learning.fit import fit
 from slipstick.estimators.learning.fitted_file import FittedFile, OuterScore, load_fitted
+from slipstick.estimators.learning.folds import folds
 from slipstick.estimators.learning.law import Columns, FloatArray, Grouping, LawRows, ParameterPrior
 from slipstick.hwmodels.files.readers import InputError
 
@@ -137,6 +138,17 @@ def test_bands_of_left_out_groups_are_stretched() -> None:
     assert stretch(np.exp(off), np.full(80, 0.1), np.ones(80), groups) == pytest.approx(3.0 ** (20 / 24))
     assert stretch(np.full(80, np.nan), np.full(80, 0.1), np.ones(80), groups) == 1.0
     assert 0.5 < calibrated(Line(), drawn(), drawn().groups["chip"]).stretch < 2
+
+
+def test_folds_within_promise_what_the_outer_fold_shows_where_the_law_is_right() -> None:
+    rows, law = drawn(), Line()
+    chips = list(rows.groups["chip"])
+    made = left_out(law, rows, folds(chips), chips)
+    score = OuterScore.of("chip", "all", 8, made.seconds, rows.seconds, made.half, made.inner)
+    assert score.over_inner is not None and 0.7 < score.over_inner < 1.4
+    doubled = OuterScore.of("chip", "all", 1, np.full(4, 2.0), np.ones(4), np.ones(4), 0.1)
+    assert doubled.over_inner == pytest.approx(np.log(2) / 0.1)
+    assert "over_inner" not in FittedFile("line", {}, 4, {}, (replace(doubled, over_inner=None),)).text()
 
 
 def test_files_keep_everything_and_change_only_with_the_fit(tmp_path: Path) -> None:

@@ -8,8 +8,10 @@ from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
 from slipstick.estimators.operation.roofline import Roofline
 from slipstick.estimators.schedule.sequential import Sequential
-from slipstick.hwmodels.catalog import machine
+from slipstick.experiments.question.question import question
+from slipstick.hwmodels.catalog import machine, machine_names
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.machine_kind import machine_kind
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import gemm
 
@@ -29,3 +31,32 @@ def test_an_int8_product_runs_at_the_data_sheet_s_tops() -> None:
 def test_a_machine_without_an_int8_rate_refuses_a_product_of_integers() -> None:
     with pytest.raises(InputError, match="SXM2 16 GB' states no rate for matrix.int8 .*matrix.float16"):
         ROOFLINE.estimate(INT8, machine("v100-sxm"))
+
+
+def test_products_of_16_bits_are_no_slower_than_of_32_where_halves_are_slow() -> None:
+    """NVIDIA's CUDA programming guide: a multiprocessor of capability 6.1 does 2 half2 a cycle, and 128 floats."""
+    half = Workload("half", (gemm("product", 8192, 8192, 8192, dtype="float16"),))
+    slow = machine("gtx-1080-ti")
+    fast = slow.using({"engines.vector.flop_per_cycle.float16": 512})
+    seconds = 2 * 8192**3 / (28 * 256 * 1.582e9)
+    roofline = [ROOFLINE.estimate(half, one).time for one in (slow, fast, slow)]
+    assert roofline == pytest.approx([seconds, seconds / 2, seconds], rel=0.001)
+    tiled = [Composite(TiledRoofline(), Sequential()).estimate(half, one).time for one in (slow, fast)]
+    assert 0.999 * seconds <= tiled[0] <= 1.3 * seconds
+    assert tiled[1] < tiled[0]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in ("gtx-1080-ti", "p4") else pytest.mark.slow)
+        for name in machine_names()
+        if machine_kind(machine(name)) == "gpu"
+    ],
+)
+def test_a_network_in_16_bits_is_answered_on_every_gpu_and_is_not_slower(name: str) -> None:
+    plain, half = (
+        question("resnet50-inference", name, settings={"run.batch": 8}, dtype=dtype).answer().time
+        for dtype in ("float32", "float16")
+    )
+    assert half <= 1.1 * plain

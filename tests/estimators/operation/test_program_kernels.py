@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.estimators.operation.gpu.programs.program_kernels import trained
-from slipstick.estimators.operation.gpu.programs.program_sides import bounds, class_of
+from slipstick.estimators.operation.gpu.programs.program_classes import class_of
+from slipstick.estimators.operation.gpu.programs.program_kernels import program_runtimes, trained
+from slipstick.estimators.operation.gpu.programs.program_sides import bounds
+from slipstick.estimators.operation.physical_bound import PhysicalBound
 from slipstick.experiments.commands.cli import run
 from slipstick.experiments.evidence.validation.models.programs import program_fit
 from slipstick.experiments.evidence.validation.models.programs.program_data import Program
@@ -254,3 +256,13 @@ def block():
     layers = torch.nn.Conv2d(192, 192, 7, padding=3, groups=192), torch.nn.Conv2d(192, 768, 1), torch.nn.GELU()
     return torch.nn.Sequential(*layers), (torch.randn(32, 192, 28, 28),)
 """
+
+
+@pytest.mark.parametrize("name", ["h100-sxm", "l40s", "v100-sxm", "mi300x"])
+def test_attention_in_float32_shares_the_vector_engine_with_its_softmax(name: str) -> None:
+    """Both sums of flop stand on one engine: no fitted share may undercut them."""
+    dims = {"batch": 16, "heads": 16, "kv_heads": 16, "queries": 512, "keys": 512, "head_dim": 64, "value_dim": 64}
+    op = operation("a", "attention", dims, "float32")
+    least, _ = PhysicalBound(machine(name)).least(op)
+    (time,) = program_runtimes().times((op,), machine(name))
+    assert time >= least * (1 - 1e-12)

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from slipstick.hwmodels.files.opener import opened
+from slipstick.hwmodels.files.readers import csv_separator
 
 LENGTH = 1 << 16
 """Bytes that are looked at."""
@@ -33,10 +34,14 @@ class Look:
         """The first bytes as text; empty where they are no text."""
         return "" if b"\0" in self.first else self.first.decode("utf-8-sig", errors="replace").lstrip()
 
+    @property
+    def _json(self) -> bool:
+        return self.text[:1] in ("{", "[")
+
     @cached_property
     def keys(self) -> frozenset[str]:
         """Names of fields of a JSON document (any depth) or of JSON lines that stand in the first bytes."""
-        return frozenset(_KEY.findall(self.text)) if self.text[:1] in ("{", "[") else frozenset()
+        return frozenset(_KEY.findall(self.text)) if self._json else frozenset()
 
     @cached_property
     def lines(self) -> tuple[str, ...]:
@@ -46,11 +51,13 @@ class Look:
 
     @cached_property
     def columns(self) -> frozenset[str]:
-        """Names in the header of a CSV; lines before it that begin with == or # are passed over."""
-        for line in self.lines:
+        """Names in the header of a CSV, none of JSON; lines before it that begin with == or # are passed over."""
+        for line in () if self._json else self.lines:
             if line.strip() and not line.startswith(("==", "#")):
                 try:
-                    return frozenset(name.strip() for name in next(csv.reader([line]), []))
+                    return frozenset(
+                        name.strip() for name in next(csv.reader([line], delimiter=csv_separator(line)), [])
+                    )
                 except csv.Error:
                     break
         return frozenset()

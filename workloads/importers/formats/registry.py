@@ -27,7 +27,8 @@ COMMANDS: dict[Target, tuple[str, ...]] = {
     "run": (
         "slipstick phases {file}",
         "slipstick seqpoint {file}",
-        "slipstick plan training CONFIG.json --on MACHINE --devices N --batch B --known RUN.csv",
+        "slipstick estimate WORKLOAD --on MACHINE --known {file}",
+        "slipstick plan training CONFIG.json --on MACHINE --devices N --batch B --known {file}",
     ),
 }
 """What goes on with a file, by what it holds."""
@@ -135,6 +136,19 @@ def _mllog(seen: Look) -> bool:
     return bool(seen.text) and is_mllog(seen.path)
 
 
+def _megatron(seen: Look) -> bool:
+    """Its arguments stand before the first line with a time."""
+    from slipstick.workloads.importers.mllog.trainer_logs import MEGATRON
+
+    return MEGATRON in seen.text or "tensor_model_parallel_size ...." in seen.text
+
+
+def _trainer_state(seen: Look) -> bool:
+    from slipstick.workloads.importers.mllog.trainer_logs import is_trainer_state
+
+    return is_trainer_state(seen.text)
+
+
 def _slurm(seen: Look) -> bool:
     return bool(SEFF_TIME.search(seen.text)) or any(sacct_columns(line) for line in seen.lines[:20])
 
@@ -184,6 +198,8 @@ FORMATS: tuple[Format, ...] = (
     Format("likwid", "likwid-perfctr, CSV", "counters", _likwid),
     Format("extrap", "Extra-P, text", "series", _extrap),
     Format("mllog", "MLPerf training, log", "run", _mllog),
+    Format("megatron", "Megatron-LM, training log", "run", _megatron),
+    Format("trainer-state", "Hugging Face Trainer, trainer_state.json", "run", _trainer_state),
     Format("matrix-market", "Matrix Market, sparse matrix", "matrix", lambda seen: seen.text[:14] == "%%MatrixMarket"),
     Format("slurm", "Slurm, sacct or seff", "series", _slurm),
     Format("iterations", "iterations of a training run, CSV", "iterations", _iterations),

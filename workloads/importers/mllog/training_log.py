@@ -1,4 +1,4 @@
-"""One run of MLPerf training as its log states it: settings, initialisation, training, evaluations, steps."""
+"""One run of training as its log states it: settings, initialisation, training, evaluations, steps."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class LoggedSteps:
 
 @dataclass(frozen=True)
 class TrainingLog:
-    """One run of MLPerf training.
+    """One run of training.
 
     Parameters
     ----------
@@ -47,6 +47,10 @@ class TrainingLog:
         What run_stop says ("success", "aborted"); "" without one.
     steps_from
         Where step times come from: "statistics of steps", "losses", "blocks", or "" where the log has none.
+    words
+        Settings that are no numbers, where the log states them: precision ("fp8"), recompute ("selective").
+    program
+        What printed it ("Megatron-LM"); "" of a run of MLPerf, which has a benchmark, a start and a stop.
     """
 
     source: str
@@ -59,6 +63,8 @@ class TrainingLog:
     spans: tuple[LogSpan, ...]
     steps: tuple[LoggedSteps, ...]
     steps_from: str
+    words: Table[str] = Table()
+    program: str = ""
 
     @property
     def batch(self) -> int | None:
@@ -93,12 +99,7 @@ class TrainingLog:
 
     def lines(self) -> list[str]:
         """What the log is, in words."""
-        whole = "the log ends before run_stop"
-        if self.seconds is not None:
-            whole = f"{self.seconds:,.4g} s from run_start to run_stop ({self.status or 'no status'})"
-        result = [
-            f"{self.benchmark or 'a benchmark without a name'}, {self.organisation or 'no organisation'}: {whole}"
-        ]
+        result = [self._of_program() if self.program else self._of_benchmark()]
         if self.steps:
             count = sum(each.count for each in self.steps)
             result.append(f"{count:,} steps, median {self.step_seconds:.4g} s, from {self.steps_from}")
@@ -106,6 +107,17 @@ class TrainingLog:
         if evaluated:
             result.append(f"{evaluated:,.4g} s of evaluation, apart from the steps")
         return result
+
+    def _of_program(self) -> str:
+        stated = [f"{name} {value:g}" for name, value in self.settings.items()]
+        stated += [f"{name} {word}" for name, word in self.words.items()]
+        return ", ".join([self.program, *stated])
+
+    def _of_benchmark(self) -> str:
+        whole = "the log ends before run_stop"
+        if self.seconds is not None:
+            whole = f"{self.seconds:,.4g} s from run_start to run_stop ({self.status or 'no status'})"
+        return f"{self.benchmark or 'a benchmark without a name'}, {self.organisation or 'no organisation'}: {whole}"
 
     def profiles(self) -> list[StepProfile]:
         """Initialisation, stretches of training and evaluations in order, as steps of phases."""

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from slipstick.hwmodels.files.old_names import checked
 from slipstick.hwmodels.files.readers import MEGABYTE, InputError, read_bytes
 from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.graph.assembly import ImportedNode, Tensor, assemble
@@ -18,6 +19,7 @@ LIMIT_BYTES = 512 * MEGABYTE
 MAX_NODES = 200_000
 
 
+@checked
 def import_onnx(path: str | os.PathLike[str], defaults: Mapping[str, float] | None = None) -> Workload:
     """The forward pass of an ONNX model (.onnx, or .onnx.gz).
 

@@ -17,6 +17,7 @@ from slipstick.workloads.importers.serving.fields import Fields, text_of
 MOST_ROWS = 100_000
 _TYPE = re.compile(r"\b(I?Q\d(?:_\w+)?|F16|F32|BF16|MXFP4)\b(?:\s*-\s*(Small|Medium|Large))?")
 _TEST = re.compile(r"(?:pp(\d{1,9}))?\+?(?:tg(\d{1,9}))?(?: @ d(\d{1,9}))?")
+_RATE = re.compile(r"(\d{1,12}(?:\.\d{0,12})?)(?:\s*(?:±|\+-)\s*(\d{1,12}(?:\.\d{0,12})?))?", re.ASCII)
 _AMOUNTS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
 _SIZES = {"Small": "_s", "Medium": "_m", "Large": "_l"}
 _SAME = {"f16": "fp16", "f32": "fp32"}
@@ -84,7 +85,7 @@ def _entries(path: Path) -> list[tuple[str, Mapping[str, Any]]]:
             (f"line {number}", parse_json(line, f"{path}: line {number}")) for number, line in lines[: MOST_ROWS + 1]
         ]
     elif start == "|":
-        result = _table(text)
+        result = _table(text, path)
     else:
         result = [(f"line {line}", row) for line, row in read_csv_rows(path, ("avg_ns", "n_prompt", "n_gen"))]
     if len(result) > MOST_ROWS:
@@ -92,14 +93,17 @@ def _entries(path: Path) -> list[tuple[str, Mapping[str, Any]]]:
     return [(where, require_mapping(entry, path, where)) for where, entry in result]
 
 
-def _table(text: str) -> list[tuple[str, Mapping[str, Any]]]:
+def _table(text: str, path: Path) -> list[tuple[str, Mapping[str, Any]]]:
     """The rows of the Markdown that llama-bench prints by default, in the words of its JSON; sizes are rounded."""
     lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if line.strip().startswith("|")]
     names = _cells(lines[0][1])
     made: list[tuple[str, Mapping[str, Any]]] = []
     for number, line in lines[2 : MOST_ROWS + 3]:
         row = dict(zip(names, _cells(line), strict=False))
-        test, rate = _TEST.fullmatch(row.get("test", "")), re.match(r"([\d.]+)(?:\s*±\s*([\d.]+))?", row.get("t/s", ""))
+        cell = row.get("t/s", "")
+        test, rate = _TEST.fullmatch(row.get("test", "")), _RATE.fullmatch(cell)
+        if cell and not rate:
+            raise InputError(f"{path}: line {number}: t/s = {cell[:40]!r}: want tokens/s, such as '128.40 ± 0.52'")
         entry: dict[str, Any] = {
             "model_type": row.get("model", ""), "model_size": _amount(row.get("size", "")),
             "model_n_params": _amount(row.get("params", "")), "backends": row.get("backend", ""),

@@ -22,6 +22,8 @@ MOST_RUNS = 10_000
 MOST_REQUESTS = 1e9
 MEASURES = ("ttft", "tpot", "itl", "e2el")
 STATISTICS = ("mean", "median", "p99")
+TENSOR, MOST_RANKS = ("tp", "tensor_parallel_size"), 1024
+"""What people call tensor ranks in a benchmark's metadata."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ class ServedRun:
         Requests/s that were sent; None where all were sent at once.
     input_tokens, output_tokens
         Means of the requests that were completed.
+    tensor
+        Devices that share each product, where the benchmark's metadata says it (`--metadata tp=2`); None elsewhere.
     times
         Seconds by measure and statistic ("ttft mean"): time to first token, time per output token without the first,
         inter-token latency, end to end.
@@ -53,6 +57,12 @@ class ServedRun:
     output_tokens: float
     output_rate: float
     times: Mapping[str, float]
+    tensor: int | None = None
+
+    @property
+    def tpot(self) -> float | None:
+        """Seconds of a further token: the mean, else the median; None where neither was written."""
+        return self.times.get("tpot mean", self.times.get("tpot median"))
 
 
 def read_vllm_bench(path: Path) -> tuple[ServedRun, ...]:
@@ -113,4 +123,12 @@ def _run(entry: Mapping[str, Any], where: str, fields: Fields) -> ServedRun:
         fields.number(entry, "total_output_tokens", where, 1) / max(completed, 1),
         fields.number(entry, "output_throughput", where, 1e-9),
         times,
+        _tensor(entry, where, fields),
     )
+
+
+def _tensor(entry: Mapping[str, Any], where: str, fields: Fields) -> int | None:
+    for name in TENSOR:
+        if (ranks := fields.optional(entry, name, where, 1)) is not None:
+            return int(min(ranks, MOST_RANKS))
+    return None

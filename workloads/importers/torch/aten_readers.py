@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import sympy
 
 from slipstick.workloads.graph.assembly import Number, Piece, Tensor
-from slipstick.workloads.graph.kinds import AXES, product, stored_norm
+from slipstick.workloads.graph.kinds import AXES, SIZE_BYTES, product, stored_norm
 
 
 @dataclass(frozen=True)
@@ -249,14 +249,13 @@ def read_elementwise(call: Call, function: str | None = None) -> list[Piece]:
     """An operation on single elements; a broadcast input counts with what it stores."""
     out = call.results[0].elements if call.results else call.tensors()[0].elements
     reads = sum(t.stored for t in call.tensors())
+    writes = sum(r.elements for r in call.results) or out
     name = function or call.name.removesuffix("_")
-    return [
-        Piece(
-            "elementwise",
-            {"elements": out, "reads": reads, "writes": sum(r.elements for r in call.results) or out},
-            {"function": name},
-        )
-    ]
+    if name == "native_dropout":  # the mask that it keeps has a byte a number
+        writes = out + out / SIZE_BYTES[call.results[0].dtype]
+    if name == "native_dropout_backward":
+        reads = out + out / SIZE_BYTES[call.results[0].dtype]
+    return [Piece("elementwise", {"elements": out, "reads": reads, "writes": writes}, {"function": name})]
 
 
 def read_move(call: Call) -> list[Piece]:

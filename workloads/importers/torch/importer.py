@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
-import sympy as sp
-
 from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.old_names import checked
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.symbolic import sp
 from slipstick.workloads.graph.assembly import Assembly, ImportedNode, Piece, Tensor, assemble
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op, Workload
@@ -23,10 +23,10 @@ from slipstick.workloads.importers.torch.by_name import own_failure
 from slipstick.workloads.importers.torch.counts_of_values import LOAD, NOTES, SHARE, counts, open_loads
 from slipstick.workloads.importers.torch.recorder import (
     RecordedNode,
+    as_on_gpus,
     before_compilation,
     fake_subject,
     make_recorder,
-    plain_attention,
 )
 from slipstick.workloads.importers.torch.recurrent import recurrent_macros
 from slipstick.workloads.importers.torch.sizes import Sizes
@@ -48,6 +48,7 @@ class Recording:
     assumptions: tuple[str, ...]
 
 
+@checked
 def import_torch(
     model: Any,
     inputs: Sequence[object] | Mapping[str, object],
@@ -55,6 +56,7 @@ def import_torch(
     *,
     purpose: str = "training",
     optimizer: str | None = "sgd",
+    train: str | None = None,
     loss: Any = None,
     hints: Mapping[str, int] | None = None,
 ) -> Workload:
@@ -74,6 +76,8 @@ def import_torch(
         A module that went through ``torch.compile`` has ``metadata["execution"] == "compiled"``.
     optimizer
         "sgd", "momentum", "adam", "adamw", ...; None leaves the update out.
+    train
+        The optimizer by the word of ``--train``: the same as `purpose` "training" with that `optimizer`.
     loss
         Makes a scalar of the outputs; without it the backward pass starts from gradients of all outputs.
     hints
@@ -85,6 +89,10 @@ def import_torch(
     InputError
         Where torch is not installed, or the callable cannot run on fake tensors: the message carries torch's reason.
     """
+    if train is not None:
+        if purpose != "training":
+            raise InputError(f"train = {train!r} and purpose = {purpose!r}: give one of them")
+        optimizer = train
     if purpose not in ("training", "inference"):
         raise InputError(f"purpose = {purpose!r}: want 'training' or 'inference'")
     if find_spec("torch") is None:
@@ -189,7 +197,7 @@ def _record(
         }
         subject = fake_subject(model, recorder, stack, training=training)
         eager = torch.compiler.set_stance("force_eager")  # modules that their user compiled run as they were written
-        for block in (eager, plain_attention(), recurrent_macros(recorder), recorder, torch.set_grad_enabled(training)):
+        for block in (eager, as_on_gpus(), recurrent_macros(recorder), recorder, torch.set_grad_enabled(training)):
             stack.enter_context(block)
         try:
             out = subject.call(*arguments.values()) if positional else subject.call(**arguments)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
+from inspect import Parameter, Signature
 from typing import Any
 
 from slipstick.workloads.graph.assembly import Piece, Tensor
@@ -18,6 +19,18 @@ from slipstick.workloads.importers.torch.aten_contractions import trilinear_shap
 
 # What says nothing about work: aliases of a whole tensor.
 _ALIASES = frozenset({"detach", "alias", "lift_fresh"})
+DROPOUT = Signature(
+    [
+        Parameter("input", Parameter.POSITIONAL_OR_KEYWORD),
+        *(
+            Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=value)
+            for name, value in (("p", 0.5), ("training", True), ("inplace", False))
+        ),
+    ]
+)
+"""Of torch.nn.functional.dropout."""
+DROPOUT_PLACE = 4
+"""Of `dropout_p` among the arguments of torch.nn.functional.scaled_dot_product_attention."""
 _VIEWS = frozenset({"_unsafe_view", "_reshape_alias"})
 
 
@@ -283,13 +296,38 @@ def _popped(stack: list[str]) -> None:
 
 
 @contextlib.contextmanager
-def plain_attention() -> Iterator[None]:
-    """Without the fused inference path of nn.TransformerEncoder, which fake tensors do not know."""
+def as_on_gpus() -> Iterator[None]:
+    """Calls that PyTorch hands to other kernels on GPUs than on CPUs, as on GPUs.
+
+    Fused attention drops weights itself there (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp), and dropout is
+    one kernel that keeps a mask of a byte a number (aten/src/ATen/native/Dropout.cpp, `is_fused_kernel_acceptable`);
+    CPUs draw, scale and multiply one after the other. The fused inference path of nn.TransformerEncoder is left out:
+    fake tensors do not know it.
+    """
     import torch
+    from torch.nn import functional
 
     before = torch.backends.mha.get_fastpath_enabled()
+    attention, dropout = functional.scaled_dot_product_attention, functional.dropout
+
+    def attention_there(*args: Any, **named: Any) -> Any:
+        if len(args) > DROPOUT_PLACE:
+            args = (*args[:DROPOUT_PLACE], 0.0, *args[DROPOUT_PLACE + 1 :])
+        without: dict[str, Any] = {**named, **({"dropout_p": 0.0} if "dropout_p" in named else {})}
+        return attention(*args, **without)
+
+    def dropout_there(*args: Any, **named: Any) -> Any:
+        given = DROPOUT.bind(*args, **named)
+        given.apply_defaults()
+        tensor, rate, trains, in_place = given.args
+        if trains and 0 < rate < 1 and not in_place:
+            return torch.native_dropout(tensor, rate, trains)[0]
+        return dropout(*args, **named)
+
     torch.backends.mha.set_fastpath_enabled(False)
+    functional.scaled_dot_product_attention, functional.dropout = attention_there, dropout_there
     try:
         yield
     finally:
+        functional.scaled_dot_product_attention, functional.dropout = attention, dropout
         torch.backends.mha.set_fastpath_enabled(before)

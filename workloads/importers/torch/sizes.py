@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import sympy as sp
-
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.symbolic import is_symbolic, sp
 
 _TORCH: Mapping[str, Callable[..., Any]] = {
     "FloorDiv": lambda a, b: sp.floor(a / b),
@@ -42,7 +41,7 @@ class Sizes:
 
     def __call__(self, value: Any) -> Any:
         """An int, or a sympy expression over the user's names."""
-        if not isinstance(value, sp.Basic):
+        if not is_symbolic(value):
             return value
         if value not in self._final:
             self._final[value] = self.plain(sp.sympify(self._environment.replace(value), strict=True))

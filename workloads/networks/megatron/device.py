@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import sympy as sp
-
+from slipstick.hwmodels.files.symbolic import sp
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op

@@ -10,9 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-import sympy as sp
-
 from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.symbolic import sp
 from slipstick.workloads.graph.cost import Amount
 
 OFF, ON = 1, 2

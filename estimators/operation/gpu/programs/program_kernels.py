@@ -8,30 +8,37 @@ are fitted to whole programs (`slipstick validate programs`); none was timed alo
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import numpy as np
-
-from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.core.operation_model import OperationModel, require_bound
+from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
+from slipstick.estimators.core.operation_model import Clock, FormulaModel, require_bound
+from slipstick.estimators.operation.gpu.programs.program_classes import FEATURES, features, kernel_class
 from slipstick.estimators.operation.gpu.programs.program_sides import (
-    FEATURES,
-    bounds,
-    computed,
-    features,
-    joined,
-    kernel_class,
+    OVERLAP,
+    PASSES,
+    SymbolTerms,
+    amount,
+    rates,
+    sides,
 )
-from slipstick.estimators.operation.physical_bound import PhysicalBound
+from slipstick.estimators.operation.physical_bound import AMOUNTS as LEAST_AMOUNTS
+from slipstick.estimators.operation.physical_bound import UNBOUND, least_time
 from slipstick.estimators.tuned.tuned_unseen import STEP_CLOCK
+from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError, read_json
 from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.symbolic import sp
 from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.workload import Op
 
+SOURCE = "docs/notes/programs.md"
+FITTED = ("slow.compute", "slow.memory", "slow.cores", "gap", "step_cycles")
+"""Amounts of an operation that a fit says."""
 TRAINED = Path(__file__).parent / "program_kernels.json"
 COMPILED = Path(__file__).parent / "program_kernels_compiled.json"
 HALF_FITS = {mode: Path(__file__).parent / f"program_kernels_half_{mode}.json" for mode in ("eager", "compiled")}
@@ -39,7 +46,7 @@ HALF = ("float16", "bfloat16")
 
 
 @dataclass(frozen=True)
-class ProgramKernels(OperationModel):
+class ProgramKernels(FormulaModel):
     """Times of the operations of programs on GPUs.
 
     Parameters
@@ -64,57 +71,80 @@ class ProgramKernels(OperationModel):
     gap: float
     step: float
 
-    def times(self, operations: Sequence[Op], machine: Machine) -> FloatArray:
-        """Seconds of one execution of each operation, shape (operations,).
+    def key(self, op: Op, machine: Machine) -> Hashable:
+        """Operations of one form: by what their flop run on, and whether rows are one block's.
 
         Raises
         ------
         InputError
-            Where a size is open, or the machine cannot compute in the operation's data type.
+            Where a size is open: the class of a kernel depends on it.
         """
-        free = machine.runtime.free_kinds
-        least = PhysicalBound(machine)  # shares above 1 were fitted where a mask or a cache saves what is counted
-        times: dict[object, float] = {}  # layers repeat: each shape once
-        keys = [(op.kind, op.dtype, op.dims, op.attributes, op.cost) for op in operations]
-        for key, op in zip(keys, operations, strict=True):
-            if op.kind not in free and key not in times:
-                times[key] = max(self._time(op, machine), least.least(computed(op, machine))[0])
-        return np.array([times.get(key, 0.0) for key in keys])
-
-    def bounds(self, operations: Sequence[Op], machine: Machine) -> list[str | None]:
-        """The longest side of each operation: compute, memory, cores, or latency (of launches and steps)."""
-        free = machine.runtime.free_kinds
-        return [None if op.kind in free else self._longest(op, machine) for op in operations]
-
-    def _longest(self, op: Op, machine: Machine) -> str:
-        sides = self._sides(op, machine)
-        waits = "latency" if op.kind != "view" else "memory"
-        return max((waits, "memory", "compute", "cores"), key=lambda name: sides[name])
-
-    def _time(self, op: Op, machine: Machine) -> float:
+        if op.kind in machine.runtime.free_kinds:
+            return "free"
         require_bound(op)
-        sides = self._sides(op, machine)
-        if op.kind == "recurrent":
-            return max(sides["latency"], sides["compute"])
-        return float(joined(sides["compute"], sides["memory"], sides["cores"])) + sides["latency"]
+        return op.kind == "recurrent", op.kind if op.kind in PASSES else "", op.kind in UNBOUND, rates(op, machine)
 
-    def _sides(self, op: Op, machine: Machine) -> dict[str, float]:
-        """Seconds of one execution by what they are spent on."""
-        sides = bounds(op, machine)
+    def holds_open(self, op: Op, machine: Machine) -> bool:
+        """Of operations that take no time alone: the class of a kernel depends on its sizes."""
+        return op.kind in machine.runtime.free_kinds
+
+    def form(self, machine: Machine) -> Hashable:
+        """That of the machine: its numbers are symbols, and those of the fit are amounts of the operation."""
+        return machine.form
+
+    def formula(self, op: Op, machine: Machine) -> Formula:
+        """SymbolTerms: operation.* (`amount`), machine.*.
+
+        Raises
+        ------
+        InputError
+            Where the machine cannot compute in the operation's data type.
+        """
+        if op.kind in machine.runtime.free_kinds:
+            return Formula(sp.Integer(0), "s", "free under this runtime")
+        need = sides(op, machine, SymbolTerms(machine))
         if op.kind == "recurrent":
-            step = self.step * STEP_CLOCK / machine.clock
-            return {"compute": sides.arithmetic, "memory": 0.0, "cores": 0.0, "latency": step}
+            steps = symbol("operation.step_cycles") / symbol("machine.clock")
+            terms = {"compute": need.arithmetic, "latency": steps}
+            return Formula(Largest(steps, need.arithmetic), "s", SOURCE, Table(terms))
+        arithmetic, traffic, cores = (
+            side * symbol(f"operation.slow.{name}")
+            for name, side in (("compute", need.arithmetic), ("memory", need.traffic), ("cores", need.cores))
+        )
+        gap = symbol("operation.gap")
+        longer = Largest(arithmetic, traffic) + OVERLAP * Smallest(arithmetic, traffic)
+        whole = (longer**4 + cores**4) ** sp.Rational(1, 4) + gap
+        # shares above 1 were fitted where a mask or a cache saves what is counted
+        least = Largest(whole, least_time(machine, rates(op, machine)))
+        terms = {"latency": gap, "memory": traffic, "compute": arithmetic, "cores": cores}
+        return Formula(least, "s", SOURCE, Table(terms))
+
+    def amount(self, op: Op, name: str) -> Amount:
+        """What the cores and the memory have to do (`program_sides.amount`), and what the fit says of its class."""
+        part = name.removeprefix("operation.")
+        if part == "gap":
+            return self.gap
+        if part == "step_cycles":
+            return self.step * STEP_CLOCK
+        if part.startswith("slow."):
+            return self._slowness(op, part.removeprefix("slow."))
+        least = LEAST_AMOUNTS.get(part)
+        return least(op) if least else amount(op, name)
+
+    def runs_at(self) -> Clock:
+        """Fitted to whole programs under the devices' caps."""
+        return "held"
+
+    def _slowness(self, op: Op, side: str) -> float:
+        """Of an operation's class, times that of a convolution's shape."""
         name = kernel_class(op)
-        slow, late = math.log(_nearest(self.compute, name)), math.log(_nearest(self.memory, name))
-        for feature, octaves in zip(FEATURES, features(op), strict=True):
-            slow += self.convolution_compute[feature] * octaves
-            late += self.convolution_memory[feature] * octaves
-        return {
-            "compute": sides.arithmetic * math.exp(slow),
-            "memory": sides.traffic * math.exp(late),
-            "cores": sides.cores * _nearest(self.cycles, name),
-            "latency": self.gap,
-        }
+        if side == "cores":
+            return _nearest(self.cycles, name)
+        table, octaves = (
+            (self.compute, self.convolution_compute) if side == "compute" else (self.memory, self.convolution_memory)
+        )
+        shape = sum(octaves[feature] * value for feature, value in zip(FEATURES, features(op), strict=True))
+        return _nearest(table, name) * math.exp(shape)
 
 
 def _nearest(table: Mapping[str, float], name: str) -> float:
@@ -125,18 +155,18 @@ def _nearest(table: Mapping[str, float], name: str) -> float:
 
 
 @dataclass(frozen=True)
-class ProgramRuntimes(OperationModel):
-    """Kernels by how the machine's runtime makes them: those of PyTorch's libraries, or those of its compiler.
+class ProgramRuntimes(FormulaModel):
+    """Kernels by how the machine's runtime makes them and by what an operation computes in.
 
     Parameters
     ----------
     eager
-        Of eager mode, and of recorded graphs of it.
+        Of PyTorch's libraries, and of recorded graphs of them, in float32 as PyTorch computes it.
     compiled
         Of TorchInductor in its default mode: norms, softmax and chains are generated, products and convolutions are
         the libraries', on tensors whose channels lie together.
     half_eager, half_compiled
-        The same of programs that compute in 16 bits, on the matrix units.
+        The same of operations in 16 bits, on the matrix units.
     """
 
     eager: ProgramKernels
@@ -144,19 +174,45 @@ class ProgramRuntimes(OperationModel):
     half_eager: ProgramKernels
     half_compiled: ProgramKernels
 
-    def times(self, operations: Sequence[Op], machine: Machine) -> FloatArray:
-        """See `ProgramKernels.times`."""
-        return self._kernels(operations, machine).times(operations, machine)
+    def key(self, op: Op, machine: Machine) -> Hashable:
+        """The runtime, and see `ProgramKernels.key`."""
+        return self._word(machine), self.eager.key(op, machine)
 
-    def bounds(self, operations: Sequence[Op], machine: Machine) -> list[str | None]:
-        """See `ProgramKernels.bounds`."""
-        return self._kernels(operations, machine).bounds(operations, machine)
+    def holds_open(self, op: Op, machine: Machine) -> bool:
+        """See `ProgramKernels.holds_open`."""
+        return self.eager.holds_open(op, machine)
 
-    def _kernels(self, operations: Sequence[Op], machine: Machine) -> ProgramKernels:
-        compiled = machine.runtime.mode == "compiled"
-        if any(op.dtype in HALF and op.kind in ("convolution", "gemm") for op in operations):
-            return self.half_compiled if compiled else self.half_eager
-        return self.compiled if compiled else self.eager
+    def form(self, machine: Machine) -> Hashable:
+        """See `ProgramKernels.form`."""
+        return self.eager.form(machine)
+
+    def formula(self, op: Op, machine: Machine) -> Formula:
+        """See `ProgramKernels.formula`; what a fit says is named ``operation.eager.*`` or ``operation.compiled.*``."""
+        plain = self.eager.formula(op, machine)
+        word = self._word(machine)
+        return plain.substitute({f"operation.{name}": symbol(f"operation.{word}.{name}") for name in FITTED})
+
+    def amount(self, op: Op, name: str) -> Amount:
+        """See `ProgramKernels.amount`."""
+        word, _, fitted = name.removeprefix("operation.").partition(".")
+        if fitted not in FITTED or word not in ("eager", "compiled"):
+            return self.eager.amount(op, name)
+        if op.dtype in HALF:
+            return (self.half_compiled if word == "compiled" else self.half_eager).amount(op, fitted)
+        return (self.compiled if word == "compiled" else self.eager).amount(op, fitted)
+
+    def runs_at(self) -> Clock:
+        """See `ProgramKernels.runs_at`."""
+        return self.eager.runs_at()
+
+    def _word(self, machine: Machine) -> str:
+        return "compiled" if machine.runtime.mode == "compiled" else "eager"
+
+
+@cache
+def program_runtimes() -> ProgramRuntimes:
+    """The fits that ship."""
+    return ProgramRuntimes(trained()[0], compiled(), half("eager"), half("compiled"))
 
 
 @cache

@@ -1,37 +1,36 @@
-"""What the operations of PyTorch programs need of a GPU before their kernels' shares of it, and their classes.
+"""What the operations of PyTorch programs need of a GPU before their kernels' shares of it.
 
-The classes are what cuDNN, cuBLAS and PyTorch's own kernels distinguish: convolutions by taps, channels, groups and
-direction, products by how thin they are, norms by function. Arithmetic runs no faster than the power cap allows; what
-fits in the last cache is found there.
+Arithmetic runs no faster than the power cap allows; what fits in the last cache is found there. `sides` is written
+once, for today's numbers (fits) and for symbols (answers).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.core.residency import RESIDENT, rated_caches
+from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
+from slipstick.estimators.core.operation_model import amount_of
+from slipstick.estimators.core.residency import RESIDENT, capacity_of_all, rated_caches
+from slipstick.estimators.operation.gpu.programs.program_classes import class_of
 from slipstick.estimators.operation.gpu.tiled import MATRIX_ENERGY
 from slipstick.estimators.operation.roofline import serving_rate
 from slipstick.estimators.tuned.tuned_unseen import BYTES_A_CYCLE, FLOP_A_CYCLE, KEPT_BYTES
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.symbolic import sp
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.graph.cost import Cost
+from slipstick.workloads.graph.cost import Amount, Cost
 from slipstick.workloads.graph.kinds import SIZE_BYTES
 from slipstick.workloads.graph.workload import Op
 
 OVERLAP = 0.3
 """Share of the shorter of arithmetic and traffic that is not hidden (as `KernelParameters.overlap`)."""
-FEATURES = ("inputs", "outputs", "taps", "strided", "dilated", "unaligned")
-"""Of a convolution: octaves of channels of a group below 64, octaves of taps, and what else slows its kernels."""
-REDUCTIONS = {"scan": ("cumsum", "cumprod"), "place": ("argmax", "argmin")}
-"""Reductions with kernels of their own: every partial result is written, or the place of the extreme one is kept."""
-THIN = 16
-"""Rows or columns of a product below which it only reads a matrix."""
 TILE = 128
 """Channels of a tile of outputs: what a window loads serves so many (CUTLASS's and cuDNN's usual tiles)."""
 THREADS = {"norm.layer": 128, "softmax": 1024}
@@ -42,13 +41,8 @@ PASSES = {"norm": 2, "softmax": 3}
 """How often those kernels read a row: for its mean or maximum, for the sum of a softmax, and to scale it."""
 
 
-LAST = ".last"
-LAST_ORDERS = ("0231", "02341")
-"""Axes of images and volumes as they lie in memory where channels lie together (`torch.channels_last`)."""
-
-
 class Sides(NamedTuple):
-    """Seconds of one execution of an operation before its class's shares.
+    """Seconds of one execution of an operation before its class's shares: numbers, or expressions of them.
 
     Parameters
     ----------
@@ -62,10 +56,10 @@ class Sides(NamedTuple):
         Of all bytes through main memory: the plain roofline's.
     """
 
-    arithmetic: float
-    traffic: float
-    cores: float
-    main: float
+    arithmetic: Any
+    traffic: Any
+    cores: Any
+    main: Any
 
 
 def joined(arithmetic: npt.ArrayLike, traffic: npt.ArrayLike, cores: npt.ArrayLike) -> FloatArray:
@@ -77,42 +71,167 @@ def joined(arithmetic: npt.ArrayLike, traffic: npt.ArrayLike, cores: npt.ArrayLi
     return np.asarray(np.sqrt(np.sqrt(np.square(np.square(longer)) + np.square(np.square(cores)))))
 
 
+class SideTerms(Protocol):
+    """Where `sides` has what it computes with: today's numbers, or symbols."""
+
+    def value(self, name: str) -> Any:
+        """Of ``operation.NAME`` or ``machine.PATH``."""
+        ...
+
+    def held(self, level: str) -> Any:
+        """Bytes that all instances of a level hold together."""
+        ...
+
+    def most(self, one: Any, other: Any) -> Any:
+        """The larger of two."""
+        ...
+
+    def least(self, one: Any, other: Any) -> Any:
+        """The smaller of two."""
+        ...
+
+
+@dataclass(frozen=True)
+class NumberTerms:
+    """Today's numbers of a bound operation and a machine."""
+
+    op: Op
+    machine: Machine
+
+    def value(self, name: str) -> float:
+        """See `SideTerms.value`."""
+        space, _, path = name.partition(".")
+        return float(self.machine.get(path)) if space == "machine" else float(amount(self.op, name))
+
+    def held(self, level: str) -> float:
+        """See `SideTerms.held`."""
+        return float(self.machine.memory[level].capacity * self.machine.instances(level))
+
+    def most(self, one: float, other: float) -> float:
+        """See `SideTerms.most`."""
+        return max(one, other)
+
+    def least(self, one: float, other: float) -> float:
+        """See `SideTerms.least`."""
+        return min(one, other)
+
+
+@dataclass(frozen=True)
+class SymbolTerms:
+    """Symbols of a machine's numbers and of an operation's amounts (`amount`)."""
+
+    machine: Machine
+
+    def value(self, name: str) -> sp.Symbol:
+        """See `SideTerms.value`."""
+        return symbol(name)
+
+    def held(self, level: str) -> sp.Expr:
+        """See `SideTerms.held`."""
+        return capacity_of_all(self.machine, level)
+
+    def most(self, one: sp.Expr, other: sp.Expr) -> sp.Expr:
+        """See `SideTerms.most`."""
+        return Largest(one, other)
+
+    def least(self, one: sp.Expr, other: sp.Expr) -> sp.Expr:
+        """See `SideTerms.least`."""
+        return Smallest(one, other)
+
+
 def bounds(op: Op, machine: Machine) -> Sides:
     """What the arithmetic, the traffic and the cores of an operation need at least."""
-    time = matrix = 0.0
-    product = any(name.startswith("flop.matrix.") for name in op.cost)
+    return sides(op, machine, NumberTerms(op, machine))
+
+
+def rates(op: Op, machine: Machine) -> tuple[tuple[str, str, str], ...]:
+    """Of an operation's flop: their name in the cost, and the engine and data type at whose rate they run."""
+    rated_flop = []
     for name in op.cost:
         if not name.startswith("flop."):
             continue
         _, unit, dtype = name.split(".")
-        if product and unit != "matrix":
+        rated_flop.append(
+            (name, *serving_rate(machine, unit, _rounded(op, machine, dtype) if unit == "matrix" else dtype))
+        )
+    return tuple(rated_flop)
+
+
+def sides(op: Op, machine: Machine, terms: SideTerms) -> Sides:
+    """`bounds`, computed with what `terms` stands for: today's numbers or symbols."""
+    arithmetic = 0
+    power = machine.power
+    product = any(name.startswith("flop.matrix.") for name in op.cost)
+    for name, engine, rated in rates(op, machine):
+        if product and not name.startswith("flop.matrix."):
             continue  # the epilogue of a product
-        engine, rated = serving_rate(machine, unit, _rounded(op, machine, dtype))
-        rate = machine.peak(engine, rated)
-        power = machine.power
+        rate = _product(terms, machine.peak_factors(engine, rated))
         if power.cap and power.per_flop:
-            each = power.per_flop * (MATRIX_ENERGY.get(rated, 1.0) if engine == "matrix" else 1.0)
-            rate = min(rate, (power.cap - power.idle) / each)
-        time += float(op.cost[name]) / rate
-        matrix += float(op.cost[name]) if unit == "matrix" else 0.0
-    moved = float(op.cost.bytes_moved)
-    again = (PASSES.get(op.kind, 1) - 1) * float(op.cost["read"])
-    near = float(op.cost["read"]) * _overlap(op) + float(op.cost["written"]) + again + _windows(op, matrix)
-    steps = matrix / FLOP_A_CYCLE + near / BYTES_A_CYCLE
-    main = moved / machine.bandwidth(machine.main_memory)
-    far = moved + (again * _missed(op, machine) if again else 0.0)
-    return Sides(time, _traffic(far, machine), steps / (_busy_cores(op, machine) * machine.clock), main)
+            each = terms.value("machine.power.per_flop") * (
+                MATRIX_ENERGY.get(rated, 1.0) if engine == "matrix" else 1.0
+            )
+            idle = terms.value("machine.power.idle") if power.idle else 0
+            rate = terms.least(rate, (terms.value("machine.power.cap") - idle) / each)
+        arithmetic = arithmetic + terms.value(f"operation.{name}") / rate
+    moved, cores = terms.value("operation.bytes_moved"), terms.value("machine.cores")
+    cycles = terms.value("operation.matrix_bytes") / FLOP_A_CYCLE + terms.value("operation.near") / BYTES_A_CYCLE
+    busy = terms.least(cores, terms.value("operation.busy")) if op.kind in PASSES else cores
+    main = _product(terms, machine.bandwidth_factors(machine.main_memory))
+    far = moved
+    if op.kind in PASSES:
+        far = moved + terms.value("operation.again") * _missed(machine, cores, terms)
+    return Sides(arithmetic, _traffic(far, main, machine, terms), cycles / (busy * terms.value("machine.clock")),
+                 moved / main)  # fmt: skip
 
 
-def _traffic(moved: float, machine: Machine) -> float:
+def _product(terms: SideTerms, paths: Sequence[str]) -> Any:
+    return math.prod(terms.value(f"machine.{path}") for path in paths)
+
+
+def _traffic(moved: Any, main: Any, machine: Machine, terms: SideTerms) -> Any:
     """Seconds of so many bytes, those that the last cache still holds at its rate."""
-    main = machine.bandwidth(machine.main_memory)
     caches = rated_caches(machine)
-    if not caches or not moved:
+    if not caches or not machine.memory[caches[-1]].capacity:
         return moved / main
-    held = KEPT_BYTES * machine.memory[caches[-1]].capacity * machine.instances(caches[-1])
+    held = KEPT_BYTES * terms.held(caches[-1])
     resident = float(RESIDENT) * held**3 / (held**3 + moved**3)
-    return moved * ((1 - resident) / main + resident / max(main, machine.bandwidth(caches[-1])))
+    fast = terms.most(main, _product(terms, machine.bandwidth_factors(caches[-1])))
+    return moved * ((1 - resident) / main + resident / fast)
+
+
+def _missed(machine: Machine, cores: Any, terms: SideTerms) -> Any:
+    """Share of a row that the last cache has lost when it is read again: many rows are under way at a time."""
+    caches = rated_caches(machine)
+    if not caches or not machine.memory[caches[-1]].capacity:
+        return 1
+    under_way = terms.least(1, cores / terms.value("operation.busy")) * terms.value("operation.read")
+    held = terms.held(caches[-1])
+    return under_way**3 / (held**3 + under_way**3)
+
+
+def amount(op: Op, name: str) -> Amount:
+    """What stands for a symbol of `sides` in an operation: `AMOUNTS`, and what all operations have."""
+    counted = AMOUNTS.get(name.removeprefix("operation."))
+    return amount_of(op, name) if counted is None else counted(op)
+
+
+def _again(op: Op) -> float:
+    """Bytes that a row's kernel reads again."""
+    return (PASSES.get(op.kind, 1) - 1) * float(op.cost["read"])
+
+
+def _near(op: Op) -> float:
+    """Bytes that cores load and store, from wherever they are."""
+    return float(op.cost["read"]) * _overlap(op) + float(op.cost["written"]) + _again(op) + _windows(op)
+
+
+def _matrix_bytes(op: Op) -> float:
+    """Flop of products times the bytes of their numbers, float32 as TF32 (`FLOP_A_CYCLE`)."""
+    return sum(
+        float(op.cost[name]) * SIZE_BYTES[name.rpartition(".")[2]]
+        for name in op.cost
+        if name.startswith("flop.matrix.")
+    )
 
 
 def _overlap(op: Op) -> float:
@@ -122,33 +241,27 @@ def _overlap(op: Op) -> float:
     return max(1.0, float(op.dims["outputs"]) * float(op.dims["window"]) / max(1.0, float(op.dims["inputs"])))
 
 
-def _windows(op: Op, flop: float) -> float:
+def _windows(op: Op) -> float:
     """Bytes that a convolution loads from the nearest cache as matrices of windows: once for each tile of outputs."""
     if op.kind != "convolution":
         return 0.0
     outputs = float(op.dims["channels_out"]) / float(op.dims["groups"])
+    flop = sum(float(op.cost[name]) for name in op.cost if name.startswith("flop.matrix."))
     return SIZE_BYTES[op.dtype] * flop / 2 / min(outputs, TILE)
 
 
-def _busy_cores(op: Op, machine: Machine) -> float:
-    """Cores that have work: a row of a norm or softmax is one block's, which has a share of a core's threads."""
-    if op.kind in PASSES:
-        return min(float(machine.cores), max(1.0, _rows(op)) * _threads(op) / THREADS_A_CORE)
-    return float(machine.cores)
+def _busy(op: Op) -> float:
+    """Cores that the rows of a norm or softmax fill: a row is one block's, which has a share of a core's threads."""
+    return max(1.0, _rows(op)) * THREADS.get(class_of(op), USUAL_THREADS) / THREADS_A_CORE
 
 
-def _threads(op: Op) -> int:
-    return THREADS.get(class_of(op), USUAL_THREADS)
-
-
-def _missed(op: Op, machine: Machine) -> float:
-    """Share of a row that the last cache has lost when it is read again: many rows are under way at a time."""
-    caches = rated_caches(machine)
-    if not caches:
-        return 1.0
-    under_way = min(1.0, machine.cores * THREADS_A_CORE / _threads(op) / max(1.0, _rows(op))) * float(op.cost["read"])
-    held = machine.memory[caches[-1]].capacity * machine.instances(caches[-1])
-    return under_way**3 / (held**3 + under_way**3)
+AMOUNTS: Mapping[str, Callable[[Op], float]] = {
+    "again": _again,
+    "near": _near,
+    "matrix_bytes": _matrix_bytes,
+    "busy": _busy,
+}
+"""Amounts of an operation that `sides` names beside its cost."""
 
 
 def _rounded(op: Op, machine: Machine, dtype: str) -> str:
@@ -173,67 +286,5 @@ def computed(op: Op, machine: Machine) -> Op:
     return replace(op, cost=Cost({names[name]: amount for name, amount in op.cost.items()}))
 
 
-def class_of(op: Op) -> str:
-    """The class of kernels that serves an operation."""
-    dims, kind = op.dims, op.kind
-    if kind == "convolution":
-        deep = float(dims["kernel_depth"]) > 1 or float(dims["in_depth"]) > 1
-        if op.attributes.get("transposed"):
-            return "convolution.transposed3" if deep else "convolution.transposed"
-        if float(dims["groups"]) > 1:
-            alone = dims["groups"] == dims["channels_in"]
-            return "convolution.depthwise" if alone else "convolution.grouped"
-        if deep:
-            return "convolution.3"
-        if _taps(op) == 1:
-            return "convolution.point"
-        return "convolution.first" if float(dims["channels_in"]) <= 4 else "convolution"
-    if kind == "gemm":
-        if min(float(dims["m"]), float(dims["n"])) <= THIN:
-            return "gemm.thin"
-        return "gemm.batch" if float(dims["batch"]) > 1 else "gemm"
-    function = str(op.attributes.get("function", "layer"))
-    if kind == "reduction":
-        return next((f"reduction.{word}" for word, names in REDUCTIONS.items() if function in names), kind)
-    return f"norm.{function}" if kind == "norm" else kind
-
-
-def kernel_class(op: Op) -> str:
-    """`class_of`, and where the channels of images lie together: other kernels of the library serve those."""
-    together = op.attributes.get("order") in LAST_ORDERS and op.kind in ("convolution", "pool")
-    return class_of(op) + (LAST if together else "")
-
-
-def features(op: Op) -> tuple[float, ...]:
-    """Numbers of a convolution, by `FEATURES` (octaves and flags); zeros for other operations."""
-    if op.kind != "convolution":
-        return (0.0,) * len(FEATURES)
-    groups = float(op.dims["groups"])
-    inputs, outputs = (float(op.dims[f"channels_{side}"]) / groups for side in ("in", "out"))
-    return (
-        _octaves(64 / inputs),
-        _octaves(64 / outputs),
-        _octaves(_taps(op)),
-        float(_largest(op, "stride") > 1),
-        float(_largest(op, "dilation") > 1),
-        float(inputs % 4 != 0 or outputs % 4 != 0),
-    )
-
-
 def _rows(op: Op) -> float:
     return float(op.dims["groups" if op.kind == "norm" else "rows"])
-
-
-def _taps(op: Op) -> float:
-    return math.prod(float(op.dims.get(f"kernel_{axis}", 1)) for axis in ("depth", "height", "width"))
-
-
-def _largest(op: Op, name: str) -> float:
-    value = op.attributes.get(name, 1)
-    return (
-        max((float(v) for v in value if isinstance(v, (int, float))), default=1.0) if isinstance(value, tuple) else 1.0
-    )
-
-
-def _octaves(ratio: float) -> float:
-    return math.log2(max(1.0, ratio))

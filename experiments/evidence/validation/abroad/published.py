@@ -94,7 +94,7 @@ class PublishedFigures(Record):
 
 
 @dataclass(frozen=True)
-class Answer:
+class PublishedAnswer:
     """What the command answered in the figure's unit, with its 80 % band where it has one."""
 
     value: float
@@ -137,7 +137,7 @@ def answer_json(arguments: list[str]) -> Any:
     return json.loads(out.getvalue())
 
 
-def answered(figure: PublishedFigure) -> Answer:
+def answered(figure: PublishedFigure) -> PublishedAnswer:
     """The command's answer to a figure's question.
 
     Raises
@@ -153,8 +153,8 @@ def answered(figure: PublishedFigure) -> Answer:
         wanted = [one for one in row["measures"] if (one["measure"], one["statistic"]) == (measure, statistic)]
         if not wanted:
             raise InputError(f"the answer has no {statistic} of {measure}")
-        return Answer(wanted[0]["value_s"], wanted[0]["low_s"], wanted[0]["high_s"], remarks)
+        return PublishedAnswer(wanted[0]["value_s"], wanted[0]["low_s"], wanted[0]["high_s"], remarks)
     if row.get(figure.answer) is None:
         raise InputError(f"the answer has no {figure.answer}")
     low, high = BANDS[figure.answer]
-    return Answer(row[figure.answer], row.get(low), row.get(high), remarks)
+    return PublishedAnswer(row[figure.answer], row.get(low), row.get(high), remarks)

@@ -15,14 +15,17 @@ from slipstick.estimators.learning.folds import folds
 from slipstick.estimators.learning.law import Columns, FloatArray, Grouping, LawRows, ParameterPrior, TimeLaw
 from slipstick.estimators.learning.law_fit import LawFit
 from slipstick.estimators.operation.gpu.tiled import MATRIX_ENERGY
-from slipstick.estimators.operation.power.energy import PowerModel
 from slipstick.estimators.operation.power.serving_power import ServingWork
 from slipstick.estimators.operation.power.serving_power_law import COLUMNS, FactorsLaw, PowerLaw, power_groups
-from slipstick.estimators.operation.power.voltage import squared_voltage
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.evidence.validation.energy.metered_runs import FILES, metered_machine, metered_runs
+from slipstick.experiments.evidence.validation.energy.metered_training import (
+    FILE,
+    metered_training,
+    training_rows,
+    unit_watts,
+)
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.machine import Machine
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,17 +111,6 @@ def factor_rows(runs: pd.DataFrame, seconds: FloatArray) -> LawRows:
     return _rows(runs, dict(zip(("idle", "flop", "byte"), drawn, strict=True)), shares(runs))
 
 
-def unit_watts(at: Machine, seconds: FloatArray, flop: FloatArray, moved: FloatArray) -> FloatArray:
-    """Idle watts, and those of flop and of bytes by factors of one, shape (3, n)."""
-    one = PowerModel(active=0.0)
-    formula = one.uncapped(at, squared_voltage())
-    nothing = np.zeros(len(seconds))
-    idle, with_flop, with_bytes = (
-        one.evaluated(formula, at, seconds, *work) for work in ((nothing, nothing), (flop, nothing), (nothing, moved))
-    )
-    return np.array([idle, with_flop - idle, with_bytes - idle])
-
-
 def shares(runs: pd.DataFrame) -> FloatArray:
     """Measured power of a device over its cap, shape (runs,)."""
     return np.asarray((runs.mean_power_w / runs.gpus / runs.cap).to_numpy(), dtype=float)
@@ -153,19 +145,24 @@ def refit() -> FittedFile:
     InputError
         Where the public rows are missing.
     """
-    paths = {name: path for name in FILES if (path := training_file(name))}
-    if len(paths) < len(FILES):
-        raise InputError(why_missing(next(name for name in FILES if name not in paths)))
-    runs, _ = metered_runs(list(paths.values()))
+    names = (*FILES, FILE)
+    paths = {name: path for name in names if (path := training_file(name))}
+    if len(paths) < len(names):
+        raise InputError(why_missing(next(name for name in names if name not in paths)))
+    runs, _ = metered_runs([paths[name] for name in FILES])
+    late, trained = newer(runs), metered_training(paths[FILE])
+    serving = factor_rows(late, late.step_s.to_numpy()), list(late.family_name), list(late.gpu)
+    training = training_rows(trained), ["resnet50"] * len(trained), list(trained.gpu)
+    factors = serving[0] + training[0], serving[1] + training[1], serving[2] + training[2]
+    powers = power_rows(runs, runs.step_s.to_numpy()), list(runs.family_name), list(runs.gpu)
     fits, scores = {}, []
-    for law, used, rows_of in ((PowerLaw(), runs, power_rows), (FactorsLaw(), newer(runs), factor_rows)):
-        rows, families = rows_of(used, used.step_s.to_numpy()), list(used.family_name)
-        for held, key in (("model", families), ("GPU", list(used.gpu))):
+    for law, (rows, families, gpus) in ((PowerLaw(), powers), (FactorsLaw(), factors)):
+        for held, key in (("model", families), ("GPU", gpus)):
             made = left_out(law, rows, folds(key), key if held == "GPU" else families)
-            names = len(set(key))
-            scores.append(OuterScore.of(held, law.name, names, made.seconds, rows.seconds, made.half))
+            result = made.seconds, rows.seconds, made.half, made.inner
+            scores.append(OuterScore.of(held, law.name, len(set(key)), *result))
         fits[law.name] = calibrated(law, rows, families)
-    note = "ml-energy/leaderboard (0cd52da) and ml-energy/leaderboard-v2 (c3af7f3); steps are those measured."
+    note = "ml-energy/leaderboard (0cd52da), leaderboard-v2 (c3af7f3) and zeus (75a8b93); at measured steps."
     return FittedFile(NAME, {name: digest(path) for name, path in paths.items()}, len(runs), fits, tuple(scores), note)
 
 

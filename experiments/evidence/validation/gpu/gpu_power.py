@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import sympy as sp
 
 from slipstick.estimators.core.lambdified import FloatArray, evaluate
 from slipstick.estimators.operation.gpu.tiled import MATRIX_ENERGY
@@ -17,6 +16,7 @@ from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.validation.gpu.gpu_data import aiconfigurator
 from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.symbolic import sp
 from slipstick.workloads.graph.kinds import KINDS, operation
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import sympy as sp
 
 from slipstick.estimators.core.lambdified import compiled
 from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.hwmodels.files.symbolic import sp
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.workload import Workload
 

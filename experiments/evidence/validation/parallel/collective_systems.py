@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FOLDER = "gpu/vidur/network"
+NCCL_FILES = "gpu/aiconfigurator/*/comm/nccl/*/nccl_perf.parquet"
 ABOVE = 64 * 1024
 """Bytes from which a transfer counts."""
 KEYS = ["machine", "function", "workers", "per_node"]
@@ -94,7 +95,7 @@ def nccl_timings(folder: Path) -> pd.DataFrame:
     import pandas as pd
 
     frames = [pd.DataFrame(columns=[*KEYS, "width", "bytes", "time", "noise"])]
-    for path in sorted((folder / "gpu/aiconfigurator").glob("*/comm/nccl/*/nccl_perf.parquet")):
+    for path in sorted(folder.glob(NCCL_FILES)):
         raw = parquet_frame(path)
         raw = raw[(raw["nccl_dtype"] == "half") & raw["op_name"].isin(list(FUNCTIONS)) & (raw["latency"] > 0)]
         frame = pd.DataFrame(

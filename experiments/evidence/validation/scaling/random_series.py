@@ -24,6 +24,7 @@ from slipstick.estimators.learning import scores
 from slipstick.experiments.evidence.rows import ValidationRow
 from slipstick.experiments.evidence.score import Data
 from slipstick.experiments.evidence.validation.scaling.amdahl import amdahl
+from slipstick.experiments.evidence.validation.scaling.closed_forms import closed_form_rows
 
 Law = Callable[[FloatArray], FloatArray]
 RATIOS = (2, 4, 8, 16)
@@ -157,6 +158,7 @@ def random_rows(data: Data) -> Iterator[ValidationRow]:
             trusted = predicted.trusted > 0
             yield _share(f"random series, {setting.name}", _near(predicted)[trusted], "trusted within 20 %", 80.0)
     yield from _planted()
+    yield from closed_form_rows()
 
 
 def _near(predicted: Forecasts) -> npt.NDArray[np.bool_]:

@@ -139,7 +139,7 @@ def _header(path: Path) -> list[str]:
 
 
 def _columns(path: Path, time: str) -> tuple[FloatArray, FloatArray]:
-    from slipstick.experiments.subjects.iterations.logs import read_log
+    from slipstick.workloads.importers.iteration_logs import read_log
 
     log = read_log(path, "seq_len", time)
     return log.lengths, log.known_times

@@ -69,8 +69,8 @@ def rnnt(data: Data) -> Iterator[ValidationRow]:
 
 def read_rnnt(path: Path) -> dict[str, dict[int, FloatArray]]:
     """System -> epoch -> seconds of shape (runs, iterations), of systems that logged every iteration."""
-    from slipstick.experiments.subjects.iterations.logs import LOG_LIMIT_BYTES
     from slipstick.hwmodels.files.readers import read_csv_rows, read_number
+    from slipstick.workloads.importers.iteration_logs import LOG_LIMIT_BYTES
 
     logs: dict[str, dict[int, dict[str, dict[int, float]]]] = {}
     columns = ("system", "run", "epoch", "iter", "took_s")

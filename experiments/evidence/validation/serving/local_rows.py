@@ -8,28 +8,48 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.learning.bands import LeftOutRows, calibrated, left_out
+from slipstick.estimators.learning.bands import calibrated, left_out
 from slipstick.estimators.learning.fitted_file import FittedFile, OuterScore, digest
 from slipstick.estimators.learning.folds import folds
-from slipstick.estimators.learning.law import LawRows
-from slipstick.estimators.learning.scores import log_errors, relative_quantile
-from slipstick.estimators.operation.serving.local_step import COLUMNS, LocalLaw, LocalWork, backend_of, local_groups
+from slipstick.estimators.learning.law import UNGROUPED, LawRows
+from slipstick.estimators.learning.law_fit import LawFit
+from slipstick.estimators.operation.serving.local_step import (
+    COLUMNS,
+    LAWS,
+    LEVELS,
+    ON_CPUS,
+    PROMPTING,
+    LocalWork,
+    backend_of,
+    fit_name,
+    local_groups,
+)
+from slipstick.estimators.operation.serving.step_amounts import Amounts, Batch, Shares
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
+from slipstick.experiments.evidence.validation.serving.local_cpus import processor
 from slipstick.hwmodels.catalog import machine, name_of_device
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows
 from slipstick.workloads.language.language_model import LanguageModel
+from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language.weight_types import weight_type
 from slipstick.workloads.language_catalog import language_model
 
 FloatArray = npt.NDArray[np.float64]
 NAME, FILE, DEVICES_FILE = "llama-cpp", "local_llm/localscore.csv", "local_llm/llama_cpp_gpus.csv"
-LLAMAFILE, LLAMA_CPP = "llamafile", "llama.cpp"
+REPORTS_FILE = "local_llm/llmfit_cache.csv.gz"
+LLAMA_CPP = "llama.cpp"
+SCORED, DEVICES, REPORTED = (
+    ("llamafile", "llamafile 2025"),
+    (LLAMA_CPP, "llama.cpp 2024"),
+    (LLAMA_CPP, "llama.cpp 2026"),
+)
+"""Program and release of the runs of each file."""
 MODELS = {
     "Meta Llama 3.1 8B Instruct": "llama-3.1-8b", "Qwen2.5 14B Instruct": "qwen2.5-14b",
     "Llama 3.2 1B Instruct": "llama-3.2-1b", "Llama-3.2-1B-Instruct": "llama-3.2-1b",
@@ -47,6 +67,12 @@ OTHER_CHIPS = ("laptop", "max-q", "sff", "mobile")
 
 DEVICE_MODELS = {"LLaMA 3 8B": "llama-3-8b", "LLaMA 3 70B": "llama-3.1-70b"}
 DEVICE_TYPES = {"Q4_K_M": "q4_k_m", "F16": "fp16"}
+STORED = {"BF16": "bf16", "F16": "fp16", "Q4_K_XL": "q4_k_m"}
+SCORED_TOKENS, DEVICES_TOKENS = 1300.0, 1024.0
+"""Tokens of a prompt: LocalScore's first tokens times its rates of prompts; what the other file's source says."""
+ROOM, SHORTEST, LONGEST, MOST_CONTEXT = 0.8, 256, 2048, 8192
+"""Reports that are read: weights within this share of the memory, prompts and contexts of so many tokens."""
+_NOTHING = Amounts(*(0.0,) * 12)
 NEWEST = re.compile(r"-(ada|hopper|blackwell|rdna3|m[345])")
 """Families of 2022 and later."""
 HELD_OUT = ("accelerator unseen", "newest unseen")
@@ -56,13 +82,15 @@ HELD_OUT = ("accelerator unseen", "newest unseen")
 class LocalRow:
     """One measured run that can be evaluated; a phase that was not timed is not a number.
 
-    `token` and `prompt` are seconds of a new token and of a prompt's.
+    `token` and `prompt` are seconds of a new token and of a prompt's; `release` says which runs were made alike.
     """
 
     accelerator: str
     chip: str
+    family: str
     program: str
-    model: LanguageModel
+    release: str
+    model: str
     stored: str
     work: LocalWork
     token: float
@@ -71,17 +99,21 @@ class LocalRow:
     @property
     def backend(self) -> str:
         """Of llama.cpp."""
-        return backend_of(machine(self.chip))
+        return backend_of(self.family)
 
     @property
     def groups(self) -> dict[str, str]:
         """Of the law."""
-        return local_groups(machine(self.chip), self.chip, self.stored, self.program)
+        return local_groups(self.family, self.chip, self.stored, self.program, self.release)
+
+    def seconds(self, phase: str) -> float:
+        """Measured seconds of a token of a phase; not a number where it was not timed."""
+        return self.prompt if phase == PROMPTING else self.token
 
     @property
     def newest(self) -> bool:
         """Whether its generation is of 2022 or later."""
-        return bool(NEWEST.search(machine(self.chip).family))
+        return bool(NEWEST.search(self.family))
 
 
 def read_local(path: Path) -> tuple[list[LocalRow], dict[str, int]]:
@@ -102,19 +134,40 @@ def _row(row: dict[str, str]) -> LocalRow:
     name = row["accelerator"]
     if row["suspicious"]:
         raise InputError(row["suspicious"])
-    if row["kind"] != "GPU":
-        raise InputError("a CPU: its memory bandwidth is not in the table")
     if any(word in name.lower() for word in OTHER_CHIPS):
         raise InputError("a laptop's chip: it shares a desktop's name")
     if row["model"] not in MODELS or row["quantisation"] not in TYPES:
         raise InputError("a model or type of weights without a configuration here")
+    model, stored = language_model(MODELS[row["model"]]), TYPES[row["quantisation"]]
+    if float(row["prompt_tokens_per_s"]) < 1:
+        raise InputError("a rate of prompts that was rounded to nothing")
+    token, prompt = 1 / float(row["output_tokens_per_s"]), 1 / float(row["prompt_tokens_per_s"])
     chip = name_of_device(name)
+    if row["kind"] == "CPU":
+        known = processor(name)
+        if known is None:
+            raise InputError("a processor whose cores and clock are not listed")
+        amounts = Shares(model, Layout(), weight_type(stored)).amounts(Batch(decodes=1.0))
+        work = LocalWork.at(amounts, model.layers, math.inf, known.rate, ON_CPUS * known.rate)
+        return LocalRow(name, chip or known.name, known.family, *SCORED, model.name, stored, work, math.nan, prompt)
     if chip is None:
         raise InputError("an accelerator that the catalogue lacks")
-    model, stored = language_model(MODELS[row["model"]]), TYPES[row["quantisation"]]
-    work = LocalWork.of(model, weight_type(stored), machine(chip), _share(name, chip))
-    token, prompt = 1 / float(row["output_tokens_per_s"]), 1 / float(row["prompt_tokens_per_s"])
-    return LocalRow(name, chip, LLAMAFILE, model, stored, work, token, prompt)
+    return _on(chip, name, SCORED, model, stored, (token, prompt), SCORED_TOKENS)
+
+
+def _on(
+    chip: str,
+    name: str,
+    program: tuple[str, str],
+    model: LanguageModel,
+    stored: str,
+    seconds: tuple[float, float],
+    tokens: float,
+) -> LocalRow:
+    """A run on a device of the catalogue, of prompts of so many tokens."""
+    device = machine(chip)
+    work = LocalWork.of(model, weight_type(stored), device, _share(name, chip), tokens)
+    return LocalRow(name, chip, device.family, *program, model.name, stored, work, *seconds)
 
 
 def _share(name: str, chip: str) -> float:
@@ -138,80 +191,154 @@ def read_devices(path: Path) -> list[LocalRow]:
         chip = name_of_device(f"GeForce RTX {device}" if device[0].isdigit() else device)
         if chip is None or not name or not stored:
             continue
-        model = language_model(name)
-        work = LocalWork.of(model, weight_type(stored), machine(chip), _share(device, chip))
         phases = (seconds.get("token", math.nan), seconds.get("prompt", math.nan))
-        result.append(LocalRow(device, chip, LLAMA_CPP, model, stored, work, *phases))
+        result.append(_on(chip, device, DEVICES, language_model(name), stored, phases, DEVICES_TOKENS))
     return result
 
 
-def known_rows(localscore: Path, devices: Path | None) -> list[LocalRow]:
-    """The rows of both files."""
-    return read_local(localscore)[0] + (read_devices(devices) if devices else [])
+def read_reports(path: Path) -> list[LocalRow]:
+    """Prompts of dense models, of shapes unknown here, that users of llama.cpp reported and that fit their one device.
+
+    Generation is left out: speculation is often unrecorded there.
+    """
+    result = []
+    needed = (
+        "engine", "backend", "device", "devices", "device_memory_bytes", "mixture", "speculative", "parameters",
+        "quantisation", "prompt_tokens", "context", "bits_per_weight_guess", "prompt_tokens_per_s", "suspicious",
+    )  # fmt: skip
+    for _, row in read_csv_rows(path, needed):
+        chip = name_of_device(row["device"])
+        alone = row["engine"] == LLAMA_CPP and row["devices"] == "1" and row["mixture"] == row["speculative"] == "0"
+        given = (row["parameters"], row["bits_per_weight_guess"], row["prompt_tokens"], row["prompt_tokens_per_s"])
+        if chip is None or not alone or row["suspicious"] or not all(given) or not row["device_memory_bytes"]:
+            continue
+        parameters, bits, tokens, rate = (float(text) for text in given)
+        device = machine(chip)
+        fits = parameters * bits / 8 < ROOM * float(row["device_memory_bytes"])
+        short = SHORTEST <= tokens <= LONGEST and float(row["context"] or tokens) <= MOST_CONTEXT
+        if row["backend"] not in ("", backend_of(device.family)) or not fits or not short:
+            continue
+        work = LocalWork.of_amounts(replace(_NOTHING, linear_flop=2 * parameters), 0.0, device)
+        name, stored = f"{parameters:g} parameters", STORED.get(row["quantisation"], row["quantisation"].lower())
+        result.append(LocalRow(row["device"], chip, device.family, *REPORTED, name, stored, work, math.nan, 1 / rate))
+    return result
 
 
-def phases(rows: Sequence[LocalRow]) -> list[tuple[LocalRow, float, float]]:
-    """Every timed phase: its row, 1 of a prompt or 0 of a new token, seconds."""
-    both = [(row, kind, (row.token, row.prompt)[int(kind)]) for kind in (0.0, 1.0) for row in rows]
-    return [one for one in both if math.isfinite(one[2])]
+def known_rows(localscore: Path, devices: Path | None, reports: Path | None) -> list[LocalRow]:
+    """The rows of all files."""
+    made = read_local(localscore)[0] + (read_devices(devices) if devices else [])
+    return made + (read_reports(reports) if reports else [])
 
 
-def law_rows(timed: Sequence[tuple[LocalRow, float, float]]) -> LawRows:
-    """Phases as rows of the law."""
-    groups = [row.groups for row, _, _ in timed]
-    works = np.array([[r.work.memory, r.work.layers, r.work.plain, r.work.matrix, kind] for r, kind, _ in timed])
+def timed(rows: Sequence[LocalRow], phase: str, backend: str = "") -> list[LocalRow]:
+    """Rows of which a phase was timed, on one backend; on all GPUs without."""
+    there = [row for row in rows if (row.backend == backend if backend else row.backend != "cpu")]
+    return [row for row in there if math.isfinite(row.seconds(phase))]
+
+
+def law_rows(rows: Sequence[LocalRow], phase: str, backend: str = "") -> LawRows:
+    """A phase of rows, as rows of its law: those of one backend differ by none."""
+    works = [row.work.columns() for row in rows]
+    groups = [row.groups | ({"backend": UNGROUPED} if backend else {}) for row in rows]
     return LawRows(
-        dict(zip(COLUMNS, works.T.astype(float), strict=True)),
-        {name: [one[name] for one in groups] for name in groups[0]},
-        [f"{row.accelerator} {row.program} {row.model.name} {row.stored} {kind:g}" for row, kind, _ in timed],
-        np.array([seconds for _, _, seconds in timed]),
-        [row.program for row, _, _ in timed],
+        {name: np.array([float(one[name][0]) for one in works]) for name in COLUMNS},
+        {level.name: [one[level.name] for one in groups] for level in LEVELS},
+        [f"{row.accelerator} {row.program} {row.model} {row.stored}" for row in rows],
+        np.array([row.seconds(phase) for row in rows]),
+        [row.program for row in rows],
     )
 
 
-def outer(timed: Sequence[tuple[LocalRow, float, float]], rows: LawRows, held: str) -> LeftOutRows:
-    """Seconds of phases whose chip, or whose generation with all newer ones, is left out; bands by folds within."""
-    chips = rows.groups["chip"]
-    if held == "newest unseen":
-        era = ["newest" if row.newest else "older" for row, _, _ in timed]
-        outer_folds = folds(era, scored={at for at, name in enumerate(era) if name == "newest"})
-    else:
-        outer_folds = folds(chips, at_most=12)
-    return left_out(LocalLaw(), rows, outer_folds, chips)
+def fitted_to(rows: Sequence[LocalRow]) -> dict[str, LawFit]:
+    """The laws of both phases fitted to rows of all GPUs, and to those of each backend; bands by chips left out.
+
+    The fit to all GPUs answers for machines whose backend has no rows, so that nothing of a chip is kept of it.
+    """
+    made = {}
+    for phase, backend in _parts(rows, with_all=("",)):
+        part = law_rows(timed(rows, phase, backend), phase, backend)
+        fitted = calibrated(LAWS[phase], part, part.groups["chip"])
+        made[fit_name(phase, backend) if backend else phase] = fitted if backend else _without_machines(fitted)
+    return made
+
+
+def _without_machines(fitted: LawFit) -> LawFit:
+    """The same without effects of generations and chips, whose widths stay."""
+    kept = np.array([c.level not in ("generation", "chip") for c in fitted.coordinates])
+    coordinates = tuple(c for c, keep in zip(fitted.coordinates, kept, strict=True) if keep)
+    return replace(
+        fitted, coordinates=coordinates, logs=fitted.logs[kept], covariance=fitted.covariance[np.ix_(kept, kept)]
+    )
+
+
+def _parts(rows: Sequence[LocalRow], with_all: Sequence[str] = ()) -> list[tuple[str, str]]:
+    backends = [*with_all, *sorted({row.backend for row in rows})]
+    return [(phase, backend) for phase in LAWS for backend in backends if timed(rows, phase, backend)]
+
+
+@dataclass(frozen=True, eq=False)
+class Met:
+    """How rows of a phase were met by fits that saw none of their groups, and in which bands."""
+
+    phase: str
+    rows: Sequence[LocalRow]
+    seconds: FloatArray
+    half: FloatArray
+
+    @property
+    def measured(self) -> FloatArray:
+        """Seconds that were measured."""
+        return np.array([row.seconds(self.phase) for row in self.rows])
+
+
+def outer(rows: Sequence[LocalRow], held: str) -> list[Met]:
+    """Both phases of rows whose chip, or whose generation with all newer ones, is left out; bands by folds within."""
+    result: dict[str, list[tuple[LocalRow, float, float]]] = {phase: [] for phase in LAWS}
+    for phase, backend in _parts(rows):
+        mine = timed(rows, phase, backend)
+        part = law_rows(mine, phase, backend)
+        chips = part.groups["chip"]
+        if held == "newest unseen":
+            era = ["newest" if row.newest else "older" for row in mine]
+            outer_folds = folds(era, scored={at for at, name in enumerate(era) if name == "newest"})
+        else:
+            outer_folds = folds(chips, at_most=12)
+        made = left_out(LAWS[phase], part, outer_folds, chips)
+        met = np.flatnonzero(np.isfinite(made.seconds)).tolist()
+        result[phase] += [(mine[at], float(made.seconds[at]), float(made.half[at])) for at in met]
+    return [
+        Met(phase, [row for row, _, _ in one], np.array([s for _, s, _ in one]), np.array([h for _, _, h in one]))
+        for phase, one in result.items()
+    ]
 
 
 def refit() -> FittedFile:
-    """The law of local models fitted to all public rows.
+    """The laws of local models fitted to all public rows.
 
     Raises
     ------
     InputError
         Where the public rows are missing.
     """
-    files = {name: training_file(name) for name in (FILE, DEVICES_FILE)}
+    files = {name: training_file(name) for name in (FILE, DEVICES_FILE, REPORTS_FILE)}
     missing = [name for name, path in files.items() if path is None]
     if missing:
         raise InputError(why_missing(missing[0]))
     paths = {name: path for name, path in files.items() if path is not None}
-    timed = phases(known_rows(paths[FILE], paths[DEVICES_FILE]))
-    rows = law_rows(timed)
+    rows = known_rows(*(paths[name] for name in files))
     scores = []
     for held in HELD_OUT:
-        made = outer(timed, rows, held)
-        scores += [_score(made, rows, held, kind) for kind in (0.0, 1.0)]
-    fitted = {LocalLaw().name: calibrated(LocalLaw(), rows, rows.groups["chip"])}
-    note = "Runs of d893a/localscore-insights (a4f8174) and XiongjieDai/GPU-Benchmarks-on-LLM-Inference (aa72e0e)."
-    return FittedFile(
-        NAME, {name: digest(path) for name, path in paths.items()}, len(rows), fitted, tuple(scores), note
+        for met in outer(rows, held):
+            for backend in ("", *sorted({row.backend for row in met.rows})):
+                at = [i for i, row in enumerate(met.rows) if backend in ("", row.backend)]
+                groups = len({met.rows[i].chip for i in at})
+                kind = f"{met.phase} on {backend}" if backend else met.phase
+                scores.append(OuterScore.of(held, kind, groups, met.seconds[at], met.measured[at], met.half[at]))
+    note = (
+        "Runs of d893a/localscore-insights (a4f8174), XiongjieDai/GPU-Benchmarks-on-LLM-Inference (aa72e0e) and "
+        "AlexsJones/llmfit (3f44fd3)."
     )
-
-
-def _score(made: LeftOutRows, rows: LawRows, held: str, kind: float) -> OuterScore:
-    there = (rows.columns["prompts"] == kind) & np.isfinite(made.seconds)
-    seconds, measured, half = made.seconds[there], rows.seconds[there], made.half[there]
-    chips = {rows.groups["chip"][at] for at in np.flatnonzero(there).tolist()}
-    return OuterScore(
-        held, "prompts" if kind else "generation", int(there.sum()), len(chips),
-        relative_quantile(0.5, seconds, measured), relative_quantile(0.9, seconds, measured),
-        float((log_errors(seconds, measured) <= half).mean()), float(np.exp(2 * np.median(half))),
-    )  # fmt: skip
+    used = sum(len(timed(rows, phase, backend)) for phase, backend in _parts(rows))
+    return FittedFile(
+        NAME, {name: digest(path) for name, path in paths.items()}, used, fitted_to(rows), tuple(scores), note
+    )

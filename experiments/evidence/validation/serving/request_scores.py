@@ -67,8 +67,7 @@ def _of_case(data: Data, case: str, run: Run, known: Mapping[str, Any]) -> Itera
     engine = f"vllm {known[case]['vllm']['vllm_version']}"
     options = known[case]["vllm"]["engine_kwargs"]
     model, ranks = model_named(options["model"]), int(options["data_parallel_size"])
-    # vLLM's limits are those of each data-parallel rank
-    budget, most = options["max_num_batched_tokens"] * ranks, options["max_num_seqs"] * ranks
+    budget, most = options["max_num_batched_tokens"], options["max_num_seqs"]  # of each data-parallel rank
     if case == OWN:
         step = ProfiledStep(data.known("serving/profile_dense.csv.gz").parent, model.layers).seconds
         rules = Scheduler(budget, most, BLOCK, CACHE_TOKENS)

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.operation.gpu.programs.program_sides import LAST, bounds, class_of, features
+from slipstick.estimators.operation.gpu.programs.program_classes import LAST, class_of, features
+from slipstick.estimators.operation.gpu.programs.program_sides import bounds
 from slipstick.estimators.schedule.host_issue import NOT_ISSUED, issues
 from slipstick.experiments.evidence.validation.models.programs.program_fit import Rows, fit, modelled
 from slipstick.experiments.evidence.validation.vision.image_networks import image_network

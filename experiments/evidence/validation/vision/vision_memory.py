@@ -10,17 +10,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.learning.fitted_file import FittedFile, digest
 from slipstick.estimators.learning.folds import folds
+from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.evidence.rows import ValidationRow
 from slipstick.experiments.evidence.validation.vision.image_networks import image_network, names
+from slipstick.experiments.evidence.validation.vision.timed_networks import catalogued
 from slipstick.experiments.evidence.validation.vision.vision_law import unfused
-from slipstick.experiments.question.memory_need import CONTEXT, EIGHTY
+from slipstick.experiments.evidence.validation.vision.vision_rows import FILE, read_rows
+from slipstick.experiments.question.memory_need import CONTEXT, EIGHTY, NAME
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.live import peak_bytes
 from slipstick.workloads.transforms.mixed import autocast
@@ -97,6 +104,22 @@ def of_rows(frame: pd.DataFrame, machine: Machine) -> Steps:
     return Steps(kept, np.array(fitted), np.array(refused), float(main.capacity))
 
 
+def trained(path: Path) -> Steps:
+    """Rows of training on the device that most of them are of.
+
+    Raises
+    ------
+    InputError
+        Where there is none.
+    """
+    frame = read_rows(path)
+    frame = frame[(frame["task"] == "training") & frame["device"].map(lambda device: bool(catalogued(str(device))))]
+    if frame.empty:
+        raise InputError(f"{path}: no row of training on a device of the catalogue")
+    device = str(frame["device"].mode().iloc[0])
+    return of_rows(frame[frame["device"] == device], machine(catalogued(device)))
+
+
 def most_likely(steps: Steps) -> tuple[float, float]:
     """(factor, scatter) under which the batches that fitted, and those that did not, are most likely.
 
@@ -166,8 +189,8 @@ def repeated(frame: pd.DataFrame) -> float:
     return float(np.mean([len(one) == 1 for one in same])) if same else float("nan")
 
 
-def rows(dataset: str, known: Steps, judged: Steps) -> Iterator[ValidationRow]:
-    """Families left out in five folds of the fit of factor and scatter, then what all known rows say of both."""
+def left_out(known: Steps, judged: Steps) -> tuple[FloatArray, FloatArray, npt.NDArray[np.bool_]]:
+    """(factor, scatter, `right` by activations) of each row, by the other families, in five folds."""
     families = judged.frame["family"].astype(str)
     factor, scatter = np.empty(len(families)), np.empty(len(families))
     plain = np.zeros(len(families), dtype=bool)
@@ -176,10 +199,43 @@ def rows(dataset: str, known: Steps, judged: Steps) -> Iterator[ValidationRow]:
         factor[fold.scored], scatter[fold.scored] = most_likely(others)
         chosen = np.isin(np.arange(len(factor)), fold.scored)
         plain[chosen] = by_activations(others, judged.only(chosen))
+    return factor, scatter, plain
+
+
+def refit() -> FittedFile:
+    """Factor and scatter of all rows of the device of most of them; facts hold what families left out say.
+
+    Raises
+    ------
+    InputError
+        Where the public rows are missing.
+    """
+    if (path := training_file(FILE)) is None:
+        raise InputError(why_missing(FILE))
+    steps = trained(path)
+    taken, scatter = most_likely(steps)
+    factor, wide, _ = left_out(steps, steps)
+    wrong, unsure = words(steps, factor, wide)
+    facts = {
+        "taken": round(taken, 4),
+        "scatter": round(scatter, 4),
+        "families left out": {
+            "largest batch right": round(float(right(steps, factor).mean()), 4),
+            "wrong words": round(wrong, 4),
+            "may not fit": round(unsure, 4),
+        },
+    }
+    note = "Batches of huggingface/pytorch-image-models (aa4b585) that fitted, and the next larger ones that did not."
+    return FittedFile(NAME, {FILE: digest(path)}, len(steps.fitted), {}, (), note, facts)
+
+
+def rows(dataset: str, known: Steps, judged: Steps) -> Iterator[ValidationRow]:
+    """Families left out in five folds of the fit of factor and scatter, then what all known rows say of both."""
+    factor, scatter, plain = left_out(known, judged)
     exact, two = right(judged, factor), np.isfinite(judged.refused)
     wrong, unsure = words(judged, factor, scatter)
     middle, wide = most_likely(known)
-    fitted_to_all = f"of all rows {middle:.3f} and {wide:.3f}: TAKEN and SCATTER of experiments/question/memory_need.py"
+    fitted_to_all = f"of all rows {middle:.3f} and {wide:.3f}: fitted/{NAME}.json"
     noise = f"both memory formats agree on {100 * repeated(judged.frame):.0f} %"
     predicted, enough = "share that is predicted", len(factor) >= ENOUGH
 

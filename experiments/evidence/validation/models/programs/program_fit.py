@@ -9,14 +9,8 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.operation.gpu.programs.program_sides import (
-    FEATURES,
-    PASSES,
-    bounds,
-    class_of,
-    features,
-    joined,
-)
+from slipstick.estimators.operation.gpu.programs.program_classes import FEATURES, class_of, features
+from slipstick.estimators.operation.gpu.programs.program_sides import PASSES, bounds, joined
 from slipstick.estimators.schedule.host_issue import NOT_ISSUED, issues
 from slipstick.estimators.tuned.tuned_unseen import (
     BEFORE,

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from slipstick.estimators.named.training.fitting import FITS, fit_of, stages
 from slipstick.experiments.evidence.rows import ValidationRow
 from slipstick.experiments.evidence.validation.parallel.training.training_rows import MACHINES, TrainingRun
-from slipstick.experiments.subjects.training_plan.fitting import FITS, fit_of, stages
 
 GOAL = 0.9
 """An 80 % band leaves a tenth below it."""

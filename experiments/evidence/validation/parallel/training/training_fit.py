@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.learning.bands import calibrated
+from slipstick.estimators.learning.bands import calibrated, mean_inner
 from slipstick.estimators.learning.fitted_file import FittedFile, OuterScore, digest
 from slipstick.estimators.learning.folds import Fold, folds
 from slipstick.estimators.learning.law import LawRows
@@ -78,12 +78,16 @@ def terms_of(fit: TrainingFit, run: TrainingRun) -> TrainingTerms:
 
 @dataclass(frozen=True, eq=False)
 class LeftOutRuns:
-    """Runs beside what a fit without their groups says of them: log errors and half-widths, shape (runs,)."""
+    """Runs beside what a fit without their groups says of them: log errors and half-widths, shape (runs,).
+
+    `inner` is the mean |log error| of groups that were left out within the folds.
+    """
 
     runs: tuple[TrainingRun, ...]
     held_out: tuple[str, ...]
     errors: FloatArray
     half: FloatArray
+    inner: float | None = None
 
     @property
     def groups(self) -> int:
@@ -95,7 +99,8 @@ def judged(fit: TrainingFit, runs: Sequence[TrainingRun], held_out: str) -> Left
     """Runs that a fit did not see."""
     rows, groups = law_rows(runs), [groups_of(run) for run in runs]
     errors = np.log(fit.seconds(rows.columns, groups) / rows.seconds)
-    return LeftOutRuns(tuple(runs), (held_out,) * len(runs), errors, fit.half_width(rows.columns, groups))
+    half = fit.half_width(rows.columns, groups)
+    return LeftOutRuns(tuple(runs), (held_out,) * len(runs), errors, half, fit.fit.inner)
 
 
 def together(parts: Sequence[LeftOutRuns]) -> LeftOutRuns:
@@ -105,6 +110,7 @@ def together(parts: Sequence[LeftOutRuns]) -> LeftOutRuns:
         tuple(name for part in parts for name in part.held_out),
         np.concatenate([part.errors for part in parts]),
         np.concatenate([part.half for part in parts]),
+        mean_inner([(part.inner, len(part.runs)) for part in parts]),
     )
 
 
@@ -180,7 +186,8 @@ def refit() -> FittedFile:
     for source, key, case in OUTER:
         made = left_out(runs, source, key)
         measured = np.array([run.seconds for run in made.runs])
-        scores.append(OuterScore.of(case, source, made.groups, np.exp(made.errors) * measured, measured, made.half))
+        seconds = np.exp(made.errors) * measured
+        scores.append(OuterScore.of(case, source, made.groups, seconds, measured, made.half, made.inner))
     fit = fitted(runs, key_of(runs, "system"))
     facts = {name: facts_of([run for run in runs if software_of(run) == name]) for name in sorted({*SOFTWARE.values()})}
     note = "MLPerf training v5.0 and v5.1, NVIDIA-NeMo/Megatron-Bridge (067f987), mosaicml/llm-foundry (8c8dd48)."

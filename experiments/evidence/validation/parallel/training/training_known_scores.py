@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.schedule.pipelines.training_known import KnownStep, calibrated
 from slipstick.experiments.evidence.score import Scored
 from slipstick.experiments.evidence.validation.parallel.training.training_figures import baseline_errors, figures
 from slipstick.experiments.evidence.validation.parallel.training.training_fit import (
     LeftOutRuns,
     fitted,
+    groups_of,
+    judged,
     key_of,
-    terms_of,
     together,
 )
 from slipstick.experiments.evidence.validation.parallel.training.training_rows import TrainingRun
@@ -44,14 +42,9 @@ def grown(source: str, runs: Sequence[TrainingRun], stack: Sequence[TrainingRun]
     made_parts: list[LeftOutRuns] = []
     for known, later in pairs:
         first = known[0]
-        fit = calibrated(first.model, first.machine, [step_of(run) for run in known], terms_of(start, first))
-        later_runs = [(run, (run.layout, run.batch, run.sequence, run.precision)) for run in later]
-        errors = np.array([np.log(fit.step(*question).seconds / run.seconds) for run, question in later_runs])
-        spreads = np.array([fit.spread(*question) for _, question in later_runs])
-        name = f"{first.model.name} on {first.system}"
-        made_parts.append(
-            LeftOutRuns(tuple(later), (name,) * len(later), errors, quantile(DEFAULT_LEVEL, None) * spreads)
-        )
+        levels = [groups_of(run) for run in known]
+        made_of = calibrated(first.model, first.machine, [step_of(run) for run in known], start, levels)
+        made_parts.append(judged(made_of.fit, later, f"{first.model.name} on {first.system}"))
     made, seen = together(made_parts), [run for known, _ in pairs for run in known]
     base = baseline_errors(made.runs, seen)
     return figures("larger sizes, calibrated on measured steps at smaller ones", "scale", made, base, GOALS)

@@ -9,9 +9,9 @@ from slipstick.estimators.across_devices.devices import DeviceCalibration
 from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.contract.protocols import Estimator
 from slipstick.estimators.named.gpu_step import gpu_step
-from slipstick.estimators.named.machine_kind import machine_kind
 from slipstick.hwmodels.files.errors import InputError
 from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.machine_kind import machine_kind
 from slipstick.workloads.graph.workload import Workload
 
 

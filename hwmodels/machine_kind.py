@@ -26,6 +26,7 @@ FAMILIES: dict[str, MachineKind] = {
     "fujitsu": "cpu",
     "aws-graviton": "cpu",
     "ampere-altra": "cpu",
+    "huawei-ascend": "accelerator",
 }
 """By the beginning of the family; the longest that fits counts."""
 GPU_CORES = 8

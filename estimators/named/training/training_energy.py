@@ -14,6 +14,7 @@ from slipstick.estimators.operation.power.power_cap import (
     cap_watts,
     rated_watts,
     refuse_idle_cap,
+    slower_watts,
 )
 from slipstick.estimators.operation.power.voltage import KNEE
 from slipstick.estimators.schedule.pipelines.training_step import PRECISIONS, TrainingStepTime
@@ -24,8 +25,8 @@ from slipstick.hwmodels.machine import Machine
 def step_watts(machine: Machine, time: TrainingStepTime, flop: float, precision: str) -> tuple[float, float] | None:
     """Mean power of a device in a step [W], and the factor of its 80 % band; None where no factors were fitted.
 
-    The factors come from serving, where no training step was metered: the band is that of serving. A cap that was set
-    is not passed.
+    Training was metered on older GPUs alone and servers on newer ones: the factors are pooled over both. A cap that was
+    set is not passed.
 
     Parameters
     ----------
@@ -34,7 +35,7 @@ def step_watts(machine: Machine, time: TrainingStepTime, flop: float, precision:
     precision
         Of the layers' products: bf16, fp8, mxfp8 or nvfp4.
     """
-    model, half = pooled_power(machine)
+    model, half = pooled_power(machine, "training")
     if half is None:
         return None
     energy = MATRIX_ENERGY.get(PRECISIONS[precision], MATRIX_ENERGY["float8"])
@@ -46,6 +47,21 @@ def step_watts(machine: Machine, time: TrainingStepTime, flop: float, precision:
         return min(float(watts[0]), cap_watts(machine)), math.exp(half)
     except InputError:
         return None
+
+
+def lower_watts(machine: Machine, time: TrainingStepTime, watts: float, clock: float, seconds: float) -> float:
+    """Mean power of a device [W] at a clock below the machine's: never more than at it.
+
+    Parameters
+    ----------
+    time, watts
+        A step at the machine's clock, and its mean power [W].
+    clock, seconds
+        The lower one [Hz], and the step there.
+    """
+    rated, idle = rated_watts(machine)
+    read, stretch = time.parts["elementwise"] / time.seconds, seconds / time.seconds
+    return float(slower_watts(watts, idle, rated, read, clock / machine.clock, KNEE / machine.clock, stretch))
 
 
 def clock_left(machine: Machine, time: TrainingStepTime, watts: float) -> float:

@@ -1,4 +1,4 @@
-"""Measured steps of a run at a few device counts, from a CSV of one's own; times may come from MLPerf logs."""
+"""Measured steps of a training run: a CSV of one's own, a trainer's log, or one time in words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from slipstick.estimators.schedule.pipelines.training_known import KnownStep
 from slipstick.estimators.schedule.pipelines.training_step import PRECISIONS
+from slipstick.experiments.calibrate.known_words import known_time
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows, read_number, unknown_name
+from slipstick.workloads.importers.formats.look import look
 from slipstick.workloads.language.training_layout import RECOMPUTE, Recompute, TrainingLayout
 
 if TYPE_CHECKING:
@@ -29,25 +31,42 @@ MOST_ROWS, MOST_DEVICES, LONGEST = 10_000, 10_000_000, 1e7
 _RECOMPUTE: Mapping[str, Recompute] = {"none": "none", "selective": "selective", "full": "full"}
 
 
-def read_known(
-    path: str | os.PathLike[str], batch: int = 0, sequence: int = 0, precision: str = "bf16"
-) -> list[KnownStep]:
+def holds_training(path: str | os.PathLike[str]) -> bool:
+    """Whether the lines of a CSV are steps of training on so many devices."""
+    names = {NAMES.get(name.lower(), name.lower()) for name in look(path).columns}
+    return "devices" in names and bool(names & {"step_s", "log"})
+
+
+def read_known(path: str | os.PathLike[str], batch: int = 0, sequence: int = 0, precision: str = "") -> list[KnownStep]:
     """Measured steps, one a row.
 
     Parameters
     ----------
     path
-        A CSV: `devices` and `step_s` (seconds), or `log`, a log of MLPerf training beside the CSV; where they differ
-        from 1, tensor, pipeline, context, expert, chunks, micro, `shard` (ZeRO stage) and `recompute` (none, selective,
-        full); batch, sequence and precision where they are not those given here or in the log.
+        A time and where it was measured ("3.2s@devices=64,tp=8,pp=2"); the log of Megatron-LM, whose arguments say the
+        layout; or a CSV: `devices` and `step_s` (seconds), or `log`, a log of MLPerf training, Megatron-LM or the
+        Hugging Face Trainer beside the CSV; where they differ from 1, tensor, pipeline, context, expert, chunks, micro,
+        `shard` (ZeRO stage) and `recompute` (none, selective, full); batch, sequence and precision where they are not
+        those given here or in the log.
     batch, sequence, precision
-        Of rows that do not say them; 0: every row, or its log, must.
+        Of rows that do not say them; 0 and "": those of the question (`training_known.filled`).
 
     Raises
     ------
     InputError
         Names the file, the line and the column.
     """
+    if (typed := known_time(str(path))) is not None:
+        cells = {NAMES.get(name, name): str(number) for name, number in typed.numbers.items()}
+        typed.only((*NAMES, *COLUMNS), "of a training step")
+        if "devices" not in cells:
+            raise InputError(f"--known {typed.text}: on how many devices? Want {typed.text}@devices=64,tp=8,pp=2")
+        cells = {"step_s": repr(typed.seconds), **cells}
+        return [_step(_Row(f"--known {typed.text}", 1, cells), batch, sequence, precision)]
+    from slipstick.workloads.importers.mllog.trainer_logs import is_training_log  # scipy: where something was measured
+
+    if is_training_log(path):
+        return [_of_log(path, batch, sequence, precision)]
     runs = []
     for line, row in read_csv_rows(path, limit_rows=MOST_ROWS):
         cells = {NAMES.get(name.lower(), name.lower()): text for name, text in row.items() if text}
@@ -65,14 +84,14 @@ def read_known(
 class _Row:
     """One row, each cell checked as it is read."""
 
-    def __init__(self, path: str | os.PathLike[str], line: int, cells: Mapping[str, str]) -> None:
-        self.path, self.line, self.cells = path, line, cells
+    def __init__(
+        self, path: str | os.PathLike[str], line: int, cells: Mapping[str, str], read: TrainingLog | None = None
+    ) -> None:
+        self.path, self.line, self.cells, self.read = path, line, cells, read
 
     def whole(self, name: str, default: int) -> int:
         """A whole number; the default where the cell is empty."""
         if name not in self.cells:
-            if default < 1:
-                raise InputError(f"{self.path}: line {self.line}: no {name}; want a column of it, or the option")
             return default
         value = read_number(self.cells[name], self.path, self.line, name, 1, MOST_DEVICES)
         if value != int(value):
@@ -86,16 +105,34 @@ class _Row:
             return None
         if Path(name).is_absolute() or ".." in Path(name).parts:
             raise InputError(f"{self.path}: line {self.line}: log {name[:60]!r}: want a file beside the CSV")
-        from slipstick.workloads.importers.mllog.mllog_reader import read_mllog  # scipy: where a row names a log
+        from slipstick.workloads.importers.mllog.trainer_logs import read_training_log
 
-        return read_mllog(Path(self.path).parent / name)
+        return read_training_log(Path(self.path).parent / name)
+
+
+def _of_log(path: str | os.PathLike[str], batch: int, sequence: int, precision: str) -> KnownStep:
+    """The step of a log that states its own layout, as Megatron-LM's does."""
+    from slipstick.workloads.importers.mllog.trainer_logs import read_training_log
+
+    log = read_training_log(path)
+    if "devices" not in log.settings:
+        wrote = log.program or log.benchmark or "the log"
+        raise InputError(
+            f"{path}: {wrote} does not say on how many devices and in which layout it ran: want a "
+            f"CSV beside it with the columns log, devices, tp, pp (one row: {Path(path).name},64,8,2)"
+        )
+    stated = {name: f"{value:.0f}" for name, value in log.settings.items() if name in COLUMNS}
+    words = {name: word for name, word in log.words.items() if name in COLUMNS}
+    return _step(_Row(path, 1, {"step_s": repr(log.step_seconds), **stated, **words}, log), batch, sequence, precision)
 
 
 def _step(row: _Row, batch: int, sequence: int, precision: str) -> KnownStep:
     log = row.log()
-    if (log is None) == ("step_s" not in row.cells):
+    if row.read is None and (log is None) == ("step_s" not in row.cells):
         raise InputError(f"{row.path}: line {row.line}: want step_s or log, one of them")
     devices = row.whole("devices", 0)
+    if not devices:
+        raise InputError(f"{row.path}: line {row.line}: no devices; want a column of it")
     degrees = {name: row.whole(name, 1) for name in DEGREES}
     ranks = degrees["tensor"] * degrees["pipeline"] * degrees["context"]
     if devices % ranks:
@@ -108,11 +145,12 @@ def _step(row: _Row, batch: int, sequence: int, precision: str) -> KnownStep:
     if recompute not in _RECOMPUTE:
         raise unknown_name(f"recompute in {row.path}, line {row.line}:", recompute, RECOMPUTE)
     kind = row.cells.get("precision", precision)
-    if kind not in PRECISIONS:
+    if kind and kind not in PRECISIONS:
         raise unknown_name(f"precision in {row.path}, line {row.line}:", kind, list(PRECISIONS))
+    stated = log or row.read
     seconds = (
-        log.step_seconds
-        if log is not None
+        stated.step_seconds
+        if stated is not None
         else read_number(row.cells["step_s"], row.path, row.line, "step_s", 1e-9, LONGEST)
     )
     try:
@@ -121,8 +159,8 @@ def _step(row: _Row, batch: int, sequence: int, precision: str) -> KnownStep:
         )  # fmt: skip
         return KnownStep(
             layout,
-            row.whole("batch", (log.batch if log else None) or batch),
-            row.whole("sequence", (log.sequence if log else None) or sequence),
+            row.whole("batch", (stated.batch if stated else None) or batch),
+            row.whole("sequence", (stated.sequence if stated else None) or sequence),
             kind,
             seconds,
         )

@@ -1,0 +1,148 @@
+"""How wide the band of a step on a GPU is, and its remarks: a line each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slipstick.estimators.across_devices.bands import Scatter
+from slipstick.estimators.core.estimate import Estimate
+from slipstick.estimators.core.parts import Parts
+from slipstick.estimators.named.class_sharing import WEIGHTS_ALONE, Beyond, beyond, stored_narrower
+from slipstick.estimators.tuned.tuned_defaults import CONVOLUTIONAL, HOST, LINKS, WHOLE
+from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.transforms.mixed import HALF
+
+FEW = 3
+"""Fewer operations are kernels to be timed by themselves, not a step that a host issues."""
+NODES = 15
+"""Points of the quadrature over a normal law: the third digit of its moments."""
+ROW = 8
+"""16-bit numbers of the widest load, 16 bytes."""
+UNEVEN = 0.17
+"""Added where rows do not fill it: nanoGPT ran 25 % faster with 50,304 words than with 50,257 (A. Karpathy, 2023,
+https://x.com/karpathy/status/1621578354024677377), taken as an end of the 80 % band; compilers pad such products."""
+NOTICED = 0.05
+"""Share of the time from which operations outside the measured shapes are named."""
+
+
+@dataclass(frozen=True)
+class Spent:
+    """On an operation and all that are like it: seconds of one execution, and of the whole that they account for;
+    `programs` is the share of whole programs in its log time (`SharedKernels.share`)."""
+
+    op: Op
+    time: float
+    contribution: float
+    programs: float = 0.0
+
+
+def spent_on(answer: Estimate, bound: Workload, programs: Callable[[Op], float]) -> list[Spent]:
+    """Seconds by distinct operation; `bound` has the operations of which the answer has parts."""
+    place = bound.distinct.place
+    parts = Parts.of(answer.parts)
+    whole = np.bincount(place, parts.contributions, len(bound.distinct.operations)).tolist()
+    _, firsts = np.unique(place, return_index=True)
+    times = parts.seconds[firsts].tolist()
+    operations = bound.distinct.operations
+    return list(map(Spent, operations, times, whole, map(programs, operations)))
+
+
+def uneven(spent: Sequence[Spent]) -> str:
+    """A line on products of 16-bit numbers whose rows do not fill the widest loads; "" where they take little time."""
+    times: dict[int, float] = {}
+    for one in spent:
+        half = one.op.kind == "gemm" and one.op.dtype in HALF
+        # the gradient of weights reads its other operand by rows of n, the gradient of the result
+        names = ("m", "k", "n") if one.op.attributes.get("phase") == "backward" else ("m", "k")
+        sizes = [int(one.op.dims[name]) for name in names] if half else []
+        if odd := [size for size in sizes if size > ROW and size % ROW]:
+            times[max(odd)] = times.get(max(odd), 0.0) + one.contribution
+    share = sum(times.values()) / (sum(one.contribution for one in spent) or 1.0)
+    if share < NOTICED:
+        return ""
+    rows = ", ".join(f"{size:,}" for size in sorted(times, reverse=True)[:3])
+    return f"16-bit products with rows of {rows}, no multiple of {ROW} ({share:.0%} of the time): wider band"
+
+
+def outside(spent: Sequence[Spent]) -> list[str]:
+    """A line each on shapes and on stored weights that were not measured, where they take a noticeable time."""
+    whole = sum(one.contribution for one in spent) or 1.0
+    shares: dict[tuple[str, str], tuple[float, Beyond]] = {}
+    for one in spent:
+        place = beyond(one.op) if one.contribution > 0 else None
+        if place is None or one.programs == 1:
+            continue
+        name = f"{one.op.kind}.{one.op.dtype}"
+        share, farthest = shares.get((name, place.dim), (0.0, place))
+        worse = max(place, farthest, key=lambda each: each.octaves)
+        shares[name, place.dim] = share + one.contribution / whole, worse
+    places = [
+        f"{name} {dim} {place.value:,.0f} ({_range(place)}) {share:.0%} of the time"
+        for (name, dim), (share, place) in sorted(shares.items(), key=lambda entry: -entry[1][0])
+        if share >= NOTICED
+    ]
+    narrow = sum(one.contribution for one in spent if stored_narrower(one.op))
+    lines = [f"shapes beyond the measured, wider band: {'; '.join(places)}"] if places else []
+    if narrow / whole >= NOTICED:
+        taken = f"{narrow / whole:.0%} of the time"
+        lines.append(f"weights stored narrower than multiplied ({taken}): not measured, wider band")
+    return lines
+
+
+def _range(place: Beyond) -> str:
+    return f"{place.low:,.0f}" if place.low == place.high else f"{place.low:,.0f}..{place.high:,.0f}"
+
+
+def band(
+    scatter: Mapping[str, Scatter], spent: Sequence[Spent], operations: int, host: float = 0.0, of_programs: float = 0.0
+) -> float:
+    """Standard deviation of log time of a whole: of one class as if all its operations erred alike, of several
+    classes independently; wider beyond the measured shapes, for weights stored narrower than they are multiplied and in
+    networks of convolutions. Where a host issues the operations, in `host` seconds, either may be the longer
+    (`longer_of`). What programs say errs by `of_programs`."""
+    errors: dict[str, float] = {}
+    whole = convolutions = 0.0
+    for one in spent:
+        op = one.op
+        name, place = f"{op.kind}.{op.dtype}", beyond(op) if one.contribution > 0 else None
+        std = float(scatter[name].of(np.array(one.time))) if name in scatter else LINKS
+        std = float(np.hypot(std, place.spread)) if place else std
+        std = float(np.hypot(std, WEIGHTS_ALONE)) if stored_narrower(op) else std
+        std = float(np.hypot((1 - one.programs) * std, one.programs * of_programs))
+        errors[name] = errors.get(name, 0.0) + std * one.contribution
+        whole += one.contribution
+        convolutions += one.contribution * (1 - one.programs) if op.kind == "convolution" else 0.0
+    kernels = float(np.sqrt(sum(error**2 for error in errors.values())) / (whole or 1.0))
+    if operations >= FEW:
+        kernels = float(np.hypot(kernels, CONVOLUTIONAL * min(1.0, 4 * convolutions / (whole or 1.0))))
+    return float(np.hypot(longer_of(whole, kernels, host, HOST), WHOLE))
+
+
+def longer_of(device: float, of_device: float, host: float, of_host: float) -> float:
+    """Root mean square of log(longer / the longer of two times), each of a normal logarithm.
+
+    Parameters
+    ----------
+    device, host
+        Seconds.
+    of_device, of_host
+        Standard deviations of their logs.
+
+    Examples
+    --------
+    A device that takes much longer than its host, a host that takes much longer, and both alike:
+
+    >>> [round(longer_of(one, 0.1, other, 0.6), 2) for one, other in ((1.0, 0.01), (0.01, 1.0), (1.0, 1.0))]
+    [0.1, 0.6, 0.43]
+    """
+    if host <= 0 or device <= 0:
+        return of_device
+    points, weights = np.polynomial.hermite_e.hermegauss(NODES)
+    logs = math.log(device) + of_device * points[:, None], math.log(host) + of_host * points[None, :]
+    longer = np.maximum(*logs)
+    squares = (longer - math.log(max(device, host))) ** 2
+    return float(np.sqrt(np.sum(weights[:, None] * weights[None, :] * squares) / (2 * np.pi)))

@@ -1,0 +1,288 @@
+"""An answer that is held to a measured time of the same question: every other point is that time times a ratio.
+
+A ratio of two answers of one model is surer than either (`core.ratio_band`): what the model misses alike in both
+cancels. So a measured run moves all answers of its question by one factor. The band of another point is that of its
+ratio to the measured one, at most that of the model alone; the measured point keeps what differs between two runs.
+On whole networks that no calibration has seen, known at one batch and asked at another, the factor takes the error from
+4.9 to 2.3 % (`python -m slipstick.experiments.evidence.validation.whatif.known_time`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy.typing as npt
+
+from slipstick.estimators.composites.compiled import Compiled
+from slipstick.estimators.composites.consumption import energy
+from slipstick.estimators.composites.held import HeldTimes
+from slipstick.estimators.composites.kept_workloads import as_compiled
+from slipstick.estimators.contract.base import AsInner
+from slipstick.estimators.contract.protocols import Estimator, TimeFunction
+from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate, Spread, quantile
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.core.operation_model import FormulaModel
+from slipstick.estimators.core.ratio_band import Held, RatioBand
+from slipstick.estimators.named.measured.measured_serving import MeasuredRuns, TimedServerRun
+from slipstick.estimators.named.serving.served_requests import ServedRequests
+from slipstick.estimators.named.training.trained_model import TrainedModel
+from slipstick.estimators.operation.physical_bound import TOLERANCE, PhysicalBound
+from slipstick.estimators.schedule.pipelines.training_known import KnownStep
+from slipstick.estimators.tuned.tuned_ratios import OTHER_SIZES, SAME_OPERATIONS
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.shown import shown
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.workload import Workload
+
+REPEAT = 0.04
+"""Standard deviation of the log of a time between two runs of the same program on the same machine: sweeps of training
+steps that were measured twice are 0 to 7 % apart (docs/notes/seqpoint.md), a difference of two such runs."""
+LONGEST = 1e9
+"""Seconds: thirty years."""
+FAR = 2.0
+"""Bands away from which a measured time is said to disagree: 80 % bands twice as wide hold 99 %."""
+DISAGREES = "the measured time ("
+"""How the line begins that says so."""
+
+
+@dataclass(frozen=True)
+class MeasuredTime:
+    """A time of a question as it was put, measured on the machine as it stands; see `Fitted`.
+
+    Parameters
+    ----------
+    seconds
+        Of one execution of the workload: the median, where several were measured.
+    deviation
+        Standard deviation of its log within the run; 0 where one time is given.
+    source
+        In words: "23.4 ms", "run.log (200 steps)".
+    steps
+        The same as steps of training whose layout is known; empty where that of the question is meant.
+    """
+
+    seconds: float
+    deviation: float = 0.0
+    source: str = ""
+    steps: tuple[KnownStep, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 0 < self.seconds <= LONGEST:
+            raise InputError(f"measured time = {self.seconds:g} s: want a time above 0, at most {LONGEST:g} s")
+
+    def for_question(
+        self, workload: Workload, machine: Machine, run: Mapping[str, float], instead_of: Estimator
+    ) -> Estimator:
+        """The estimator of the question, held to the measured time.
+
+        Of requests it is the time of a further token, of the training of a language model that of a step: it moves
+        what was fitted to those.
+
+        Raises
+        ------
+        InputError
+            Where the measured time is shorter than physics allows.
+        """
+        if isinstance(instead_of, TrainedModel):
+            return replace(instead_of, known=self.steps or (self._step(workload, machine, run, instead_of),))
+        if isinstance(instead_of, ServedRequests):
+            return MeasuredRuns((TimedServerRun(self.seconds),), self.source).for_question(
+                workload, machine, run, instead_of
+            )
+        held = HeldToTime(instead_of, self, workload, machine, Table({k: float(v) for k, v in run.items()}))
+        least = max(held.plain_at(machine).least, _arithmetic(instead_of.model.graph(workload, machine), machine, run))
+        if self.seconds < least * (1 - TOLERANCE):
+            raise InputError(
+                f"--known {self.source}: {workload.name} on {machine.name} needs at least {shown(least, 's')} by its "
+                "data sheet: was it another data type (--dtype), size or machine, or several executions?"
+            )
+        return held
+
+    def _step(self, workload: Workload, machine: Machine, run: Mapping[str, float], law: TrainedModel) -> KnownStep:
+        """A step of training under the layout of the question."""
+        made, layout = law.of_run(workload, machine, run)
+        return KnownStep(layout, made.batch, made.sequence, made.precision, self.seconds)
+
+
+def _arithmetic(graph: Workload, machine: Machine, run: Mapping[str, float]) -> float:
+    """Seconds of the graph's flop at the data sheet's peaks; 0 where sizes are open or a rate is not stated."""
+    bound = as_compiled(graph, machine).bind_known({**graph.defaults, **run})
+    try:
+        return 0.0 if bound.symbols else PhysicalBound(machine).arithmetic(bound.operations)
+    except InputError:
+        return 0.0
+
+
+@dataclass(frozen=True)
+class HeldToTime(AsInner):
+    """An estimator times the factor by which a measured time of its question differs.
+
+    Parameters
+    ----------
+    measured
+        What it is held to.
+    workload, machine, run
+        What was measured.
+    """
+
+    measured: MeasuredTime
+    workload: Workload
+    machine: Machine
+    run: Table[float] = Table()
+
+    @cached_property
+    def _known(self) -> dict[tuple[str, str], Estimate]:
+        return {}
+
+    def plain_at(self, machine: Machine) -> Estimate:
+        """The inner answer of what was measured, under the software that a machine's runtime names.
+
+        Default answers choose the library and the mode after the measured machine was named: it ran under those.
+        """
+        runtime = machine.runtime
+        key = runtime.library, runtime.mode
+        if key not in self._known:
+            there = self.machine.using({"runtime.library": key[0], "runtime.mode": key[1]})
+            self._known[key] = self.inner.estimate(self.workload, there, self.run)
+        return self._known[key]
+
+    def factor(self, machine: Machine) -> float:
+        """Measured over estimated."""
+        return self.measured.seconds / self.plain_at(machine).time
+
+    @property
+    def repeats(self) -> float:
+        """Standard deviation of the log of another run's time of the measured question."""
+        return math.hypot(REPEAT, self.measured.deviation)
+
+    def held(self, machine: Machine) -> Held | None:
+        """The scatter of the inner answer [log s] of what was measured, and that of repeats."""
+        return Held(self.plain_at(machine).spread.total, self.repeats)
+
+    def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
+        """The inner answer [s] times the factor; its band is that of the ratio to what was measured."""
+        best, factor = self.inner.estimate(workload, machine, run), self.factor(machine)
+        time = max(best.time * factor, min(best.least, best.time))
+        grown = time / best.time
+        parts = [
+            replace(one, time=one.time * grown, elapsed=None if one.elapsed is None else one.elapsed * grown)
+            for one in best.parts
+        ]
+        return replace(
+            best, time=time, parts=tuple(parts), fixed=best.fixed * grown, band=None,
+            energy=None if best.energy is None else self._joules(workload, machine, run, best.energy * grown, time),
+            spread=Spread(residual=self._spread(best, workload, machine, run or {})),
+            assumptions=(*best.assumptions, self._said(machine)), doubts=(*best.doubts, *self._far(machine)),
+        )  # fmt: skip
+
+    def _joules(
+        self, workload: Workload, machine: Machine, run: Mapping[str, float] | None, grown: float, seconds: float
+    ) -> float:
+        """Joules: what idles draws longer; all of it in proportion where the work says no energy."""
+        try:
+            return float(energy(as_compiled(workload, machine), machine, run or {}, clock=self.runs_at())({}, seconds))
+        except InputError:
+            return grown
+
+    def _spread(self, best: Estimate, workload: Workload, machine: Machine, run: Mapping[str, float]) -> float | None:
+        """Standard deviation of log time: of a repeat, and of the ratio to what was measured; None where unknown."""
+        plain = self.plain_at(machine)
+        named = {"runtime.library": machine.runtime.library, "runtime.mode": machine.runtime.mode}
+        here = self.machine.using(named).fingerprint == machine.fingerprint
+        same = workload == self.workload and Table({k: float(v) for k, v in run.items()}) == self.run
+        if same and here:
+            return self.repeats
+        if plain.spread.total is None or best.spread.total is None:
+            return None
+        law = RatioBand(SAME_OPERATIONS if same else OTHER_SIZES)
+        change = 0.0 if here else math.inf
+        half = float(law.half(math.log(best.time / plain.time), change, 0.0, best.spread.total, plain.spread.total))
+        return math.hypot(self.repeats, min(half / quantile(DEFAULT_LEVEL, None), best.spread.total))
+
+    def _said(self, machine: Machine) -> str:
+        words = f"held to what was measured ({self.measured.source}), x{self.factor(machine):.3g} of the model's answer"
+        scatter = self.plain_at(machine).spread.total
+        if scatter is None:
+            return words
+        before, after = (math.exp(quantile(DEFAULT_LEVEL, None) * one) for one in (scatter, self.repeats))
+        return f"{words}: the band there goes from x{before:.3g} to x{after:.3g}"
+
+    def _far(self, machine: Machine) -> tuple[str, ...]:
+        scatter = self.plain_at(machine).spread.total
+        if scatter is None:
+            return ()
+        away = abs(math.log(self.factor(machine))) / (quantile(DEFAULT_LEVEL, None) * max(scatter, self.repeats))
+        if away < FAR:
+            return ()
+        return (
+            f"{DISAGREES}{self.measured.source}) is x{self.factor(machine):.3g} of the model's answer, "
+            f"{away:.2g} of its bands away: was it one execution at this size, data type and machine?",
+        )
+
+    def compile(
+        self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
+    ) -> TimeFunction:
+        """The inner function times the factor: seconds as a function of arrays."""
+        function, factor = self.inner.compile(workload, machine, free, run), self.factor(machine)
+        if isinstance(function, Compiled):
+            return _longer(function, factor)
+        if isinstance(function, HeldTimes):
+            return replace(function, inner=_longer(function.inner, factor))
+        return Longer(function, factor)
+
+    @property
+    def model(self) -> Estimator:
+        """That of the inner estimator."""
+        return self.inner.model
+
+    @property
+    def operation_formulas(self) -> FormulaModel | None:
+        """As the inner estimator: times of single operations, which the factor does not move."""
+        return self.inner.operation_formulas
+
+
+def _longer(function: Compiled, factor: float) -> Compiled:
+    """A formula times a factor, still a formula."""
+    whole = function.schedule
+    return replace(function, schedule=replace(whole, expression=factor * whole.expression))
+
+
+@dataclass(frozen=True)
+class Longer:
+    """A function of seconds times a factor; see `TimeFunction`."""
+
+    inner: TimeFunction
+    factor: float
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        """As the inner function's."""
+        return self.inner.free
+
+    @property
+    def vectorised(self) -> bool:
+        """As the inner function; a formula of its own it is none."""
+        return self.inner.vectorised
+
+    @property
+    def alone(self) -> bool:
+        """As the inner function."""
+        return self.inner.alone
+
+    @property
+    def read(self) -> frozenset[str] | None:
+        """As the inner function."""
+        return self.inner.read
+
+    @property
+    def base(self) -> Mapping[str, float]:
+        """As the inner function."""
+        return self.inner.base
+
+    def __call__(self, values: Mapping[str, npt.ArrayLike]) -> FloatArray:
+        """Seconds, in the shape to which the arrays broadcast."""
+        return self.factor * self.inner(values)

@@ -1,0 +1,1 @@
+"""A training step of a language model on many devices, by the law fitted to published steps."""

@@ -1,0 +1,157 @@
+"""What a user measured, by what ``--known`` names: one reader for each kind of file, the same for every verb.
+
+A time in words and a training log, a trace or a list of iterations are times of the question itself; a server's
+benchmark, llama-bench and tables of steps or of operations are measurements of parts, which move the laws of those.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+
+from slipstick.estimators.contract.protocols import Fitted
+from slipstick.estimators.named.measured.measured_serving import (
+    MeasuredRuns,
+    MeasuredSteps,
+    MeasuredTokens,
+    TimedServerRun,
+)
+from slipstick.estimators.named.measured.measured_time import MeasuredTime
+from slipstick.estimators.named.training.trained_model import MeasuredTraining
+from slipstick.experiments.calibrate.known_words import known_time
+from slipstick.experiments.calibrate.measured_run import holds_run, read_run
+from slipstick.experiments.calibrate.measured_steps import holds_steps, read_measured_steps
+from slipstick.experiments.calibrate.measured_training import holds_training, read_known
+from slipstick.hwmodels.catalog import machine_of_device
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.importers.formats.look import look
+from slipstick.workloads.importers.formats.registry import Format, identify
+
+NAMESPACES = ("run.", "machine.", "workload.")
+MEDIAN = 1.2533
+"""Standard error of a median over that of a mean, of normal values: sqrt(pi / 2)."""
+RUNS, LOCAL, TRACE, MEGATRON = "vllm-bench", "llama-bench", "chrome-trace", "megatron"
+
+
+def read_known_answer(known: str, machine: Machine, engine: str = "") -> Fitted | None:
+    """What was measured of a question or of a server; None for a table of single operations.
+
+    Parameters
+    ----------
+    known
+        A time ("23.4ms"), MODEL:TYPE=TOKENS_PER_S of llama.cpp, or a file: a training log (trainer_state.json, what
+        Megatron-LM prints, MLPerf's log), a Chrome trace with ProfilerStep, iterations with their times (CSV, JSON),
+        the JSON of `vllm bench serve` or of SGLang's bench_serving, what llama-bench prints, steps of a server, or the
+        time and power of a run without a power limit.
+    machine
+        That it was measured on, as it stands.
+    engine
+        Of steps of a server that name none.
+
+    Raises
+    ------
+    InputError
+        Where a file cannot be read, is of another machine, or holds nothing that was measured.
+    """
+    if (typed := known_time(known)) is not None:
+        typed.only((), "the time of this question")
+        return MeasuredTime(typed.seconds, source=typed.text)
+    if "=" in known and not Path(known).exists():
+        return _tokens(known, machine)
+    kind = identify(known)
+    if kind is not None and kind.key == RUNS:
+        return MeasuredRuns(runs_of(known), Path(known).name)
+    if kind is not None and kind.key == LOCAL:
+        return _tokens(known, machine)
+    columns = look(known).columns
+    if holds_steps(known):
+        return MeasuredSteps(read_measured_steps(known, machine, engine))
+    if holds_training(known):
+        return MeasuredTraining(tuple(read_known(known)))
+    if holds_run(known):
+        return read_run(known)
+    if {"kind", "time_s"} <= columns:
+        return None
+    if any(name.startswith(NAMESPACES) for name in columns):
+        raise InputError(
+            f"{known}: times under settings: say what they fit, --fit estimator.NAME (slipstick whatif and calibrate)"
+        )
+    return _logged(known, machine, kind)
+
+
+def _logged(path: str, machine: Machine, kind: Format | None) -> MeasuredTime:
+    """The median step of a run."""
+    from slipstick.workloads.importers.iteration_logs import read_log
+    from slipstick.workloads.importers.mllog.trainer_logs import read_training_log
+
+    if kind is not None and kind.target in ("counters", "matrix", "model", "machine", "graph"):
+        raise InputError(f"{path}: {kind.name}: holds no time of a step")
+    if kind is not None and kind.key == TRACE:
+        _require_recorded_on(path, machine)
+    times = read_log(path).times
+    if times is None:
+        raise InputError(f"{path}: holds no times")
+    seconds, count = float(np.median(times)), len(times)
+    deviation = float(np.std(np.log(times), ddof=1)) if count > 1 else 0.0
+    steps = f"median of {count:,} steps" if count > 1 else "1 step"
+    source, spread = f"{Path(path).name}, {steps}", MEDIAN * deviation / math.sqrt(count)
+    layout = kind is not None and kind.key == MEGATRON and "devices" in read_training_log(path).settings
+    return MeasuredTime(seconds, spread, source, tuple(read_known(path)) if layout else ())
+
+
+def _require_recorded_on(path: str, machine: Machine) -> None:
+    from slipstick.workloads.importers.timeline import read_timeline
+    from slipstick.workloads.importers.traces.kineto_graph import device_name
+
+    name = device_name(read_timeline(path))
+    recorded = machine_of_device(name) if name else None
+    if recorded is not None and recorded.stated.name != machine.stated.name:
+        raise InputError(f"{path}: was recorded on {name} ({recorded.name}), not on {machine.name}")
+
+
+def _tokens(known: str, machine: Machine) -> MeasuredTokens:
+    """One run of llama.cpp: a rate in words, or llama-bench's generation."""
+    from slipstick.experiments.calibrate.known_serving import AnchorRun, require_possible
+
+    run = AnchorRun.parse(known)
+    require_possible(run, machine)
+    return MeasuredTokens(run.model, run.stored, machine, 1 / run.rate)
+
+
+def runs_of(path: str) -> tuple[TimedServerRun, ...]:
+    """Runs of a server's benchmark that say how long a further token took, the first of them.
+
+    Raises
+    ------
+    InputError
+        Where the file is no benchmark, or none of its runs does.
+    """
+    from slipstick.experiments.calibrate.known_serving import MOST_SIMULATED, model_called, traffic_of
+    from slipstick.workloads.importers.serving.vllm_bench import read_vllm_bench
+
+    kind = identify(path)
+    if kind is not None and kind.key != RUNS:
+        raise InputError(f"{path}: {kind.name}: says nothing of a server (want the JSON of vllm bench serve)")
+    made = [
+        TimedServerRun(
+            run.tpot,
+            traffic_of(run),
+            model_called(run.model) if run.model else None,
+            run.tensor,
+            next(((FIRST[name], run.times[f"ttft {name}"]) for name in FIRST if f"ttft {name}" in run.times), None),
+        )
+        for run in read_vllm_bench(Path(path))
+        if run.tpot is not None and run.output_tokens >= FEWEST_TOKENS
+    ]
+    if not made:
+        raise InputError(f"{path}: no run has a mean_tpot_ms or median_tpot_ms: nothing says how long a step took")
+    return tuple(made[:MOST_SIMULATED])
+
+
+FIRST = {"median": "p50", "mean": "mean"}
+"""Statistics of a first token, the surer first: a mean holds the burst with which a benchmark begins."""
+FEWEST_TOKENS = 2
+"""Of an output whose further tokens have a time."""

@@ -1,0 +1,228 @@
+"""All scoreboards in a few numbers: our errors over the best simple method's, and whether bands hold what they promise.
+
+A family is a data set of a scoreboard, or one held-out key of it. Rows are those that `slipstick validate BOARD --save
+docs/validation` wrote. The best baseline of a row is the one that is best on the *other* rows of its data set (their
+geometric mean), so that none is chosen by the row it stands beside; a data set of one row has the best of that row.
+
+Chance is judged by groups: what was left out in turn, or, where all rows of a data set left out the same kind of thing,
+its cases (a median and a 90th percentile come of the same group). A data set of five groups or more is surely worse
+where its mean stays above 1 in 95 of 100 draws of its groups; its bands hold 80 % where the interval of the mean
+coverage in 90 of 100 draws contains that.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slipstick.estimators.learning.fitted_file import FITTED, load_fitted
+from slipstick.hwmodels.files.readers import read_json
+
+ERROR = re.compile(r"error|MAPE|log ratio|- 1\|")
+OTHER = re.compile(r"interval score|largest|pairs|speed-up")
+"""Metrics that are no error of an answer, or of one row only."""
+GOAL, OVER_INNER, LEVEL = 0.9, 1.25, 0.8
+ENOUGH = 5
+"""Groups of a data set from which it is judged."""
+METRIC = re.compile(r", (median|90th percentile)$")
+"""What a metric adds to the name of a case."""
+LEAST = 1e-4
+"""An error below which nothing is compared: 0.01 %."""
+DRAWS, SEED = 1000, 7
+
+
+@dataclass(frozen=True)
+class ComparedFamily:
+    """Ratios of errors, ours over the baseline's, of the rows of a family."""
+
+    board: str
+    dataset: str
+    held_out: str
+    cases: tuple[str, ...]
+    ratios: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """Geometric mean."""
+        return geometric(self.ratios)
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """Numbers of a data set's groups: log ratios of errors, or coverages."""
+
+    dataset: str
+    groups: tuple[tuple[float, ...], ...]
+
+    @property
+    def judged(self) -> bool:
+        """Whether there are groups enough to draw them again."""
+        return len(self.groups) >= ENOUGH
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """Of the mean, where whole groups are drawn again."""
+        sums, counts = (np.array([of(each) for each in self.groups], dtype=float) for of in (sum, len))
+        drawn = np.random.default_rng(SEED).integers(0, len(self.groups), (DRAWS, len(self.groups)))
+        means = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
+        low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+        return float(low), float(high)
+
+    @property
+    def surely_worse(self) -> bool:
+        """Of log ratios: whether the mean stays above 0."""
+        return self.judged and self.interval(0.9)[0] > 0
+
+    @property
+    def holds(self) -> bool:
+        """Of coverages: whether the interval of their mean contains 80 %."""
+        low, high = self.interval(0.9)
+        return low <= LEVEL <= high
+
+
+def grouped(values: Sequence[tuple[str, str, str, float]]) -> list[Grouped]:
+    """Numbers by data set and group, from (data set, held out, case, number) of rows."""
+    made: dict[str, list[tuple[str, str, float]]] = {}
+    for dataset, held_out, case, number in values:
+        made.setdefault(dataset, []).append((held_out, METRIC.sub("", case), number))
+    result = []
+    for dataset, rows in made.items():
+        by = 0 if len({held for held, _, _ in rows}) > 1 else 1
+        groups: dict[str, list[float]] = {}
+        for row in rows:
+            groups.setdefault(row[:2][by], []).append(row[2])
+        result.append(Grouped(dataset, tuple(tuple(each) for each in groups.values())))
+    return result
+
+
+def geometric(values: Sequence[float]) -> float:
+    """The geometric mean of positive numbers."""
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def chosen(row: Mapping[str, float], others: Sequence[Mapping[str, float]]) -> float:
+    """The error of the baseline that is best on other rows, among those of this row; the best one without others.
+
+    Baselines are compared with each other on the rows that have both.
+    """
+    names = sorted(row)
+    if not others:
+        return min(row.values())
+    wins = dict.fromkeys(names, 0.0)
+    for name in names:
+        for rival in names:
+            pairs = [(one[name], one[rival]) for one in others if name in one and rival in one]
+            if pairs and geometric([max(a, LEAST) / max(b, LEAST) for a, b in pairs]) <= 1:
+                wins[name] += 1
+    return row[max(names, key=lambda name: wins[name])]
+
+
+def families(folder: Path) -> list[ComparedFamily]:
+    """All families of saved rows that stand beside a baseline."""
+    made: dict[tuple[str, str, str], list[tuple[str, float]]] = {}
+    for path in sorted(folder.glob("*.json")):
+        rows = [row for row in _rows(path) if compared(row)]
+        for row in rows:
+            row["baselines"] = {name: abs(value) for name, value in row["baselines"].items()}
+        for row in rows:
+            others = [one["baselines"] for one in rows if one is not row and one["dataset"] == row["dataset"]]
+            best = chosen(row["baselines"], others)
+            ratio = max(abs(row["ours"]), LEAST) / max(best, LEAST)
+            made.setdefault((path.stem, row["dataset"], row["held_out"]), []).append((row["case"], ratio))
+    return [
+        ComparedFamily(*key, tuple(case for case, _ in each), tuple(ratio for _, ratio in each))
+        for key, each in made.items()
+    ]
+
+
+def ratios(made: Sequence[ComparedFamily]) -> list[Grouped]:
+    """Log ratios of all families, by data set and group."""
+    return grouped(
+        [
+            (f"{one.board}: {one.dataset}", one.held_out, case, math.log(ratio))
+            for one in made
+            for case, ratio in zip(one.cases, one.ratios, strict=True)
+        ]
+    )
+
+
+def coverages(folder: Path) -> list[Grouped]:
+    """Coverages of 80 % bands of saved rows, by data set and group; a case counts once."""
+    values = {}
+    for path in sorted(folder.glob("*.json")):
+        for row in _rows(path):
+            if row["interval_coverage"] is not None and row["interval_level"] == LEVEL:
+                key = f"{path.stem}: {row['dataset']}", row["held_out"], METRIC.sub("", row["case"])
+                values[key] = float(row["interval_coverage"])
+    return grouped([(*key, number) for key, number in values.items()])
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The figures of all scoreboards together."""
+
+    families: tuple[ComparedFamily, ...]
+    ratios: tuple[Grouped, ...]
+    coverages: tuple[Grouped, ...]
+    over_inner: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, folder: Path) -> Summary:
+        """From the rows saved below a folder."""
+        made = tuple(families(folder))
+        lost, held = (tuple(one for one in each if one.judged) for each in (ratios(made), coverages(folder)))
+        return cls(made, lost, held, over_inner())
+
+    @property
+    def mean(self) -> float:
+        """Geometric mean over families: a ratio of errors, 1 where they are alike."""
+        return geometric([family.mean for family in self.families])
+
+    def lines(self) -> list[str]:
+        """A table in Markdown; none where no row stands beside a baseline."""
+        if not self.families:
+            return []
+        worse = [one.dataset for one in self.ratios if one.surely_worse]
+        missed = [one.dataset for one in self.coverages if not one.holds]
+        lost = sum(family.mean > 1 for family in self.families)
+        return [
+            "| all scoreboards together | figure | goal |",
+            "|---|---|---|",
+            f"| our error over that of the best simple method (chosen on other rows), geometric mean of "
+            f"{len(self.families)} families | {self.mean:.2f} | {GOAL} |",
+            f"| families that lose to it | {lost} of {len(self.families)} | |",
+            f"| data sets of at least {ENOUGH} groups that lose beyond chance | {_of(worse, self.ratios)} | 0 |",
+            f"| data sets of at least {ENOUGH} groups whose 80 % bands hold another share, beyond chance | "
+            f"{_of(missed, self.coverages)} | 0 |",
+            f"| error of outer folds over that of the folds within, mean of {len(self.over_inner)} kinds of fold of "
+            f"fitted laws | {np.mean(self.over_inner or [1.0]):.2f} | {OVER_INNER} |",
+        ]
+
+
+def over_inner(folder: Path = FITTED) -> tuple[float, ...]:
+    """Errors of outer folds over those of the folds within them, ratios, of all fitted laws that were scored so."""
+    files = [load_fitted(path.stem, folder) for path in sorted(folder.glob("*.json"))]
+    return tuple(score.over_inner for file in files for score in file.outer if score.over_inner is not None)
+
+
+def _of(names: Sequence[str], all_of: Sequence[Grouped]) -> str:
+    listed = f" ({'; '.join(names)})" if names else ""
+    return f"{len(names)} of {len(all_of)}{listed}".replace("|", "\\|")
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = read_json(path)["rows"]
+    return rows
+
+
+def compared(row: Mapping[str, object]) -> bool:
+    """Whether a row is an error that stands beside a baseline."""
+    metric = str(row["metric"])
+    return (
+        bool(row["baselines"]) and row["ours"] is not None and bool(ERROR.search(metric)) and not OTHER.search(metric)
+    )

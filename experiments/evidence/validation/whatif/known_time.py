@@ -1,0 +1,87 @@
+"""What one measured time teaches of the same network at another batch: ``python -m ...validation.whatif.known_time``.
+
+BERT-Large and GPT-2 Large, whole, on GPUs (NeuSight's labels): networks that no calibration has seen, though kernels of
+some of these GPUs were timed. Every pair of batches of one case on one GPU is asked with the first one known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+
+import numpy as np
+
+from slipstick.estimators.core.estimate import Estimate
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.named.measured.measured_time import MeasuredTime
+from slipstick.experiments.calibrate.public_data import data_folder
+from slipstick.experiments.evidence.validation.gpu.gpu_data import machine_of
+from slipstick.experiments.question.question import question
+from slipstick.hwmodels.files.readers import InputError, read_csv_rows
+
+NETWORKS = {
+    "bert_large-inf": "bert-large-inference",
+    "bert_large-train": "bert-large",
+    "gpt2_large-inf": "gpt2-large-inference",
+    "gpt2_large-train": "gpt2-large",
+}
+
+
+def pairs() -> FloatArray:
+    """Of each pair log(measured / estimated) without and with the known time, and half of the band of both.
+
+    Shape (pairs, 4).
+
+    Raises
+    ------
+    InputError
+        Where there are no public measurements.
+    """
+    folder = data_folder()
+    if folder is None:
+        raise InputError("no public measurements here (set SLIPSTICK_DATA)")
+    times: dict[tuple[str, str, int], list[tuple[int, float]]] = defaultdict(list)
+    for _, row in read_csv_rows(folder / "gpu/neusight/e2e_labels.csv", limit_rows=10_000):
+        words, name = row["case"].split("-"), machine_of(row["device"])
+        network = NETWORKS.get("-".join(words[:2]))
+        if name and network and len(words) == 4:
+            times[name, network, int(words[2])].append((int(words[3]), float(row["e2e_latency"]) * 1e-3))
+    made: list[tuple[float, ...]] = []
+    for (name, network, length), measured in times.items():
+        for batch, seconds in measured:
+            for other, later in measured:
+                if other != batch:
+                    made.append(_pair(network, name, length, batch, seconds, other, later))
+    return np.array(made)
+
+
+def _pair(
+    network: str, name: str, length: int, batch: int, seconds: float, other: int, later: float
+) -> tuple[float, ...]:
+    sizes = {"workload.seq_len": length}
+    plain = question(network, name, settings={**sizes, "workload.batch": other}).answer()
+    today = question(network, name, settings={**sizes, "run.batch": batch}, calibration=MeasuredTime(seconds))
+    held = today.estimator.estimate_at(today.workload, today.machine, today.run, {"run.batch": other})
+    halves = [math.log(high / one.time) for one in (plain, held) if (high := _high(one))]
+    return (math.log(later / plain.time), math.log(later / held.time), *halves)
+
+
+def _high(answer: Estimate) -> float:
+    ends = answer.interval()
+    return ends[1] if ends else math.nan
+
+
+def main() -> None:
+    """Print both."""
+    rows = pairs()
+    for column, name in enumerate(("without", "with the other batch known")):
+        missed, half = np.abs(rows[:, column]), rows[:, column + 2]
+        median, most = np.median(missed), np.quantile(missed, 0.9)
+        print(
+            f"{name}: {len(rows)} pairs, {median:.1%} at the median, {most:.0%} at the 90th percentile, "
+            f"{np.mean(missed <= half):.0%} in a band of x{math.exp(float(np.median(half))):.3g}"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""The verb `extrapolate` as a function: a series, two lists or a file of measured times, predicted beyond them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy.typing as npt
+
+from slipstick.estimators.extrapolation import Prediction, Series, extrapolate_many
+from slipstick.estimators.extrapolation import extrapolate as of_series
+from slipstick.estimators.extrapolation.repeats import Statistic
+from slipstick.experiments.extrapolate.predictions import one_region
+from slipstick.experiments.extrapolate.series_files import read
+from slipstick.hwmodels.catalog import machine as machine_by_name
+from slipstick.hwmodels.files.old_names import checked
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.machine import Machine
+
+
+@checked
+def extrapolate(
+    series: str | os.PathLike[str] | Series | npt.ArrayLike,
+    to: npt.ArrayLike,
+    kind: npt.ArrayLike | str | None = None,
+    machine: str | Machine | None = None,
+    family: str | None = None,
+    level: float | None = 0.80,
+    *,
+    parameter: str | None = None,
+    column: str | None = None,
+    region: str | None = None,
+    statistic: Statistic | None = None,
+) -> Prediction:
+    """Predict times at new values: of a file (``"runs.csv"``), a `Series`, or two lists (``values, times, to``).
+
+    Parameters
+    ----------
+    series
+        What was measured: any file that the command reads, a series, or values of the parameter, > 0.
+    to
+        Values of the parameter, > 0; usually beyond the last one measured. After two lists of values and times it is
+        the times [s], and `kind` the values.
+    kind
+        "strong", "weak", "problem_size" or "collective"; taken from the name and the slope if None.
+    machine
+        Its borders (NUMA domain, socket, cores, hardware threads) become the change points; of strong scaling none is
+        trusted across a border that no measurement crossed, and its cycles per instruction join the laws.
+    family
+        One family by name instead of the average over the kind's; "line" and "power" are ordinary least squares.
+    level
+        Probability of the band; None: no band and no verdict (faster).
+    parameter, column, region, statistic
+        Of a file: what varied, the column of times, the region, and which of repeats counts ("median", "least").
+
+    Raises
+    ------
+    InputError
+        Where the file cannot be read or holds several regions of which none is named, there are fewer than two values,
+        a target is not positive, or a name is unknown.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "runs.csv")
+    ...     _ = path.write_text("threads,time_s\\n1,10\\n2,5.5\\n4,3.25\\n8,2.125\\n")
+    ...     round(ss.extrapolate(path, [16], "strong").value[0], 2)
+    1.56
+    >>> round(ss.extrapolate([1, 2, 4, 8], [10.0, 5.5, 3.25, 2.125], 16).value[0], 2)
+    1.56
+    """
+    at = machine_by_name(machine) if isinstance(machine, str) else machine
+    if not isinstance(series, (str, os.PathLike)):
+        words = {"parameter": parameter, "column": column, "region": region, "statistic": statistic}
+        if unused := [name for name, word in words.items() if word is not None]:
+            raise InputError(f"{', '.join(unused)}: of a file, but a series was given")
+        if not isinstance(series, Series):
+            return of_series(series, to, kind if kind is not None else "", at, family, level)
+        if kind is not None and not isinstance(kind, str):
+            raise InputError("kind: want a word, such as 'strong'; times stand in the series")
+        return of_series(series, to, kind, at, family, level)
+    readings = read(os.fspath(series), column)
+    readings = replace(readings, statistic=statistic or readings.statistic)
+    if kind is not None and not isinstance(kind, str):
+        raise InputError("kind: want a word, such as 'strong'; times stand in the file")
+    one = one_region(readings.series(parameter), region)
+    targets: Sequence[float] = _targets(to)
+    return extrapolate_many([one], targets, kind, at, family, level)[0]
+
+
+def _targets(to: npt.ArrayLike) -> list[float]:
+    """Targets as numbers.
+
+    Raises
+    ------
+    InputError
+        Where one is none.
+    """
+    import numpy as np
+
+    try:
+        return [float(value) for value in np.atleast_1d(np.asarray(to, dtype=np.float64))]
+    except (TypeError, ValueError):
+        raise InputError(f"to = {str(to)[:60]!r}: want numbers, such as [480, 3840]") from None

@@ -1,0 +1,64 @@
+"""Energy of the points of a sweep whose clock lies below the machine's stated one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from slipstick.estimators.composites.consumption import ENERGY, Consumption
+from slipstick.estimators.composites.held import CAP, CLOCK, at_stated_clock, slower_joules
+from slipstick.estimators.contract.protocols import TimeFunction
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.operation.power.power_cap import at_rated_cap
+from slipstick.experiments.question.objectives import consumptions
+from slipstick.experiments.question.question import Question
+from slipstick.experiments.question.space import Space
+from slipstick.hwmodels.machine import Machine
+
+
+@dataclass(frozen=True)
+class SlowerClock:
+    """Joules of points whose clock lies below the stated one: as `slower_joules`.
+
+    Parameters
+    ----------
+    function
+        Seconds at the stated clock under the board's cap, of the other names that vary.
+    consumed
+        Joules there.
+    machine
+        At its stated clock.
+    clock
+        That of the question [Hz], where the clock does not vary.
+    """
+
+    function: TimeFunction
+    consumed: Consumption
+    machine: Machine
+    clock: float
+
+    @classmethod
+    def of(cls, question: Question, consumed: Sequence[Consumption]) -> SlowerClock | None:
+        """None where no point has a lower clock, or the energy is unknown."""
+        names, machine = question.vary.names, question.machine
+        stated = at_stated_clock(at_rated_cap(machine))
+        drawn = CLOCK in names and CLOCK not in question.vary.axes
+        lowest = 0.0 if drawn else min(question.vary.axes.get(CLOCK, (machine.clock,)))
+        known = any(one.name == ENERGY for one in consumed) and question.estimator.model.runs_at() == "held"
+        if not known or lowest >= stated.clock:
+            return None
+        others = tuple(name for name in names if name not in (CAP, CLOCK))
+        there = replace(question, machine=stated, vary=Space())
+        (joules,) = (one for one in consumptions(there)[0] if one.name == ENERGY)
+        function = question.estimator.compile(question.workload, stated, others, question.run)
+        return cls(function, joules, stated, machine.clock)
+
+    def joules(self, free: Mapping[str, FloatArray], times: FloatArray, energy: FloatArray) -> FloatArray:
+        """The smaller of both, of each point."""
+        others = {name: values for name, values in free.items() if name not in (CAP, CLOCK)}
+        full = np.broadcast_to(np.asarray(self.function(others), dtype=np.float64), times.shape)
+        clock = np.broadcast_to(free.get(CLOCK, np.asarray(self.clock)), times.shape)
+        lower = slower_joules(self.consumed, self.machine, others, full, clock, times)
+        return np.where(clock < self.machine.clock, np.minimum(energy, lower), energy)

@@ -1,0 +1,76 @@
+"""The laws of llama.cpp: which rate of products counts, what a long prompt adds, how sure an answer is."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slipstick.estimators.operation.serving.known_steps import local_fit, local_groups_on
+from slipstick.estimators.operation.serving.local_step import LocalWork, backend_of, product_type
+from slipstick.experiments.evidence.validation.serving.local_cpus import processor
+from slipstick.experiments.serve.local import local
+from slipstick.hwmodels.catalog import machine, machine_names
+from slipstick.workloads.language.weight_types import weight_type
+from slipstick.workloads.language_catalog import language_model
+
+
+@pytest.mark.parametrize(
+    ("on", "tera"),
+    [("rtx-3090", 142.3), ("rtx-4090", 330.3), ("a6000", 154.8), ("a100-sxm-80gb", 312.0), ("v100-sxm", 125.0)],
+)
+def test_prompts_run_at_the_rate_of_sums_in_16_bits(on: str, tera: float) -> None:
+    """Peak FP16 tensor TFLOP/s with FP16 accumulate (GA102, Ada and Volta whitepapers, A100 data sheet)."""
+    unit, name, counted = product_type(machine(on))
+    assert counted * machine(on).peak(unit, name) == pytest.approx(1e12 * tera, rel=0.01)
+
+
+def test_a_card_without_fast_half_precision_multiplies_in_single() -> None:
+    unit, name, _ = product_type(machine("titan-xp"))
+    assert machine("titan-xp").peak(unit, name) == pytest.approx(12.15e12, rel=0.01)  # its FP16 is 1/64 of that
+
+
+@given(tokens=st.floats(1, 1e6))
+def test_a_longer_prompt_needs_more_arithmetic_a_token(tokens: float) -> None:
+    """Scores and their product with values: 4 x width x layers x half of the prompt, each token."""
+    one, on, kind = language_model("llama-2-7b"), machine("rtx-4090"), weight_type("q4_k_m")
+    work = LocalWork.of(one, kind, on, prompt_tokens=tokens)
+    more = (work.matrix - LocalWork.of(one, kind, on).matrix) * 330.3e12
+    assert more == pytest.approx(4 * 4096 * 32 * (tokens + 1) / 2, rel=1e-3)
+    assert work.plain == LocalWork.of(one, kind, on).plain
+
+
+def test_every_machine_has_one_backend() -> None:
+    named = {backend_of(machine(name).family) for name in machine_names()}
+    assert named == {"cuda", "metal", "rocm", "cpu", "vulkan"}
+    assert backend_of(machine("ryzen-9-7950x").family) == "cpu"
+    assert backend_of(machine("arc-b580").family) == backend_of(machine("gaudi3").family) == "vulkan"
+
+
+def test_a_processors_prompts_are_measured_and_its_generation_is_not() -> None:
+    fitted = local_fit("cpu")
+    assert fitted.prompting.of_backend
+    assert not fitted.generating.of_backend
+    known = processor("AMD Ryzen 9 7900X 12-Core Processor (znver4)")
+    assert known is not None
+    assert (known.cores, known.clock) == (12, 4.7e9)
+    assert processor("Intel Xeon Platinum 8259CL CPU @ 2.50GHz (skylake-avx512)") is None
+    text = "\n".join(local("llama-3.1-8b", machine("ryzen-9-9950x"), "q4_0", 512, 128, None).assumptions)
+    assert "no measured row of generation on this backend" in text
+
+
+def test_a_backend_without_rows_is_the_least_sure() -> None:
+    work = LocalWork.of(language_model("llama-3.1-8b"), weight_type("q4_k_m"), machine("arc-b580"))
+    half = {
+        on: local_fit(backend_of(machine(on).family)).prompting.half_width(work, local_groups_on(machine(on), "q4_k_m"))
+        for on in ("arc-b580", "rtx-4070", "apple-m4")
+    }
+    assert half["arc-b580"] > half["rtx-4070"]
+    assert half["arc-b580"] > half["apple-m4"]
+
+
+def test_a_prompts_rate_on_a_card_of_the_fit_is_that_of_its_runs() -> None:
+    """RTX A6000, LLaMA 3 8B, 1,024 tokens: 3,622 (Q4_K_M) and 4,315 (F16) tokens/s (XiongjieDai's runs of 2024)."""
+    for stored, rate in (("q4_k_m", 3621.8), ("fp16", 4315.2)):
+        row = local("llama-3-8b", machine("a6000"), stored, 1024, 128, None).row()
+        assert row["prompt_low_tokens_per_s"] < rate < row["prompt_high_tokens_per_s"]

@@ -1,0 +1,54 @@
+"""How sure a plan is that one machine costs less than another: laws of a probability, and what cancels."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from slipstick.experiments.commands.cli import run
+from slipstick.experiments.serve.planning import Search
+from slipstick.experiments.serve.serving_choice import ServingChoice, chance_cheaper
+from slipstick.hwmodels.files.records import Table
+
+
+@pytest.fixture(scope="module")
+def candidates() -> tuple[ServingChoice, ...]:
+    prices = Table({"h100-sxm": 2.99, "h200-sxm": 3.79, "l40s": 0.86})
+    return Search("llama-3.1-8b", tuple(prices), devices=1, prices=prices).run().candidates
+
+
+def _of(candidates: tuple[ServingChoice, ...], name: str) -> ServingChoice:
+    return next(one for one in candidates if one.machine == name and one.users == 8)
+
+
+def test_both_ways_sum_to_one_and_equal_prices_are_even(candidates: tuple[ServingChoice, ...]) -> None:
+    one, other = _of(candidates, "h100-sxm"), _of(candidates, "h200-sxm")
+    forth, back = chance_cheaper(one, other), chance_cheaper(other, one)
+    assert forth is not None and back is not None and forth + back == pytest.approx(1)
+    assert chance_cheaper(one, replace(other, dollars=one.dollars)) == pytest.approx(0.5)
+    surer = chance_cheaper(one, replace(other, dollars=2 * (other.dollars or 0.0)))
+    assert surer is not None and surer > forth
+    assert chance_cheaper(one, replace(other, dollars=None)) is None
+
+
+@pytest.mark.parametrize("name", ["h200-sxm", "l40s"])
+def test_what_both_miss_alike_cancels(candidates: tuple[ServingChoice, ...], name: str) -> None:
+    one, other = _of(candidates, "h100-sxm"), _of(candidates, name)
+    assert one.served and other.served
+    apart = one.served.half_width_over(other.served)
+    assert 0 < apart < math.hypot(one.half_width, other.half_width)
+    assert apart == pytest.approx(other.served.half_width_over(one.served))
+
+
+def test_a_machine_of_an_unknown_generation_is_less_sure(candidates: tuple[ServingChoice, ...]) -> None:
+    one, near, far = (_of(candidates, name).served for name in ("h100-sxm", "h200-sxm", "l40s"))
+    assert one and near and far
+    assert one.half_width_over(near) < one.half_width_over(far)
+
+
+def test_the_plan_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["plan", "serving", "llama-3.1-8b", "--on", "h100-sxm,h200-sxm", "--devices", "1", "--limit", "tpot=30ms"]
+    assert run([*words, "--price", "h100-sxm=2.99,h200-sxm=3.79"]) == 0
+    assert "cheaper than 1 x h200-sxm" in capsys.readouterr().out

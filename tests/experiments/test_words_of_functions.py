@@ -1,0 +1,115 @@
+"""Functions take the command's words: files and programs by name; a wrong keyword is answered by a sentence."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+import slipstick as ss
+from slipstick.hwmodels.files.readers import InputError
+
+PLAIN = {"symbol", "machine", "main", "seqpoint"}
+"""Called with one positional argument, by everybody and in loops; `seqpoint` takes sizes of any name."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name in ss.__all__
+        if inspect.isfunction(one := getattr(ss, name)) and inspect.signature(one).parameters and name not in PLAIN
+    ],
+)
+def test_a_keyword_that_is_not_known_is_a_sentence(name: str) -> None:
+    with pytest.raises(InputError, match=f"unknown argument of {name} 'nosuchword'.*(known: |known)"):
+        getattr(ss, name)(nosuchword=1)
+
+
+def test_the_nearest_keyword_is_named() -> None:
+    with pytest.raises(InputError, match=r"unknown argument of oracle 'dtpe'; did you mean 'dtype'\?"):
+        ss.oracle("llama-3.1-8b", "h100-sxm", dtpe="fp8")  # type: ignore[call-arg]
+    with pytest.raises(InputError, match=r"unknown argument of serve 'concurency'; did you mean 'concurrency'\?"):
+        ss.serve("llama-3.1-8b", "h100-sxm", concurency=2)  # type: ignore[call-arg]
+
+
+def test_a_file_of_times_is_a_series(tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv"
+    path.write_text("threads,time_s\n1,10\n2,5.5\n4,3.25\n8,2.125\n")
+    series = ss.Series((1, 2, 4, 8), (10.0, 5.5, 3.25, 2.125), (1,) * 4, parameter="threads")
+    of_file = ss.extrapolate(str(path), [16, 32], "strong")
+    assert of_file.value == pytest.approx(ss.extrapolate(series, [16, 32], "strong").value)
+    with pytest.raises(InputError, match=r"unknown region 'main'"):
+        ss.extrapolate(path, 16, region="main")
+    with pytest.raises(InputError, match="parameter: of a file, but a series was given"):
+        ss.extrapolate(series, 16, parameter="threads")
+    with pytest.raises(InputError, match=r"to = 'many': want numbers"):
+        ss.extrapolate(path, "many")
+    with pytest.raises(InputError, match=r"none\.csv"):
+        ss.extrapolate("none.csv", 16)
+
+
+def test_a_program_is_named_as_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    Path("net.py").write_text("import torch\n\ndef build():\n    return torch.nn.Linear(64, 64)\n")
+    words = {"input": ["batch,64"], "trusted": ["net.py:build"]}
+    settings = {"workload.batch": 8}
+    inference = ss.estimate("net.py:build", "h100", settings=settings, **words)
+    training = ss.estimate("net.py:build", "h100", settings=settings, train="adamw", **words)
+    assert training.time > inference.time
+    table = ss.whatif("net.py:build", "h100", {"machine.clock": ["1 GHz"]}, settings=settings, **words)
+    assert table.today.time == pytest.approx(inference.time)
+    with pytest.raises(
+        InputError, match=r"would import your or somebody's code and run it: .* trusted=\['net.py:build'\]"
+    ):
+        ss.estimate("net.py:build", "h100")
+    with pytest.raises(InputError, match=r"gpt2'?: --input and --train are of a torch program"):
+        ss.estimate("gpt2", "h100", train="adamw")
+
+
+def test_a_module_trains_with_the_words_of_the_command() -> None:
+    torch = pytest.importorskip("torch")
+    shapes = [ss.Input(("batch", 64))]
+    made = ss.import_torch(torch.nn.Linear(64, 64), shapes, train="adamw")
+    assert made.identity == ss.import_torch(torch.nn.Linear(64, 64), shapes, optimizer="adamw").identity
+    with pytest.raises(InputError, match="train = 'sgd' and purpose = 'inference': give one of them"):
+        ss.import_torch(torch.nn.Linear(64, 64), shapes, train="sgd", purpose="inference")
+
+
+def test_a_configuration_is_served_by_name(tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(
+        '{"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 2048, "num_hidden_layers": 16,'
+        ' "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 8192, "vocab_size": 128256,'
+        ' "head_dim": 64, "torch_dtype": "bfloat16", "tie_word_embeddings": true}'
+    )
+    own = ss.estimate(f"serve:{config}", "h100", settings={"run.concurrency": 2, "run.count": 20})
+    shipped = ss.estimate("llama-3.2-1b", "h100", settings={"run.concurrency": 2, "run.count": 20})
+    assert own.headline.value == pytest.approx(shipped.headline.value, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "more", "words"),
+    [
+        ("serve", (None, "h100-sxm"), {}, "serve: model = None: want a text"),
+        ("estimate", ("resnet50", None), {}, "estimate: machine = None: want a text or an object of Machine"),
+        ("explain", ("resnet50", None), {}, "explain: machine = None"),
+        ("estimate", ("resnet50", "h100-sxm"), {"dtype": 3}, "estimate: dtype = 3: want a text or None"),
+        ("serve", ("llama-3.1-8b", "h100-sxm"), {"concurrency": "8"}, "concurrency = '8': want a whole number"),
+        ("estimate", ("resnet50", ["h100-sxm", "l4"]), {}, "machine = .'h100-sxm', 'l4'.: want a text"),
+    ],
+)
+def test_an_argument_of_another_kind_is_a_sentence(
+    name: str, arguments: tuple[object, ...], more: dict[str, object], words: str
+) -> None:
+    with pytest.raises(InputError, match=words):
+        getattr(ss, name)(*arguments, **more)
+
+
+def test_serve_answers_one_user_of_llama_cpp() -> None:
+    answer = ss.serve("llama-3.1-8b", "rtx-4090", engine="llama.cpp", dtype="q4_k_m")
+    assert answer.row() == ss.serve_locally("llama-3.1-8b", "rtx-4090", dtype="q4_k_m").row()
+    with pytest.raises(InputError, match="answers for one user and one device"):
+        ss.serve("llama-3.1-8b", "rtx-4090", engine="llama.cpp", concurrency=4)

@@ -1,0 +1,125 @@
+"""An operation that is a small share of a network changes its time by about that share, on every maker's GPUs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import slipstick as ss
+from slipstick.experiments.question.defaults import Default, default
+from slipstick.hwmodels.catalog import machine
+from slipstick.workloads.catalog import workload
+from slipstick.workloads.graph.kinds import operation
+from slipstick.workloads.graph.workload import Op, Workload
+
+GPUS = ("h100-sxm", "b200-sxm", "l40s", "rtx-4090", "rtx-4080", "mi300x")
+TRANSFORMER = workload("bert-base-inference").bind(batch=32)
+
+
+def image(channels: int, pixels: int, taps: int, groups: int) -> Op:
+    dims = {f"{part}_{axis}": pixels for part in ("in", "out") for axis in ("height", "width")}
+    dims |= {f"{part}_depth": 1 for part in ("in", "out", "kernel")} | {"kernel_height": taps, "kernel_width": taps}
+    dims |= {"batch": 32, "channels_in": channels, "channels_out": channels, "groups": groups}
+    return operation("added", "convolution", dims, "float32", {"stride": (1, 1)})
+
+
+def others() -> st.SearchStrategy[Op]:
+    elements = st.integers(10, 20).map(lambda power: 2**power)
+    return st.one_of(
+        st.builds(image, st.sampled_from((1, 3, 64)), st.integers(8, 64), st.sampled_from((1, 3, 7)), st.just(1)),
+        st.builds(image, st.just(32), st.integers(8, 64), st.just(3), st.just(32)),
+        elements.map(
+            lambda n: operation("added", "norm", {"elements": n, "groups": 8}, "float32", {"function": "batch"})
+        ),
+        elements.map(lambda n: operation("added", "softmax", {"rows": n // 64, "columns": 64}, "float32")),
+        elements.map(lambda n: operation("added", "upsample", {"outputs": n, "inputs": n // 4, "taps": 4}, "float32")),
+    )
+
+
+def asked(network: Workload, gpu: str, dtype: str | None) -> tuple[float, dict[str, float]]:
+    """Seconds of the default answer, and of each of its operations."""
+    made: Default = default(network, machine(gpu), {}, dtype)
+    answer = made.estimator.estimate(made.workload, made.machine)
+    return answer.time, {part.name: part.time for part in answer.parts}
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+@settings(max_examples=3, deadline=None)
+@given(added=others(), dtype=st.sampled_from(("float16", "float32")))
+def test_an_operation_changes_no_other_s_time(gpu: str, added: Op, dtype: str) -> None:
+    """A convolution of a share s of the time lengthens it by s: what was there takes as long as before."""
+    before, alone = asked(TRANSFORMER, gpu, dtype)
+    with_it = replace(TRANSFORMER, operations=(*TRANSFORMER.operations, added))
+    after, beside = asked(with_it, gpu, dtype)
+    for name, seconds in alone.items():
+        assert beside[name] == pytest.approx(seconds, rel=1e-9)
+    assert before * (1 - 1e-9) <= after <= before + beside["added"] + 1e-4  # and the host's time for one operation
+
+
+@pytest.mark.parametrize("gpu", ["h100-sxm", "b200-sxm", "rtx-4090", "mi300x"])
+def test_a_tiny_convolution_before_a_transformer_turns_no_ranking(gpu: str) -> None:
+    """Once it moved the whole network to kernels fitted to image networks: 2.4 times the time on a B200."""
+    stem = image(3, 16, 3, 1)
+    with_it = replace(TRANSFORMER, operations=(stem, *TRANSFORMER.operations))
+    ratio = asked(with_it, gpu, "bfloat16")[0] / asked(TRANSFORMER, gpu, "bfloat16")[0]
+    assert 1 <= ratio < 1.02
+
+
+def test_the_data_type_of_a_network_may_be_written_down() -> None:
+    """A float32 program asked for in float32 is the same question."""
+    torch = pytest.importorskip("torch")
+    network = torch.nn.Sequential(torch.nn.Conv2d(3, 64, 3), torch.nn.ReLU())
+    made = ss.import_torch(network, (torch.randn(32, 3, 64, 64),), purpose="inference")
+    times = [ss.question(made, "h100-sxm", dtype=dtype).answer().time for dtype in (None, "float32")]
+    assert times[0] == pytest.approx(times[1])
+
+
+def networks() -> list[tuple[str, object, object]]:
+    torch = pytest.importorskip("torch")
+    layer = torch.nn.TransformerEncoderLayer(768, 12, 3072, batch_first=True)
+    images = [torch.nn.Conv2d(3, 128, 3), torch.nn.BatchNorm2d(128), torch.nn.ReLU(), torch.nn.Conv2d(128, 256, 3)]
+    return [
+        ("transformer with dropout", torch.nn.TransformerEncoder(layer, 4), torch.randn(32, 512, 768)),
+        ("convolutions", torch.nn.Sequential(*images), torch.randn(64, 3, 64, 64)),
+        ("products", torch.nn.Sequential(*[torch.nn.Linear(4096, 4096)] * 4), torch.randn(4096, 4096)),
+    ]
+
+
+def test_training_takes_three_to_four_forward_passes_where_the_device_binds() -> None:
+    """A backward pass has twice the products, autocast its casts: 7 to 8 forward passes were once answered, since a CPU
+    has no fused attention with dropout and GPUs do."""
+    for name, network, batch in networks():
+        passes = [ss.import_torch(network, (batch,), purpose=purpose) for purpose in ("inference", "training")]
+        for gpu in ("h100-sxm", "rtx-3090", "mi300x"):
+            forward, training = (asked(made, gpu, "bfloat16")[0] for made in passes)
+            assert 2.5 < training / forward < 4.5, (name, gpu)
+
+
+def test_training_takes_three_forward_passes_where_nothing_is_rounded() -> None:
+    """Float32 convolutions of a V100 or a T4 came out as slow as two thirds of the training step."""
+    for name, network, batch in networks():
+        passes = [ss.import_torch(network, (batch,), purpose=purpose) for purpose in ("inference", "training")]
+        for gpu in ("v100-sxm", "t4", "mi300x"):
+            forward, training = (asked(made, gpu, None)[0] for made in passes)
+            assert 2.5 < training / forward < 4.5, (name, gpu)
+
+
+def test_a_sweep_over_the_sizes_of_a_product_is_its_points() -> None:
+    """A formula where no size decides the class of its kernel: pages and sweeps compute with it."""
+    question = ss.question("gemm", "h100-sxm")
+    function = question.estimator.compile(question.workload, question.machine, ("workload.m", "workload.n"), {})
+    assert function.vectorised
+    sizes = [(64.0, 512.0), (4096.0, 4097.0), (8192.0, 100.0)]
+    times = function({name: [pair[i] for pair in sizes] for i, name in enumerate(("workload.m", "workload.n"))})
+    points = [ss.question("gemm", "h100-sxm", settings={"workload.m": m, "workload.n": n}) for m, n in sizes]
+    assert times.tolist() == pytest.approx([point.answer().time for point in points], rel=1e-9)
+
+
+@pytest.mark.parametrize("gpu", ["mi300x", "a100-80gb"])
+def test_rounding_to_tf32_slows_no_network(gpu: str) -> None:
+    """An MI300X took the convolutions of NVIDIA's programs at float32's rate: three times as long as in float32."""
+    times = [ss.question("vgg16-inference", gpu, dtype=dtype).answer().time for dtype in ("tfloat32", "float32")]
+    assert times[0] <= times[1] * (1 + 1e-9)

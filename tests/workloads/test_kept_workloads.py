@@ -1,0 +1,123 @@
+"""Workloads that are kept as numbers and steps: the same workload, to the digest, and broken files change nothing."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.kept_files import FORMAT, VARIABLE, kept_folder
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.symbolic import sp
+from slipstick.workloads.catalog import _builders
+from slipstick.workloads.graph.exact import steps_of
+from slipstick.workloads.graph.kept import kept_workload
+from slipstick.workloads.graph.whole_steps import Steps
+from slipstick.workloads.graph.workload import Workload
+
+NETWORKS = ("data-parallel-mlp", "llama-7b-decode", "resnet18-inference")
+
+
+def twice(name: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Workload, Workload]:
+    """A network as it is built, and as it was kept."""
+    monkeypatch.setenv(VARIABLE, str(place))
+    build = _builders()[name]
+    built = kept_workload(name, build)
+    return built, kept_workload(name, lambda: pytest.fail("it is kept"))
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_kept_network_is_the_network(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    built, kept = twice(name, tmp_path, monkeypatch)
+    assert kept.symbols == built.symbols and kept.names == built.names and kept.kinds == built.kinds
+    sizes = dict.fromkeys(built.symbols, 3)
+    one, other = built.bind_known(sizes), kept.bind_known(sizes)
+    assert other.operations == one.operations and other.identity == one.identity
+    assert [repr(op) for op in other.operations] == [repr(op) for op in one.operations], "int stays int"
+    halves = dict.fromkeys(built.symbols, 2.5)
+    assert kept.bind_known(halves).operations == built.bind_known(halves).operations
+    assert kept == built and kept.identity == built.identity
+    assert pickle.loads(pickle.dumps(kept)) == built
+
+
+def test_partly_given_sizes_are_put_in_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    built, kept = twice("gpt2-inference", tmp_path, monkeypatch)
+    for one in (built, kept):
+        assert one.bind(batch=4).symbols == {"seq_len"}
+    assert kept.bind(batch=4).bind(seq_len=128).operations == built.bind(seq_len=128).bind(batch=4).operations
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        lambda content: content["operations"].clear(),
+        lambda content: content["place"].append(0),
+        lambda content: content["formulas"][0].__setitem__(1, [["x", ["Add", 9]], [], False, False]),
+        lambda content: content["formulas"].clear(),
+        lambda content: content.pop("edges"),
+        lambda content: content.__setitem__("times", None),
+    ],
+)
+def test_what_is_kept_wrong_is_built_anew(broken, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    from slipstick.hwmodels.files.kept_files import read_kept, write_kept
+
+    built, _ = twice("mlp", tmp_path, monkeypatch)
+    place = kept_folder("workloads")
+    assert place is not None
+    (path,) = place.glob("*.json")
+    content = read_kept(path)
+    broken(content)
+    assert write_kept(path, content), "with a digest that fits"
+    assert kept_workload("mlp", _builders()["mlp"]) == built
+    path.write_text(json.dumps({"format": FORMAT, "digest": "0", "content": content}))
+    assert kept_workload("mlp", _builders()["mlp"]) == built
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    expression=st.recursive(
+        st.sampled_from(["a", "b"]).map(symbol) | st.integers(1, 9).map(sp.Integer),
+        lambda inner: (
+            st.tuples(st.sampled_from(["Add", "Mul", "Max", "Min"]), inner, inner).map(
+                lambda one: getattr(sp, one[0])(*one[1:])
+            )
+            | st.tuples(inner, st.integers(-2, 3)).map(lambda one: one[0] ** one[1])
+            | inner.map(lambda one: sp.ceiling(one / 3))
+        ),
+        max_leaves=6,
+    ),
+    a=st.integers(1, 50),
+    b=st.integers(1, 50),
+)
+def test_steps_are_read_back_as_they_were(expression: sp.Expr, a: int, b: int) -> None:
+    steps = steps_of(expression)
+    assert steps is not None
+    back = Steps.of(json.loads(json.dumps(steps.data())))
+    value = back.at({"a": a, "b": b})
+    assert value == steps.at({"a": a, "b": b})
+    assert value == pytest.approx(float(expression.subs({symbol("a"): a, symbol("b"): b})))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        [[], [], False, False],
+        [["a", "b"], [], False, False],
+        [["a", ["Add", 2]], [], False, False],
+        [["a", ["eval", 1]], [], False, False],
+        [["a", ["power", 10**6]], [], False, False],
+        [["a", ["Add", 0]], [], False, False],
+        [[[1, 0]], [], False, False],
+        [[True], [], False, False],
+        [["a"], ["b"], False, False],
+    ],
+)
+def test_steps_that_cannot_be_are_refused(data: object) -> None:
+    with pytest.raises(InputError, match="as steps"):
+        Steps.of(data)

@@ -1,0 +1,207 @@
+"""Workloads kept from run to run as numbers and steps: sizes are put in without sympy.
+
+An open amount is kept as its text and as steps on whole numbers. It is an expression of sympy, parsed from the text,
+as soon as somebody reads it; bound to whole sizes it never is. Only what reads back as the very same expression is
+kept, so an answer has the same digits either way.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
+import numpy as np
+
+from slipstick.hwmodels.files.expressions import expression_text, parse_expression
+from slipstick.hwmodels.files.kept_files import kept_path, read_kept, write_kept
+from slipstick.hwmodels.files.kept_parts import (
+    kept_list,
+    kept_number,
+    kept_places,
+    kept_table,
+    kept_text,
+    kept_texts,
+)
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.symbolic import is_symbolic
+from slipstick.workloads.graph.alike import Distinct
+from slipstick.workloads.graph.cost import Amount, Cost
+from slipstick.workloads.graph.exact import steps_of
+from slipstick.workloads.graph.given import KeptAmount, KeptTable
+from slipstick.workloads.graph.op import Attribute, Op
+from slipstick.workloads.graph.workload import Workload
+
+FEWEST = 8
+"""Operations below which a workload is built as fast as it is read."""
+
+
+def kept_workload(name: str, build: Callable[[], Workload]) -> Workload:
+    """The workload of a name, as it was kept or as `build` makes it; then it is kept for the next time."""
+    path = kept_path("workloads", name)
+    content = read_kept(path)
+    if content is not None:
+        try:
+            return _restored(content)
+        except (CycleError, InputError, ArithmeticError, KeyError, TypeError, ValueError):
+            pass  # as if it were not there
+    made = build()
+    data = _data(made) if path is not None and len(made.names) >= FEWEST else None
+    if path is not None and data is not None:
+        write_kept(path, data)
+    return made
+
+
+def _data(workload: Workload) -> dict[str, Any] | None:
+    """As JSON holds it; None of a workload that cannot be read back as it is."""
+    formulas = _Formulas()
+    if type(workload) is not Workload or any(op.body is not None for op in workload.distinct.operations):
+        return None
+    index = {name: place for place, name in enumerate(workload.names)}
+    try:
+        data = {
+            "name": workload.name,
+            "names": workload.names,
+            "times": [formulas.data(count) for count in workload.times],
+            "place": workload.distinct.place.tolist(),
+            "edges": [[index[before], index[after]] for before, after in workload.edges],
+            "defaults": dict(workload.defaults),
+            "metadata": dict(workload.metadata),
+            "uncounted": workload.uncounted,
+            "operations": [
+                {
+                    "name": op.name,
+                    "kind": op.kind,
+                    "dtype": op.dtype,
+                    "dims": {name: formulas.data(amount) for name, amount in op.dims.items()},
+                    "cost": {name: formulas.data(amount) for name, amount in op.cost.items()},
+                    "attributes": dict(op.attributes),
+                    "payload": op.payload,
+                }
+                for op in workload.distinct.operations
+            ],
+        }
+        data["formulas"] = formulas.listed
+        plain = (data["metadata"], data["defaults"], [op["attributes"] for op in data["operations"]])
+        return data if _frozen(json.loads(json.dumps(plain, allow_nan=False))) == _frozen(plain) else None
+    except (TypeError, ValueError):  # what JSON does not hold, or what is not read back
+        return None
+
+
+def _restored(data: Any) -> Workload:
+    """The workload of `data`.
+
+    Raises
+    ------
+    InputError
+        Where a part is not of its type, or does not fit the others.
+    CycleError, KeyError, TypeError, ValueError
+        Where operations wait for each other, a part is not there, or one has too few or too many entries.
+    """
+    data = kept_table(data, "workload")
+    formulas = [
+        KeptAmount.of(kept_text(text, "formula"), steps, kept_texts(symbols, "symbols of a formula"))
+        for text, steps, symbols in kept_list(data["formulas"], "formulas")
+    ]
+    if any(one.steps is not None and one.symbols != set(one.steps.sizes) for one in formulas):
+        raise InputError("kept workload: the steps of a formula have other symbols than it")
+    operations = tuple(_operation(one, formulas) for one in kept_list(data["operations"], "operations"))
+    names = kept_texts(data["names"], "names")
+    times = tuple(_amount(one, formulas, "times") for one in kept_list(data["times"], "times"))
+    places = kept_places(data["place"], "place", len(operations))
+    if not len(names) == len(times) == len(places) or set(places) != set(range(len(operations))):
+        raise InputError("kept workload: want a place for each operation")
+    place = np.array(places, dtype=np.intp)
+    place.flags.writeable = False
+    known = (each.symbols for each in times if isinstance(each, KeptAmount))
+    defaults = kept_table(data["defaults"], "defaults")
+    return Workload.kept(
+        name=kept_text(data["name"], "name"),
+        edges=tuple((names[before], names[after]) for before, after in _edges(data["edges"], len(names))),
+        defaults=Table({name: kept_number(size, "defaults") for name, size in defaults.items()}),
+        metadata=_facts(data["metadata"], "metadata"),
+        uncounted=tuple(kept_text(one, "uncounted") for one in kept_list(data["uncounted"], "uncounted")),
+        names=names,
+        raw_times=times,
+        distinct=Distinct(operations, place),
+        symbols=frozenset().union(*known, *(op.symbols for op in operations)),
+    )
+
+
+def _operation(data: Any, formulas: Sequence[KeptAmount]) -> Op:
+    one = kept_table(data, "operation")
+    dims, cost = (
+        {name: _amount(kept, formulas, part) for name, kept in kept_table(one[part], part).items()}
+        for part in ("dims", "cost")
+    )
+    op = Op(
+        kept_text(one["name"], "name"),
+        kept_text(one["kind"], "kind"),
+        KeptTable(dims),
+        kept_text(one["dtype"], "dtype"),
+        Cost().using(KeptTable(cost)),
+        attributes=_facts(one["attributes"], "attributes"),
+        payload=None if one["payload"] is None else kept_text(one["payload"], "payload"),
+    )
+    inside = (each.symbols for each in (*dims.values(), *cost.values()) if isinstance(each, KeptAmount))
+    op.__dict__["symbols"] = frozenset().union(*inside)
+    return op
+
+
+def _amount(kept: Any, formulas: Sequence[KeptAmount], field: str) -> int | float | KeptAmount:
+    """A number, or [the place of a formula]."""
+    if type(kept) is not list:
+        return kept_number(kept, field)
+    (place,) = kept_places(kept, field, len(formulas))
+    return formulas[place]
+
+
+def _edges(data: Any, count: int) -> list[list[int]]:
+    """Pairs of places of operations, none of which waits for itself by way of others."""
+    edges = [kept_places(edge, "edges", count) for edge in kept_list(data, "edges")]
+    waits: dict[int, set[int]] = {}
+    for before, after in edges:
+        waits.setdefault(after, set()).add(before)
+    if any(before >= after for before, after in edges):  # else there can be no circle
+        TopologicalSorter(waits).prepare()
+    return edges
+
+
+def _facts(data: Any, field: str) -> Table[Attribute]:
+    """Metadata or attributes: texts, numbers and lists of them."""
+    facts = Table({name: _frozen(fact) for name, fact in kept_table(data, field).items()})
+    hash(facts)  # a fact is no table
+    return facts
+
+
+def _frozen(fact: Any) -> Any:
+    """Lists as the tuples that they were."""
+    if isinstance(fact, (list, tuple)):
+        return tuple(map(_frozen, fact))
+    return {name: _frozen(one) for name, one in fact.items()} if isinstance(fact, dict) else fact
+
+
+class _Formulas:
+    """Open amounts, each once: a graph repeats a few hundreds of times."""
+
+    def __init__(self) -> None:
+        self.listed: list[Any] = []
+        self._places: dict[Amount, int] = {}
+
+    def data(self, amount: Amount) -> Any:
+        """A number as it is, an open amount as [its place]."""
+        if not is_symbolic(amount):
+            if not isinstance(amount, (int, float)):
+                raise TypeError("amount")
+            return amount
+        if amount not in self._places:
+            text = expression_text(amount)
+            if parse_expression(text) != amount:
+                raise ValueError(text)
+            steps = steps_of(amount)
+            symbols = sorted(str(one) for one in amount.free_symbols)
+            self._places[amount] = len(self.listed)
+            self.listed.append([text, None if steps is None else steps.data(), symbols])
+        return [self._places[amount]]

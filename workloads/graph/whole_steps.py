@@ -1,0 +1,163 @@
+"""Formulas of sizes as steps on Python's own whole numbers: data, which need no sympy to be computed or kept."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, partial
+from typing import Any, TypeAlias
+
+from slipstick.hwmodels.files.readers import InputError
+
+Exact: TypeAlias = "int | Fraction"
+EIGHTHS = 8
+"""Floats with larger denominators were rounded already: what sympy makes of them depends on its order."""
+LARGEST_FLOAT = 2**53 // EIGHTHS
+"""Eighths of whole numbers up to it are floats of their own."""
+LARGEST_POWER = 16
+"""Of a size, that is computed here."""
+POWER = "power"
+
+
+def _power(exponent: int, one: Sequence[Exact]) -> Exact:
+    return Fraction(one[0]) ** exponent if exponent < 0 else one[0] ** exponent
+
+
+FUNCTIONS: Mapping[str, Callable[[Sequence[Exact]], Exact]] = {
+    "Add": sum,
+    "Mul": math.prod,
+    "Max": max,
+    "Min": min,
+    "floor": lambda one: math.floor(one[0]),
+    "ceiling": lambda one: math.ceil(one[0]),
+}
+"""By the name of sympy's class."""
+Step: TypeAlias = "Exact | str | tuple[str, int]"
+Call: TypeAlias = "tuple[Callable[[Sequence[Exact]], Exact], int]"
+
+
+def _called(name: str, count: int) -> Call:
+    if name == POWER and abs(count) <= LARGEST_POWER:
+        return partial(_power, count), 1
+    if name not in FUNCTIONS or count < 1:
+        raise InputError(f"formula as steps: {name!r} of {count} is unknown")
+    return FUNCTIONS[name], count
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """A formula as operations on a stack.
+
+    Parameters
+    ----------
+    steps
+        Each a number that is put on the stack, the name of a size, or a function with how many numbers it takes (of a
+        power: the exponent).
+    read
+        Sizes that stand outside of floor and ceiling: where one is a float, so is the result.
+    has_float
+        Whether a float stands there.
+    polynomial
+        Whether there are but sums, products and powers of fractions.
+    """
+
+    steps: tuple[Step, ...]
+    read: tuple[str, ...]
+    has_float: bool
+    polynomial: bool
+
+    @cached_property
+    def sizes(self) -> tuple[str, ...]:
+        """Names of the symbols."""
+        return tuple({step for step in self.steps if isinstance(step, str)})
+
+    @cached_property
+    def _calls(self) -> tuple[Call | None, ...]:
+        """What each step calls, and with how many numbers."""
+        calls: list[Call | None] = []
+        depth = 0
+        for step in self.steps:
+            call = _called(*step) if isinstance(step, tuple) else None
+            calls.append(call)
+            depth += 1 - (call[1] if call else 0)
+            if depth < 1:
+                raise InputError("formula as steps: a function finds too few numbers")
+        if depth != 1 or not set(self.read) <= set(self.sizes):
+            raise InputError("formula as steps: want one number at the end, of sizes that it reads")
+        return tuple(calls)
+
+    def __reduce__(self) -> tuple[type[Steps], tuple[object, ...]]:
+        return Steps, (self.steps, self.read, self.has_float, self.polynomial)
+
+    def at(self, values: Mapping[str, object]) -> int | float | None:
+        """The number where all sizes are whole numbers; None where sympy has to compute it.
+
+        The result is a float where it is no whole number or a float has a say; where a float may have been rounded on
+        the way, None is given.
+        """
+        numbers: dict[str, int] = {}
+        for name in self.sizes:
+            value = values.get(name)
+            if not isinstance(value, (int, float)) or not math.isfinite(value) or value != int(value):
+                return None
+            numbers[name] = int(value)
+        try:
+            rounded = self.has_float or any(isinstance(values[name], float) for name in self.read)
+            result = self._run(numbers, in_floats=rounded and not self.polynomial)
+            if result is None:
+                return None
+            if rounded:
+                whole = result.denominator == 1 and abs(result.numerator) <= LARGEST_FLOAT
+                return float(result) if whole else None
+            return result.numerator if result.denominator == 1 else float(result)
+        except (ZeroDivisionError, OverflowError):
+            return None
+
+    def _run(self, numbers: Mapping[str, int], *, in_floats: bool) -> Exact | None:
+        """The number; None where a float of one on the way would be rounded and that matters."""
+        stack: list[Exact] = []
+        for step, call in zip(self.steps, self._calls, strict=True):
+            if call is not None:
+                function, count = call
+                taken = stack[-count:]
+                del stack[-count:]
+                number = function(taken)
+                if in_floats and number.denominator & (number.denominator - 1):
+                    return None
+                stack.append(number)
+            else:
+                stack.append(numbers[step] if isinstance(step, str) else step)  # type: ignore[arg-type]
+        return stack[0]
+
+    def data(self) -> list[Any]:
+        """As JSON holds it."""
+        steps = [[one.numerator, one.denominator] if isinstance(one, Fraction) else one for one in self.steps]
+        return [steps, self.read, self.has_float, self.polynomial]
+
+    @classmethod
+    def of(cls, data: Any) -> Steps:
+        """The steps of `data`.
+
+        Raises
+        ------
+        InputError
+            Where that is none.
+        """
+        try:
+            steps, read, has_float, polynomial = data
+            made = cls(tuple(map(_step, steps)), tuple(map(str, read)), has_float is True, polynomial is True)
+            made._calls  # noqa: B018 - checks them
+            return made
+        except (TypeError, ValueError, ZeroDivisionError):
+            raise InputError("formula as steps: not what a formula is kept as") from None
+
+
+def _step(one: Any) -> Step:
+    if isinstance(one, (int, str)) and not isinstance(one, bool):
+        return one
+    first, second = one
+    if not isinstance(second, int):
+        raise InputError("formula as steps: want whole numbers")
+    return (first, second) if isinstance(first, str) else Fraction(int(first), second)
