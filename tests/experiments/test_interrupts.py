@@ -17,7 +17,7 @@ name = "interrupted"
 workloads = ["phi-cnn-small"]
 machines = ["xeon-phi-7120p"]
 bands = "never"
-chunk = 40
+chunk = 4
 
 [sample]
 method = "sobol"
