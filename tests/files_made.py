@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - lines as the tools write them
 """Small files in the formats of other people's tools, made here: what the tests read and the attack breaks."""
 
 from __future__ import annotations
@@ -8,6 +7,9 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from tests.programs_made import GENERIC, STABLEHLO
+from tests.runs_made import LLAMA_TABLE, MEGATRON_LOG, SERVED, TRAINER_STATE, llama_tests
 
 STRINGS = (
     "cudaLaunchKernel_v7000",
@@ -126,51 +128,6 @@ ROCPROF_CSV = (
     '"KERNEL_DISPATCH","Agent 4",1,9,1,16,"first(float*, int)",1,1000000,1200000\n'
     '"KERNEL_DISPATCH","Agent 4",1,9,2,17,"second(float*)",2,1250000,1350000\n'
 )
-SERVED = {
-    "date": "20260101-000000",
-    "backend": "vllm",
-    "model_id": "meta-llama/Llama-3.1-8B-Instruct",
-    "num_prompts": 400,
-    "request_rate": "inf",
-    "burstiness": 1.0,
-    "max_concurrency": 16,
-    "duration": 70.0,
-    "completed": 400,
-    "total_input_tokens": 409_600,
-    "total_output_tokens": 51_200,
-    "request_throughput": 5.714,
-    "output_throughput": 731.4,
-    "mean_ttft_ms": 180.0,
-    "median_ttft_ms": 150.0,
-    "p99_ttft_ms": 700.0,
-    "mean_tpot_ms": 20.0,
-    "median_tpot_ms": 19.8,
-    "p99_tpot_ms": 25.0,
-}
-
-
-def llama_tests() -> list[dict[str, Any]]:
-    """Prompts of three lengths and a generation of a 7B model."""
-    common = {
-        "build_commit": "0000000", "cpu_info": "A CPU", "gpu_info": "NVIDIA GeForce RTX 4090", "backends": "CUDA",
-        "model_type": "qwen2 7B Q4_K - Medium", "model_size": 4_677_120_000, "model_n_params": 7_615_616_512,
-        "n_batch": 2048, "n_threads": 8, "n_depth": 0,
-    }  # fmt: skip
-    made = [(512, 0, 0.05), (1024, 0, 0.101), (2048, 0, 0.21), (4096, 0, 0.43), (0, 128, 0.9)]
-    return [
-        common | {"n_prompt": p, "n_gen": g, "avg_ns": int(s * 1e9), "stddev_ns": 100_000, "avg_ts": (p + g) / s}
-        for p, g, s in made
-    ]
-
-
-LLAMA_TABLE = """| model                  |     size | params | backend | ngl | threads |         test |              t/s |
-| ---------------------- | -------: | -----: | ------- | --: | ------: | -----------: | ---------------: |
-| qwen2 7B Q4_K - Medium | 4.36 GiB | 7.62 B | CUDA    |  99 |       8 |        pp512 | 10240.00 ± 20.48 |
-| qwen2 7B Q4_K - Medium | 4.36 GiB | 7.62 B | CUDA    |  99 |       8 | tg128 @ d512 |    142.22 ± 0.30 |
-
-build: 0000000 (1)
-"""
-"""As llama-bench prints where nobody asks for another form (tools/llama-bench/README.md of ggml-org/llama.cpp)."""
 
 CALI = r"""__rec=node,id=12,attr=10,data=64,parent=3
 __rec=node,id=13,attr=8,data=attribute.unit,parent=12
@@ -302,41 +259,6 @@ Operational intensity,0.5,-,,
 """
 
 
-STABLEHLO = """module @jit_step attributes {mhlo.num_partitions = 1 : i32} {
-  func.func public @main(%arg0: tensor<8x32x32x3xf32>, %arg1: tensor<3x3x3x16xf32>, %arg2: tensor<16x10xf32>) -> (tensor<8x10xf32> {jax.result_info = ""}) {
-    %cst = stablehlo.constant dense<0.000000e+00> : tensor<f32>
-    %0 = stablehlo.convolution(%arg0, %arg1)
-      dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],
-      window = {stride = [2, 2], pad = [[0, 1], [0, 1]], rhs_dilate = [1, 1]}
-      {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<8x32x32x3xf32>, tensor<3x3x3x16xf32>) -> tensor<8x16x16x16xf32>
-    %1 = call @relu(%0) : (tensor<8x16x16x16xf32>) -> tensor<8x16x16x16xf32>
-    %2 = stablehlo.reduce(%1 init: %cst) applies stablehlo.add across dimensions = [1, 2] : (tensor<8x16x16x16xf32>, tensor<f32>) -> tensor<8x16xf32>
-    %3 = stablehlo.dot_general %2, %arg2, contracting_dims = [1] x [0], precision = [DEFAULT, DEFAULT] : (tensor<8x16xf32>, tensor<16x10xf32>) -> tensor<8x10xf32>
-    return %3 : tensor<8x10xf32>
-  }
-  func.func private @relu(%arg0: tensor<8x16x16x16xf32>) -> tensor<8x16x16x16xf32> {
-    %cst = stablehlo.constant dense<0.000000e+00> : tensor<f32>
-    %0 = stablehlo.broadcast_in_dim %cst, dims = [] : (tensor<f32>) -> tensor<8x16x16x16xf32>
-    %1 = stablehlo.maximum %arg0, %0 : tensor<8x16x16x16xf32>
-    return %1 : tensor<8x16x16x16xf32>
-  }
-}
-"""
-GENERIC = """"builtin.module"() ({
-  "func.func"() ({
-  ^bb0(%arg0: tensor<4x6x8xbf16>, %arg1: tensor<4x8x5xbf16>):
-    %0 = "stablehlo.dot_general"(%arg0, %arg1) {dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [0], rhs_batching_dimensions = [0], lhs_contracting_dimensions = [2], rhs_contracting_dimensions = [1]>} : (tensor<4x6x8xbf16>, tensor<4x8x5xbf16>) -> tensor<4x6x5xbf16>
-    %1 = "stablehlo.all_reduce"(%0) ({
-    ^bb0(%a: tensor<bf16>, %b: tensor<bf16>):
-      %s = "stablehlo.add"(%a, %b) : (tensor<bf16>, tensor<bf16>) -> tensor<bf16>
-      "stablehlo.return"(%s) : (tensor<bf16>) -> ()
-    }) {replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>} : (tensor<4x6x5xbf16>) -> tensor<4x6x5xbf16>
-    "func.return"(%1) : (tensor<4x6x5xbf16>) -> ()
-  }) {function_type = (tensor<4x6x8xbf16>, tensor<4x8x5xbf16>) -> tensor<4x6x5xbf16>, sym_name = "main"} : () -> ()
-}) : () -> ()
-"""
-
-
 def write_all(folder: Path) -> dict[str, Path]:
     """One of each, by its format's name."""
     texts = dict(_texts())
@@ -366,41 +288,3 @@ def _texts() -> Iterator[tuple[str, str]]:
     yield "generic.mlir", GENERIC
     yield "megatron.log", MEGATRON_LOG
     yield "trainer_state.json", json.dumps(TRAINER_STATE)
-
-
-MEGATRON_LOG = """------------------------ arguments ------------------------
-  bf16 ............................................ True
-  context_parallel_size ........................... 1
-  fp8 ............................................. None
-  global_batch_size ............................... 512
-  micro_batch_size ................................ 1
-  pipeline_model_parallel_size .................... 2
-  recompute_granularity ........................... selective
-  seq_length ...................................... 4096
-  tensor_model_parallel_size ...................... 4
-  virtual_pipeline_model_parallel_size ............ None
-  world_size ...................................... 64
--------------------- end of arguments ---------------------
- [2024-05-01 12:00:00] iteration       10/  500000 | consumed samples:         5120 | elapsed time per iteration (ms): 31000.0 | throughput per GPU (TFLOP/s/GPU): 100.1 | learning rate: 1.5E-05 | global batch size:   512 | lm loss: 1.0E+01 |
- [2024-05-01 12:05:00] iteration       20/  500000 | consumed samples:        10240 | elapsed time per iteration (ms): 9000.0 | learning rate: 1.5E-05 | global batch size:   512 |
- [2024-05-01 12:10:00] iteration       30/  500000 | consumed samples:        15360 | elapsed time per iteration (ms): 9200.0 | learning rate: 1.5E-05 | global batch size:   512 |
-"""
-TRAINER_STATE: dict[str, Any] = {
-    "best_metric": None,
-    "epoch": 1.0,
-    "global_step": 500,
-    "log_history": [
-        {"epoch": 0.5, "learning_rate": 5e-5, "loss": 2.1, "step": 250},
-        {"epoch": 0.5, "eval_loss": 2.0, "eval_runtime": 10.0, "eval_samples_per_second": 50.0, "step": 250},
-        {
-            "epoch": 1.0,
-            "step": 500,
-            "train_loss": 1.9,
-            "train_runtime": 110.0,
-            "train_samples_per_second": 36.4,
-            "train_steps_per_second": 4.545,
-        },
-    ],
-    "max_steps": 500,
-    "train_batch_size": 8,
-}

@@ -51,7 +51,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Prediction:
+class StatedTime:
     """A time [s] and the ends of its 80 % band, where the predictor states one.
 
     Raises
@@ -104,7 +104,7 @@ class CaseSet:
     name: str
     held_out: str
     measured: tuple[Measured, ...]
-    references: Mapping[str, Callable[[], Sequence[Prediction | None]]]
+    references: Mapping[str, Callable[[], Sequence[StatedTime | None]]]
 
     def __post_init__(self) -> None:
         counts = Counter(one.case.name for one in self.measured)
@@ -125,7 +125,7 @@ class CaseSet:
         return self._known[case.pool, case.group]
 
 
-def prediction_of(answer: Answer) -> Prediction | None:
+def prediction_of(answer: Answer) -> StatedTime | None:
     """What a predictor returned, checked.
 
     Raises
@@ -139,6 +139,6 @@ def prediction_of(answer: Answer) -> Prediction | None:
     if len(values) not in (1, 3):
         raise InputError(f"{len(values)} numbers: want seconds, or (time, low, high) in seconds")
     try:
-        return Prediction(*(float(value) for value in values))
+        return StatedTime(*(float(value) for value in values))
     except (TypeError, ValueError) as error:
         raise InputError(f"{answer!r}: want seconds, or (time, low, high) in seconds: {error}") from None

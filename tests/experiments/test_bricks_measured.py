@@ -13,7 +13,7 @@ from slipstick.experiments.measure.bricks.brick_store import (
     WARM,
     BrickStore,
     Composition,
-    Measured,
+    MeasuredBricks,
     Where,
 )
 from slipstick.experiments.subjects.bricks.composition import (
@@ -78,7 +78,7 @@ def test_a_share_of_the_way_from_cold_to_warm_is_found_again(phi) -> None:
         counts = {f"b{i}": 1 for i in range(size)}
         known.append(Composition(f"net{size}", f"whole{size}", Table(counts)))
         wholes[f"whole{size}"] = sum(0.3 * cold[key] + 0.7 * warm[key] for key in counts)
-    measured = Measured(phi, "torch", "turns", Table({**cold, **wholes}), Table({**warm, **wholes}))
+    measured = MeasuredBricks(phi, "torch", "turns", Table({**cold, **wholes}), Table({**warm, **wholes}))
     fit = calibrated(measured, known, free=["operation.warmth"])
     assert fit.values["operation.warmth"] == pytest.approx(0.7, rel=1e-6)
 

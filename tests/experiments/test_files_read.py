@@ -14,7 +14,7 @@ from slipstick.experiments.traces.files_read import With, read_any
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.importers.serving.llama_bench import read_llama_bench
 from slipstick.workloads.importers.serving.vllm_bench import read_vllm_bench
-from tests import files_made
+from tests import files_made, runs_made
 
 Captured = pytest.CaptureFixture[str]
 
@@ -98,9 +98,9 @@ def test_the_estimate_stands_beside_what_was_measured(files: dict[str, Path]) ->
 
 
 def test_all_that_is_wrong_with_a_benchmark_is_said_at_once(tmp_path: Path) -> None:
-    wrong = files_made.SERVED | {"duration": "long", "output_throughput": -1}
+    wrong = runs_made.SERVED | {"duration": "long", "output_throughput": -1}
     del wrong["total_input_tokens"]
-    (tmp_path / "a").write_text(json.dumps([files_made.SERVED, wrong]))
+    (tmp_path / "a").write_text(json.dumps([runs_made.SERVED, wrong]))
     with pytest.raises(InputError, match="run 1: duration.*run 1: no field total_input_tokens.*output_throughput = -1"):
         read_vllm_bench(tmp_path / "a")
 

@@ -14,7 +14,7 @@ from slipstick.estimators.named.measured.measured_time import MeasuredTime
 from slipstick.experiments.calibrate.calibrated import read_calibration
 from slipstick.experiments.commands.cli import run
 from slipstick.hwmodels.files.readers import InputError
-from tests.files_made import LLAMA_TABLE, MEGATRON_LOG, SERVED, TRAINER_STATE
+from tests.runs_made import LLAMA_TABLE, MEGATRON_LOG, SERVED, TRAINER_STATE
 
 TRACE = {
     "traceEvents": [

@@ -19,7 +19,7 @@ from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.importers.serving.llama_bench import read_llama_bench
 from slipstick.workloads.importers.serving.vllm_bench import read_vllm_bench
 from slipstick.workloads.runs.traffic import Traffic
-from tests.files_made import LLAMA_TABLE, SERVED
+from tests.runs_made import LLAMA_TABLE, SERVED
 
 WANTED = Wanted("Qwen/Qwen3-8B", "h100-sxm", engine="vllm 0.19.0")
 LOAD = Traffic(512, 64, 8, None, 1.0, 0.0, 0.0, 24)

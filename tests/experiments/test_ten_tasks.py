@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from slipstick.experiments.commands.cli import run
-from tests.files_made import LLAMA_TABLE, SERVED
+from tests.runs_made import LLAMA_TABLE, SERVED
 
 CONFIG = {
     "model_type": "qwen3", "hidden_size": 2048, "num_hidden_layers": 28, "num_attention_heads": 16,

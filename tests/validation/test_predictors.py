@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from slipstick.experiments.calibrate.public_data import training_file
-from slipstick.experiments.evidence.cases import Answer, Case, CaseSet, Measured, Prediction
+from slipstick.experiments.evidence.cases import Answer, Case, CaseSet, Measured, StatedTime
 from slipstick.experiments.evidence.predictors.case_sets import cases_of
 from slipstick.experiments.evidence.predictors.prediction_files import read_predictions, write_cases
 from slipstick.experiments.evidence.predictors.predictor_scores import PredictorRun, run, scores
@@ -47,11 +47,11 @@ def cases() -> CaseSet:
         Measured(Case(name, group, {"size": time, "row": (1.0, 2.0), "word": "=x"}), time)
         for (name, group), time in zip(groups.items(), times, strict=True)
     )
-    return CaseSet("own", "group", measured, {"twice": lambda: [Prediction(2 * one.time) for one in measured]})
+    return CaseSet("own", "group", measured, {"twice": lambda: [StatedTime(2 * one.time) for one in measured]})
 
 
 def test_scores_are_those_by_hand() -> None:
-    made = PredictorRun((Prediction(1.0, 0.5, 2.0), Prediction(4.0, 4.0, 8.0), Prediction(4.0, 4.0, 4.0), None))
+    made = PredictorRun((StatedTime(1.0, 0.5, 2.0), StatedTime(4.0, 4.0, 8.0), StatedTime(4.0, 4.0, 4.0), None))
     (score,) = scores(cases(), {"mine": made})
     assert (score.cases, score.answered) == (4, 0.75)
     assert score.median_error == 0 and score.p90_error == pytest.approx(0.8)  # errors 0, 0, 1; linear between the last
@@ -62,9 +62,9 @@ def test_scores_are_those_by_hand() -> None:
 
 
 def test_errors_on_common_cases_stand_beside() -> None:
-    good = PredictorRun((Prediction(1.0), None, None, None))
+    good = PredictorRun((StatedTime(1.0), None, None, None))
     rough = PredictorRun(
-        tuple(Prediction(2 * one.time if place else 1.5) for place, one in enumerate(cases().measured))
+        tuple(StatedTime(2 * one.time if place else 1.5) for place, one in enumerate(cases().measured))
     )
     first, second = scores(cases(), {"good": good, "rough": rough})
     assert first.common_median_error == 0 and second.common_median_error == pytest.approx(0.5)
@@ -99,7 +99,7 @@ def test_cases_and_predictions_go_through_files(tmp_path: Path) -> None:
     lines = ["case,time_s,low_s,high_s", *(f"{row['case']},{row['measured_s']},," for row in rows[1:])]
     (tmp_path / "mine.csv").write_text("\n".join(lines))
     found = read_predictions(cases(), tmp_path / "mine.csv")
-    assert found == [None, Prediction(2.0), Prediction(4.0), Prediction(8.0)]
+    assert found == [None, StatedTime(2.0), StatedTime(4.0), StatedTime(8.0)]
 
 
 def test_all_errors_of_a_file_are_told_at_once(tmp_path: Path) -> None:

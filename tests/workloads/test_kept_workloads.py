@@ -17,7 +17,7 @@ from slipstick.hwmodels.files.symbolic import sp
 from slipstick.workloads.catalog import _builders
 from slipstick.workloads.graph.exact import steps_of
 from slipstick.workloads.graph.kept import kept_workload
-from slipstick.workloads.graph.whole_steps import Steps
+from slipstick.workloads.graph.whole_steps import SizeSteps
 from slipstick.workloads.graph.workload import Workload
 
 NETWORKS = ("data-parallel-mlp", "llama-7b-decode", "resnet18-inference")
@@ -97,7 +97,7 @@ def test_what_is_kept_wrong_is_built_anew(broken, tmp_path: Path, monkeypatch: p
 def test_steps_are_read_back_as_they_were(expression: sp.Expr, a: int, b: int) -> None:
     steps = steps_of(expression)
     assert steps is not None
-    back = Steps.of(json.loads(json.dumps(steps.data())))
+    back = SizeSteps.of(json.loads(json.dumps(steps.data())))
     value = back.at({"a": a, "b": b})
     assert value == steps.at({"a": a, "b": b})
     assert value == pytest.approx(float(expression.subs({symbol("a"): a, symbol("b"): b})))
@@ -120,4 +120,4 @@ def test_steps_are_read_back_as_they_were(expression: sp.Expr, a: int, b: int) -
 )
 def test_steps_that_cannot_be_are_refused(data: object) -> None:
     with pytest.raises(InputError, match="as steps"):
-        Steps.of(data)
+        SizeSteps.of(data)

@@ -9,7 +9,7 @@ import pytest
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.importers.detect import import_file
 from slipstick.workloads.importers.xla.stablehlo import import_stablehlo
-from tests import files_made
+from tests import programs_made
 
 
 def written(folder: Path, text: str) -> Path:
@@ -18,7 +18,7 @@ def written(folder: Path, text: str) -> Path:
 
 
 def test_a_convolution_and_a_product_by_closed_form(tmp_path: Path) -> None:
-    workload = import_file(written(tmp_path, files_made.STABLEHLO))
+    workload = import_file(written(tmp_path, programs_made.STABLEHLO))
     assert [op.kind for op in workload] == ["convolution", "view", "elementwise", "reduction", "gemm"]
     outputs, window, channels = 8 * 16 * 16 * 16, 3 * 3, 3
     assert workload.bound().cost["flop.matrix.float32"] == 2 * outputs * window * channels + 2 * 8 * 10 * 16
@@ -27,14 +27,14 @@ def test_a_convolution_and_a_product_by_closed_form(tmp_path: Path) -> None:
 
 
 def test_generic_form_batches_and_collectives(tmp_path: Path) -> None:
-    workload = import_stablehlo(written(tmp_path, files_made.GENERIC))
+    workload = import_stablehlo(written(tmp_path, programs_made.GENERIC))
     assert [op.kind for op in workload] == ["gemm", "collective"]
     assert workload.bound().cost["flop.matrix.bfloat16"] == 2 * 4 * 6 * 5 * 8
     assert workload.operations[1].dims["participants"] == 4
 
 
 def test_a_spread_convolution_counts_its_inputs(tmp_path: Path) -> None:
-    text = files_made.STABLEHLO.replace(
+    text = programs_made.STABLEHLO.replace(
         "stride = [2, 2], pad = [[0, 1], [0, 1]]", "pad = [[1, 1], [1, 1]], lhs_dilate = [2, 2]"
     )
     text = text.replace("8x16x16x16", "8x64x64x16")
@@ -57,4 +57,4 @@ def test_a_spread_convolution_counts_its_inputs(tmp_path: Path) -> None:
 )
 def test_contradictions_are_said_with_their_line(tmp_path: Path, old: str, new: str, said: str) -> None:
     with pytest.raises(InputError, match=said):
-        import_stablehlo(written(tmp_path, files_made.STABLEHLO.replace(old, new)))
+        import_stablehlo(written(tmp_path, programs_made.STABLEHLO.replace(old, new)))

@@ -11,7 +11,7 @@ from slipstick.experiments.traces.files_read import read_any
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.importers.iteration_logs import read_log
 from slipstick.workloads.importers.mllog.trainer_logs import is_training_log, read_training_log
-from tests.files_made import MEGATRON_LOG, TRAINER_STATE
+from tests.runs_made import MEGATRON_LOG, TRAINER_STATE
 
 
 def test_megatron_says_layout_and_steps(tmp_path: Path) -> None:

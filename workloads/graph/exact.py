@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from slipstick.hwmodels.files.symbolic import sp
-from slipstick.workloads.graph.whole_steps import EIGHTHS, FUNCTIONS, LARGEST_POWER, POWER, Step, Steps
+from slipstick.workloads.graph.whole_steps import EIGHTHS, FUNCTIONS, LARGEST_POWER, POWER, SizeSteps, Step
 
 ROUNDED = ("floor", "ceiling")
 
@@ -29,7 +29,7 @@ def exactly(formula: sp.Basic, values: Mapping[str, object]) -> int | float | No
 
 
 @lru_cache(maxsize=16_384)
-def steps_of(formula: sp.Basic) -> Steps | None:
+def steps_of(formula: sp.Basic) -> SizeSteps | None:
     """The steps of a formula; None of one that holds something else."""
     # A graph repeats a few expressions thousands of times.
     steps: list[Step] = []
@@ -55,7 +55,7 @@ def steps_of(formula: sp.Basic) -> Steps | None:
         else:
             return None
     polynomial = not has_float and not formula.has(sp.Max, sp.Min, sp.floor, sp.ceiling)
-    return Steps(tuple(steps), tuple(sorted(read)), has_float, polynomial)
+    return SizeSteps(tuple(steps), tuple(sorted(read)), has_float, polynomial)
 
 
 def _is_known(part: sp.Basic) -> bool:

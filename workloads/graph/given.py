@@ -11,7 +11,7 @@ from slipstick.hwmodels.files.expressions import parse_expression
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.files.symbolic import is_symbolic, sp
 from slipstick.workloads.graph.cost import LARGEST, Amount, bind_amount, symbols_of
-from slipstick.workloads.graph.whole_steps import Steps
+from slipstick.workloads.graph.whole_steps import SizeSteps
 
 
 class Binding:
@@ -95,7 +95,7 @@ class KeptAmount:
     """
 
     text: str
-    steps: Steps | None
+    steps: SizeSteps | None
     symbols: frozenset[str]
 
     @classmethod
@@ -107,7 +107,7 @@ class KeptAmount:
         InputError
             Where the steps are none.
         """
-        return cls(str(text), None if steps is None else Steps.of(steps), frozenset(map(str, symbols)))
+        return cls(str(text), None if steps is None else SizeSteps.of(steps), frozenset(map(str, symbols)))
 
     @cached_property
     def expression(self) -> sp.Expr:

@@ -47,7 +47,7 @@ def _called(name: str, count: int) -> Call:
 
 
 @dataclass(frozen=True, eq=False)
-class Steps:
+class SizeSteps:
     """A formula as operations on a stack.
 
     Parameters
@@ -88,8 +88,8 @@ class Steps:
             raise InputError("formula as steps: want one number at the end, of sizes that it reads")
         return tuple(calls)
 
-    def __reduce__(self) -> tuple[type[Steps], tuple[object, ...]]:
-        return Steps, (self.steps, self.read, self.has_float, self.polynomial)
+    def __reduce__(self) -> tuple[type[SizeSteps], tuple[object, ...]]:
+        return SizeSteps, (self.steps, self.read, self.has_float, self.polynomial)
 
     def at(self, values: Mapping[str, object]) -> int | float | None:
         """The number where all sizes are whole numbers; None where sympy has to compute it.
@@ -137,7 +137,7 @@ class Steps:
         return [steps, self.read, self.has_float, self.polynomial]
 
     @classmethod
-    def of(cls, data: Any) -> Steps:
+    def of(cls, data: Any) -> SizeSteps:
         """The steps of `data`.
 
         Raises

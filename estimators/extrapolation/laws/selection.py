@@ -76,7 +76,7 @@ POOLS = {
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedFamily:
     """A family with the change points and coefficients that one series gave it."""
 
     family: Family
@@ -104,7 +104,7 @@ class Mixture:
         Whether challengers took the place of the usual families.
     """
 
-    parts: tuple[Fitted, ...]
+    parts: tuple[FittedFamily, ...]
     weights: FloatArray
     errors: FloatArray
     ahead: FloatArray
@@ -175,7 +175,7 @@ def select(
     mixtures = []
     for i in range(count):
         used = np.flatnonzero((share[i] != 0) | heard)
-        parts = tuple(Fitted(families[f], knots[f][i], fits[f][i, -1]) for f in used)
+        parts = tuple(FittedFamily(families[f], knots[f][i], fits[f][i, -1]) for f in used)
         mixtures.append(Mixture(parts, share[i, used], errors[i, used], together[i], ratios[i], bool(replaced[i])))
     return mixtures
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from slipstick.experiments.evidence.cases import Case, CaseSet, Input, Measured, Prediction
+from slipstick.experiments.evidence.cases import Case, CaseSet, Input, Measured, StatedTime
 from slipstick.experiments.evidence.catalog import scoreboard
 from slipstick.experiments.evidence.score import Board, Data, FloatArray, Scored
 from slipstick.hwmodels.files.readers import InputError
@@ -67,11 +67,11 @@ def _cases(dataset: str, one: Scored) -> list[Measured]:
     return result
 
 
-def _reference(parts: Sequence[Scored], name: str) -> Callable[[], list[Prediction | None]]:
+def _reference(parts: Sequence[Scored], name: str) -> Callable[[], list[StatedTime | None]]:
     """Predictions of ours or of a baseline, row after row; None where a part or a row has none."""
 
-    def read() -> list[Prediction | None]:
-        result: list[Prediction | None] = []
+    def read() -> list[StatedTime | None]:
+        result: list[StatedTime | None] = []
         for one in parts:
             values = one.ours if name == OURS else one.baselines.get(name, np.full(len(one.measured), np.nan))
             low, high = _ends(one) if name == OURS else (None, None)
@@ -79,9 +79,9 @@ def _reference(parts: Sequence[Scored], name: str) -> Callable[[], list[Predicti
                 if not np.isfinite(value) or value <= 0:
                     result.append(None)
                 elif low is None or high is None:
-                    result.append(Prediction(float(value)))
+                    result.append(StatedTime(float(value)))
                 else:
-                    result.append(Prediction(float(value), float(low[place]), float(high[place])))
+                    result.append(StatedTime(float(value), float(low[place]), float(high[place])))
         return result
 
     return read

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from slipstick.experiments.evidence.cases import CaseSet, Input, Prediction
+from slipstick.experiments.evidence.cases import CaseSet, Input, StatedTime
 from slipstick.hwmodels.files.frames import csv_text
 from slipstick.hwmodels.files.readers import InputError, atomic_write, read_csv_rows
 
@@ -35,7 +35,7 @@ def _cell(value: Input) -> str:
     return csv_text(value) if isinstance(value, str) else repr(value)
 
 
-def read_predictions(cases: CaseSet, path: Path) -> list[Prediction | None]:
+def read_predictions(cases: CaseSet, path: Path) -> list[StatedTime | None]:
     """Predictions by case, in the order of the cases; None where the file has none.
 
     Columns: case, time_s, and low_s and high_s where there is a band (both or none).
@@ -47,7 +47,7 @@ def read_predictions(cases: CaseSet, path: Path) -> list[Prediction | None]:
     """
     places = {one.case.name: place for place, one in enumerate(cases.measured)}
     written = {csv_text(name): name for name in places}
-    result: list[Prediction | None] = [None] * len(places)
+    result: list[StatedTime | None] = [None] * len(places)
     errors = []
     for line, row in read_csv_rows(path, ("case", "time_s")):
         name = written.get(row["case"], row["case"])
@@ -65,9 +65,9 @@ def read_predictions(cases: CaseSet, path: Path) -> list[Prediction | None]:
     return result
 
 
-def _prediction(row: dict[str, str]) -> Prediction:
+def _prediction(row: dict[str, str]) -> StatedTime:
     low, high = row.get("low_s", ""), row.get("high_s", "")
-    return Prediction(float(row["time_s"]), float(low) if low else None, float(high) if high else None)
+    return StatedTime(float(row["time_s"]), float(low) if low else None, float(high) if high else None)
 
 
 def _listed(path: Path, errors: Sequence[str]) -> str:

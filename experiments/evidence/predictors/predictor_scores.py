@@ -14,19 +14,19 @@ from slipstick.experiments.evidence.cases import (
     LEVEL,
     CaseSet,
     Measured,
-    Prediction,
     Predictor,
+    StatedTime,
     prediction_of,
 )
 
-Predictions = Sequence[Prediction | None]
+Predictions = Sequence[StatedTime | None]
 
 
 @dataclass(frozen=True)
 class PredictorRun:
     """What a predictor answered to each case, its CPU seconds, and why it gave no answer where it gave none."""
 
-    predictions: tuple[Prediction | None, ...]
+    predictions: tuple[StatedTime | None, ...]
     cpu_s: float | None = None
     refusals: tuple[str, ...] = ()
 
@@ -74,7 +74,7 @@ class PredictorScore:
 
 def run(predictor: Predictor, cases: CaseSet) -> PredictorRun:
     """Every case's prediction; a case at which the predictor raises an error counts as unanswered."""
-    result: list[Prediction | None] = []
+    result: list[StatedTime | None] = []
     refusals: list[str] = []
     start = time.process_time()
     for one in cases.measured:
@@ -139,7 +139,7 @@ def _score(
     )
 
 
-def _bands(pairs: Sequence[tuple[Prediction, float]]) -> tuple[float | None, float | None, float | None]:
+def _bands(pairs: Sequence[tuple[StatedTime, float]]) -> tuple[float | None, float | None, float | None]:
     banded = [(one.low, one.high, truth) for one, truth in pairs if one.low is not None and one.high is not None]
     if not banded:
         return None, None, None

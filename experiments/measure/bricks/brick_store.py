@@ -63,7 +63,7 @@ class Composition:
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredBricks:
     """Everything that was measured in one way on one machine.
 
     Parameters
@@ -237,7 +237,7 @@ class BrickStore:
                 raise InputError(f"{where}: bricks.{identity[:40]} = {str(count)[:40]!r}: want a whole number > 0")
         return Table(counts)
 
-    def measured(self) -> list[Measured]:
+    def measured(self) -> list[MeasuredBricks]:
         """The results by machine, software and protocol, cold and warm together."""
         held: dict[tuple[str, str, str], list[_Brick]] = {}
         for brick in self._bricks():
@@ -251,7 +251,7 @@ class BrickStore:
                     self._at_one_speed(held.get((machine, software, protocol + state), []))
                     for state in (COLD, WARM, "")
                 )
-                rows.append(Measured(known[machine], software, protocol, cold, warm or plain))
+                rows.append(MeasuredBricks(known[machine], software, protocol, cold, warm or plain))
         return rows
 
     def contents(self) -> list[tuple[Machine, str, str, int]]:

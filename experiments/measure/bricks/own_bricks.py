@@ -6,7 +6,7 @@ import statistics
 from dataclasses import dataclass
 from pathlib import Path
 
-from slipstick.experiments.measure.bricks.brick_store import Composition, Measured
+from slipstick.experiments.measure.bricks.brick_store import Composition, MeasuredBricks
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows, read_json, read_number
 from slipstick.hwmodels.files.records import Table, validated
 from slipstick.hwmodels.machine import Machine
@@ -20,7 +20,7 @@ SCHEMA = "slipstick-bricks-1"
 class OwnBricks:
     """Two runs of the same measurement, and of which bricks the models are made, by granularity."""
 
-    runs: tuple[Measured, ...]
+    runs: tuple[MeasuredBricks, ...]
     models: Table[tuple[Composition, ...]]
 
     def at(self, granularity: int) -> tuple[Composition, ...]:
@@ -60,7 +60,7 @@ def own_bricks(folder: Path = FOLDER) -> OwnBricks:
             )
             for state in ("cold", "warm")
         )
-        runs.append(Measured(machine, facts["software"], facts["protocol"], cold, warm))
+        runs.append(MeasuredBricks(machine, facts["software"], facts["protocol"], cold, warm))
     return OwnBricks(tuple(runs), _models(folder / "brick_models.csv.gz", names))
 
 

@@ -159,7 +159,7 @@ def language_model(kind: str, vocabulary: int = 10_000, width: int = 512) -> Any
     import torch
     from torch import nn
 
-    class LanguageModel(nn.Module):  # type: ignore[misc]
+    class RecurrentLanguageModel(nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.words = nn.Embedding(vocabulary, width)
@@ -170,7 +170,7 @@ def language_model(kind: str, vocabulary: int = 10_000, width: int = 512) -> Any
             return self.classifier(self.layers(self.words(x))[0])
 
     with torch.device("meta"):
-        return LanguageModel()
+        return RecurrentLanguageModel()
 
 
 def deepspeech2(hidden: int = 800, layers: int = 5) -> Any:

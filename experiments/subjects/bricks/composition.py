@@ -16,7 +16,7 @@ from slipstick.estimators.core.schedule_model import Schedule
 from slipstick.estimators.operation.measured import MeasuredTimes, measured_key
 from slipstick.estimators.schedule.critical_path import CriticalPath
 from slipstick.estimators.schedule.sequential import Sequential
-from slipstick.experiments.measure.bricks.brick_store import BrickStore, Composition, Measured
+from slipstick.experiments.measure.bricks.brick_store import BrickStore, Composition, MeasuredBricks
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.graph.workload import Op, Workload
@@ -44,7 +44,7 @@ def as_workload(composition: Composition) -> Workload:
     )
 
 
-def composer(measured: Measured, schedule: Schedule | None = None) -> Composite:
+def composer(measured: MeasuredBricks, schedule: Schedule | None = None) -> Composite:
     """Measured bricks under a schedule (sequential if None), warm where both cold and warm ones are known."""
     both = bool(measured.cold)
     table = MeasuredTimes(
@@ -58,7 +58,7 @@ def composer(measured: Measured, schedule: Schedule | None = None) -> Composite:
     return Composite(table, schedule or Sequential(), "DLBricks (Li et al. 2020)")
 
 
-def whole_models(measured: Measured, known: Iterable[Composition]) -> dict[str, Measurement]:
+def whole_models(measured: MeasuredBricks, known: Iterable[Composition]) -> dict[str, Measurement]:
     """The models of which every brick and the whole are measured, by name."""
     return {
         one.name: Measurement(
@@ -70,7 +70,10 @@ def whole_models(measured: Measured, known: Iterable[Composition]) -> dict[str, 
 
 
 def calibrated(
-    measured: Measured, known: Iterable[Composition], schedule: Schedule | None = None, free: Sequence[str] = PARAMETERS
+    measured: MeasuredBricks,
+    known: Iterable[Composition],
+    schedule: Schedule | None = None,
+    free: Sequence[str] = PARAMETERS,
 ) -> Calibration | Composite:
     """The composer with what the framework adds fitted to whole models; as it is where fewer than four are known.
 
@@ -105,7 +108,7 @@ class ModelScore:
 
 
 def leave_one_model_out(
-    measured: Measured, known: Iterable[Composition], free: Sequence[str] = PARAMETERS
+    measured: MeasuredBricks, known: Iterable[Composition], free: Sequence[str] = PARAMETERS
 ) -> list[ModelScore]:
     """Every model with what the framework adds fitted to the others; models not wholly measured are left out.
 
@@ -168,7 +171,7 @@ def _latency(
     name: str,
     workload: Workload,
     granularity: int,
-    measured: Measured,
+    measured: MeasuredBricks,
     known: Sequence[Composition],
     schedule: Schedule | None,
 ) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstick.experiments.measure.bricks.brick_store import BrickStore, Composition, Measured
+from slipstick.experiments.measure.bricks.brick_store import BrickStore, Composition, MeasuredBricks
 from slipstick.hwmodels.files.records import Table
 
 SINGLE = 1
@@ -51,7 +51,7 @@ class FusionError:
         }
 
 
-def fusion_errors(measured: Measured, models: Mapping[int, Sequence[Composition]]) -> list[FusionError]:
+def fusion_errors(measured: MeasuredBricks, models: Mapping[int, Sequence[Composition]]) -> list[FusionError]:
     """By granularity, of the models of which every brick and the whole are measured (warm times)."""
     sums = {
         granularity: {

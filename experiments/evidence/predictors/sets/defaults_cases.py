@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from slipstick.experiments.evidence.boards.defaults import Answered, answered
-from slipstick.experiments.evidence.cases import Case, CaseSet, Input, Measured, Prediction
+from slipstick.experiments.evidence.cases import Case, CaseSet, Input, Measured, StatedTime
 from slipstick.experiments.evidence.validation.defaults.figures import Figure, figures
 from slipstick.hwmodels.files.readers import InputError
 
@@ -36,16 +36,16 @@ def case_set(scored: Path | None) -> CaseSet:
         except InputError:
             return None
 
-    def reference(predict: Callable[[Answered], Prediction]) -> Callable[[], list[Prediction | None]]:
-        def read() -> list[Prediction | None]:
+    def reference(predict: Callable[[Answered], StatedTime]) -> Callable[[], list[StatedTime | None]]:
+        def read() -> list[StatedTime | None]:
             answers = [answer(place) for place in range(len(result))]
             return [None if one is None else predict(one) for one in answers]
 
         return read
 
     references = {
-        "ours": reference(lambda one: Prediction(one.ours, one.low, one.high)),
-        "roofline": reference(lambda one: Prediction(one.plain)),
+        "ours": reference(lambda one: StatedTime(one.ours, one.low, one.high)),
+        "roofline": reference(lambda one: StatedTime(one.plain)),
     }
     measured = tuple(Measured(_case(figure), seconds) for figure, seconds in result)
     return CaseSet("defaults", "kind of model", measured, references)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from slipstick.experiments.calibrate.public_data import scored_file, why_missing
 from slipstick.experiments.evidence.boards.scaling import Target, cases, predictions
-from slipstick.experiments.evidence.cases import Case, CaseSet, Input, Measured, Prediction
+from slipstick.experiments.evidence.cases import Case, CaseSet, Input, Measured, StatedTime
 from slipstick.experiments.evidence.validation.scaling.series_collection import ScalingSeries, read_collection
 from slipstick.hwmodels.files.readers import InputError
 
@@ -29,8 +29,8 @@ def case_set(scored: Path | None) -> CaseSet:
     measured = [one for each in collection for one in _cases(each)]
     memory: dict[str, Target] = {}
 
-    def answers(field: str) -> Callable[[], list[Prediction | None]]:
-        def read() -> list[Prediction | None]:
+    def answers(field: str) -> Callable[[], list[StatedTime | None]]:
+        def read() -> list[StatedTime | None]:
             if not memory:
                 memory.update({_name(one.series, one.size, one.to): one for one in predictions(collection)})
             return [_prediction(memory[one.case.name], field) for one in measured]
@@ -60,8 +60,8 @@ def _cases(each: ScalingSeries) -> list[Measured]:
     return result
 
 
-def _prediction(one: Target, field: str) -> Prediction | None:
+def _prediction(one: Target, field: str) -> StatedTime | None:
     if field != "ours":
-        return Prediction(getattr(one, field)) if field == "last" or one.kind == "strong" else None
+        return StatedTime(getattr(one, field)) if field == "last" or one.kind == "strong" else None
     banded = one.low == one.low and one.low > 0
-    return Prediction(one.ours, one.low, one.high) if banded else Prediction(one.ours)
+    return StatedTime(one.ours, one.low, one.high) if banded else StatedTime(one.ours)

@@ -10,7 +10,7 @@ import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.experiments.calibrate.public_data import scored_file, why_missing
-from slipstick.experiments.evidence.cases import Case, CaseSet, Input, Measured, Prediction
+from slipstick.experiments.evidence.cases import Case, CaseSet, Input, Measured, StatedTime
 from slipstick.experiments.evidence.model_inputs import machine_inputs, model_inputs
 from slipstick.experiments.evidence.validation.serving import silicon
 from slipstick.experiments.evidence.validation.serving.baselines import nearest_scaled, one_efficiency
@@ -46,13 +46,13 @@ def case_set(scored: Path | None) -> CaseSet:
             seconds[places] = baseline(same, mine)
         return seconds
 
-    def ours() -> list[Prediction | None]:
+    def ours() -> list[StatedTime | None]:
         made = outer(every, step_rows(every), "model unseen")
         rows = [(made.seconds[at], np.exp(made.half[at])) for at, one in enumerate(every) if one.scored]
-        return [Prediction(float(s), float(s / f), float(s * f)) for s, f in rows]
+        return [StatedTime(float(s), float(s / f), float(s * f)) for s, f in rows]
 
-    def baseline(name: str) -> Callable[[], list[Prediction | None]]:
-        return lambda: [Prediction(float(seconds)) for seconds in held_out(name)]
+    def baseline(name: str) -> Callable[[], list[StatedTime | None]]:
+        return lambda: [StatedTime(float(seconds)) for seconds in held_out(name)]
 
     names = ("roofline with one efficiency", "nearest known row, scaled")
     return CaseSet("serving", "model", measured, {"ours": ours} | {name: baseline(name) for name in names})

@@ -11,7 +11,7 @@ from slipstick.estimators.extrapolation.surfaces import extrapolate_surface
 from slipstick.estimators.extrapolation.surfaces.splits import distances
 from slipstick.experiments.calibrate.public_data import scored_file, why_missing
 from slipstick.experiments.evidence.boards.surfaces import BINS, TABLES, TableCut, table_cuts
-from slipstick.experiments.evidence.cases import LEVEL, Case, CaseSet, Input, Measured, Prediction
+from slipstick.experiments.evidence.cases import LEVEL, Case, CaseSet, Input, Measured, StatedTime
 from slipstick.hwmodels.files.readers import InputError
 
 
@@ -37,7 +37,7 @@ def case_set(scored: Path | None) -> CaseSet:
             measured.append(case)
             places.append((name, place, row))
 
-    def ours() -> list[Prediction | None]:
+    def ours() -> list[StatedTime | None]:
         known = {(name, place): _answers(cut) for name, place, cut in cuts}
         return [known[name, place][row] for name, place, row in places]
 
@@ -59,11 +59,11 @@ def _cases(source: str, place: int, cut: TableCut) -> Iterator[tuple[int, Measur
         yield row, Measured(Case(name, cut.group, {**shared, "to": to}, f"{source}, {kind}"), float(seconds))
 
 
-def _answers(cut: TableCut) -> list[Prediction | None]:
+def _answers(cut: TableCut) -> list[StatedTime | None]:
     answers = extrapolate_surface(cut.x, cut.y, cut.parameters, cut.to, level=LEVEL).answers
     return [
-        Prediction(one.time, one.low, one.high)
+        StatedTime(one.time, one.low, one.high)
         if one.low is not None and one.high is not None and np.isfinite([one.low, one.high]).all() and one.low > 0
-        else Prediction(one.time)
+        else StatedTime(one.time)
         for one in answers
     ]

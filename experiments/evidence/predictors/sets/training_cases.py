@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from slipstick.experiments.calibrate.public_data import scored_file, why_missing
-from slipstick.experiments.evidence.cases import Case, CaseSet, Input, Measured, Prediction
+from slipstick.experiments.evidence.cases import Case, CaseSet, Input, Measured, StatedTime
 from slipstick.experiments.evidence.model_inputs import machine_inputs, model_inputs
 from slipstick.experiments.evidence.validation.parallel.training.training_figures import baseline_errors
 from slipstick.experiments.evidence.validation.parallel.training.training_fit import (
@@ -47,7 +47,7 @@ def case_set(scored: Path | None) -> CaseSet:
         order = np.array([place[run] for run in flat], dtype=np.intp)
         return LeftOutRuns(tuple(flat), tuple(run.system for run in flat), made.errors[order], made.half[order])
 
-    def ours() -> list[Prediction | None]:
+    def ours() -> list[StatedTime | None]:
         made = held_out()
         return [_banded(*one) for one in zip(flat, made.errors.tolist(), made.half.tolist(), strict=True)]
 
@@ -65,17 +65,17 @@ def case_set(scored: Path | None) -> CaseSet:
                     column[place] = value
         return base
 
-    def baseline(name: str) -> Sequence[Prediction | None]:
-        return [Prediction(run.seconds * float(np.exp(e))) for run, e in zip(flat, baselines()[name], strict=True)]
+    def baseline(name: str) -> Sequence[StatedTime | None]:
+        return [StatedTime(run.seconds * float(np.exp(e))) for run, e in zip(flat, baselines()[name], strict=True)]
 
     names = ("roofline with one fitted share", "nearest known run, scaled")
     references = {"ours": ours} | {name: lambda name=name: baseline(name) for name in names}
     return CaseSet("training", "system", measured, references)
 
 
-def _banded(run: TrainingRun, error: float, half: float) -> Prediction:
+def _banded(run: TrainingRun, error: float, half: float) -> StatedTime:
     middle = run.seconds * float(np.exp(error))
-    return Prediction(middle, middle * float(np.exp(-half)), middle * float(np.exp(half)))
+    return StatedTime(middle, middle * float(np.exp(-half)), middle * float(np.exp(half)))
 
 
 def _case(run: TrainingRun, number: int) -> Case:

@@ -64,14 +64,14 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedPower:
     """The model of one kind of kernel, a mean over machines, and the line in utilisation (share of the cap)."""
 
     model: PowerModel
     line: FloatArray
 
 
-def _fit(parts: Mapping[str, pd.DataFrame]) -> dict[str, Fitted]:
+def _fit(parts: Mapping[str, pd.DataFrame]) -> dict[str, FittedPower]:
     """By kind of kernel."""
     fits = {}
     for name, frame in parts.items():
@@ -85,12 +85,12 @@ def _fit(parts: Mapping[str, pd.DataFrame]) -> dict[str, Fitted]:
             share.append(watts / float(m.power.cap or 1))
         mean = [float(np.average([getattr(model, n) for model in models], weights=counts)) for n in START]
         line = np.polyfit(np.concatenate(utilisation), np.concatenate(share), 1)
-        fits[name] = Fitted(PowerModel(*mean), np.asarray(line))
+        fits[name] = FittedPower(PowerModel(*mean), np.asarray(line))
     return fits
 
 
 def _row(
-    title: str, name: str, target: str, frame: pd.DataFrame, fitted: Mapping[str, Fitted], held_out: str
+    title: str, name: str, target: str, frame: pd.DataFrame, fitted: Mapping[str, FittedPower], held_out: str
 ) -> ValidationRow:
     m, time, watts = machine(target), frame["time"].to_numpy(), frame["power"].to_numpy()
     flop, moved = _work(name, frame)

@@ -38,7 +38,7 @@ def thinned(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 @dataclass(frozen=True)
-class Part:
+class ScoredPart:
     """Scored rows of one machine; `impossible` rows, faster than it can be, are left out and counted."""
 
     machine: str
@@ -52,14 +52,14 @@ class Part:
     """Machine -> what was left out with it."""
 
 
-def score(board: Board, name: str, frame: pd.DataFrame, group: Sequence[str]) -> Part:
+def score(board: Board, name: str, frame: pd.DataFrame, group: Sequence[str]) -> ScoredPart:
     """Predictions for the rows of one machine, in seconds, beside those of two rooflines; `group` is held out."""
     flagged = _impossible(board.forms_of(name, frame))
     if flagged:
         warn(f"{name}: {len(flagged)} of {len(frame)} rows are faster than it can be; not scored", stacklevel=2)
         frame = frame.drop(index=frame.index[sorted(flagged)])
     frame = thinned(frame)
-    return Part(
+    return ScoredPart(
         name,
         tuple(group),
         frame["time"].to_numpy(),
@@ -96,7 +96,7 @@ def _sizes(board: Board, name: str, frame: pd.DataFrame) -> list[dict[str, float
 
 
 def scored_parts(
-    case: GpuCase, parts: Sequence[Part], floor: float | None, title: str = ""
+    case: GpuCase, parts: Sequence[ScoredPart], floor: float | None, title: str = ""
 ) -> Iterator[Scored | ValidationRow]:
     """Scores of machines, together and each; `floor` is the noise of the measured times, a share of each."""
     title = title or case.name
@@ -104,7 +104,7 @@ def scored_parts(
         yield skipped(title, "no rows of the machines that are held out")
         return
     whole = _joined(parts)
-    scopes: list[tuple[str, Callable[[Part], Any]]] = [("all", lambda part: part.measured > 0)]
+    scopes: list[tuple[str, Callable[[ScoredPart], Any]]] = [("all", lambda part: part.measured > 0)]
     if "long" in case.goals or float(np.mean(whole.measured > LONG)) < 0.98:
         scopes.append(("long", lambda part: part.measured > LONG))
     for scope, chosen in scopes:
@@ -115,7 +115,7 @@ def scored_parts(
     yield from (_band_row(title, part) for part in parts)
 
 
-def _scored(part: Part, chosen: Any, scope: str, label: str) -> Scored:
+def _scored(part: ScoredPart, chosen: Any, scope: str, label: str) -> Scored:
     inputs = [each for each, kept in zip(part.inputs, chosen, strict=True) if kept]
     return Scored(
         f"{label or 'all machines'}{', above 20 us' if scope == 'long' else ''}",
@@ -133,7 +133,7 @@ def _scored(part: Part, chosen: Any, scope: str, label: str) -> Scored:
     )
 
 
-def _band_row(dataset: str, part: Part) -> ValidationRow:
+def _band_row(dataset: str, part: ScoredPart) -> ValidationRow:
     """The 80 % band of one machine above 20 us: does it cover 70-90 %, and is it no wider than 1.4?"""
     chosen = part.measured > LONG
     if chosen.sum() < ENOUGH:
@@ -160,14 +160,14 @@ def _band_row(dataset: str, part: Part) -> ValidationRow:
     )
 
 
-def _joined(parts: Sequence[Part]) -> Part:
-    def together(pick: Callable[[Part], FloatArray]) -> FloatArray:
+def _joined(parts: Sequence[ScoredPart]) -> ScoredPart:
+    def together(pick: Callable[[ScoredPart], FloatArray]) -> FloatArray:
         return np.concatenate([pick(part) for part in parts])
 
     ours = RowForecast(together(lambda p: p.ours.time), together(lambda p: p.ours.low), together(lambda p: p.ours.high))
     baselines = {name: together(lambda p, n=name: p.baselines[n]) for name in parts[0].baselines}  # type: ignore[misc]
     groups = ("each in turn",) if parts[0].group else ()
-    return Part(
+    return ScoredPart(
         "",
         groups,
         together(lambda p: p.measured),

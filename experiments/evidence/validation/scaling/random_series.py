@@ -35,7 +35,7 @@ SERIES = 400
 
 
 @dataclass(frozen=True)
-class Sampling:
+class SeriesSampling:
     """How series are measured.
 
     Parameters
@@ -56,13 +56,13 @@ class Sampling:
 
 
 SETTINGS = (
-    Sampling("5 % noise"),
-    Sampling("no noise", noise=0.0),
-    Sampling("2 % noise", noise=0.02),
-    Sampling("10 % noise", noise=0.10),
-    Sampling("four points", (1, 2, 4, 8)),
-    Sampling("eight points", tuple(2**i for i in range(8))),
-    Sampling("one outlier in ten", outliers=0.1),
+    SeriesSampling("5 % noise"),
+    SeriesSampling("no noise", noise=0.0),
+    SeriesSampling("2 % noise", noise=0.02),
+    SeriesSampling("10 % noise", noise=0.10),
+    SeriesSampling("four points", (1, 2, 4, 8)),
+    SeriesSampling("eight points", tuple(2**i for i in range(8))),
+    SeriesSampling("one outlier in ten", outliers=0.1),
 )
 GOALS = {2: (4.0, 90.0, 1.10), 4: (7.0, 50.0, 1.25), 8: (12.0, 25.0, 1.5), 16: (18.0, 10.0, 2.1)}
 """Median error in percent, share trusted in percent, half-width of the band, by ratio; for 5 % noise."""
@@ -90,7 +90,7 @@ def random_law(generator: np.random.Generator) -> Law:
     return lambda p: 1 / p + b + overheads[place](p)
 
 
-def measured(law: Law, setting: Sampling, generator: np.random.Generator) -> Series:
+def measured(law: Law, setting: SeriesSampling, generator: np.random.Generator) -> Series:
     """A series of noisy runs of a law."""
     x = np.repeat(np.asarray(setting.points, dtype=np.float64), setting.repeats)
     times = law(x) * np.exp(setting.noise * generator.standard_normal(len(x)))
@@ -139,7 +139,7 @@ def forecasts(
     return Forecasts(*np.moveaxis(np.array(columns), 1, 0))
 
 
-def drawn(setting: Sampling, seed: int, count: int) -> tuple[list[Law], list[Series]]:
+def drawn(setting: SeriesSampling, seed: int, count: int) -> tuple[list[Law], list[Series]]:
     """Random laws and a noisy series of each."""
     generator = np.random.default_rng(seed)
     laws = [random_law(generator) for _ in range(count)]
@@ -165,7 +165,7 @@ def _near(predicted: Forecasts) -> npt.NDArray[np.bool_]:
     return np.asarray(scores.relative_errors(predicted.ours, predicted.truth) <= NEAR)
 
 
-def _cell(setting: Sampling, ratio: int, i: int, predicted: Forecasts, judged: bool) -> Iterator[ValidationRow]:  # noqa: FBT001
+def _cell(setting: SeriesSampling, ratio: int, i: int, predicted: Forecasts, judged: bool) -> Iterator[ValidationRow]:  # noqa: FBT001
     case, kept = f"random series, {setting.name}, {ratio}x", "seeds never used"
     truth, ours, low, high = (
         values[:, i] for values in (predicted.truth, predicted.ours, predicted.low, predicted.high)
@@ -207,7 +207,7 @@ def _share(case: str, held: npt.NDArray[np.bool_], metric: str, least: float) ->
 
 
 def _planted() -> Iterator[ValidationRow]:
-    setting, generator = Sampling("planted"), np.random.default_rng(REPORTED + 100)
+    setting, generator = SeriesSampling("planted"), np.random.default_rng(REPORTED + 100)
     laws = [law for _, law in PLANTED for _ in range(PLANTED_EACH)]
     predicted = forecasts(laws, [measured(law, setting, generator) for law in laws], (4, 16))
     inside = scores.inside(predicted.low, predicted.high, predicted.truth)

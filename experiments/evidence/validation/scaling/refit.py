@@ -32,7 +32,7 @@ from slipstick.experiments.evidence.validation.scaling.code_series import (
     code_cases,
     targets,
 )
-from slipstick.experiments.evidence.validation.scaling.random_series import Forecasts, Sampling, drawn, forecasts
+from slipstick.experiments.evidence.validation.scaling.random_series import Forecasts, SeriesSampling, drawn, forecasts
 from slipstick.experiments.evidence.validation.scaling.series_collection import every_series
 
 SUPERLINEAR = (0.2, 0.4)
@@ -42,7 +42,11 @@ LEAST_COVERAGE = 0.70
 MOST = 1.0
 """Log errors beyond this count as this."""
 SEED, COUNT, EACH = 500, 150, 50
-CHOSEN_ON = (Sampling("5 % noise"), Sampling("10 % noise", noise=0.10), Sampling("four points", (1, 2, 4, 8)))
+CHOSEN_ON = (
+    SeriesSampling("5 % noise"),
+    SeriesSampling("10 % noise", noise=0.10),
+    SeriesSampling("four points", (1, 2, 4, 8)),
+)
 
 
 def options() -> list[Choice]:

@@ -46,7 +46,7 @@ SCATTERS = np.geomspace(0.01, 0.3, 35)
 
 
 @dataclass(frozen=True)
-class Steps:
+class LargestBatches:
     """Networks whose largest batch is known: bytes allocated at it and at the next larger, arrays of shape (networks,).
 
     Parameters
@@ -62,9 +62,9 @@ class Steps:
     refused: FloatArray
     there: float
 
-    def only(self, chosen: npt.NDArray[np.bool_]) -> Steps:
+    def only(self, chosen: npt.NDArray[np.bool_]) -> LargestBatches:
         """Those of which `chosen` is true."""
-        return Steps(self.frame[chosen], self.fitted[chosen], self.refused[chosen], self.there)
+        return LargestBatches(self.frame[chosen], self.fitted[chosen], self.refused[chosen], self.there)
 
     def shares(self) -> tuple[FloatArray, FloatArray]:
         """What the card has over what is allocated, at both batches: the factor lies between second and first."""
@@ -90,7 +90,7 @@ def larger(batch: int) -> int | None:
     return above[-1] if above else None
 
 
-def of_rows(frame: pd.DataFrame, machine: Machine) -> Steps:
+def of_rows(frame: pd.DataFrame, machine: Machine) -> LargestBatches:
     """Rows of training on one card, of the networks that were traced."""
     known = [(str(r["model"]), int(r["image"])) in names() and int(r["batch"]) in LADDER for _, r in frame.iterrows()]
     kept = frame[known].reset_index(drop=True)
@@ -101,10 +101,10 @@ def of_rows(frame: pd.DataFrame, machine: Machine) -> Steps:
         fitted.append(allocated(*network, int(row["batch"])))
         refused.append(np.inf if above is None else allocated(*network, above))
     main = machine.memory[machine.main_memory]
-    return Steps(kept, np.array(fitted), np.array(refused), float(main.capacity))
+    return LargestBatches(kept, np.array(fitted), np.array(refused), float(main.capacity))
 
 
-def trained(path: Path) -> Steps:
+def trained(path: Path) -> LargestBatches:
     """Rows of training on the device that most of them are of.
 
     Raises
@@ -120,7 +120,7 @@ def trained(path: Path) -> Steps:
     return of_rows(frame[frame["device"] == device], machine(catalogued(device)))
 
 
-def most_likely(steps: Steps) -> tuple[float, float]:
+def most_likely(steps: LargestBatches) -> tuple[float, float]:
     """(factor, scatter) under which the batches that fitted, and those that did not, are most likely.
 
     A network's factor has a normal logarithm of one mean and scatter; a row says between which bounds it lies.
@@ -135,13 +135,13 @@ def most_likely(steps: Steps) -> tuple[float, float]:
     return float(FACTORS[at]), float(SCATTERS[wide])
 
 
-def right(steps: Steps, factor: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+def right(steps: LargestBatches, factor: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     """Whether the batch that fitted is said to fit, and the next larger one not to, shape (networks,)."""
     high, low = steps.shares()
     return np.asarray((np.asarray(factor) <= high) & (np.asarray(factor) > low))
 
 
-def within_a_step(steps: Steps, factor: FloatArray) -> npt.NDArray[np.bool_]:
+def within_a_step(steps: LargestBatches, factor: FloatArray) -> npt.NDArray[np.bool_]:
     """Whether the largest batch that is said to fit is the right one or its neighbour, shape (networks,)."""
     result = []
     for place, (_, row) in enumerate(steps.frame.iterrows()):
@@ -153,7 +153,7 @@ def within_a_step(steps: Steps, factor: FloatArray) -> npt.NDArray[np.bool_]:
     return np.array(result)
 
 
-def words(steps: Steps, factor: FloatArray, scatter: FloatArray) -> tuple[float, float]:
+def words(steps: LargestBatches, factor: FloatArray, scatter: FloatArray) -> tuple[float, float]:
     """Shares of wrong verdicts ("fits" of what did not run, "does not fit" of what did), and of "may not fit"."""
     wide = np.exp(EIGHTY * scatter)
     left = steps.there - CONTEXT
@@ -167,7 +167,7 @@ def words(steps: Steps, factor: FloatArray, scatter: FloatArray) -> tuple[float,
     return float(np.concatenate(wrong).mean()), float(np.concatenate(open_).mean())
 
 
-def by_activations(known: Steps, wanted: Steps) -> npt.NDArray[np.bool_]:
+def by_activations(known: LargestBatches, wanted: LargestBatches) -> npt.NDArray[np.bool_]:
     """`right` by bytes in proportion to a network's activations, the share fitted to known rows: the baseline."""
     both = np.isfinite(known.refused)
     plain_known, plain = (_plain(steps) for steps in (known, wanted))
@@ -175,12 +175,12 @@ def by_activations(known: Steps, wanted: Steps) -> npt.NDArray[np.bool_]:
     return right(plain, float(np.median(np.sqrt(high * low))))
 
 
-def _plain(steps: Steps) -> Steps:
+def _plain(steps: LargestBatches) -> LargestBatches:
     """Bytes of activations alone, in 16 bits; parameters count for nothing."""
     each = 2 * steps.frame["activations"].to_numpy(dtype=float)
     batch = steps.frame["batch"].to_numpy(dtype=int)
     above = np.array([larger(int(one)) or np.inf for one in batch])
-    return Steps(steps.frame, each * batch, each * above, steps.there)
+    return LargestBatches(steps.frame, each * batch, each * above, steps.there)
 
 
 def repeated(frame: pd.DataFrame) -> float:
@@ -189,7 +189,7 @@ def repeated(frame: pd.DataFrame) -> float:
     return float(np.mean([len(one) == 1 for one in same])) if same else float("nan")
 
 
-def left_out(known: Steps, judged: Steps) -> tuple[FloatArray, FloatArray, npt.NDArray[np.bool_]]:
+def left_out(known: LargestBatches, judged: LargestBatches) -> tuple[FloatArray, FloatArray, npt.NDArray[np.bool_]]:
     """(factor, scatter, `right` by activations) of each row, by the other families, in five folds."""
     families = judged.frame["family"].astype(str)
     factor, scatter = np.empty(len(families)), np.empty(len(families))
@@ -229,7 +229,7 @@ def refit() -> FittedFile:
     return FittedFile(NAME, {FILE: digest(path)}, len(steps.fitted), {}, (), note, facts)
 
 
-def rows(dataset: str, known: Steps, judged: Steps) -> Iterator[ValidationRow]:
+def rows(dataset: str, known: LargestBatches, judged: LargestBatches) -> Iterator[ValidationRow]:
     """Families left out in five folds of the fit of factor and scatter, then what all known rows say of both."""
     factor, scatter, plain = left_out(known, judged)
     exact, two = right(judged, factor), np.isfinite(judged.refused)
