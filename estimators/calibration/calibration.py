@@ -212,6 +212,10 @@ class Calibration(EstimatorBase):
         answer: Estimate = self.estimator.estimate_at(workload, machine, run, point)
         return answer
 
+    def least_at(self, workload: Workload, machine: Machine, *at: Mapping[str, Any]) -> FloatArray:
+        """See the fitted estimator; a run, and arrays of free quantities of shape (points,)."""
+        return np.asarray(self.estimator.least_at(workload, machine, *at))
+
     def draws(
         self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None, count: int = DRAWS
     ) -> FloatArray | None:

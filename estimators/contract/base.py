@@ -138,15 +138,29 @@ class EstimatorBase:
         self, workload: Workload, machine: Machine, run: Mapping[str, float], point: Mapping[str, float]
     ) -> Estimate:
         """The estimate (seconds) at one point of free quantities, in SI units."""
-        by_space: dict[str, dict[str, float]] = {"machine": {}, "workload": {}, "run": {}, "estimator": {}}
-        for name, value in point.items():
-            space, _, path = name.partition(".")
-            whole = space == "machine" and isinstance(machine.get(path), int)
-            by_space[space][path] = int(value) if whole else value
-        changed = machine.using(by_space["machine"]) if by_space["machine"] else machine
-        estimator = self.with_parameters(by_space["estimator"]) if by_space["estimator"] else self
-        values = {**run, **by_space["workload"], **by_space["run"]}
-        return estimator.estimate(workload, changed, values)
+        changed, values, parameters = put_in(machine, run, point)
+        return (self.with_parameters(parameters) if parameters else self).estimate(workload, changed, values)
+
+    def least_at(
+        self, workload: Workload, machine: Machine, run: Mapping[str, float], free: Mapping[str, FloatArray]
+    ) -> FloatArray:
+        """Seconds that physics needs at points of free quantities (SI, each of shape (points,)), of that shape."""
+        points = zip(*(values.tolist() for values in free.values()), strict=True)
+        answers = (self.estimate_at(workload, machine, run, dict(zip(free, point, strict=True))) for point in points)
+        return np.array([answer.least for answer in answers])
+
+
+def put_in(
+    machine: Machine, run: Mapping[str, float], point: Mapping[str, float]
+) -> tuple[Machine, Mapping[str, float], Mapping[str, float]]:
+    """The machine, the run's numbers and parameters of an estimator with a point of free quantities (SI) put in."""
+    by_space: dict[str, dict[str, float]] = {"machine": {}, "workload": {}, "run": {}, "estimator": {}}
+    for name, value in point.items():
+        space, _, path = name.partition(".")
+        whole = space == "machine" and isinstance(machine.get(path), int)
+        by_space[space][path] = int(value) if whole else value
+    changed = machine.using(by_space["machine"]) if by_space["machine"] else machine
+    return changed, {**run, **by_space["workload"], **by_space["run"]}, by_space["estimator"]
 
 
 @dataclass(frozen=True)

@@ -261,3 +261,9 @@ class Estimator(Protocol):
     ) -> Estimate:
         """The estimate (seconds) at one point of free quantities, in SI units."""
         ...
+
+    def least_at(
+        self, workload: Workload, machine: Machine, run: Mapping[str, float], free: Mapping[str, FloatArray]
+    ) -> FloatArray:
+        """Seconds that physics needs at points of free quantities (SI, each of shape (points,)), of that shape."""
+        ...

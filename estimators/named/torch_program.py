@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from slipstick.estimators.calibration.calibration import Calibration
 from slipstick.estimators.composites.compiled import Compiled
 from slipstick.estimators.composites.composite import Composite
+from slipstick.estimators.composites.held import CAP, cap_was_set
 from slipstick.estimators.composites.kept_workloads import as_compiled
-from slipstick.estimators.contract.base import PointByPoint
+from slipstick.estimators.contract.base import PointByPoint, put_in
 from slipstick.estimators.core.estimate import Estimate
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import FormulaModel
 from slipstick.estimators.operation.gpu.programs.program_kernels import program_runtimes, trained
 from slipstick.estimators.operation.gpu.programs.program_sides import rounds_convolutions
@@ -22,6 +27,9 @@ from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.transforms.channels_last import channels_last
 from slipstick.workloads.transforms.mixed import tf32_convolutions
+
+PASSED = ("machine.clock", "machine.memory.", "machine.price.", "machine.runtime.", "estimator.")
+"""Numbers on which no operation hangs that PyTorch hands over, nor at which engine's rate it runs."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +45,23 @@ class TorchProgram(Composite):
         answer = super().as_clocked(workload, machine, run)
         least = PhysicalBound(machine).together(self.bound(workload, machine, run))
         return replace(answer, least=max(answer.least, least))
+
+    def least_at(
+        self, workload: Workload, machine: Machine, run: Mapping[str, float], free: Mapping[str, FloatArray]
+    ) -> FloatArray:
+        """See `EstimatorBase.least_at`: numbers that no operation hangs on as arrays, the others value by value."""
+        if CAP in free or cap_was_set(machine, self.runs_at()) or not isinstance(self.schedule, HostIssue):
+            return super().least_at(workload, machine, run, free)
+        apart = [name for name in free if not name.startswith(PASSED)]
+        points = np.stack([free[name] for name in apart] or [np.zeros(len(next(iter(free.values()))))], axis=1)
+        distinct, place = np.unique(points, axis=0, return_inverse=True)
+        result = np.empty(len(points))
+        for index, values in enumerate(distinct.tolist()):
+            here = place.reshape(-1) == index
+            changed, numbers, _ = put_in(machine, run, dict(zip(apart, values, strict=False)))
+            arrays = {name.removeprefix("machine."): free[name][here] for name in free if name not in apart}
+            result[here] = PhysicalBound(changed, arrays).together(self.bound(workload, changed, numbers))
+        return result
 
     def _compile(
         self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Table[float]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -48,23 +49,29 @@ class PhysicalBound:
     """
 
     machine: Machine
-    _rates: dict[str, tuple[str, float]] = field(default_factory=dict)
+    free: Mapping[str, npt.NDArray[np.float64]] = field(default_factory=dict)
+    """Numbers of the machine by path that `together` takes at many points, SI, each of shape (points,)."""
+    _rates: dict[str, tuple[str, Any]] = field(default_factory=dict)
 
     def least(self, op: Op) -> tuple[float, str]:
         """Seconds that one execution takes at least, and what bounds it; (0, "") where nothing is known to."""
+        bounds = self._bounds(op)
+        worst = max(bounds, key=lambda name: bounds[name])
+        return bounds[worst], worst
+
+    def _bounds(self, op: Op) -> dict[str, Any]:
+        """Seconds by what bounds an execution."""
         if op.kind in UNBOUND:
-            return 0.0, ""
+            return {"": 0.0}
         moved = float(op.cost["read"]) * _touched(op) + float(op.cost["written"])
         bounds = {"": 0.0, "main memory": self._beyond_caches(moved, _spared(op))}
-        engines: dict[str, float] = {}
+        engines: dict[str, Any] = {}
         for name, amount in op.cost.items():
             if name.startswith("flop."):
                 engine, rate = self._rate(name)
                 share = _needed(op) if name.startswith("flop.matrix.") else 1.0
                 engines[engine] = engines.get(engine, 0.0) + float(amount) * share / rate
-        bounds["arithmetic"] = max(engines.values(), default=0.0)
-        worst = max(bounds, key=lambda name: bounds[name])
-        return bounds[worst], worst
+        return bounds | {"arithmetic": reduce(np.maximum, engines.values(), 0.0)}
 
     def arithmetic(self, operations: Sequence[Op]) -> float:
         """Seconds that all operations together take at least: the flop of each engine at its peak, the longest one."""
@@ -77,23 +84,24 @@ class PhysicalBound:
                     engines[engine] = engines.get(engine, 0.0) + float(op.times) * float(amount) * share / rate
         return max(engines.values(), default=0.0)
 
-    def together(self, workload: Workload) -> float:
+    def together(self, workload: Workload) -> Any:
         """Seconds that a bound workload takes at least on one device: below them no band reaches.
 
-        Of several operations their arithmetic alone is certain: a program that fuses them moves fewer bytes.
+        Of several operations their arithmetic alone is certain: a program that fuses them moves fewer bytes. A number,
+        or an array of shape (points,) where it hangs on a number of the machine that is free.
         """
         distinct = workload.distinct
         if not distinct.operations:
             return 0.0
         counts = np.bincount(distinct.place, workload.executions, len(distinct.operations))
         if len(distinct.operations) == 1:
-            return float(counts[0]) * self.least(distinct.operations[0])[0]
-        engines: dict[str, float] = {}
+            return float(counts[0]) * reduce(np.maximum, self._bounds(distinct.operations[0]).values())
+        engines: dict[str, Any] = {}
         for name, flop in _needs(Same(distinct.operations)).items():
             if name.startswith("flop."):
                 engine, rate = self._rate(name)
                 engines[engine] = engines.get(engine, 0.0) + float(counts @ flop) / rate
-        return max(engines.values(), default=0.0)
+        return reduce(np.maximum, engines.values(), 0.0)
 
     def check(self, operations: Sequence[Op], times: npt.ArrayLike) -> None:
         """Check that no operation takes less than peak and bandwidth allow; times in seconds, shape (operations,).
@@ -132,19 +140,22 @@ class PhysicalBound:
             np.all(np.isfinite(times) & (times >= 0) & (times >= least * (1 - TOLERANCE)))
         )
 
-    def _rate(self, name: str) -> tuple[str, float]:
+    def _rate(self, name: str) -> tuple[str, Any]:
         if name not in self._rates:
             _, unit, dtype = name.split(".")
             engine, rated = serving_rate(self.machine, unit, dtype)
-            self._rates[name] = engine, self.machine.peak(engine, rated)
+            self._rates[name] = engine, self._product(self.machine.peak_factors(engine, rated))
         return self._rates[name]
+
+    def _product(self, paths: Sequence[str]) -> Any:
+        return reduce(mul, (self.free.get(path, self.machine.get(path)) for path in paths), 1.0)
 
     def _beyond_caches(self, moved: Any, spared: Any) -> Any:
         if "" not in self._rates:
-            inner = list(self.machine.memory)[:-1]
-            kept = sum(self.machine.memory[name].capacity * self.machine.instances(name) for name in inner)
-            self._rates[""] = "", float(kept)
-            self._rates["main"] = "", self.machine.bandwidth(self.machine.main_memory)
+            *inner, main = self.machine.memory
+            kept = (self._product([f"memory.{name}.capacity"]) * self.machine.instances(name) for name in inner)
+            self._rates[""] = "", sum(kept)
+            self._rates["main"] = "", self._product(self.machine.bandwidth_factors(main))
         return np.maximum(0.0, moved - spared * self._rates[""][1]) / self._rates["main"][1]
 
 

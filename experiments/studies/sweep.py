@@ -41,7 +41,7 @@ MAX_FRAME_POINTS = 50_000_000
 DRAWS = 400
 DRAW_POINTS = 512
 SHARE_POINTS = 200
-"""Up to this many points, shares of the time and the least that physics allows are given: they go point by point."""
+"""Up to this many points, shares of the time and the least that physics allows are given: some go point by point."""
 BAND_POINTS = 200_000
 """Up to this many points, bands are given by default."""
 
@@ -65,20 +65,6 @@ class BandedMetrics:
                 for key, value in ((name, answer.metrics[name]), (f"low_{name}", low), (f"high_{name}", high)):
                     result.setdefault(key, []).append(value)
         return result
-
-
-@dataclass(frozen=True)
-class LeastTimes:
-    """What physics needs of the workload at any points, at least: no band ends below it."""
-
-    question: Question
-
-    def at(self, free: Mapping[str, FloatArray], count: int) -> FloatArray:
-        """Seconds of each point, shape (count,)."""
-        q = self.question
-        points = ({name: float(values[at]) for name, values in free.items()} for at in range(count))
-        answers = (q.estimator.estimate_at(q.workload, q.machine, q.run, point) for point in points)
-        return np.array([answer.least for answer in answers])
 
 
 @dataclass(frozen=True)
@@ -108,7 +94,7 @@ class Task:
     fields
         Today's values of the machine's fields that vary and that the time reads.
     least
-        Below which no band of a time ends; None where the estimator knows none, or the points are many.
+        Whose physics no band of a time undercuts; None where the estimator knows none, or the points are many.
     quantities
         Of answers that hold more than a time: they give all columns.
     repeats
@@ -133,7 +119,7 @@ class Task:
     memory: MemoryColumns | None = None
     scatter: ScatterAtSizes | None = None
     fields: Table[float] = Table()
-    least: LeastTimes | None = None
+    least: Question | None = None
     quantities: QuantityColumns | None = None
     repeats: float | None = None
     slower: SlowerClock | None = None
@@ -195,7 +181,9 @@ class Task:
         columns["low_ratio"] = np.maximum(columns["low_ratio"], least)
         columns["high_ratio"] = np.minimum(columns["high_ratio"], most)
         if self.least is not None:
-            columns["low_s"] = np.maximum(columns["low_s"], np.minimum(self.least.at(free, len(times)), times))
+            q = self.least
+            least_s = q.estimator.least_at(q.workload, q.machine, q.run, free)
+            columns["low_s"] = np.maximum(columns["low_s"], np.minimum(least_s, times))
         return columns
 
     def over_cap(self, machine: Machine, table: Columns) -> tuple[str, ...]:
@@ -265,7 +253,7 @@ def task(question: Question, level: float = DEFAULT_LEVEL, bands: Bands = "auto"
     read = space.names if function.read is None else [name for name in space.names if name in function.read]
     fields = {name: question.machine.get(name.removeprefix("machine.")) for name in read if name.startswith("machine.")}
     known = Table({name: float(value) for name, value in fields.items() if isinstance(value, (int, float))})
-    least = LeastTimes(question) if answer.least and space.size <= SHARE_POINTS else None
+    least = question if answer.least and space.size <= SHARE_POINTS else None
     if answer.others:
         several = QuantityColumns(question, level)
         return Task(function, space, today, level, notes=notes, fields=known, quantities=several)

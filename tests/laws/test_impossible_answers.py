@@ -82,3 +82,23 @@ def test_no_band_of_a_product_passes_the_peak(on: str) -> None:
     fixed = {"workload.m": 8192, "workload.n": 8192}
     asked = question("gemm", on, settings=fixed, dtype="float16", vary={"workload.k": [4096, 8192]})
     assert sweep(task(asked))["low_s"].to_numpy()[-1] == pytest.approx(low, rel=1e-6)
+
+
+POINTS = {
+    "machine.clock": (1.2e9, 1.98e9, 1.5e9),
+    "machine.cores": (66.0, 132.0, 99.0),
+    "machine.memory.L2.capacity": (0.0, 5e7, 1e8),
+    "workload.batch": (1.0, 2.0, 1.0),
+    "machine.power.cap": (300.0, 700.0, 500.0),
+}
+
+
+@pytest.mark.parametrize(("name", "names"), [("gpt2", list(POINTS)), ("gpt2", ["machine.clock", "machine.cores"]),
+                                             ("gemm", ["machine.clock", "machine.memory.L2.capacity"])])  # fmt: skip
+def test_what_physics_needs_at_many_points_is_what_each_answer_says(name: str, names: list[str]) -> None:
+    asked = question(name, "h100-sxm")
+    free = {each: np.array(POINTS[each]) for each in names}
+    model = asked.estimator
+    points = [{each: values[index] for each, values in POINTS.items() if each in names} for index in range(3)]
+    each = [model.estimate_at(asked.workload, asked.machine, asked.run, point).least for point in points]
+    assert model.least_at(asked.workload, asked.machine, asked.run, free).tolist() == each
