@@ -14,6 +14,7 @@ from slipstick.estimators.extrapolation.laws.terms import Law, SharedIssue, Term
 from slipstick.estimators.extrapolation.prediction import AveragedLaw, shares_of
 from slipstick.estimators.extrapolation.series import Series
 from slipstick.estimators.extrapolation.verdict import ABOVE, BELOW, SURE, Certainty
+from slipstick.estimators.learning.terms import nearest_terms
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 
@@ -125,13 +126,9 @@ def cycles(machine: Machine | None) -> SharedIssue | None:
 
 def _law(whole: tuple[Term, ...], x: FloatArray, times: FloatArray) -> Law:
     """The sum of terms, constants of either sign, nearest to times in relative error."""
-    from scipy.optimize import nnls
-
     columns = np.stack([term.values(x) for term in whole], axis=1)
     columns = np.concatenate([columns, -columns[:, -1:]], axis=1)
-    scale = np.abs(columns).max(axis=0)
-    solution, _ = nnls(columns / scale / times[:, None], np.ones(len(x)), maxiter=100 * len(scale))
-    coefficients = solution / scale
+    coefficients = nearest_terms(columns, times)
     coefficients[-2] -= coefficients[-1]
     return Law(tuple((float(c), term) for c, term in zip(coefficients[:-1], whole, strict=True) if c))
 

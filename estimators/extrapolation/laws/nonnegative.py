@@ -2,7 +2,7 @@
 
 Few terms: all subsets of them are solved in closed form from running sums, and the best one without a negative
 coefficient is the answer (the optimum of a non-negative problem is the unconstrained optimum of its support). Many
-terms (change points): Lawson and Hanson's active set (Solving Least Squares Problems, 1974), through scipy.
+terms (change points): the active set of `learning.terms`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-from scipy.optimize import nnls
 
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.extrapolation.laws.families import Family
+from slipstick.estimators.learning.terms import nonnegative
 from slipstick.estimators.tuned.tuned_intervals import KNOT_SUPPORT
 
 RIDGE = 1e-13
@@ -63,7 +63,7 @@ def _with_bends(family: Family, weighted: FloatArray) -> FloatArray:
     system[:height] = weighted[:, used]
     system[height, fixed:] = family.penalty * bends[-1, usable]
     coefficients = np.zeros(len(used))
-    coefficients[used], _ = nnls(system, np.append(np.ones(height), 0.0))
+    coefficients[used] = nonnegative(system, np.append(np.ones(height), 0.0))
     return coefficients
 
 

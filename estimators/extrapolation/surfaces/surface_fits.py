@@ -8,6 +8,7 @@ import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.extrapolation.surfaces.surface_law import Product, values_of
+from slipstick.estimators.learning.terms import nearest_terms
 
 NEAR = 0.35
 """Points count as near to a target within so many standard deviations of the logarithms of each parameter."""
@@ -26,18 +27,8 @@ class SurfaceFit:
     @classmethod
     def of(cls, products: tuple[Product, ...], x: FloatArray, y: FloatArray) -> SurfaceFit:
         """Fit products to times y (seconds, shape (points,)) at points x, shape (points, parameters)."""
-        from scipy.optimize import nnls
-
         matrix = values_of(products, x)
-        scale = np.abs(matrix).max(axis=0)
-        scale[scale == 0] = 1.0
-        weighted, ones = matrix / scale / y[:, None], np.ones(len(y))
-        if len(y) > 2 * weighted.shape[1]:
-            # many points: the triangle of the QR decomposition has the same least squares with fewer rows
-            orthogonal, weighted = np.linalg.qr(weighted)
-            ones = ones @ orthogonal
-        solution, _ = nnls(weighted, ones, maxiter=100 * matrix.shape[1])
-        coefficients = solution / scale
+        coefficients = nearest_terms(matrix, y)
         residuals = np.log(np.maximum(y, TINY) / np.maximum(matrix @ coefficients, TINY))
         return cls(products, coefficients, Nearby.of(x, residuals))
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from slipstick.estimators.core.parameters import Parameter, check_parameters
 from slipstick.estimators.core.residency import shares_beyond
+from slipstick.estimators.learning.terms import nearest_terms
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
@@ -200,13 +201,11 @@ def fit_reuse(
     InputError
         Where labels are not positive, or there are fewer blocks than terms.
     """
-    from scipy.optimize import nnls
-
     labels = np.asarray(seconds_per_nonzero, dtype=np.float64)
     counts = term_counts(blocks, label, caches) / blocks.size
     if len(labels) < counts.shape[1]:
         raise InputError(f"{len(labels)} blocks cannot fix {counts.shape[1]} costs")
     if labels.shape != (len(counts),) or not np.all(labels > 0):
         raise InputError("want one time > 0 for every block")
-    costs, _ = nnls(counts / labels[:, None], np.ones(len(labels)))
+    costs = nearest_terms(counts, labels)
     return ReuseModel(label, Table(dict(zip(TERMS[label], map(float, costs), strict=True))), caches)

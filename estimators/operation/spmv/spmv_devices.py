@@ -20,6 +20,7 @@ from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import FormulaModel
 from slipstick.estimators.core.parameters import Parameter, check_parameters
+from slipstick.estimators.learning.terms import ROUNDS, nearest_terms
 from slipstick.estimators.operation.spmv.spmv_amounts import CALL, FORMATS, SOURCE, TERMS, amount_table, amounts
 from slipstick.estimators.operation.spmv.spmv_costs import is_accelerator
 from slipstick.estimators.tuned.tuned_kinship import PRIOR_WEIGHT, RELATIVES
@@ -32,8 +33,6 @@ from slipstick.workloads.graph.workload import Op
 
 SCHEMA = "slipstick-spmv-devices-1"
 SHIPPED = Path(__file__).parent / "trained"
-SMALLEST_ERROR = 0.02
-"""Relative errors below this weigh alike in a fit."""
 
 
 @dataclass(frozen=True)
@@ -155,19 +154,12 @@ def fit_device(amount: FloatArray, seconds: npt.ArrayLike, machine: Machine) -> 
     InputError
         Where there are fewer products than costs, or a time is not positive.
     """
-    from scipy.optimize import nnls
-
     measured = np.asarray(seconds, dtype=np.float64)
     if len(measured) < len(TERMS) or amount.shape != (len(measured), len(TERMS)) or not np.all(measured > 0):
         raise InputError(
             f"{machine.name}: {len(measured)} times for {len(TERMS)} costs: want at least as many, all > 0"
         )
-    relative = amount / measured[:, None]
-    weights = np.ones(len(measured))
-    for _ in range(40):
-        root = np.sqrt(weights)
-        cost, _ = nnls(relative * root[:, None], root)
-        weights = 1 / np.maximum(np.abs(relative @ cost - 1), SMALLEST_ERROR)
+    cost = nearest_terms(amount, measured, ROUNDS)
     return DeviceCosts(
         machine.name, machine.family, is_accelerator(machine), Table(dict(zip(TERMS, map(float, cost), strict=True)))
     )

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.residency import shares_beyond
+from slipstick.estimators.learning.terms import ROUNDS, nearest_terms
 from slipstick.estimators.operation.spmv.reuse import CacheSizes
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table
@@ -161,10 +162,6 @@ class KernelCosts:
         return sum(self.parts(counts, caches, clock_ratio).values())
 
 
-SMALLEST_ERROR = 0.03
-"""Relative errors below this weigh alike in a fit."""
-
-
 def fit_costs(amounts: Floats, seconds: npt.ArrayLike) -> Floats:
     """Costs >= 0 [s] of least mean relative error, by least squares weighed again and again.
 
@@ -180,19 +177,10 @@ def fit_costs(amounts: Floats, seconds: npt.ArrayLike) -> Floats:
     InputError
         Where there are fewer products than two, or a time is not above 0.
     """
-    from scipy.optimize import nnls
-
     measured = np.asarray(seconds, dtype=np.float64)
     if len(measured) < 2 or amounts.shape[0] != len(measured) or not np.all(measured > 0):
         raise InputError(f"{len(measured)} products to fit costs to: want at least 2, all > 0 s")
-    relative = amounts / measured[:, None]
-    weights = np.ones(len(measured))
-    costs = np.zeros(amounts.shape[1])
-    for _ in range(20):
-        root = np.sqrt(weights)
-        costs, _ = nnls(relative * root[:, None], root)
-        weights = 1 / np.maximum(np.abs(relative @ costs - 1), SMALLEST_ERROR)
-    return np.asarray(costs)
+    return nearest_terms(amounts, measured, ROUNDS)
 
 
 def held_out_logs(amounts: Floats, seconds: npt.ArrayLike, families: Sequence[str]) -> Floats:
