@@ -142,8 +142,11 @@ def with_known(fit: LawFit, law: TimeLaw, rows: LawRows, shared_by: tuple[str, s
     """
     opened = open_to(fit, law, rows, shared_by)
     model = LawKnown.of(opened, law, rows)
-    best = model.likeliest(np.ones(len(rows), dtype=bool))
     share, before, after = 1.0, None, None
+    if len(rows) < FEW:  # none contradicts them: what is far off is the configuration, and no outlier of its rows
+        opened = _as_far_as(opened, model, shared_by)
+        model = replace(LawKnown.of(opened, law, rows), freedom=np.inf)
+    best = model.likeliest(np.ones(len(rows), dtype=bool))
     if len(rows) >= FEW:
         errors = np.abs(left_out_errors(model, best, SHARES))
         mean, better = np.minimum(errors, CAPPED).mean(axis=1), (errors < errors[0]).mean(axis=1)
@@ -154,3 +157,15 @@ def with_known(fit: LawFit, law: TimeLaw, rows: LawRows, shared_by: tuple[str, s
     covariance = (1 - share) * opened.covariance + share * known
     moved = opened.logs + share * (model.roots @ best)
     return Known(replace(opened, logs=moved, covariance=(covariance + covariance.T) / 2), share, before, after)
+
+
+def _as_far_as(fit: LawFit, model: LawKnown, shared_by: tuple[str, str]) -> LawFit:
+    """The fit whose error of a configuration is as wide as makes rows so far off most probable; never narrower."""
+    here, slope = model.linear(np.zeros(model.size))
+    expected = np.einsum("ij,ij->i", slope, slope) + model.noise**2
+    missing = float(np.max((model.measured - here) ** 2 - expected))
+    covariance = fit.covariance.copy()
+    for at, one in enumerate(fit.coordinates):
+        if (one.parameter, one.level) == shared_by and one.group in model.rows.groups[one.level]:
+            covariance[at, at] += max(missing, 0.0)
+    return replace(fit, covariance=covariance)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -39,10 +39,13 @@ class KnownRows(ABC):
         Log seconds, shape (rows,).
     noise
         Scale of each row's noise in log time, shape (rows,).
+    freedom
+        Degrees of freedom of its t law; without end it is normal.
     """
 
     measured: FloatArray
     noise: FloatArray
+    freedom: float = field(default=FREEDOM, kw_only=True)
 
     @property
     @abstractmethod
@@ -100,12 +103,15 @@ class KnownRows(ABC):
     def _weights(self, modelled: FloatArray) -> FloatArray:
         """Of rows, 1 / variance."""
         off = (self.measured - modelled) / self.noise
-        return np.asarray((FREEDOM + 1) / (FREEDOM + off**2) / self.noise**2, dtype=float)
+        robust = 1.0 if np.isinf(self.freedom) else (self.freedom + 1) / (self.freedom + off**2)
+        return np.asarray(robust / self.noise**2 * np.ones_like(off), dtype=float)
 
     def _cost(self, modelled: FloatArray, point: FloatArray, keep: npt.NDArray[np.bool_]) -> float:
         """Minus log probability."""
         error = ((self.measured - modelled) / self.noise)[keep]
-        return float(point @ point / 2 + (FREEDOM + 1) / 2 * np.log1p(error**2 / FREEDOM).sum())
+        if np.isinf(self.freedom):
+            return float((point @ point + error @ error) / 2)
+        return float(point @ point / 2 + (self.freedom + 1) / 2 * np.log1p(error**2 / self.freedom).sum())
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from typing import Any
 from slipstick.estimators.core.estimate import quantile
 from slipstick.estimators.named.serving.deployment import Deployment
 from slipstick.estimators.operation.serving.measured_steps import TimedServerStep, engine_of_steps, kept_measured
-from slipstick.estimators.operation.serving.prompts import prompt_seconds
 from slipstick.estimators.operation.serving.step_amounts import Batch
 from slipstick.estimators.schedule.serving.closed_loop import Load, steady
 from slipstick.estimators.schedule.serving.scheduler import Scheduler
@@ -216,7 +215,9 @@ class Search:
         if not candidates:
             listed = "; ".join(sorted(refused)[:3])
             raise InputError(f"no layout of {model.name} on at most {self.devices} devices can serve: {listed}")
-        traffic = f"{self.input_tokens:g} + {self.output_tokens:g} tokens"
+        traffic = (
+            f"{self.input_tokens:g} + {self.output_tokens:g} tokens (each drawn from {1 - Traffic.spread:g}-1 x that)"
+        )
         return Plan(model.name, self.limits, traffic, tuple(candidates), Table(refused), tuple(remarks))
 
     def _known(self, name: str, at: Machine) -> tuple[TimedServerStep, ...]:
@@ -247,26 +248,25 @@ class Search:
         engine = self.engine or engine_of_steps(known)
         deployment = Deployment(model, at, layout, stored, self.cache_type, engine, rules=self.rules, known=known)
         rules, step = deployment.scheduler, deployment.step
-        first = deployment.first_token
-        alone, together = prompt_seconds(step, self.input_tokens, rules.token_budget)
+        drawn = 1 - Traffic.spread / 2  # the lengths that `serve` draws by default, at their mean
         for users in LOADS:
             if users < layout.data:
                 continue
-            load = Load(self.input_tokens, self.output_tokens, users)
+            load = Load(self.input_tokens * drawn, self.output_tokens * drawn, users)
             state = steady(step.seconds, rules, load, 1, layout.data)
             if state.queued > 0.5:
                 return
-            ttft = first.seconds(alone, together * users / layout.data, state.tpot, users)
-            cycle = ttft + (self.output_tokens - 1) * state.tpot
-            rate = users * self.output_tokens / cycle / layout.devices
-            context = self.input_tokens + self.output_tokens / 2
-            batch = Batch(max(1.0, users / layout.data), context)
+            lengths = load.input_tokens, load.output_tokens
+            ttft = deployment.first_factor(*lengths, users) * deployment.first_seconds(*lengths, users)
+            cycle = ttft + (load.output_tokens - 1) * state.tpot
+            rate = users * load.output_tokens / cycle / layout.devices
+            batch = Batch(max(1.0, users / layout.data), load.input_tokens + load.output_tokens / 2)
             half = deployment.half_width(batch)
-            widths = {"ttft": deployment.first_half_width(self.input_tokens, users)} if "ttft" in self.limits else {}
+            widths = {"ttft": deployment.first_half_width(*lengths, users)} if "ttft" in self.limits else {}
             keeps = self._keeps(half, widths, {"ttft": ttft, "tpot": state.tpot, "latency": cycle})
             dollars = at.price / 3600 / rate * 1e6 if at.price is not None else None
             yield ServingChoice(
-                name, layout, stored, users, ttft, state.tpot, rate, self.output_tokens / cycle, keeps,
+                name, layout, stored, users, ttft, state.tpot, rate, load.output_tokens / cycle, keeps,
                 half, dollars, ServedBatch(deployment, batch),
             )  # fmt: skip
 

@@ -14,6 +14,7 @@ CONFIG = {
     "model_type": "qwen3", "hidden_size": 2048, "num_hidden_layers": 28, "num_attention_heads": 16,
     "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 6144, "vocab_size": 151936,
 }  # fmt: skip
+FEWER = {"total_input_tokens": 16 * 1024, "total_output_tokens": 16 * 128}
 FEW = "--concurrency 2 --count 6 --output-tokens 32"
 TASKS = {
     "a model by its name on the hub, 8-bit": (f"serve Qwen/Qwen3-32B-FP8 --on H100 {FEW}", "weights fp8"),
@@ -43,7 +44,7 @@ def test_a_stranger_gets_an_answer_at_the_first_try(
     for name in ("config.json", "mine/config.json"):
         (tmp_path / name).write_text(json.dumps(CONFIG))
     (tmp_path / "bench.json").write_text(
-        json.dumps({**SERVED, "max_concurrency": 8, "completed": 16, "num_prompts": 16})
+        json.dumps({**SERVED, "max_concurrency": 8, "completed": 16, "num_prompts": 16, **FEWER})
     )
     (tmp_path / "bench.md").write_text(LLAMA_TABLE)
     command, words = TASKS[task]

@@ -10,6 +10,7 @@ from slipstick.estimators.named.served_step import served_step
 from slipstick.estimators.named.serving.deployment import Deployment
 from slipstick.estimators.named.serving.served_requests import ServedRequests
 from slipstick.estimators.named.serving.served_run import mean_batch, serve
+from slipstick.estimators.operation.physical_bound import TOLERANCE
 from slipstick.estimators.operation.serving.known_steps import LLAMA_CPP, local_fit, local_groups_on, server_on
 from slipstick.estimators.operation.serving.local_step import LocalFit, LocalWork, backend_of
 from slipstick.estimators.operation.serving.measured_steps import (
@@ -21,6 +22,7 @@ from slipstick.estimators.operation.serving.measured_steps import (
 )
 from slipstick.estimators.operation.serving.step_graph import is_step
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.shown import format_quantity
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.language.language_model import LanguageModel
@@ -99,6 +101,13 @@ class TimedServerRun:
         timed = None
         if self.first is not None:
             statistic, seconds = self.first
+            least = answer.least_first
+            if seconds < least * (1 - TOLERANCE):
+                raise InputError(
+                    f"a measured first token of {format_quantity(seconds, 's')}: {deployment.machine.name} needs at "
+                    f"least {format_quantity(least, 's')} for a prompt of {deployment.model.name} by its data sheet "
+                    f"(are prompts in the cache? --prefix)"
+                )
             parts = answer.first_parts
             factor = seconds / answer.band("ttft", statistic)[0]
             timed = TimedFirstToken(parts, deployment.first_token.seconds(*parts) * factor)

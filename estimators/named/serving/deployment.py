@@ -10,7 +10,7 @@ from slipstick.estimators.operation.power.power_cap import beyond_rated
 from slipstick.estimators.operation.serving.engines import FirstToken, ServingFit, engine_of
 from slipstick.estimators.operation.serving.known_steps import groups_on, server_on, serving_fit, unseen_machine
 from slipstick.estimators.operation.serving.measured_steps import TimedServerStep, kept_measured
-from slipstick.estimators.operation.serving.prompts import prompt_seconds
+from slipstick.estimators.operation.serving.prompts import LoopSteps, least_prompt_seconds, prompt_seconds
 from slipstick.estimators.operation.serving.speculation import Speculation
 from slipstick.estimators.operation.serving.step_amounts import Batch, Shares
 from slipstick.estimators.operation.serving.step_law import StepSum
@@ -31,8 +31,8 @@ CONTEXT_BYTES = 666e6
 """Of the engine's context and its libraries, on each device; with `_work_bytes` it gives the 2,588 blocks of 16 tokens
 that vLLM 0.19 found on an RTX 4090 with Llama-3.1-8B (casys-kaist/LLMServingSim, 5daddb2): one figure, one constant."""
 LOGIT_COPIES = 3
-TYPICAL = Batch(8.0, 1024.0)
-"""A batch for whose step a band is given where no traffic says more."""
+TYPICAL, MADE = Batch(8.0, 1024.0), 256.0
+"""A batch for whose step a band is given where no traffic says more, and tokens made for each of its requests."""
 
 
 @dataclass(frozen=True)
@@ -130,23 +130,35 @@ class Deployment:
         """What the engine takes beyond its steps before a first token, whoever measured one of one's own."""
         return serving_fit().first_token(self.groups)
 
-    def first_factor(self, input_tokens: float, users: float) -> float:
+    def first_factor(self, input_tokens: float, output_tokens: float, users: float) -> float:
         """By how much measured first tokens of one's own make others longer; 1 without any."""
         if not any(one.first for one in self.known):
             return 1.0
-        parts = self.first_parts(input_tokens, users)
+        parts = self.first_parts(input_tokens, output_tokens, users)
         return float(self.fitted.first_token(self.groups).seconds(*parts) / self.first_token.seconds(*parts))
 
-    def first_half_width(self, input_tokens: float = TYPICAL.context, users: float = TYPICAL.decodes) -> float:
+    def first_half_width(
+        self, input_tokens: float = TYPICAL.context, output_tokens: float = MADE, users: float = TYPICAL.decodes
+    ) -> float:
         """Half of the 80 % band of the log time to the first token."""
-        return self.fitted.first_half_width(self.first_parts(input_tokens, users), self.groups)
+        return self.fitted.first_half_width(self.first_parts(input_tokens, output_tokens, users), self.groups)
 
-    def first_parts(self, input_tokens: float, users: float) -> tuple[float, float, float, float]:
-        """What a first token is the sum of: the numbers of `FirstToken.seconds`."""
+    def first_parts(self, input_tokens: float, output_tokens: float, users: float) -> tuple[float, float, float, float]:
+        """What a first token in a closed loop is the sum of: the numbers of `FirstToken.seconds`."""
         alone, each = prompt_seconds(self.step, input_tokens, self.rules.token_budget)
-        users /= self.layout.replicas
-        tpot = self.step.seconds(Batch(max(1.0, users / self.layout.data), input_tokens))
-        return alone, each * users / self.layout.data, tpot, users
+        users = max(1.0, users / self.layout.replicas)
+        decodes = max(1.0, users / self.layout.data)
+        loop = LoopSteps.of(input_tokens, output_tokens, decodes, self.rules.token_budget)
+        return alone, each * users / self.layout.data, loop.seconds(self.step), users
+
+    def first_seconds(self, input_tokens: float, output_tokens: float, users: float) -> float:
+        """The median time to the first token in a closed loop, as fitted; no prompt is read faster than its flop."""
+        parts = self.first_parts(input_tokens, output_tokens, users)
+        return max(float(self.first_token.seconds(*parts)), self.least_first(input_tokens))
+
+    def least_first(self, input_tokens: float) -> float:
+        """Seconds below which the data sheet lets no first token come."""
+        return least_prompt_seconds(self.step, input_tokens, self.rules.token_budget)
 
     @cached_property
     def cache_tokens(self) -> int:

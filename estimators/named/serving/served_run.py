@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 MEASURES = ("ttft", "tpot", "itl", "latency")
 QUANTILES = ("mean", "p50", "p90", "p99")
 LEVEL = 0.8
+CORRECTIONS, NEAR = 3, 0.03
+"""Of first tokens to the law's: most, and the share that is left."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,14 @@ class Serving(Answer):
         if measure == "ttft":
             factor = math.exp(self.first_half_width)
             low, high = min(low, middle / factor), max(high, middle * factor)
+            low = max(low, self.least_first)
         return middle, min(low, middle), max(high, middle)
+
+    @cached_property
+    def least_first(self) -> float:
+        """Seconds below which the data sheet lets no first token come: of the prompt with fewest tokens to read."""
+        fewest = min(r.input_tokens - r.cached_tokens for r in self.traffic.requests)
+        return self.deployment.least_first(max(1.0, float(fewest)))
 
     @property
     def first_half_width(self) -> float:
@@ -68,8 +77,7 @@ class Serving(Answer):
     @property
     def first_parts(self) -> tuple[float, float, float, float]:
         """What a first token is the sum of, under this traffic (`FirstToken.seconds`)."""
-        tokens, users = float(self.served.input_tokens.mean()), float(self.served.latency.sum() / self.served.span)
-        return self.deployment.first_parts(max(tokens, 1.0), max(users, 1.0))
+        return self.deployment.first_parts(*means(self.traffic, self.served))
 
     @property
     def rate_band(self) -> tuple[float, float, float]:
@@ -209,13 +217,41 @@ def serve(deployment: Deployment, traffic: Traffic, limits: Mapping[str, float] 
     held = held_back(deployment, served)
     if held is not deployment:
         served = _run(held, traffic)
-    users = float(served.latency.sum() / served.span)
-    longer = held.first_factor(max(1.0, float(served.input_tokens.mean())), max(1.0, users)) - 1
-    more = longer * float(np.median(served.ttft))  # as much as measured first tokens say, before the queue
-    served = _run(held, traffic, more=more) if more else served
+    front = max(0.0, front_seconds(held, traffic))
+    wanted = first_median(held, traffic, served, front)
+    missing, step = wanted - float(np.median(served.ttft)), 1.0
+    for _ in range(CORRECTIONS):  # a longer wait before the queue shortens the queue, and phases lock or not
+        if abs(missing) < NEAR * wanted:
+            break
+        longer = max(0.0, front + step * missing)
+        tried = _run(held, traffic, longer)
+        left = wanted - float(np.median(tried.ttft))
+        if abs(left) < abs(missing):
+            served, front, missing = tried, longer, left
+        else:
+            step /= 2
+    front *= held.front
+    served = _run(held, traffic, front) if held.front != 1.0 else served
     half = math.exp(held.half_width(mean_batch(held, served)))
-    fast, slow = _run(held, traffic, 1 / half, more), _run(held, traffic, half, more)
+    fast, slow = _run(held, traffic, front, 1 / half), _run(held, traffic, front, half)
     return Serving(held, traffic, Table(dict(limits or {})), served, fast, slow, deployment.machine.clock)
+
+
+def first_median(deployment: Deployment, traffic: Traffic, served: Served, front: float) -> float:
+    """The median first token: in a closed loop the law's, as plans have it, or what the simulated steps alone take.
+
+    Either is as much longer as measured first tokens of one's own say.
+    """
+    load, median = means(traffic, served), float(np.median(served.ttft))
+    factor = deployment.first_factor(*load)
+    return factor * (max(deployment.first_seconds(*load), median - front) if traffic.users else median)
+
+
+def means(traffic: Traffic, served: Served) -> tuple[float, float, float]:
+    """Tokens of a prompt and made for it, and requests at a time: those of the loop, else those that a run had."""
+    users = float(traffic.users or served.latency.sum() / served.span)
+    tokens = (float(served.input_tokens.mean()), float(served.output_tokens.mean()))
+    return max(tokens[0], 1.0), max(tokens[1], 1.0), max(users, 1.0)
 
 
 def mean_batch(deployment: Deployment, served: Served) -> Batch:
@@ -226,12 +262,12 @@ def mean_batch(deployment: Deployment, served: Served) -> Batch:
     return Batch(max(decodes, 1.0), context)
 
 
-def _run(deployment: Deployment, traffic: Traffic, factor: float = 1.0, more: float = 0.0) -> Served:
-    """One simulated run with every step `factor` times as long, and `more` seconds before the queue than are fitted."""
+def _run(deployment: Deployment, traffic: Traffic, front: float | None = None, factor: float = 1.0) -> Served:
+    """One simulated run with every step `factor` times as long; `front` seconds before the queue, else those fitted."""
     layout, seconds = deployment.layout, deployment.seconds(factor)
-    front = max(0.0, front_seconds(deployment, traffic) + more)
+    wait = max(0.0, front_seconds(deployment, traffic)) if front is None else front
     users, rules = traffic.users, deployment.scheduler
-    return simulate(traffic.requests, seconds, rules, users, layout.replicas, layout.data, front)
+    return simulate(traffic.requests, seconds, rules, users, layout.replicas, layout.data, wait)
 
 
 def front_seconds(deployment: Deployment, traffic: Traffic) -> float:
@@ -249,7 +285,7 @@ def front_seconds(deployment: Deployment, traffic: Traffic) -> float:
     users = max(1.0, users)
     decodes = max(1.0, min(users / deployment.layout.data, deployment.rules.max_sequences))
     tpot = deployment.step.seconds(Batch(decodes, context))
-    return deployment.front * (first.front(tpot, users) + max(0.0, first.prompt - 1) * alone)
+    return first.front(tpot, users) + max(0.0, first.prompt - 1) * alone
 
 
 def _present(traffic: Traffic, seconds: float) -> float:

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import minimize_scalar
 
 from slipstick.estimators.learning.fit import fit
 from slipstick.estimators.learning.known_law import LawKnown, open_to, with_known
-from slipstick.estimators.learning.known_rows import FREEDOM, chosen
+from slipstick.estimators.learning.known_rows import chosen
 from slipstick.estimators.learning.law import LawRows
 from slipstick.estimators.learning.law_fit import LawFit
 from tests.estimators.learning.test_fit import Line, drawn
@@ -32,7 +31,7 @@ def rows_of(work: list[float], seconds: list[float], chip: str = "new") -> LawRo
 
 @pytest.mark.parametrize("slower", [0.8, 1.15, 1.4, 10.0])
 def test_one_row_of_a_new_chip_is_bayes_rule(made: LawFit, slower: float) -> None:
-    """Much work, so that log time = log rate: the mode of a normal prior and a t likelihood, found otherwise."""
+    """Much work, so that log time = log rate: the mean of two normals, the prior as wide as the row is far off."""
     groups = {"maker": ["a"], "chip": ["new"]}
     columns = {"work": np.array([1e6])}
     plain = float(made.seconds(LAW, columns, groups)[0])
@@ -40,20 +39,14 @@ def test_one_row_of_a_new_chip_is_bayes_rule(made: LawFit, slower: float) -> Non
     opened = open_to(made, LAW, row, OWN)
     model = LawKnown.of(opened, LAW, row)
     _, slope = model.linear(np.zeros(model.size))
-    deviation, noise = float(np.linalg.norm(slope)), float(model.noise[0])
-
-    def cost(log: float) -> float:
-        error = (np.log(slower) - log) / noise
-        return float((log / deviation) ** 2 / 2 + (FREEDOM + 1) / 2 * np.log1p(error**2 / FREEDOM))
-
-    best = min((minimize_scalar(cost, bracket=(start, start + 0.01)) for start in (0.0, np.log(slower))), key=cost_of)
-    after = with_known(made, LAW, row, OWN).fit.seconds(LAW, columns, groups)[0]
-    assert np.log(after / plain) == pytest.approx(best.x, abs=0.02)
-
-
-def cost_of(found: object) -> float:
-    """What `minimize_scalar` found at its end."""
-    return float(getattr(found, "fun"))  # noqa: B009 - scipy's result has no typed fields
+    prior, noise = float(np.linalg.norm(slope)) ** 2, float(model.noise[0]) ** 2
+    prior = max(prior, np.log(slower) ** 2 - noise)
+    after = with_known(made, LAW, row, OWN).fit
+    assert np.log(after.seconds(LAW, columns, groups)[0] / plain) == pytest.approx(
+        np.log(slower) * prior / (prior + noise), abs=0.02
+    )
+    off = np.log(slower * plain / after.seconds(LAW, columns, groups)[0])
+    assert abs(off) < after.half_width(LAW, columns, groups)[0]
 
 
 def test_opening_a_fit_to_a_new_chip_keeps_its_band(made: LawFit) -> None:

@@ -16,8 +16,8 @@ from slipstick.estimators.learning.fit import fit
 from slipstick.estimators.learning.law import LawRows
 from slipstick.estimators.learning.law_fit import LawFit
 from slipstick.estimators.operation.serving.engines import FIRST_COLUMNS, SITE, FirstTokenLaw, ServingFit, step_groups
-from slipstick.estimators.operation.serving.prompts import prompt_seconds
-from slipstick.estimators.operation.serving.step_amounts import Batch, Shares
+from slipstick.estimators.operation.serving.prompts import LoopSteps, prompt_seconds
+from slipstick.estimators.operation.serving.step_amounts import Shares
 from slipstick.estimators.operation.serving.step_law import StepLaw, StepSum, columns_of, least_seconds
 from slipstick.estimators.operation.serving.step_time import Device, LayerCounts, StepParameters, StepTime
 from slipstick.experiments.evidence.validation.serving.silicon import SiliconCase
@@ -38,13 +38,10 @@ def step_sum(case: SiliconCase) -> StepSum:
     shares, load = shares_of(case), case.load
     device = Device.of(case.machine, shares.kind.compute, shares.layout.group)
     decodes = load.users / case.layout.replicas / case.layout.data
-    context, chunk = load.input_tokens + load.output_tokens / 2, min(load.input_tokens, BUDGET)
-    chunks = decodes * load.input_tokens / load.output_tokens / chunk
-    count = max(1.0, chunks)
-    mixed = Batch(decodes, context, count * chunk, 0.0, chunk, count * chunk / load.input_tokens)
+    loop = LoopSteps.of(load.input_tokens, load.output_tokens, decodes, BUDGET)
     return StepSum(
-        shares.amounts(Batch(decodes, context)), shares.amounts(mixed), device, LayerCounts.of(shares, device), decodes,
-        min(1.0, chunks), stages=case.layout.pipeline,
+        shares.amounts(loop.plain), shares.amounts(loop.mixed), device, LayerCounts.of(shares, device), decodes,
+        loop.share, stages=case.layout.pipeline,
     )  # fmt: skip
 
 
