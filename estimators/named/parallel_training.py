@@ -119,7 +119,7 @@ class ParallelTraining(Composite):
         return self.quantity
 
     def about(self, quantity: str) -> ParallelTraining:
-        """The same whose answers hold all quantities of a step and begin with one: mfu, tokens, device_memory, power"""
+        """The same whose answers hold all quantities of a step and begin with one: mfu, tokens, memory, power"""
         return replace(self, quantity=quantity)
 
     @property
@@ -157,7 +157,7 @@ class ParallelTraining(Composite):
             there = float(machine.memory[machine.main_memory].capacity)
             fits = "fits" if held <= 1 else "DOES NOT FIT"
             meaning = f"of a device: {fits} in {there / 1e9:.4g} GB"
-            made.append(Quantity("device_memory", held * there, "byte", meaning=meaning))
+            made.append(Quantity("memory", held * there, "byte", meaning=meaning))
         if answer.energy is not None:
             made.append(Quantity("power", answer.energy / answer.time, "W", meaning="mean power of all devices"))
         if machine.price is not None:

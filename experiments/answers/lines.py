@@ -34,7 +34,8 @@ A_DEVICE = " a device: "
 
 def headline(question: Question, answer: Estimate) -> str:
     """The quantity that is wanted, with its band: the time, unless the estimator or the question names another."""
-    note = "" if answer.headline.band else "; no band: this estimator is not calibrated"
+    uncalibrated = ": this estimator is not calibrated" if answer.interval() is None else ""
+    note = "" if answer.headline.band else f"; no band{uncalibrated}"
     many = f"{answer.devices} x " if answer.devices > 1 else ""
     named = "" if answer.headline.name == "time" else f"{answer.headline.name} "
     return f"{question.workload.name} on {many}{question.machine.name}: {named}{answer.headline.text()}{note}"

@@ -97,7 +97,9 @@ def cards(answer: WhatIf) -> list[Card]:
     if today:
         sure = f", {100 * answer.level:g} %: {ends_shown(*today, 's' if timed else wanted.unit)}"
     else:
-        sure = "; how sure is unknown: the estimator is not calibrated"
+        sure = "; how sure is unknown" + (
+            ": the estimator is not calibrated" if answer.today.interval() is None else ""
+        )
     chosen = Card(
         f"{point[ratio]:.3g} {'of today' if timed else 'x today'}",
         f"the {which} of {len(frame)} points{same}: {setting}{band}",

@@ -218,7 +218,7 @@ def test_quantities_of_a_parallel_step_are_what_its_time_says() -> None:
     assert values["mfu"] == known.mfu and told.head == "mfu" and values["time"] == answer.time
     assert values["tokens"] == 64 * 2048 / answer.time and told.devices == 64
     assert values["power"] * answer.time == pytest.approx(answer.energy)
-    assert values["device_memory"] == answer.metrics["memory"] * 80e9
+    assert values["memory"] == answer.metrics["memory"] * 80e9
     low, high = told.quantities["mfu"].band or (0.0, 0.0)
     slow, fast = (values["mfu"] * answer.time / end for end in reversed(answer.interval() or (1.0, 1.0)))
     assert (low, high) == pytest.approx((slow, fast))
@@ -232,3 +232,13 @@ def test_a_sweep_of_layouts_begins_with_the_quantity_that_is_wanted() -> None:
     plain = ss.whatif("megatron-175b", "a100-80gb", layouts).to_frame()
     assert frame["time_s"].tolist() == pytest.approx(plain["time_s"].tolist(), rel=1e-12)
     assert frame["mfu"].is_monotonic_decreasing and frame["tokens_per_s"].is_monotonic_increasing
+
+
+def test_a_memory_that_is_counted_is_not_called_uncalibrated() -> None:
+    """Its time has a band: what has none is the count of bytes."""
+    from slipstick.experiments.answers.lines import headline
+
+    for name, words in (("memory", "GB; no band"), ("time", "s")):
+        asked = question("megatron-175b", "a100-80gb", quantity=name)
+        line = headline(asked, asked.answer())
+        assert "not calibrated" not in line and words in line
