@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from slipstick.experiments.commands.heard_interrupts import heard_interrupts
+
 STUDY = """
 schema = "slipstick-study-1"
 name = "interrupted"
@@ -56,8 +58,38 @@ def test_ctrl_c_is_one_line_on_every_executor(kind: str, tmp_path: Path) -> None
         assert child.poll() is None
         time.sleep(0.1)
     os.killpg(child.pid, signal.SIGINT)
-    _, said = child.communicate(timeout=60)
+    _, said = child.communicate(timeout=100)
     assert child.returncode == 130
     lines = [line for line in said.splitlines() if not line.startswith("interrupted: ")]
     assert lines == ["slipstick: interrupted"], said
     assert len(list(results.glob("part-*"))) > 3
+
+
+class _Finalised:
+    """Ctrl-C comes while its finaliser runs, as it may while pyarrow's closes a file."""
+
+    def __init__(self, error: type[BaseException]) -> None:
+        self.error = error
+
+    def __del__(self) -> None:
+        raise self.error
+
+
+def _goes_on(error: type[BaseException]) -> int:
+    made = _Finalised(error)
+    del made
+    return sum(int(str(number)) for number in range(100))
+
+
+def test_an_interrupt_in_a_finaliser_is_heard() -> None:
+    with pytest.raises(KeyboardInterrupt), heard_interrupts():
+        _goes_on(KeyboardInterrupt)
+        time.sleep(60)
+
+
+def test_other_errors_of_finalisers_go_their_usual_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[type[BaseException]] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda lost: told.append(lost.exc_type))
+    with heard_interrupts():
+        assert _goes_on(ValueError) == 4950
+    assert told == [ValueError]
