@@ -98,6 +98,7 @@ def register(app: typer.Typer) -> None:
         format: Format = "table",
     ) -> None:
         """The fastest layout of training on at most so many devices, what bounds it, why the second is worse."""
+        from slipstick.estimators.named.training.trained_step import TrainedBatch
         from slipstick.experiments.answers.training_plan import training_lines, training_rows_shown
         from slipstick.experiments.calibrate.measured_training import read_known
         from slipstick.experiments.pages.output import emit
@@ -110,8 +111,8 @@ def register(app: typer.Typer) -> None:
         steps = tuple(read_known(known, batch, seq_len, dtype)) if known else ()
         at = machine(on).using(machine_changes(set or []))
         facility = Facility(number_of("--host-power", host_power, "W") if host_power else 0.0, pue)
-        search = TrainingSearch(language_model(model), at, devices, batch, seq_len, dtype, engine, steps, input_rate)
-        result = search.run(rows)
+        trained = TrainedBatch(language_model(model), at, batch, seq_len, dtype, engine, steps, input_rate)
+        result = TrainingSearch(trained, devices).run(rows)
         table = training_rows_shown(result) if format == "table" else result.rows()
         emit(table, format, notes=training_lines(result, facility, price_text(at)), remarks=result.remarks)
 

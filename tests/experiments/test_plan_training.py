@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from slipstick.estimators.named.training.trained_step import TrainedBatch
 from slipstick.experiments.subjects.training_plan.training_search import TrainingSearch
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
@@ -39,7 +40,7 @@ def test_a_config_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 def test_more_devices_never_make_the_best_slower() -> None:
     """A plan uses at most so many devices, so that it may leave some idle."""
     times = [
-        TrainingSearch(language_model("llama-3.1-8b"), machine("h100-dgx"), devices, 64, 8192)
+        TrainingSearch(TrainedBatch(language_model("llama-3.1-8b"), machine("h100-dgx"), 64, 8192), devices)
         .run()
         .best[0]
         .time.seconds
@@ -52,15 +53,15 @@ def test_networks_larger_than_the_machine_file_says_are_an_assumption() -> None:
     from slipstick.experiments.answers.training_plan import training_lines
 
     small = machine("h100-dgx").using({"links.infiniband.width": 16})
-    lines = training_lines(TrainingSearch(language_model("llama-3.1-8b"), small, 32, 32, 8192).run())
+    lines = training_lines(TrainingSearch(TrainedBatch(language_model("llama-3.1-8b"), small, 32, 8192), 32).run())
     assert any("join 16 devices; beyond, the last link's rate is kept" in line for line in lines)
 
 
 def test_what_does_not_fit_is_said() -> None:
     with pytest.raises(InputError, match="the smallest needs .* GB a device"):
-        TrainingSearch(language_model("llama-3.1-405b"), machine("h100-dgx"), 8, 8, 8192).run()
+        TrainingSearch(TrainedBatch(language_model("llama-3.1-405b"), machine("h100-dgx"), 8, 8192), 8).run()
     with pytest.raises(InputError, match="joins 8 devices"):
-        TrainingSearch(language_model("llama-3.1-8b"), machine("h100-sxm"), 16, 16, 8192).run()
+        TrainingSearch(TrainedBatch(language_model("llama-3.1-8b"), machine("h100-sxm"), 16, 8192), 16).run()
 
 
 def test_a_device_that_only_may_hold_it_is_a_caution() -> None:
@@ -68,24 +69,26 @@ def test_a_device_that_only_may_hold_it_is_a_caution() -> None:
 
     model, at = language_model("llama-3.1-8b"), machine("h100-dgx")
     smaller = at.using({"memory.HBM3.capacity": 19e9})
-    plan = TrainingSearch(model, smaller, 8, 8, 8192).run(64)
+    plan = TrainingSearch(TrainedBatch(model, smaller, 8, 8192), 8).run(64)
     assert (plan.fitted, {row["fits"] for row in plan.rows()}) == (0, {"may not fit"})
     assert any(line.startswith("beware: no layout surely fits") for line in training_lines(plan))
     with pytest.raises(InputError, match="the smallest needs .* of 8 GB"):
-        TrainingSearch(model, at.using({"memory.HBM3.capacity": 8e9}), 8, 8, 8192).run()
+        TrainingSearch(TrainedBatch(model, at.using({"memory.HBM3.capacity": 8e9}), 8, 8192), 8).run()
 
 
 def test_a_plan_is_never_faster_than_batch_over_the_input_rate() -> None:
     from slipstick.experiments.answers.training_plan import training_lines
 
     model, at = language_model("llama-3.1-8b"), machine("h100-dgx")
-    free, slow, ample = (TrainingSearch(model, at, 8, 32, 8192, input_rate=rate).run(2) for rate in (None, 4.0, 4000.0))
+    free, slow, ample = (
+        TrainingSearch(TrainedBatch(model, at, 32, 8192, input_rate=rate), 8).run(2) for rate in (None, 4.0, 4000.0)
+    )
     assert ample.rows() == free.rows()
     assert [row["step_s"] for row in slow.rows()] == [8.0, 8.0]  # 32 sequences at 4 a second
     assert (slow.bound, slow.rows()[0]["low_s"], slow.rows()[0]["largest_part"]) == (8.0, 8.0, "input")
     assert any("bound by: the input rate; " in line for line in training_lines(slow))
     with pytest.raises(InputError, match="input rate = 0 samples/s"):
-        TrainingSearch(model, at, 8, 32, 8192, input_rate=0.0).run()
+        TrainingSearch(TrainedBatch(model, at, 32, 8192, input_rate=0.0), 8).run()
 
 
 def test_what_leaves_the_fitted_runs_is_a_caution() -> None:
@@ -105,7 +108,7 @@ def test_what_leaves_the_fitted_runs_is_a_caution() -> None:
 
 
 def test_layouts_that_deal_experts_out_are_searched() -> None:
-    search = TrainingSearch(language_model("qwen3-30b-a3b"), machine("gb200"), 8, 16, 4096, "mxfp8")
+    search = TrainingSearch(TrainedBatch(language_model("qwen3-30b-a3b"), machine("gb200"), 16, 4096, "mxfp8"), 8)
     assert {layout.expert for layout in search.layouts(72)} == {1, 2, 4, 8}
     assert search.run().best[0].time.seconds > 0
 

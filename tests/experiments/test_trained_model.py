@@ -11,6 +11,7 @@ import pytest
 
 import slipstick as ss
 from slipstick.estimators.named.training.trained_model import layout_of, run_of_layout
+from slipstick.estimators.named.training.trained_step import TrainedBatch
 from slipstick.experiments.commands.cli import run
 from slipstick.experiments.question.question import question
 from slipstick.experiments.subjects.training_plan.training_search import TrainingSearch
@@ -55,7 +56,9 @@ def test_the_best_row_of_a_plan_is_what_estimate_and_whatif_print(
     """To the last digit: the plan searches layouts by the record that answers."""
     model, on, devices, batch, search, changes = PLANS[name]
     at = ss.machine(on).using(changes)
-    plan = TrainingSearch(ss.language_model(model), at, devices, batch, **{"sequence": 8192, **search}).run(2)
+    plan = TrainingSearch(
+        TrainedBatch(ss.language_model(model), at, batch, **{"sequence": 8192, **search}), devices
+    ).run(2)
     row, layout = plan.rows()[0], plan.best[0].layout
     numbers = {**run_of_layout(layout), "batch": float(batch), "seq_len": float(search.get("sequence", 8192))}
     numbers |= {"input_rate": search["input_rate"]} if "input_rate" in search else {}

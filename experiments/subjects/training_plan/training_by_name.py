@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from slipstick.estimators.named.training.trained_step import TrainedBatch
 from slipstick.experiments.calibrate.measured_training import read_known
 from slipstick.experiments.subjects.training_plan.training_choice import TrainingPlan
 from slipstick.experiments.subjects.training_plan.training_search import TrainingSearch
@@ -59,14 +60,6 @@ def plan_training(
     True
     """
     steps = tuple(read_known(known, batch, seq_len, dtype)) if known else ()
-    return TrainingSearch(
-        language_model(model),
-        machine_by_name(machine) if isinstance(machine, str) else machine,
-        devices,
-        batch,
-        seq_len,
-        dtype,
-        engine,
-        steps,
-        input_rate,
-    ).run(rows)
+    at = machine_by_name(machine) if isinstance(machine, str) else machine
+    trained = TrainedBatch(language_model(model), at, batch, seq_len, dtype, engine, steps, input_rate)
+    return TrainingSearch(trained, devices).run(rows)

@@ -6,17 +6,12 @@ import heapq
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import islice, product
 
 from slipstick.estimators.named.training.fitting import fit_of, fullest, stages
 from slipstick.estimators.named.training.trained_step import TrainedBatch, TrainedStep
-from slipstick.estimators.schedule.pipelines.training_known import KnownStep
-from slipstick.estimators.schedule.pipelines.training_parts import TrainingTerms
 from slipstick.experiments.subjects.training_plan.training_choice import TrainingPlan
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.training_layout import TrainingLayout
 
 STAGES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 18, 20, 24, 28, 32, 48, 64)
@@ -32,37 +27,16 @@ KEPT = 64
 
 @dataclass(frozen=True)
 class TrainingSearch:
-    """What to search.
+    """Every layout of what is trained.
 
     Parameters
     ----------
     devices
         At most so many.
-    batch, sequence
-        Sequences of a step, tokens of one.
-    precision
-        bf16, fp8, mxfp8 or nvfp4.
-    software
-        megatron, or fsdp: weights sharded over data ranks alone.
-    known
-        Measured steps of the same model on the same machine, which calibrate the terms.
-    input_rate
-        Sequences that storage and hosts hand to the whole job in a second; None: as many as it takes. Loading overlaps
-        with the step, so that a step takes batch / rate at least.
-    terms
-        Instead of those that were fitted.
     """
 
-    model: LanguageModel
-    machine: Machine
+    trained: TrainedBatch
     devices: int
-    batch: int
-    sequence: int
-    precision: str = "bf16"
-    software: str = "megatron"
-    known: tuple[KnownStep, ...] = ()
-    input_rate: float | None = None
-    terms: TrainingTerms | None = None
 
     def run(self, best: int = 8) -> TrainingPlan:
         """Every layout.
@@ -80,14 +54,6 @@ class TrainingSearch:
         held = plan.best[0].held
         return replace(plan, remarks=(held, *plan.remarks)) if held else plan
 
-    @cached_property
-    def trained(self) -> TrainedBatch:
-        """What is trained where, whatever the layout: what the estimator `training` asks."""
-        return TrainedBatch(
-            self.model, self.machine, self.batch, self.sequence, self.precision, self.software, self.known,
-            self.input_rate, self.terms,
-        )  # fmt: skip
-
     def _searched(self, best: int, clock: float | None) -> TrainingPlan:
         """The plan among layouts in their order at a clock [Hz]; None: the machine's."""
         made = self.trained
@@ -100,12 +66,12 @@ class TrainingSearch:
         layouts = list(islice(self.layouts(domain), MOST_LAYOUTS + 1))
         if len(layouts) > MOST_LAYOUTS:
             raise InputError(
-                f"devices = {self.devices:,}, batch = {self.batch:,}: more than {MOST_LAYOUTS:,} ways to divide; want "
+                f"devices = {self.devices:,}, batch = {made.batch:,}: more than {MOST_LAYOUTS:,} ways to divide; want "
                 "fewer devices, or a batch with fewer divisors (a power of 2)"
             )
         for layout in layouts:
             try:
-                by_stage = stages(self.model, layout, self.batch, self.sequence)
+                by_stage = stages(made.model, layout, made.batch, made.sequence)
             except InputError:
                 refused += 1
                 continue
@@ -114,21 +80,21 @@ class TrainingSearch:
             counts[fit_in] += 1
             if fit_in in kept:
                 plans = kept[fit_in]
-                heapq.heappush(plans, (-step.step(layout, self.batch).seconds, -counts[fit_in], layout))
+                heapq.heappush(plans, (-step.step(layout, made.batch).seconds, -counts[fit_in], layout))
                 if len(plans) > KEPT:
                     heapq.heappop(plans)
         sure, doubtful = (self._fastest(kept[name], best) for name in kept)
         if not (sure or doubtful):
             reason = "no layout divides" if math.isinf(least) else f"the smallest needs {least / 1e9:.4g} GB a device"
             raise InputError(
-                f"{self.model.name} on at most {self.devices} x {self.machine.name}, batch {self.batch}: {reason}, of "
+                f"{made.model.name} on at most {self.devices} x {made.machine.name}, batch {made.batch}: {reason}, of "
                 f"{made.capacity / 1e9:.4g} GB; want more devices, or another batch"
             )
         tight = doubtful[0] if sure and doubtful and doubtful[0].seconds < sure[0].seconds else None
         top = sure or doubtful
-        bound = made.step(self.devices).bound(self.devices, self.batch)
+        bound = made.step(self.devices).bound(self.devices, made.batch)
         return TrainingPlan(
-            self.model.name, self.machine.name, self.devices, self.batch, self.sequence, self.precision,
+            made.model.name, made.machine.name, self.devices, made.batch, made.sequence, made.precision,
             made.flop, made.peak, max(bound, made.loading), step.network.devices, top, made.capacity,
             counts["fits"], counts["may not fit"], counts["does not fit"], refused,
             made.fit, self._grown(), tight, made.remarks(top[0].layout.devices),
@@ -141,41 +107,42 @@ class TrainingSearch:
 
     def _grown(self) -> TrainedStep | None:
         """The largest measured layout with more data ranks; None where batch or devices do not divide so."""
-        fit = self.trained.fit
+        made, fit = self.trained, self.trained.fit
         if fit is None:
             return None
         largest = max(fit.known, key=lambda known: known.layout.devices).layout
         ranks = largest.devices // largest.data
         layout = replace(largest, data=max(1, self.devices // ranks))
         try:
-            layout.check(self.model, self.batch, self.sequence)
+            layout.check(made.model, made.batch, made.sequence)
             return self.trained.under(layout)
         except InputError:
             return None
 
     def layouts(self, domain: int) -> Iterator[TrainingLayout]:
         """Layouts of at most so many devices; tensor ranks stay within the nearest link."""
-        experts = self.model.experts.count if self.model.experts else 1
-        sizes = {micro: divisors(self.batch // micro) for micro in MICROS if not self.batch % micro}
-        tensors = [t for t in (1, 2, 4, 8, 16, 32) if t <= domain and not self.model.heads % t]
-        alone = self.software == "fsdp"
+        made = self.trained
+        experts = made.model.experts.count if made.model.experts else 1
+        sizes = {micro: divisors(made.batch // micro) for micro in MICROS if not made.batch % micro}
+        tensors = [t for t in (1, 2, 4, 8, 16, 32) if t <= domain and not made.model.heads % t]
+        alone = made.software == "fsdp"
         stages, contexts = ((1,), (1,)) if alone else (STAGES, CONTEXTS)
         for tensor, pipeline, context, micro in product([1] if alone else tensors, stages, contexts, MICROS):
             room = self.devices // (tensor * pipeline * context)
-            if not room or pipeline > self.model.layers or micro not in sizes:
+            if not room or pipeline > made.model.layers or micro not in sizes:
                 continue
-            if context > 1 and self.sequence // context < LEAST_TOKENS:
+            if context > 1 and made.sequence // context < LEAST_TOKENS:
                 continue
-            if self.sequence % (tensor * context * (2 if context > 1 else 1)):
+            if made.sequence % (tensor * context * (2 if context > 1 else 1)):
                 continue
             for data in sizes[micro]:
                 if data > room:
                     continue
-                rounds = self.batch // (micro * data)
+                rounds = made.batch // (micro * data)
                 chunks = [
                     c
                     for c in CHUNKS
-                    if c == 1 or (pipeline > 1 and not rounds % pipeline and divides(self.model.layers, pipeline, c))
+                    if c == 1 or (pipeline > 1 and not rounds % pipeline and divides(made.model.layers, pipeline, c))
                 ]
                 ranks = [e for e in divisors(experts) if not (tensor * context * data) % e]
                 shards = (3,) if alone else (1, 3) if pipeline == 1 else (1,)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from slipstick.estimators.named.training.trained_step import TrainedBatch
 from slipstick.estimators.schedule.pipelines.training_law import TrainingFit
 from slipstick.estimators.schedule.pipelines.training_parts import TrainingTerms
 from slipstick.experiments.evidence.score import Scored
@@ -40,10 +41,8 @@ SEARCHED = "layout searched"
 
 def searched(run: TrainingRun, terms: TrainingTerms) -> TrainingRun:
     """The run under the fastest layout that fits; `InputError` where none does."""
-    search = TrainingSearch(
-        run.model, run.machine, run.devices, run.batch, run.sequence, run.precision, terms=terms
-    )  # fmt: skip
-    return replace(run, layout=search.run(1).best[0].layout)
+    trained = TrainedBatch(run.model, run.machine, run.batch, run.sequence, run.precision, terms=terms)
+    return replace(run, layout=TrainingSearch(trained, run.devices).run(1).best[0].layout)
 
 
 def searched_scores(path: Path, stack: Sequence[TrainingRun], most: int) -> Iterator[Scored]:
