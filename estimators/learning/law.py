@@ -20,6 +20,8 @@ Columns: TypeAlias = Mapping[str, FloatArray]
 Groups: TypeAlias = Mapping[str, Sequence[str]]
 UNGROUPED = ""
 """The group of a row that has none at a level: it has no effect there."""
+SOURCE = "source"
+"""The level that names whose scatter a row has, in groups of a question; of no effect on its time."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.learning.law import UNGROUPED, Columns, FloatArray, Groups, TimeLaw
+from slipstick.estimators.learning.law import SOURCE, UNGROUPED, Columns, FloatArray, Groups, TimeLaw
 
 QUANTILE, T_QUANTILE = 1.2816, 1.5332
 """Of 80 % of a normal distribution, and of t with four degrees of freedom, in their scales."""
@@ -71,7 +71,8 @@ class LawFit:
         """Half of the 80 % band of log time of each row.
 
         It grows with what is unseen: parameters and effects of groups that were seen count with their posterior
-        covariance, effects of groups that were not with their estimated width, and the scatter of the widest source.
+        covariance, effects of groups that were not with their estimated width, and the scatter of the source that the
+        row's groups name (`SOURCE`), else of the widest.
         """
         design = Design(law, self.coordinates, groups, count_of(columns))
         slopes = slopes_of(law, columns, design.values(self.logs))
@@ -82,7 +83,9 @@ class LawFit:
                 known = {c.group for c in self.coordinates if (c.parameter, c.level) == (prior.name, level)}
                 unseen = np.array([group != UNGROUPED and group not in known for group in groups[level]])
                 variance = variance + unseen * (slopes[:, at] * self.widths[prior.name, level]) ** 2
-        scatter = max(self.scatter.values()) * T_QUANTILE
+        widest = max(self.scatter.values())
+        sources = groups.get(SOURCE, [UNGROUPED] * len(variance))
+        scatter = np.array([self.scatter.get(name, widest) for name in sources]) * T_QUANTILE
         return np.asarray(self.stretch * np.sqrt(QUANTILE**2 * variance + scatter**2), dtype=float)
 
     def ratio_half_width(self, law: TimeLaw, columns: Columns, groups: Groups) -> float:

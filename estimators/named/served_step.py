@@ -31,9 +31,9 @@ from slipstick.estimators.operation.serving.known_steps import (
     serving_fit,
     unseen_machine,
 )
+from slipstick.estimators.operation.serving.local_fit import LocalFit
 from slipstick.estimators.operation.serving.local_step import (
     CACHE,
-    LocalFit,
     LocalParameters,
     LocalWork,
     backend_of,
@@ -185,7 +185,7 @@ def local_seconds(q: Any, step: GraphStep, work: LocalWork) -> Any:
     """Seconds of a new token, or of a prompt's tokens together."""
     if step.sequences == 0:
         each = work.per_token(step.amounts)
-        return step.amounts.tokens * LocalParameters.prompt(q, each.matrix, each.plain)
+        return step.amounts.tokens * LocalParameters.prompt(q, each.matrix, each.plain, each.experts)
     return work.token_seconds(q)
 
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slipstick.estimators.named.serving.local_run import as_stored
 from slipstick.estimators.operation.serving.known_steps import local_fit, local_groups_on
 from slipstick.estimators.operation.serving.local_step import LocalWork, backend_of, product_type
 from slipstick.experiments.evidence.validation.serving.local_cpus import processor
@@ -74,3 +75,31 @@ def test_a_prompts_rate_on_a_card_of_the_fit_is_that_of_its_runs() -> None:
     for stored, rate in (("q4_k_m", 3621.8), ("fp16", 4315.2)):
         row = local("llama-3-8b", machine("a6000"), stored, 1024, 128, None).row()
         assert row["prompt_low_tokens_per_s"] < rate < row["prompt_high_tokens_per_s"]
+
+
+@given(tokens=st.floats(1, 1e5))
+def test_every_batch_of_a_prompt_reads_its_experts_once(tokens: float) -> None:
+    """Of 128 experts a layer 512 tokens visit all: their bytes over the bandwidth, a 512th of it each token."""
+    one, on, kind = language_model("qwen3-30b-a3b"), machine("rtx-3090"), weight_type("q4_k_m")
+    work = LocalWork.of(one, kind, on, prompt_tokens=tokens)
+    routed = 48 * 128 * 3 * 2048 * 768 * kind.experts / 8
+    assert work.experts <= routed / 936e9 / min(tokens, 512) * (1 + 1e-3)
+    if tokens > 512:
+        assert work.experts == pytest.approx(routed / 936e9 / 512, rel=1e-2)
+    dense = LocalWork.of(language_model("llama-3.1-8b"), kind, on, prompt_tokens=tokens)
+    assert dense.experts == 0
+
+
+@pytest.mark.parametrize(
+    ("model", "on", "stored", "key", "rate"),
+    [
+        ("gpt-oss-20b", "rtx-3090", None, "prompt", 4_941),  # 1,024 tokens, without its experts' bytes 7,500
+        ("llama-3.1-8b", "rx-7900-xt", "q4_k_m", "output", 116),  # llamafile's kernels on AMD made it 50
+        ("qwen2.5-14b", "rx-7900-xt", "q4_k_m", "output", 64.4),
+    ],
+)
+def test_runs_of_llama_cpp_of_2026_lie_in_their_band(model: str, on: str, stored: str, key: str, rate: float) -> None:
+    """Users' runs that llmfit collected (AlexsJones/llmfit at 3f44fd3)."""
+    row = local(model, machine(on), as_stored(language_model(model), stored), 1024, 128, None).row()
+    low = {"prompt": "prompt_low_tokens_per_s", "output": "low_tokens_per_s"}[key]
+    assert row[low] < rate < row[low.replace("low", "high")]

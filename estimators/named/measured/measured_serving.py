@@ -12,7 +12,8 @@ from slipstick.estimators.named.serving.served_requests import ServedRequests
 from slipstick.estimators.named.serving.served_run import mean_batch, serve
 from slipstick.estimators.operation.physical_bound import TOLERANCE
 from slipstick.estimators.operation.serving.known_steps import LLAMA_CPP, local_fit, local_groups_on, server_on
-from slipstick.estimators.operation.serving.local_step import LocalFit, LocalWork, backend_of
+from slipstick.estimators.operation.serving.local_fit import LocalFit
+from slipstick.estimators.operation.serving.local_step import LocalWork, backend_of
 from slipstick.estimators.operation.serving.measured_steps import (
     ServerStep,
     TimedFirstToken,

@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate, Part, Spread, quantile
 from slipstick.estimators.core.quantity import Quantity
 from slipstick.estimators.operation.serving.known_steps import local_fit, local_groups_on
-from slipstick.estimators.operation.serving.local_step import CACHE, LocalFit, LocalWork, backend_of
+from slipstick.estimators.operation.serving.local_fit import LocalFit
+from slipstick.estimators.operation.serving.local_step import CACHE, LocalWork, backend_of
 from slipstick.hwmodels.answer import Answer
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
@@ -54,8 +55,8 @@ class Local(Answer):
     @property
     def unmeasured(self) -> str:
         """What of this backend no measured row says, in brackets; "" where rows of both phases were fitted."""
-        phases = {"generation": self.law.generating.of_backend, "prompts": self.law.prompting.of_backend}
-        missing = [name for name, measured in phases.items() if not measured]
+        phases = {"generation": self.law.generating, "prompts": self.law.prompting}
+        missing = [name for name, phase in phases.items() if not phase.measured(self.backend)]
         if not missing:
             return ""
         return f" (no measured row of {' and '.join(missing)} on this backend: expected figures, a wide band)"
@@ -90,7 +91,7 @@ class Local(Answer):
     def _seconds(self) -> tuple[float, float]:
         work = self.work
         fitted = self.law.parameters(self.groups(self.stored))
-        return float(work.token_seconds(fitted)), float(fitted.prompt(work.matrix, work.plain))
+        return float(work.token_seconds(fitted)), float(fitted.prompt(work.matrix, work.plain, work.experts))
 
     @cached_property
     def floor(self) -> float:

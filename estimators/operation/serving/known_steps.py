@@ -11,7 +11,8 @@ from functools import cache
 
 from slipstick.estimators.learning.fitted_file import load_fitted
 from slipstick.estimators.operation.serving.engines import ServingFit, engine_of, step_groups
-from slipstick.estimators.operation.serving.local_step import LocalFit, backend_of, local_groups
+from slipstick.estimators.operation.serving.local_fit import LocalFit
+from slipstick.estimators.operation.serving.local_step import backend_of, local_groups
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.weight_types import is_gguf

@@ -2,8 +2,9 @@
 
 A new token reads every weight once, and the cache of its context: bytes over bandwidth, arithmetic that unpacks and
 multiplies on the plain units, a time for each layer and for the token. Tokens of a prompt share what is read and are
-bound by arithmetic. One law of both, with effects of the backend, of the program (llama.cpp or llamafile), of the way
-weights are stored and of the machine's generation and chip.
+bound by arithmetic, but for routed experts: a batch of 512 tokens visits nearly all of them, with few tokens each. One
+law of both, with effects of the backend, of the program (llama.cpp or llamafile), of the way weights are stored and of
+the machine's generation and chip.
 """
 
 from __future__ import annotations
@@ -15,9 +16,7 @@ from typing import Annotated, Any, TypeAlias
 import numpy as np
 
 from slipstick.estimators.core.parameters import Parameter, parameters
-from slipstick.estimators.learning.known_law import with_known
-from slipstick.estimators.learning.law import UNGROUPED, Columns, FloatArray, Grouping, LawRows, ParameterPrior
-from slipstick.estimators.learning.law_fit import LawFit
+from slipstick.estimators.learning.law import SOURCE, Columns, FloatArray, Grouping, ParameterPrior
 from slipstick.estimators.operation.serving.step_amounts import SHORT_CONTEXT, Amounts, Batch, Shares
 from slipstick.estimators.operation.serving.step_law import generation_of
 from slipstick.estimators.operation.serving.step_time import largest
@@ -31,6 +30,8 @@ _Numbers: TypeAlias = Any
 BACKENDS = ("cuda", "metal", "rocm", "cpu", "vulkan")
 UNKNOWN = "not given"
 """The release of a program that is meant where none is given: one that was not measured."""
+PROMPT_BATCH = 512.0
+"""Tokens of a prompt that pass the layers together (llama.cpp's `--ubatch-size`)."""
 CACHE = f"a token reads the cache of its context, beyond {SHORT_CONTEXT:,.0f} tokens at the rate of weights"
 """What an answer takes for granted: no run of the fit has a longer context."""
 
@@ -40,7 +41,8 @@ class LocalParameters:
     """What is fitted; the defaults are expected before any row.
 
     Round numbers: memory is read at 0.75 of its rate; a weight costs about two plain operations to unpack; a layer is
-    five to ten small kernels; prompts reach half of the matrix engines' peak and are unpacked at the plain rate.
+    five to ten small kernels; prompts reach half of the matrix engines' peak and are unpacked at the plain rate;
+    experts that get few tokens each are read at half of the memory's rate.
     """
 
     weights: Annotated[float, Parameter("1", "time of reading weights over bytes / bandwidth", 1.0, 10.0)] = 1.3
@@ -50,6 +52,9 @@ class LocalParameters:
     prompt_matrix: Annotated[float, Parameter("1", "time over flop / matrix peak, of a prompt", 1.0, 100.0)] = 2.0
     prompt_plain: Annotated[float, Parameter("1", "time over flop / plain peak, of a prompt", 0.01, 100.0)] = 0.5
     prompt_token: Annotated[float, Parameter("s", "of a prompt's token, whatever the model", 1e-7, 0.1)] = 30e-6
+    prompt_experts: Annotated[
+        float, Parameter("1", "time over bytes / bandwidth of experts, once a batch of a prompt", 0.01, 100.0)
+    ] = 2.0
     generating: Annotated[float, Parameter("1", "of a new token, all of it", 0.05, 20.0)] = 1.0
     prompting: Annotated[float, Parameter("1", "of a prompt's token, all of it", 0.05, 20.0)] = 1.0
 
@@ -62,9 +67,10 @@ class LocalParameters:
         """Seconds of reading a longer cache than the fit's, at the rate of weights; never below the data sheet's."""
         return largest(self.generating, 1.0) * self.weights * beyond
 
-    def prompt(self, matrix: _Numbers, plain: _Numbers) -> _Numbers:
+    def prompt(self, matrix: _Numbers, plain: _Numbers, experts: _Numbers) -> _Numbers:
         """Seconds of one token of a prompt; never below the peak of the matrix engines."""
-        made = self.prompt_matrix * matrix + self.prompt_plain * plain + self.prompt_token
+        made = self.prompt_matrix * matrix + self.prompt_plain * plain + self.prompt_experts * experts
+        made = made + self.prompt_token
         return largest(self.prompting * made, matrix)
 
 
@@ -73,7 +79,8 @@ LEVELS = tuple(Grouping(name, width) for name, width in _WIDTHS.items())
 VARY = {
     "weights": ("backend",), "layer": ("backend", "program"), "arithmetic": ("backend", "stored"),
     "token": ("backend", "program"), "prompt_matrix": ("backend", "program"), "prompt_plain": ("backend", "stored"),
-    "prompt_token": ("backend", "program"), "generating": ("program", "release", "generation", "chip"),
+    "prompt_token": ("backend", "program"), "prompt_experts": ("backend",),
+    "generating": ("program", "release", "generation", "chip"),
     "prompting": ("program", "release", "generation", "chip"),
 }  # fmt: skip
 SHARE, TIME = 0.4, 0.8
@@ -96,8 +103,8 @@ def _priors(phase: str) -> tuple[ParameterPrior, ...]:
 
 CONFIGURATION = ("generating", "chip")
 """What takes the error that all tokens on one machine share."""
-COLUMNS = ("memory", "layers", "plain", "matrix")
-"""Seconds of bytes, layers, seconds of flop on plain units and on matrix engines, of one token."""
+COLUMNS = ("memory", "layers", "plain", "matrix", "experts")
+"""Of one token: seconds of bytes, layers, seconds of flop on plain units and matrix engines, of a prompt's experts."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +133,7 @@ class PromptLaw:
     def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
         """Seconds of each row."""
         values: dict[str, Any] = dict(parameters)
-        return np.asarray(LocalParameters(**values).prompt(columns["matrix"], columns["plain"]), dtype=float)
+        return np.asarray(LocalParameters(**values).prompt(columns["matrix"], columns["plain"], columns["experts"]))
 
 
 LAWS: Mapping[str, TokenLaw | PromptLaw] = {GENERATING: TokenLaw(), PROMPTING: PromptLaw()}
@@ -154,7 +161,7 @@ def local_groups(family: str, chip: str, stored: str, program: str, release: str
     """The groups of a run on a chip of a family: backend, program, its release, type of weights, generation, chip."""
     return {
         "backend": backend_of(family), "program": program, "release": release, "stored": stored,
-        "generation": generation_of(family), "chip": chip,
+        "generation": generation_of(family), "chip": chip, SOURCE: program,
     }  # fmt: skip
 
 
@@ -163,7 +170,7 @@ class LocalWork:
     """What one token needs of a machine at its data sheet's rates: seconds of bytes, of plain and of matrix flop.
 
     `memory` is of the weights, `beyond` of the cache beyond its first 1,024 tokens (`SHORT_CONTEXT`), `least` of the
-    weights and all of the cache.
+    weights and all of the cache; `experts` of those that a batch of a prompt visits, a token's share.
     """
 
     memory: float
@@ -172,6 +179,7 @@ class LocalWork:
     matrix: float
     beyond: float
     least: float
+    experts: float = 0.0
 
     @classmethod
     def of(
@@ -191,12 +199,14 @@ class LocalWork:
             Where the machine states no plain rate, or none of products.
         """
         shares, n = Shares(model, Layout(), kind), prompt_tokens
-        scores = shares.amounts(Batch(prompt=n, chunk=n)).score_flop / n if n else 0.0
+        prompt = shares.amounts(Batch(prompt=n, chunk=n))
+        scores = prompt.score_flop / n if n else 0.0
         made = shares.amounts(Batch(decodes=1.0, context=context))
         short = shares.amounts(Batch(decodes=1.0, context=min(context, SHORT_CONTEXT)))
         beyond = made.cache_bytes - short.cache_bytes
         one = cls.of_amounts(replace(made, score_flop=scores), model.layers, machine, beyond)
-        return replace(one, plain=one.plain / share, matrix=one.matrix / share)
+        read = prompt.expert_bytes / machine.bandwidth(machine.main_memory) * _shared(n) if n else 0.0
+        return replace(one, plain=one.plain / share, matrix=one.matrix / share, experts=read)
 
     @classmethod
     def of_amounts(cls, amounts: Amounts, layers: _Numbers, machine: Machine, beyond: _Numbers = 0.0) -> LocalWork:
@@ -219,7 +229,8 @@ class LocalWork:
         flop = amounts.linear_flop + amounts.expert_flop + amounts.head_flop
         weights = amounts.weight_bytes + amounts.expert_bytes
         least, products = (weights + amounts.cache_bytes) / bandwidth, (flop + amounts.score_flop) / matrix
-        return cls(weights / bandwidth, layers, flop / plain, products, beyond / bandwidth, least)
+        experts = amounts.expert_bytes / bandwidth
+        return cls(weights / bandwidth, layers, flop / plain, products, beyond / bandwidth, least, experts)
 
     def token_seconds(self, fitted: Any) -> Any:
         """Seconds of a new token by fitted numbers (`LocalParameters` or symbols of that name); never below `least`."""
@@ -232,12 +243,18 @@ class LocalWork:
         flop = a.linear_flop + a.expert_flop + a.head_flop
         layers, scores = (a.linear_flop + a.expert_flop) / a.tokens, a.score_flop / a.tokens
         plain = self.plain * (layers + a.head_flop) / flop
-        return replace(self, plain=plain, matrix=self.matrix * (layers + a.head_flop + scores) / (flop + a.score_flop))
+        matrix = self.matrix * (layers + a.head_flop + scores) / (flop + a.score_flop)
+        return replace(self, plain=plain, matrix=matrix, experts=self.experts * _shared(a.tokens))
 
     def columns(self) -> dict[str, FloatArray]:
         """What the laws read of it."""
-        values = (self.memory, self.layers, self.plain, self.matrix)
+        values = (self.memory, self.layers, self.plain, self.matrix, self.experts)
         return {name: np.array([float(value)]) for name, value in zip(COLUMNS, values, strict=True)}
+
+
+def _shared(tokens: _Numbers) -> _Numbers:
+    """A token's share of what its batch reads, in a prompt of so many."""
+    return largest(1 / tokens, 1 / PROMPT_BATCH)
 
 
 COUNTED = {"float16": 1.0, "bfloat16": 1.0, "float32": 1.0, "int8": 0.5}
@@ -280,69 +297,3 @@ def product_type(machine: Machine) -> tuple[str, str, float]:
         raise InputError(f"machine {machine.name!r}: no engine has a rate of {', '.join(COUNTED)}")
     _, unit, name = max(stated, key=lambda one: (one[0], one[1] == "matrix", -list(COUNTED).index(one[2])))
     return unit, name, ON_CPUS if backend_of(machine.family) == "cpu" and name == "float32" else COUNTED[name]
-
-
-@dataclass(frozen=True, eq=False)
-class PhaseFit:
-    """A law as fitted to one phase: to rows of one backend, or of all GPUs for machines whose backend has none."""
-
-    law: TokenLaw | PromptLaw
-    made: LawFit
-    of_backend: bool
-
-    def named(self, groups: Mapping[str, str]) -> dict[str, list[str]]:
-        """Groups as the fit knows them: rows of one backend differ by no backend."""
-        return {name: [UNGROUPED if self.of_backend and name == "backend" else group] for name, group in groups.items()}
-
-    def values(self, groups: Mapping[str, str]) -> dict[str, float]:
-        """Parameters of these groups; what was not fitted has no effect."""
-        made = self.made.values(self.law, self.named(groups))
-        return {name: float(value[0]) for name, value in made.items()}
-
-    def seconds(self, work: LocalWork, groups: Mapping[str, str]) -> float:
-        """Seconds of a token."""
-        return float(self.made.seconds(self.law, work.columns(), self.named(groups))[0])
-
-    def half_width(self, work: LocalWork, groups: Mapping[str, str]) -> float:
-        """Half of the 80 % band of log time."""
-        return float(self.made.half_width(self.law, work.columns(), self.named(groups))[0])
-
-    def with_known(self, work: LocalWork, groups: Mapping[str, str], seconds: float) -> PhaseFit:
-        """The same after one new token of some model was timed on the machine: what it says of the machine's others."""
-        row = LawRows(work.columns(), self.named(groups), ["measured"], np.array([seconds]), ["measured"])
-        return replace(self, made=with_known(self.made, self.law, row, CONFIGURATION).fit)
-
-
-@dataclass(frozen=True, eq=False)
-class LocalFit:
-    """What was fitted for machines of one backend."""
-
-    generating: PhaseFit
-    prompting: PhaseFit
-
-    @classmethod
-    def of(cls, fits: Mapping[str, LawFit], backend: str) -> LocalFit:
-        """From the fits of a file, by `fit_name`."""
-
-        def phase(name: str) -> PhaseFit:
-            measured = fits.get(fit_name(name, backend))
-            return PhaseFit(LAWS[name], fits[name] if measured is None else measured, measured is not None)
-
-        return cls(phase(GENERATING), phase(PROMPTING))
-
-    def parameters(self, groups: Mapping[str, str]) -> LocalParameters:
-        """Of these groups (`local_groups`)."""
-        return LocalParameters(**self.generating.values(groups), **self.prompting.values(groups))
-
-    def phase(self, name: str) -> PhaseFit:
-        """Of new tokens or of prompts, by its name."""
-        return self.prompting if name == PROMPTING else self.generating
-
-    def with_known(self, work: LocalWork, groups: Mapping[str, str], seconds: float) -> LocalFit:
-        """The same after one new token was timed: prompts stay as they are."""
-        return replace(self, generating=self.generating.with_known(work, groups, seconds))
-
-
-def fit_name(phase: str, backend: str) -> str:
-    """The name of the fit to rows of one backend in a file; that to all GPUs bears the phase alone."""
-    return f"{phase} on {backend}"

@@ -12,22 +12,18 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from slipstick.estimators.learning.fit import fit
-from slipstick.estimators.operation.serving.local_step import GENERATING, LAWS, PROMPTING, LocalFit, PhaseFit
+from slipstick.estimators.operation.serving.local_fit import LocalFit, PhaseFit
+from slipstick.estimators.operation.serving.local_step import GENERATING, LAWS, PROMPTING
 from slipstick.experiments.calibrate.public_data import training_file
 from slipstick.experiments.evidence.cases import Input
 from slipstick.experiments.evidence.score import PERCENT, Board, Data, Front, Scored
 from slipstick.experiments.evidence.validation.serving.bench_scores import bench_scores
+from slipstick.experiments.evidence.validation.serving.local_fits import HELD_OUT, Met, fitted_to, law_rows, outer
 from slipstick.experiments.evidence.validation.serving.local_rows import (
-    DEVICES_FILE,
     FILE,
-    HELD_OUT,
-    REPORTS_FILE,
+    FILES,
     LocalRow,
-    Met,
-    fitted_to,
     known_rows,
-    law_rows,
-    outer,
     read_local,
     timed,
 )
@@ -41,8 +37,8 @@ ENOUGH = 20
 
 def _localscore(data: Data) -> Iterator[Scored]:
     """One user's generation and prompts."""
-    devices, reports = training_file(DEVICES_FILE), training_file(REPORTS_FILE)
-    public, (targets, refused) = known_rows(data.known(FILE), devices, reports), read_local(data.judged(FILE))
+    public = known_rows(data.known(FILE), *map(training_file, FILES[1:]))
+    targets, refused = read_local(data.judged(FILE))
     note = "left out: " + "; ".join(f"{reason}: {count}" for reason, count in sorted(refused.items()))
     if data.scored is None:
         for held in HELD_OUT:

@@ -27,7 +27,7 @@ def _host() -> FittedFile:
 
 
 def _llama_cpp() -> FittedFile:
-    from slipstick.experiments.evidence.validation.serving.local_rows import refit
+    from slipstick.experiments.evidence.validation.serving.local_fits import refit
 
     return refit()
 

@@ -174,3 +174,21 @@ def test_times_must_be_positive() -> None:
     rows = drawn()
     with pytest.raises(ValueError, match="positive times"):
         fit(Line(), LawRows(rows.columns, rows.groups, rows.cluster, rows.seconds * 0, rows.source))
+
+
+def test_of_several_levels_left_out_the_one_that_errs_most_stretches_the_bands() -> None:
+    rows = drawn()
+    chips, one = rows.groups["chip"], ["a", "b"] * (len(rows) // 2) + ["a"] * (len(rows) % 2)
+    alone = [calibrated(Line(), rows, key).stretch for key in (chips, one)]
+    assert calibrated(Line(), rows, chips, one).stretch == max(alone)
+
+
+def test_a_row_of_a_known_source_scatters_as_that_source() -> None:
+    rows = drawn()
+    made = fit(Line(), rows)
+    noisy = replace(made, scatter={**made.scatter, "crowd": 10 * max(made.scatter.values())})
+    known = {**rows.groups, "source": rows.source}
+    assert noisy.half_width(Line(), rows.columns, known) == pytest.approx(
+        made.half_width(Line(), rows.columns, rows.groups)
+    )
+    assert (noisy.half_width(Line(), rows.columns, rows.groups) > noisy.half_width(Line(), rows.columns, known)).all()

@@ -14,35 +14,27 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.learning.bands import calibrated, left_out
-from slipstick.estimators.learning.fitted_file import FittedFile, OuterScore, digest
-from slipstick.estimators.learning.folds import folds
-from slipstick.estimators.learning.law import UNGROUPED, LawRows
-from slipstick.estimators.learning.law_fit import LawFit
 from slipstick.estimators.operation.serving.local_step import (
-    COLUMNS,
-    LAWS,
-    LEVELS,
     ON_CPUS,
+    PROMPT_BATCH,
     PROMPTING,
     LocalWork,
     backend_of,
-    fit_name,
     local_groups,
 )
 from slipstick.estimators.operation.serving.step_amounts import Amounts, Batch, Shares
-from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.evidence.validation.serving.local_cpus import processor
 from slipstick.hwmodels.catalog import machine, name_of_device
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.layout import Layout
-from slipstick.workloads.language.weight_types import weight_type
+from slipstick.workloads.language.weight_types import in_gguf, weight_bytes, weight_type
 from slipstick.workloads.language_catalog import language_model
 
 FloatArray = npt.NDArray[np.float64]
-NAME, FILE, DEVICES_FILE = "llama-cpp", "local_llm/localscore.csv", "local_llm/llama_cpp_gpus.csv"
-REPORTS_FILE = "local_llm/llmfit_cache.csv.gz"
+FILE, DEVICES_FILE = "local_llm/localscore.csv", "local_llm/llama_cpp_gpus.csv"
+REPORTS_FILE, BENCHES_FILE = "local_llm/llmfit_cache.csv.gz", "local_llm/llmfit_community.csv"
+FILES = (FILE, DEVICES_FILE, REPORTS_FILE, BENCHES_FILE)
 LLAMA_CPP = "llama.cpp"
 SCORED, DEVICES, REPORTED = (
     ("llamafile", "llamafile 2025"),
@@ -50,6 +42,7 @@ SCORED, DEVICES, REPORTED = (
     (LLAMA_CPP, "llama.cpp 2026"),
 )
 """Program and release of the runs of each file."""
+OWN_KERNELS = "llamafile on rocm"
 MODELS = {
     "Meta Llama 3.1 8B Instruct": "llama-3.1-8b", "Qwen2.5 14B Instruct": "qwen2.5-14b",
     "Llama 3.2 1B Instruct": "llama-3.2-1b", "Llama-3.2-1B-Instruct": "llama-3.2-1b",
@@ -75,7 +68,6 @@ ROOM, SHORTEST, LONGEST, MOST_CONTEXT = 0.8, 256, 2048, 8192
 _NOTHING = Amounts(*(0.0,) * 12)
 NEWEST = re.compile(r"-(ada|hopper|blackwell|rdna3|m[345])")
 """Families of 2022 and later."""
-HELD_OUT = ("accelerator unseen", "newest unseen")
 
 
 @dataclass(frozen=True)
@@ -98,13 +90,15 @@ class LocalRow:
 
     @property
     def backend(self) -> str:
-        """Of llama.cpp."""
-        return backend_of(self.family)
+        """Of llama.cpp; llamafile brings kernels of its own to AMD's GPUs, which use no matrix instructions."""
+        backend = backend_of(self.family)
+        return OWN_KERNELS if (self.program, backend) == (SCORED[0], "rocm") else backend
 
     @property
     def groups(self) -> dict[str, str]:
         """Of the law."""
-        return local_groups(self.family, self.chip, self.stored, self.program, self.release)
+        named = local_groups(self.family, self.chip, self.stored, self.program, self.release)
+        return named | {"backend": self.backend}
 
     def seconds(self, phase: str) -> float:
         """Measured seconds of a token of a phase; not a number where it was not timed."""
@@ -197,148 +191,87 @@ def read_devices(path: Path) -> list[LocalRow]:
 
 
 def read_reports(path: Path) -> list[LocalRow]:
-    """Prompts of dense models, of shapes unknown here, that users of llama.cpp reported and that fit their one device.
+    """Prompts that users of llama.cpp reported and that fit their one device.
 
-    Generation is left out: speculation is often unrecorded there.
+    Of models that the catalogue lacks, flop and bytes of experts follow from their numbers of parameters. Generation is
+    left out: speculation is often unrecorded there.
     """
     result = []
     needed = (
         "engine", "backend", "device", "devices", "device_memory_bytes", "mixture", "speculative", "parameters",
-        "quantisation", "prompt_tokens", "context", "bits_per_weight_guess", "prompt_tokens_per_s", "suspicious",
+        "active_parameters", "active_parameters_guess", "model", "quantisation", "prompt_tokens", "context",
+        "suspicious",
+        "bits_per_weight_guess", "prompt_tokens_per_s",
     )  # fmt: skip
     for _, row in read_csv_rows(path, needed):
         chip = name_of_device(row["device"])
-        alone = row["engine"] == LLAMA_CPP and row["devices"] == "1" and row["mixture"] == row["speculative"] == "0"
-        given = (row["parameters"], row["bits_per_weight_guess"], row["prompt_tokens"], row["prompt_tokens_per_s"])
+        alone = row["engine"] == LLAMA_CPP and row["devices"] == "1" and row["speculative"] == "0"
+        active = row["active_parameters"] or row["active_parameters_guess"] or row["parameters"]
+        given = (row["parameters"], active, row["bits_per_weight_guess"], row["prompt_tokens"])
         if chip is None or not alone or row["suspicious"] or not all(given) or not row["device_memory_bytes"]:
             continue
-        parameters, bits, tokens, rate = (float(text) for text in given)
+        parameters, used, bits, tokens = (float(text) for text in given)
         device = machine(chip)
         fits = parameters * bits / 8 < ROOM * float(row["device_memory_bytes"])
         short = SHORTEST <= tokens <= LONGEST and float(row["context"] or tokens) <= MOST_CONTEXT
         if row["backend"] not in ("", backend_of(device.family)) or not fits or not short:
             continue
-        work = LocalWork.of_amounts(replace(_NOTHING, linear_flop=2 * parameters), 0.0, device)
-        name, stored = f"{parameters:g} parameters", STORED.get(row["quantisation"], row["quantisation"].lower())
-        result.append(LocalRow(row["device"], chip, device.family, *REPORTED, name, stored, work, math.nan, 1 / rate))
+        stored = STORED.get(row["quantisation"], row["quantisation"].lower())
+        known = _known_model(row["model"].rpartition("/")[2], stored)
+        prompt = _seconds(row["prompt_tokens_per_s"])
+        if known:
+            result.append(_on(chip, row["device"], REPORTED, *known, (math.nan, prompt), tokens))
+            continue
+        amounts = replace(_NOTHING, linear_flop=2 * used)
+        if row["mixture"] == "1":
+            amounts = replace(amounts, expert_bytes=parameters * bits / 8)
+        work = LocalWork.of_amounts(amounts, 0.0, device)
+        work = replace(work, experts=work.experts / min(tokens, PROMPT_BATCH))
+        name = f"{parameters:g} parameters, {used:g} active"
+        result.append(LocalRow(row["device"], chip, device.family, *REPORTED, name, stored, work, math.nan, prompt))
     return result
 
 
-def known_rows(localscore: Path, devices: Path | None, reports: Path | None) -> list[LocalRow]:
-    """The rows of all files."""
-    made = read_local(localscore)[0] + (read_devices(devices) if devices else [])
-    return made + (read_reports(reports) if reports else [])
+def read_benches(path: Path) -> list[LocalRow]:
+    """Generation by llama.cpp of the catalogue's models, as the tool `llmfit bench` measured it on one device."""
+    result = []
+    for _, row in read_csv_rows(
+        path, ("engine", "device", "device_memory_bytes", "model", "quantisation", "suspicious")
+    ):
+        chip, stored = name_of_device(row["device"]), row["quantisation"].lower()
+        known = _known_model(row["model"], stored)
+        if chip is None or row["engine"] != "llamacpp" or row["suspicious"] or not known:
+            continue
+        if weight_bytes(known[0], weight_type(stored)) > ROOM * float(row["device_memory_bytes"]):
+            continue
+        phases = (_seconds(row["output_tokens_per_s"]), math.nan)
+        result.append(_on(chip, row["device"], REPORTED, *known, phases, 0.0))
+    return result
+
+
+def _known_model(name: str, stored: str) -> tuple[LanguageModel, str] | None:
+    """The catalogue's model of a file's name, and its type of weights; None where one of them is not known."""
+    plain = re.sub(r"\.gguf$", "", name, flags=re.IGNORECASE)
+    plain = re.sub(r"(-GGUF|[-.](Q\d\w*|MXFP4|BF16|F16)(-.*)?)$", "", plain, flags=re.IGNORECASE)
+    stored = in_gguf(language_model("gpt-oss-20b").weights) if "gpt-oss" in plain.lower() else stored
+    try:
+        weight_type(stored)
+        return language_model(plain.rpartition("_")[2]), stored
+    except InputError:
+        return None
+
+
+def _seconds(rate: str) -> float:
+    return 1 / float(rate) if rate else math.nan
+
+
+def known_rows(localscore: Path, *others: Path | None) -> list[LocalRow]:
+    """The rows of all files (`FILES`, in this order)."""
+    made, readers = read_local(localscore)[0], (read_devices, read_reports, read_benches)
+    return made + [row for read, path in zip(readers, others, strict=True) if path for row in read(path)]
 
 
 def timed(rows: Sequence[LocalRow], phase: str, backend: str = "") -> list[LocalRow]:
     """Rows of which a phase was timed, on one backend; on all GPUs without."""
     there = [row for row in rows if (row.backend == backend if backend else row.backend != "cpu")]
     return [row for row in there if math.isfinite(row.seconds(phase))]
-
-
-def law_rows(rows: Sequence[LocalRow], phase: str, backend: str = "") -> LawRows:
-    """A phase of rows, as rows of its law: those of one backend differ by none."""
-    works = [row.work.columns() for row in rows]
-    groups = [row.groups | ({"backend": UNGROUPED} if backend else {}) for row in rows]
-    return LawRows(
-        {name: np.array([float(one[name][0]) for one in works]) for name in COLUMNS},
-        {level.name: [one[level.name] for one in groups] for level in LEVELS},
-        [f"{row.accelerator} {row.program} {row.model} {row.stored}" for row in rows],
-        np.array([row.seconds(phase) for row in rows]),
-        [row.program for row in rows],
-    )
-
-
-def fitted_to(rows: Sequence[LocalRow]) -> dict[str, LawFit]:
-    """The laws of both phases fitted to rows of all GPUs, and to those of each backend; bands by chips left out.
-
-    The fit to all GPUs answers for machines whose backend has no rows, so that nothing of a chip is kept of it.
-    """
-    made = {}
-    for phase, backend in _parts(rows, with_all=("",)):
-        part = law_rows(timed(rows, phase, backend), phase, backend)
-        fitted = calibrated(LAWS[phase], part, part.groups["chip"])
-        made[fit_name(phase, backend) if backend else phase] = fitted if backend else _without_machines(fitted)
-    return made
-
-
-def _without_machines(fitted: LawFit) -> LawFit:
-    """The same without effects of generations and chips, whose widths stay."""
-    kept = np.array([c.level not in ("generation", "chip") for c in fitted.coordinates])
-    coordinates = tuple(c for c, keep in zip(fitted.coordinates, kept, strict=True) if keep)
-    return replace(
-        fitted, coordinates=coordinates, logs=fitted.logs[kept], covariance=fitted.covariance[np.ix_(kept, kept)]
-    )
-
-
-def _parts(rows: Sequence[LocalRow], with_all: Sequence[str] = ()) -> list[tuple[str, str]]:
-    backends = [*with_all, *sorted({row.backend for row in rows})]
-    return [(phase, backend) for phase in LAWS for backend in backends if timed(rows, phase, backend)]
-
-
-@dataclass(frozen=True, eq=False)
-class Met:
-    """How rows of a phase were met by fits that saw none of their groups, and in which bands."""
-
-    phase: str
-    rows: Sequence[LocalRow]
-    seconds: FloatArray
-    half: FloatArray
-
-    @property
-    def measured(self) -> FloatArray:
-        """Seconds that were measured."""
-        return np.array([row.seconds(self.phase) for row in self.rows])
-
-
-def outer(rows: Sequence[LocalRow], held: str) -> list[Met]:
-    """Both phases of rows whose chip, or whose generation with all newer ones, is left out; bands by folds within."""
-    result: dict[str, list[tuple[LocalRow, float, float]]] = {phase: [] for phase in LAWS}
-    for phase, backend in _parts(rows):
-        mine = timed(rows, phase, backend)
-        part = law_rows(mine, phase, backend)
-        chips = part.groups["chip"]
-        if held == "newest unseen":
-            era = ["newest" if row.newest else "older" for row in mine]
-            outer_folds = folds(era, scored={at for at, name in enumerate(era) if name == "newest"})
-        else:
-            outer_folds = folds(chips, at_most=12)
-        made = left_out(LAWS[phase], part, outer_folds, chips)
-        met = np.flatnonzero(np.isfinite(made.seconds)).tolist()
-        result[phase] += [(mine[at], float(made.seconds[at]), float(made.half[at])) for at in met]
-    return [
-        Met(phase, [row for row, _, _ in one], np.array([s for _, s, _ in one]), np.array([h for _, _, h in one]))
-        for phase, one in result.items()
-    ]
-
-
-def refit() -> FittedFile:
-    """The laws of local models fitted to all public rows.
-
-    Raises
-    ------
-    InputError
-        Where the public rows are missing.
-    """
-    files = {name: training_file(name) for name in (FILE, DEVICES_FILE, REPORTS_FILE)}
-    missing = [name for name, path in files.items() if path is None]
-    if missing:
-        raise InputError(why_missing(missing[0]))
-    paths = {name: path for name, path in files.items() if path is not None}
-    rows = known_rows(*(paths[name] for name in files))
-    scores = []
-    for held in HELD_OUT:
-        for met in outer(rows, held):
-            for backend in ("", *sorted({row.backend for row in met.rows})):
-                at = [i for i, row in enumerate(met.rows) if backend in ("", row.backend)]
-                groups = len({met.rows[i].chip for i in at})
-                kind = f"{met.phase} on {backend}" if backend else met.phase
-                scores.append(OuterScore.of(held, kind, groups, met.seconds[at], met.measured[at], met.half[at]))
-    note = (
-        "Runs of d893a/localscore-insights (a4f8174), XiongjieDai/GPU-Benchmarks-on-LLM-Inference (aa72e0e) and "
-        "AlexsJones/llmfit (3f44fd3)."
-    )
-    used = sum(len(timed(rows, phase, backend)) for phase, backend in _parts(rows))
-    return FittedFile(
-        NAME, {name: digest(path) for name, path in paths.items()}, used, fitted_to(rows), tuple(scores), note
-    )
