@@ -57,14 +57,14 @@ def fitted_to(rows: Sequence[LocalRow]) -> dict[str, LawFit]:
             part = law_rows(mine, phase, backend)
             fitted = calibrated(LAWS[phase], part, *(part.groups[level] for level in OPEN))
             few = [row for row in mine if row.backend not in alone]
-            own = {name for row in few for name in (row.chip, generation_of(row.family))}
-            made[fit_name(phase, backend) if backend else phase] = fitted if backend else _of_machines(fitted, own)
+            kept = {name for row in few for name in (row.chip, generation_of(row.family))}
+            made[fit_name(phase, backend) if backend else phase] = fitted if backend else _of_machines(fitted, kept)
     return made
 
 
-def _of_machines(fitted: LawFit, own: Collection[str]) -> LawFit:
+def _of_machines(fitted: LawFit, names: Collection[str]) -> LawFit:
     """The same without effects of other generations and chips, whose widths stay."""
-    kept = np.array([c.level not in ("generation", "chip") or c.group in own for c in fitted.coordinates])
+    kept = np.array([c.level not in ("generation", "chip") or c.group in names for c in fitted.coordinates])
     coordinates = tuple(c for c, keep in zip(fitted.coordinates, kept, strict=True) if keep)
     return replace(
         fitted, coordinates=coordinates, logs=fitted.logs[kept], covariance=fitted.covariance[np.ix_(kept, kept)]
