@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from slipstick.hwmodels.columns import Column, for_people
 from slipstick.hwmodels.files.html_tables import html_table
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 """Of all JSON answers: it grows when a key leaves or changes its meaning, not when one is added (docs/json.md)."""
+Provenance: TypeAlias = Literal["measured", "calibrated", "estimated"]
+"""On what an answer rests, the surest first: it was timed itself; measurements of the user's own moved what was fitted;
+what ships alone."""
 IN_NOTEBOOK = 30
 """Rows of a table that a notebook shows."""
 
@@ -99,6 +102,16 @@ class Answer:
         return ()
 
     @property
+    def provenance(self) -> Provenance:
+        """On what it rests: "measured", "calibrated" or "estimated"."""
+        return "estimated"
+
+    @property
+    def headed(self) -> tuple[str, ...]:
+        """`heads` as they are shown: the first says on what the answer rests."""
+        return tuple(text if index else f"{text}; {self.provenance}" for index, text in enumerate(self.heads))
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What was taken for granted."""
         return ()
@@ -123,7 +136,7 @@ class Answer:
 
     def to_json(self) -> str:
         """The answer as JSON, the same text as of the command with ``--format json``."""
-        return json_text(self.document(), self.remarks)
+        return json_text(self.document(), self.remarks, self.provenance)
 
     def to_frame(self) -> pd.DataFrame:
         """`rows` as a table."""
@@ -133,8 +146,8 @@ class Answer:
 
     def lines_html(self) -> str:
         """Heads, the first in bold, and what was taken for granted, folded."""
-        first, rest = [escape(text) for text in self.heads[:1]], [escape(text) for text in self.heads[1:]]
-        heads = "<br>".join([*(f"<b>{text}</b>" for text in first), *rest])
+        first, *rest = [*map(escape, self.headed)] or [""]
+        heads = "<br>".join([f"<b>{first}</b>", *rest]) if first else ""
         assumed = "<br>".join(map(escape, [*self.remarks, *self.notes]))
         folded = f"<details><summary>assuming</summary>{assumed}</details>" if assumed else ""
         return (f"<p>{heads}</p>" if heads else "") + folded
@@ -158,6 +171,7 @@ class PlainAnswer(Answer):
     remarks: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
     more: tuple[AnswerTable, ...] = ()
+    provenance: Provenance = "estimated"
 
     def rows(self) -> list[dict[str, Any]]:
         """The table, one dictionary a row."""
@@ -168,9 +182,13 @@ class PlainAnswer(Answer):
         return (*super().tables(), *self.more)
 
 
-def json_text(rows: Sequence[Mapping[str, Any]], remarks: Sequence[str] | None = None) -> str:
-    """Rows as JSON, each with the version of the keys, and with the warnings where an answer may have some."""
+def json_text(
+    rows: Sequence[Mapping[str, Any]], remarks: Sequence[str] | None = None, provenance: Provenance | None = None
+) -> str:
+    """Rows as JSON, each with the version of the keys; of an answer also with its warnings and on what it rests."""
     more: dict[str, Any] = {} if remarks is None else {"remarks": list(remarks)}
+    if provenance is not None:
+        more["provenance"] = provenance
     more["schema_version"] = SCHEMA_VERSION
     return json.dumps([{key: plain(value) for key, value in row.items()} | more for row in rows], indent=1)
 

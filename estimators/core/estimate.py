@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from slipstick.estimators.core.parts import Part as Part
 from slipstick.estimators.core.parts import Parts
 from slipstick.estimators.core.quantity import Quantity
-from slipstick.hwmodels.answer import Answer
+from slipstick.hwmodels.answer import Answer, Provenance
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.files.shown import ends_shown, format_quantity
@@ -116,6 +116,8 @@ class Estimate(Answer):
         How many devices of the machine work.
     doubts
         Where the answer leaves what its estimator was made for: a line each.
+    provenance
+        "measured" where it is a time that was taken itself, "calibrated" where measurements of one's own moved it.
     """
 
     time: float
@@ -135,6 +137,7 @@ class Estimate(Answer):
     band: tuple[float, float] | None = None
     devices: int = 1
     doubts: tuple[str, ...] = ()
+    provenance: Provenance = "estimated"
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.time) and self.time > 0):

@@ -13,7 +13,7 @@ from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.extrapolation.laws.terms import Law
 from slipstick.estimators.extrapolation.series import Series
 from slipstick.estimators.extrapolation.verdict import Verdict
-from slipstick.hwmodels.answer import Answer
+from slipstick.hwmodels.answer import Answer, Provenance
 from slipstick.hwmodels.columns import SHARE, Column
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.files.shown import ends_shown, shown
@@ -93,6 +93,11 @@ class Prediction(Answer):
         rows = zip(self.x, self.value, bands, words, strict=True)
         name = self.series.parameter
         return "\n".join(f"{name} = {x:g}: {shown(time, 's')}{band}{word}" for x, time, band, word in rows)
+
+    @property
+    def provenance(self) -> Provenance:
+        """Curves through the measured points."""
+        return "calibrated"
 
     @cached_property
     def formula(self) -> Formula:

@@ -49,6 +49,7 @@ def answer(request: ExtrapolationRequest, form: str) -> None:
             [_whole(prediction, request) | _next(prediction, request) for prediction in predictions],
             form,
             remarks=warnings_of(request, predictions),
+            provenance=predictions[0].provenance,
         )
     else:
         emit([{"region": p.series.name, **row} for p in predictions for row in rows_of(p, request)], form)
@@ -111,6 +112,7 @@ def _say(predictions: Sequence[Prediction], notes: Sequence[str], request: Extra
         ("assuming: " + "; ".join([*prediction.assumptions, *notes]),),
         tuple(warnings),
         more=more,
+        provenance=prediction.provenance,
     )
     show(verdict_first(answer), "table")
 
@@ -218,7 +220,10 @@ def _say_surfaces(predictions: Mapping[str, SurfacePrediction], notes: tuple[str
     """Print predictions in a format."""
     if form == "json":
         emit(
-            [row for name, prediction in predictions.items() for row in _whole_rows(name, prediction)], form, remarks=()
+            [row for name, prediction in predictions.items() for row in _whole_rows(name, prediction)],
+            form,
+            remarks=(),
+            provenance="calibrated",
         )
         return
     rows = [{"region": name, **row} for name, prediction in predictions.items() for row in prediction.rows()]
@@ -237,7 +242,12 @@ def _say_surfaces(predictions: Mapping[str, SurfacePrediction], notes: tuple[str
         f"time [s] = {last.law.text(last.point)}",
         f"laws averaged: {shares}",
     )
-    show(verdict_first(PlainAnswer(prediction.rows(), prediction.declared, heads, assumed)), "table")
+    show(
+        verdict_first(
+            PlainAnswer(prediction.rows(), prediction.declared, heads, assumed, provenance=prediction.provenance)
+        ),
+        "table",
+    )
 
 
 def headline(row: Mapping[str, Any], parameters: int = 1) -> str:

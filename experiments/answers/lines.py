@@ -38,7 +38,8 @@ def headline(question: Question, answer: Estimate) -> str:
     note = "" if answer.headline.band else f"; no band{uncalibrated}"
     many = f"{answer.devices} x " if answer.devices > 1 else ""
     named = "" if answer.headline.name == "time" else f"{answer.headline.name} "
-    return f"{question.workload.name} on {many}{question.machine.name}: {named}{answer.headline.text()}{note}"
+    what = f"{question.workload.name} on {many}{question.machine.name}"
+    return f"{what}: {named}{answer.headline.text()}; {answer.provenance}{note}"
 
 
 def summary(answer: Estimate, known: Facts, question: Question) -> list[str]:

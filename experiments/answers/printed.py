@@ -47,7 +47,8 @@ def print_answers(
     elif len(known) == 1 and not refusals:
         _print_one(*known[0], parts, verbose=verbose)
     else:
-        notes = [f"{known[0][0].workload.name} on {len(known)} machines; {several.winner(known)}"]
+        rest_on = " or ".join(dict.fromkeys(answer.provenance for _, answer, _ in known))
+        notes = [f"{known[0][0].workload.name} on {len(known)} machines; {several.winner(known)}; {rest_on}"]
         emit(several.rows(known, line_width()), form, notes=notes)
         models = [[f"model: {one.why}"] if one.why else [] for one, _, _ in known]
         doubts = several.shared({one.machine.name: _doubts(one, answer, verbose=verbose) for one, answer, _ in known})
@@ -164,6 +165,7 @@ def _row(question: Question, answer: Estimate, known: Facts, parts: int, *, full
         "memory_there_B": known.memory.there if known.memory else None,
         "fit": known.memory.verdict if known.memory else None,
         "why": question.why or None,
+        "provenance": answer.provenance,
     }
     if not full:
         return row

@@ -26,7 +26,8 @@ def training_lines(plan: TrainingPlan, facility: Facility | None = None, price: 
     lines = [
         f"pick: {best.layout.text()} on {best.layout.devices} devices: {seconds(row['step_s'])} a step "
         f"({seconds(row['low_s'])} to {seconds(row['high_s'])} with 80 %), "
-        f"{count_shown(row['tokens_per_s'])} tokens/s, MFU {row['mfu']:.1%} of the {plan.precision} peak",
+        f"{count_shown(row['tokens_per_s'])} tokens/s, MFU {row['mfu']:.1%} of the {plan.precision} peak; "
+        f"{plan.provenance}",
         f"training {plan.model} on at most {plan.devices} x {plan.machine}: {plan.batch} sequences of {plan.sequence} "
         f"tokens, {plan.precision}, {plan.flop / 1e9:,.1f} Gflop a token",
         f"{plan.fitted:,} layouts fit; {plan.doubtful:,} may not, {plan.short:,} do not fit in memory, "

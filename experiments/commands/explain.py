@@ -158,7 +158,7 @@ def register(app: typer.Typer) -> None:
         if format == "json":
             head = {"workload": query.workload.name, "machine": query.machine.name, "time_s": answer.time}
             whole = {**head, "assumptions": list(answer.assumptions), "notes": remarks, **tables}
-            emit([whole], format, remarks=warnings_among(doubts_of(query)))
+            emit([whole], format, remarks=warnings_among(doubts_of(query)), provenance=answer.provenance)
             return
         if format == "csv":
             emit(tables["elasticities"], format)

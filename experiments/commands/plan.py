@@ -114,7 +114,13 @@ def register(app: typer.Typer) -> None:
         trained = TrainedBatch(language_model(model), at, batch, seq_len, dtype, engine, steps, input_rate)
         result = TrainingSearch(trained, devices).run(rows)
         table = training_rows_shown(result) if format == "table" else result.rows()
-        emit(table, format, notes=training_lines(result, facility, price_text(at)), remarks=result.remarks)
+        emit(
+            table,
+            format,
+            notes=training_lines(result, facility, price_text(at)),
+            remarks=result.remarks,
+            provenance=result.provenance,
+        )
 
     @group.command("power-limit")
     def power_limit(

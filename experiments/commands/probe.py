@@ -19,16 +19,32 @@ def register(app: typer.Typer) -> None:
         budget_seconds: Annotated[float, option("budget_seconds", min=1.0)] = 60.0,
         threads: Annotated[int, option("threads", "of torch: 1 by its own clock, more by wall time", min=1)] = 1,
         name: Annotated[str, option("name")] = "host",
-        out: Annotated[Path, option("out", "FOLDER for NAME.yaml and NAME-calibration.json")] = Path(),
+        device: Annotated[str, option("device")] = "cpu",
+        on: Annotated[
+            str | None, option("on", "of --device, where the catalogue lacks the name it gives itself")
+        ] = None,
+        out: Annotated[
+            Path, option("out", "FOLDER for NAME.yaml and NAME-calibration.json, or NAME-operations.csv")
+        ] = Path(),
         format: Format = "table",
     ) -> None:
-        """A minute on this host's processor: a machine file, and a calibration that later answers rest on."""
+        """A minute on the device at hand: a machine file and a calibration, or operations, for later answers.
+
+        A processor is measured whole. Of a GPU that torch sees (--device cuda, rocm, mps) the operations are timed that
+        teach most about it, for --known.
+        """
         from slipstick.estimators.calibration.calibration_file import save
         from slipstick.experiments.calibrate.probing.probe import ESTIMATOR
         from slipstick.experiments.calibrate.probing.probe import probe as probed
         from slipstick.experiments.pages.output import emit
+        from slipstick.hwmodels.files.readers import InputError
         from slipstick.hwmodels.machine_file import save_machine
 
+        if device != "cpu":
+            _device(device, on, budget_seconds, out, name, format)
+            return
+        if on is not None:
+            raise InputError(f"--on {on}: the processor of this host is measured, not taken from the catalogue")
         result = probed(budget_seconds, threads, name, lambda text: print(f"slipstick: {text}", file=sys.stderr))
         out.mkdir(parents=True, exist_ok=True)
         machine, calibration = out / f"{name}.yaml", out / f"{name}-calibration.json"
@@ -42,3 +58,35 @@ def register(app: typer.Typer) -> None:
             f"--calibration {calibration}",
         ]
         emit(result.table(), format, notes=notes)
+
+
+def _device(device: str, on: str | None, seconds: float, out: Path, name: str, format: Format) -> None:
+    """Times the operations of a GPU that teach most about it, and prints them.
+
+    Raises
+    ------
+    InputError
+        Where torch sees no such device here, or nobody knows which machine it is.
+    """
+    from slipstick.estimators.across_devices.files.devices_file import load_device_calibration
+    from slipstick.experiments.calibrate.probing.device_probe import machine_called, probe_device
+    from slipstick.experiments.measure.clocks.anchor_times import stopwatch, torch_call
+    from slipstick.experiments.pages.output import emit
+    from slipstick.experiments.question.registry import CALIBRATIONS
+    from slipstick.hwmodels.catalog import machine
+
+    watch, called = stopwatch(device)
+    at = machine(on) if on else machine_called(called)
+    place = "mps" if device == "mps" else "cuda"
+    out.mkdir(parents=True, exist_ok=True)
+    rows = out / f"{name}-operations.csv"
+    found = probe_device(
+        load_device_calibration(CALIBRATIONS / "gpus.json"),
+        at, watch, lambda row: torch_call(row, place), rows, seconds,
+        lambda text: print(f"slipstick: {text}", file=sys.stderr),
+    )  # fmt: skip
+    notes = [
+        f"{called} is {at.name}: {len(found.rows)} of {found.offered} operations timed, {found.seconds:.0f} s",
+        f"written: {rows}; now: slipstick estimate WORKLOAD --on {on or at.name!r} --known {rows}",
+    ]
+    emit(found.table(), format, notes=notes)

@@ -118,7 +118,8 @@ def register(app: typer.Typer) -> None:
             if format == "table":
                 print_sweep_table(result, result.columns, (), MOST_ROWS, result.notes)
             else:
-                emit(column_rows(result.columns, result.notes), format, remarks=wanted.deployment().remarks())
+                doubts, rests = wanted.deployment().remarks(), result.provenance
+                emit(column_rows(result.columns, result.notes), format, remarks=doubts, provenance=rests)
             return
         facility = Facility(number_of("--host-power", host_power, "W") if host_power else 0.0, pue)
         answer = answer_of(wanted.deployment(), load, limits(limit) if limit else {})

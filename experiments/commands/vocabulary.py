@@ -139,7 +139,7 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "scheduler": "address of a dask scheduler",
         "share": "I/N, one of N shares of the work, for array jobs",
         # how it is measured here
-        "device": "where torch runs: cpu | cuda",
+        "device": "where torch runs: cpu | cuda | rocm | mps",
         "name": "name of this machine",
         "repeats": "how often each timing is repeated",
         "seconds": "seconds to spend on each timing",

@@ -132,7 +132,12 @@ def register(app: typer.Typer) -> None:
             frame, names = with_front(result.frame, objective)
             columns = columns_of(frame)
         if format != "table":
-            emit(column_rows(columns, notes), format, remarks=warnings_among(remarks(query)))
+            emit(
+                column_rows(columns, notes),
+                format,
+                remarks=warnings_among(remarks(query)),
+                provenance=result.provenance,
+            )
             return
         from slipstick.experiments.answers.sweeps import print_sweep_table
 

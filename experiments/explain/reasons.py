@@ -15,7 +15,7 @@ from slipstick.experiments.explain.dials import Dials
 from slipstick.experiments.question.own import own_workload
 from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.question.settings import Value
-from slipstick.hwmodels.answer import Answer, AnswerTable
+from slipstick.hwmodels.answer import Answer, AnswerTable, Provenance
 from slipstick.hwmodels.columns import Column
 from slipstick.hwmodels.files.old_names import checked
 from slipstick.hwmodels.machine import Machine
@@ -73,6 +73,11 @@ class Explanation(Answer):
     def declared(self) -> tuple[Column, ...]:
         """Values of the quantity that each row names."""
         return explanation.COLUMNS
+
+    @property
+    def provenance(self) -> Provenance:
+        """On what today's time rests."""
+        return self.question.answer().provenance
 
     @property
     def heads(self) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal
 
 from slipstick.experiments.pages.plain_text import piped_line, piped_table
-from slipstick.hwmodels.answer import Answer, json_text
+from slipstick.hwmodels.answer import Answer, Provenance, json_text
 from slipstick.hwmodels.columns import Column, for_people
 from slipstick.hwmodels.files.frames import csv_cell, csv_text
 from slipstick.hwmodels.files.readers import unknown_name
@@ -45,12 +45,13 @@ def emit(
     digits: int = 3,
     remarks: Sequence[str] | None = None,
     columns: Sequence[Column] = (),
+    provenance: Provenance | None = None,
 ) -> None:
     """Print rows; `notes` go above a table, `below` (assumptions, doubts) under it; JSON and CSV have neither.
 
     A table shows ``time_s`` as ``105 ms`` under ``time``, and ``low_s`` with ``high_s`` as one band; JSON and CSV keep
     the keys and all digits. `digits` is of numbers without a unit. `remarks`: warnings of an answer, which each row of
-    JSON carries; tables have theirs among the lines.
+    JSON carries, as it does `provenance`; tables have theirs among the lines.
     `columns`: what the answer declares beyond the keys that all share.
 
     Raises
@@ -59,7 +60,7 @@ def emit(
         Where the format is unknown.
     """
     if form == "json":
-        print(json_text(rows, remarks))
+        print(json_text(rows, remarks, provenance))
     elif form == "csv":
         names = {name: csv_text(name) for name in rows[0]} if rows else {}
         writer = csv.DictWriter(sys.stdout, list(names), lineterminator="\n")
@@ -96,12 +97,13 @@ def show(
     """
     if form == "json":
         documents = [{**one, **(more or {})} for one in answer.document()]
-        emit(documents, form, remarks=answer.remarks if remarks is None else remarks)
+        warned = answer.remarks if remarks is None else remarks
+        emit(documents, form, remarks=warned, provenance=answer.provenance)
         return
     if form != "table":
         emit(answer.rows(), form)
         return
-    for index, text in enumerate([*answer.heads, *heads]):
+    for index, text in enumerate([*answer.headed, *heads]):
         emit_line(text, "" if index else "bold")
     for table in answer.tables():
         emit(table.rows, form, table.title, columns=table.columns)

@@ -153,7 +153,7 @@ def page(answer: Answer, path: str | Path, title: str = "") -> Path:
     ...     ss.page(ss.question("gpt2", "H100").answer(), f"{folder}/gpt2.html").exists()
     True
     """
-    heads = "".join(f"<p>{escape(text)}</p>" for text in answer.heads)
+    heads = "".join(f"<p>{escape(text)}</p>" for text in answer.headed)
     tables = [
         Section(one.title or "Rows", table_html(one.rows, f"rows{place}", one.columns))
         for place, one in enumerate(answer.tables())

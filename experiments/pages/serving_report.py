@@ -51,7 +51,7 @@ def write_serving(answer: Serving, path: str | Path) -> tuple[Path, Path]:
         Section("Requests", pictures_html(charts, "chart")),
         Section("Measures", table_html(answer.rows(), "measures", answer.declared)),
         Section("What bounds it", table_html(bounds, "bounds")),
-        folded("In words", "".join(f"<p class=note>{_escaped(line)}</p>" for line in (*answer.heads, *lines(answer)))),
+        folded("In words", "".join(f"<p class=note>{_escaped(line)}</p>" for line in (*answer.headed, *lines(answer)))),
         folded("Figures", table_html([{"figure": one.head, "value": one.cells[0]} for one in figures], "figures")),
         *assumptions(answer.notes),
         folded("The machine", table_html(machine_rows(answer.deployment.machine), "machine")),

@@ -98,7 +98,10 @@ class Question:
 
     @cached_property
     def _answer(self) -> Estimate:
-        return self.estimator.estimate(self.workload, self.machine, self.run)
+        made = self.estimator.estimate(self.workload, self.machine, self.run)
+        if self.calibration is None or made.provenance != "estimated":
+            return made
+        return replace(made, provenance="calibrated")
 
 
 @checked

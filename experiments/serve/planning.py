@@ -19,7 +19,7 @@ from slipstick.experiments.serve.known_runs import is_run, steps_of_runs
 from slipstick.experiments.serve.limits import limits_text
 from slipstick.experiments.serve.serving_choice import ServedBatch, ServingChoice, cheaper_lines
 from slipstick.experiments.serve.serving_question import Wanted, known_steps
-from slipstick.hwmodels.answer import Answer, AnswerTable
+from slipstick.hwmodels.answer import Answer, AnswerTable, Provenance
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.columns import RATE, SHARE, Column
 from slipstick.hwmodels.files.readers import InputError
@@ -69,6 +69,11 @@ class Plan(Answer):
     def sure(self) -> tuple[ServingChoice, ...]:
         """Candidates that keep the limits with 90 % probability."""
         return tuple(c for c in self.candidates if c.keeps >= SURE)
+
+    @property
+    def provenance(self) -> Provenance:
+        """ "calibrated" where steps were measured, or runs of a server."""
+        return "calibrated" if any(c.served and c.served.deployment.known for c in self.candidates) else "estimated"
 
     @property
     def front(self) -> tuple[ServingChoice, ...]:

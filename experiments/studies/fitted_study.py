@@ -51,6 +51,11 @@ class FittedStudy(Answer):
     held_out: tuple[HeldOut, ...]
 
     @property
+    def provenance(self) -> Provenance:
+        """Fitted to measurements."""
+        return "calibrated"
+
+    @property
     def errors(self) -> tuple[float, float]:
         """Median |log(estimated / measured)| as fitted, and before."""
         before, after = self.objective.residuals(self.objective.start), self.fit.residuals

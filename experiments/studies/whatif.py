@@ -21,7 +21,7 @@ from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.question.settings import Value
 from slipstick.experiments.question.space import Space
 from slipstick.experiments.studies.sweep import Columns, swept, task
-from slipstick.hwmodels.answer import Answer
+from slipstick.hwmodels.answer import Answer, Provenance
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.columns import Column, axis, short_names
 from slipstick.hwmodels.files.old_names import formerly
@@ -95,6 +95,11 @@ class WhatIf(Answer):
             *(axis(name, head) for name, head in short_names(self.space.names).items()),
             Column("low_s", "time", "s", "high_s"),
         )
+
+    @property
+    def provenance(self) -> Provenance:
+        """On what the times rest: those of changed points are never measured."""
+        return "estimated" if self.question.calibration is None else "calibrated"
 
     @property
     def heads(self) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from slipstick.estimators.schedule.replay import (
     with_workers,
 )
 from slipstick.estimators.sensitivity.attribution import shapley
-from slipstick.hwmodels.answer import Answer
+from slipstick.hwmodels.answer import Answer, Provenance
 from slipstick.hwmodels.columns import SHARE, Column, in_seconds
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
@@ -103,6 +103,11 @@ class TraceAnswer(Answer):
     critical: dict[str, float]
 
     @property
+    def provenance(self) -> Provenance:
+        """A measured step, changed."""
+        return "calibrated"
+
+    @property
     def bottleneck(self) -> str:
         """What most of the changed run's critical path is spent on, with its share."""
         name, share = next(iter(self.critical.items()), ("host", 1.0))
@@ -122,6 +127,7 @@ class TraceAnswer(Answer):
             spread=Spread(residual=math.log(self.high / after.step) / quantile(DEFAULT_LEVEL, None)),
             others=(kernels, Quantity("measured", self.before.step, "s", meaning="the step of the trace, replayed")),
             band=(min(self.low, after.step), max(self.high, after.step)),
+            provenance=self.provenance,
         )
 
     def rows(self) -> list[dict[str, Any]]:

@@ -30,7 +30,7 @@ from slipstick.estimators.extrapolation.surfaces.surface_verdict import surface_
 from slipstick.estimators.extrapolation.surfaces.vocabulary import surface_kind
 from slipstick.estimators.extrapolation.surfaces.weighing import Weighed, weigh
 from slipstick.estimators.extrapolation.verdict import Verdict
-from slipstick.hwmodels.answer import Answer
+from slipstick.hwmodels.answer import Answer, Provenance
 from slipstick.hwmodels.columns import SHARE, Column
 from slipstick.hwmodels.files.old_names import formerly
 from slipstick.hwmodels.files.readers import InputError, unknown_name
@@ -100,6 +100,11 @@ class SurfacePrediction(Answer):
     level: float | None
     answers: tuple[SurfaceAnswer, ...]
     notes: tuple[str, ...] = ()
+
+    @property
+    def provenance(self) -> Provenance:
+        """Laws through the measured points."""
+        return "calibrated"
 
     @property
     def assumptions(self) -> tuple[str, ...]:

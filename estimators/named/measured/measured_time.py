@@ -177,6 +177,7 @@ class HeldToTime(AsInner):
             energy=None if best.energy is None else self._joules(workload, machine, run, best.energy * grown, time),
             spread=Spread(residual=self._spread(best, workload, machine, run or {})),
             assumptions=(*best.assumptions, self._said(machine)), doubts=(*best.doubts, *self._far(machine)),
+            provenance="measured" if self._same(workload, run or {}) and self._here(machine) else "calibrated",
         )  # fmt: skip
 
     def _joules(
@@ -188,12 +189,19 @@ class HeldToTime(AsInner):
         except InputError:
             return grown
 
+    def _same(self, workload: Workload, run: Mapping[str, float]) -> bool:
+        """Whether the workload at its sizes is the one that was measured."""
+        return workload == self.workload and Table({k: float(v) for k, v in run.items()}) == self.run
+
+    def _here(self, machine: Machine) -> bool:
+        """Whether the machine is the one of the measurement; the runtime may have been chosen since."""
+        named = {"runtime.library": machine.runtime.library, "runtime.mode": machine.runtime.mode}
+        return self.machine.using(named).fingerprint == machine.fingerprint
+
     def _spread(self, best: Estimate, workload: Workload, machine: Machine, run: Mapping[str, float]) -> float | None:
         """Standard deviation of log time: of a repeat, and of the ratio to what was measured; None where unknown."""
         plain = self.plain_at(machine)
-        named = {"runtime.library": machine.runtime.library, "runtime.mode": machine.runtime.mode}
-        here = self.machine.using(named).fingerprint == machine.fingerprint
-        same = workload == self.workload and Table({k: float(v) for k, v in run.items()}) == self.run
+        same, here = self._same(workload, run), self._here(machine)
         if same and here:
             return self.repeats
         if plain.spread.total is None or best.spread.total is None:

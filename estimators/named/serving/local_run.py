@@ -12,7 +12,7 @@ from slipstick.estimators.core.quantity import Quantity
 from slipstick.estimators.operation.serving.known_steps import local_fit, local_groups_on
 from slipstick.estimators.operation.serving.local_fit import LocalFit
 from slipstick.estimators.operation.serving.local_step import CACHE, LocalWork, backend_of
-from slipstick.hwmodels.answer import Answer
+from slipstick.hwmodels.answer import Answer, Provenance
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.files.shown import count_shown, format_quantity, shown
@@ -46,6 +46,11 @@ class Local(Answer):
     input_tokens: int = 1024
     output_tokens: int = 256
     anchor: KnownRate | None = None
+
+    @property
+    def provenance(self) -> Provenance:
+        """ "calibrated" where a run is known."""
+        return "calibrated" if self.anchor else "estimated"
 
     @cached_property
     def backend(self) -> str:

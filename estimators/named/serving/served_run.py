@@ -17,7 +17,7 @@ from slipstick.estimators.operation.serving.prompts import prompt_seconds
 from slipstick.estimators.operation.serving.step_amounts import Batch
 from slipstick.estimators.schedule.serving.served import Served
 from slipstick.estimators.schedule.serving.server import simulate
-from slipstick.hwmodels.answer import Answer
+from slipstick.hwmodels.answer import Answer, Provenance
 from slipstick.hwmodels.files.frames import write_csv
 from slipstick.hwmodels.files.readers import InputError, atomic_write
 from slipstick.hwmodels.files.records import Table
@@ -84,6 +84,11 @@ class Serving(Answer):
         """Output tokens/s of all devices: value, low, high (80 %)."""
         middle = self.served.output_rate
         return middle, min(middle, self.slow.output_rate), max(middle, self.fast.output_rate)
+
+    @property
+    def provenance(self) -> Provenance:
+        """ "calibrated" where steps were measured, or runs of a server."""
+        return "calibrated" if self.deployment.known else "estimated"
 
     @cached_property
     def bounds(self) -> dict[str, float]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, cast
 
 from slipstick.experiments.measure.clocks.timing import Protocol as Timed
 from slipstick.experiments.measure.clocks.timing import Task, measure
@@ -93,7 +93,7 @@ class Stopwatch(Protocol):
 
 @dataclass(frozen=True)
 class EventStopwatch:
-    """A GPU's events around replays of a captured graph."""
+    """A GPU's events around replays of a captured graph, where the device has graphs."""
 
     cuda: Cuda
     repeats: int = 11
@@ -111,6 +111,8 @@ class EventStopwatch:
 
     def _captured(self, task: Task) -> tuple[Callable[[], object], int]:
         """What launches the work, and how many calls of the task that is."""
+        if not hasattr(self.cuda, "CUDAGraph"):
+            return task, 1
         try:
             graph = self.cuda.CUDAGraph()
             with self.cuda.graph(graph):
@@ -146,7 +148,7 @@ class WallStopwatch:
 
 
 def stopwatch(device: str) -> tuple[Stopwatch, str]:
-    """What times calls on a device ("cpu", "cuda"), and what the device calls itself.
+    """What times calls on a device ("cpu", "cuda", "rocm", "mps"), and what the device calls itself.
 
     Raises
     ------
@@ -160,7 +162,7 @@ def stopwatch(device: str) -> tuple[Stopwatch, str]:
         return WallStopwatch(), "this host's processor"
     import torch
 
-    return EventStopwatch(torch.cuda), place.model
+    return EventStopwatch(cast(Any, torch.mps) if place.place == "mps" else torch.cuda), place.model
 
 
 def torch_call(wanted: AnchorOperation, place: str) -> Task:

@@ -58,6 +58,7 @@ class Clocked(EstimatorBase):
         return Estimate(
             time=timing.value,
             parts=(Part(workload.name, "measured", timing.value),),
+            provenance="measured",
             rule="measured as a whole",
             spread=Spread(residual=timing.standard_error / timing.value),
             assumptions=(

@@ -9,7 +9,8 @@ from typing import Any
 from slipstick.experiments.measure.clocks.timing import Protocol, Task
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 
-DEVICES = ("cpu", "cuda")
+DEVICES = ("cpu", "cuda", "rocm", "mps")
+"""AMD's GPUs stand under torch.cuda as well, where torch was built for ROCm; Apple's under torch.mps."""
 EAGER, COMPILED = MODES = ("eager", "compiled")
 
 
@@ -24,7 +25,7 @@ class TorchDevice:
     Parameters
     ----------
     place
-        torch's name: "cpu", "cuda".
+        torch's name: "cpu", "cuda" (AMD's too), "mps".
     model
         What the device calls itself; part of the software that results are kept under. Empty for the processor.
     finish
@@ -110,6 +111,11 @@ def torch_device(name: str, mode: str = EAGER) -> TorchDevice:
         return TorchDevice(mode=mode)
     import torch
 
-    if not torch.cuda.is_available():
+    if name == "mps":
+        there, called, finish = torch.backends.mps.is_available(), "Apple GPU", torch.mps.synchronize
+    else:
+        there = torch.cuda.is_available() and (name == "cuda" or bool(torch.version.hip))
+        called, finish = str(torch.cuda.get_device_name()) if there else "", torch.cuda.synchronize
+    if not there:
         raise InputError(f"--device {name}: torch {torch.__version__} sees no such device here")
-    return TorchDevice(name, str(torch.cuda.get_device_name()), torch.cuda.synchronize, mode)
+    return TorchDevice("mps" if name == "mps" else "cuda", called, finish, mode)

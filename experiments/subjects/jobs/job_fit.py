@@ -34,7 +34,7 @@ from slipstick.estimators.schedule.simulation.job import Job
 from slipstick.estimators.schedule.simulation.job_numbers import JobNumber, job_numbers, with_numbers
 from slipstick.experiments.subjects.jobs.job_file import JobQuestion, job_question
 from slipstick.experiments.subjects.jobs.job_measurements import MeasuredRun, read_job_measurements
-from slipstick.hwmodels.answer import Answer
+from slipstick.hwmodels.answer import Answer, Provenance
 from slipstick.hwmodels.columns import Column
 from slipstick.hwmodels.files.old_names import formerly
 from slipstick.hwmodels.files.readers import InputError, unknown_name
@@ -69,6 +69,11 @@ class FittedJob(Answer):
     calibration: JobCalibration
     starts: Mapping[str, float]
     level: float = 0.8
+
+    @property
+    def provenance(self) -> Provenance:
+        """Stages fitted to measurements."""
+        return "calibrated"
 
     @property
     def declared(self) -> tuple[Column, ...]:

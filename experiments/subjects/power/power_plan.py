@@ -11,7 +11,7 @@ import numpy as np
 
 from slipstick.estimators.named.limited_run import LimitedRun
 from slipstick.estimators.operation.power.power_limit import PowerLimit
-from slipstick.hwmodels.answer import Answer
+from slipstick.hwmodels.answer import Answer, Provenance
 from slipstick.hwmodels.columns import Column
 from slipstick.hwmodels.files.errors import InputError
 
@@ -43,6 +43,11 @@ class PowerPlan(Answer):
     def rows(self) -> list[dict[str, Any]]:
         """The table with a mark on the limit that was chosen."""
         return [{**row, "chosen": row["limit_W"] == self.best} for row in self.table]
+
+    @property
+    def provenance(self) -> Provenance:
+        """From a metered run."""
+        return "calibrated"
 
     @property
     def heads(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from slipstick.estimators.named.training.trained_model import answer_of
 from slipstick.estimators.named.training.trained_step import TrainedStep
 from slipstick.estimators.schedule.pipelines.training_known import StepCalibration
 from slipstick.estimators.schedule.pipelines.training_parts import PARTS
-from slipstick.hwmodels.answer import Answer
+from slipstick.hwmodels.answer import Answer, Provenance
 from slipstick.hwmodels.columns import Column, in_seconds
 
 
@@ -93,6 +93,11 @@ class TrainingPlan(Answer):
     grown: TrainedStep | None = None
     tight: TrainedStep | None = None
     remarks: tuple[str, ...] = ()
+
+    @property
+    def provenance(self) -> Provenance:
+        """ "calibrated" where measured steps moved the law."""
+        return "estimated" if self.calibration is None else "calibrated"
 
     @property
     def estimates(self) -> tuple[Estimate, ...]:

@@ -1,0 +1,54 @@
+"""Every answer says on what it rests, by one word of its record: measured before calibrated before estimated."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+import slipstick as ss
+from slipstick.experiments.commands.cli import run
+
+NET, SERVER = "alexnet --on a100-sxm-80gb", "llama-3.1-8b --on h100-sxm"
+FEW = "--concurrency 2 --count 4 --output-tokens 16"
+WORDS = {
+    f"estimate {NET}": "estimated",
+    f"estimate {NET} --known 30ms": "measured",
+    f"whatif {NET} --vary machine.clock=1GHz --known 30ms": "calibrated",
+    f"explain {NET} --known 30ms": "measured",
+    f"serve {SERVER} {FEW}": "estimated",
+    f"serve {SERVER} {FEW} --known 8ms": "calibrated",
+    f"plan serving {SERVER} --devices 1": "estimated",
+    f"plan serving {SERVER} --devices 1 --known 8ms@concurrency=8,tp=1": "calibrated",
+    "plan training llama-3.1-8b --on h100-sxm --devices 8 --batch 16": "estimated",
+    "plan training llama-3.1-8b --on h100-sxm --devices 8 --batch 16 --known 9s@devices=8,tp=8": "calibrated",
+    "plan power-limit --time 240s --power 220W --rated 250W": "calibrated",
+    "extrapolate times.csv --to 64": "calibrated",
+}
+
+
+@pytest.fixture
+def _times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "times.csv").write_text("threads,time_s\n1,10\n2,5.4\n4,3.1\n8,1.9\n16,1.4\n")
+
+
+@pytest.mark.usefixtures("_times")
+@pytest.mark.parametrize("command", WORDS)
+def test_every_verb_says_on_what_its_answer_rests(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for form in ("json", "table") if "plan serving" in command or "estimate" in command else ("json",):
+        assert run([*shlex.split(command), "--format", form]) == 0
+        said = capsys.readouterr().out
+        if form == "json":
+            assert {row["provenance"] for row in json.loads(said)} == {WORDS[command]}
+        else:
+            assert said.split("\n")[0].rstrip().endswith(f"; {WORDS[command]}")
+
+
+def test_another_size_than_the_measured_is_calibrated() -> None:
+    held = ss.question("alexnet", "a100-sxm-80gb", calibration=ss.read_calibration(None, "30ms", "a100-sxm-80gb"))
+    assert held.answer().provenance == "measured"
+    faster = held.estimator.estimate(held.workload, held.machine.using(clock=1e9), held.run)
+    assert faster.provenance == "calibrated"
