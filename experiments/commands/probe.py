@@ -80,13 +80,13 @@ def _device(device: str, on: str | None, seconds: float, out: Path, name: str, f
     place = "mps" if device == "mps" else "cuda"
     out.mkdir(parents=True, exist_ok=True)
     rows = out / f"{name}-operations.csv"
-    found = probe_device(
+    result = probe_device(
         load_device_calibration(CALIBRATIONS / "gpus.json"),
         at, watch, lambda row: torch_call(row, place), rows, seconds,
         lambda text: print(f"slipstick: {text}", file=sys.stderr),
     )  # fmt: skip
     notes = [
-        f"{called} is {at.name}: {len(found.rows)} of {found.offered} operations timed, {found.seconds:.0f} s",
+        f"{called} is {at.name}: {len(result.rows)} of {result.offered} operations timed, {result.seconds:.0f} s",
         f"written: {rows}; now: slipstick estimate WORKLOAD --on {on or at.name!r} --known {rows}",
     ]
-    emit(found.table(), format, notes=notes)
+    emit(result.table(), format, notes=notes)

@@ -20,7 +20,7 @@ from slipstick.estimators.core.estimate import quantile
 from slipstick.estimators.core.parameters import parameters
 from slipstick.experiments.question.registry import estimator_to_fit
 from slipstick.experiments.studies.study import load_study
-from slipstick.hwmodels.answer import Answer, AnswerTable
+from slipstick.hwmodels.answer import Answer, AnswerTable, Provenance
 from slipstick.hwmodels.columns import Column
 from slipstick.hwmodels.files.readers import InputError
 

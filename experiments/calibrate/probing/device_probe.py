@@ -70,10 +70,10 @@ def machine_called(device: str) -> Machine:
     InputError
         Where the catalogue has none of that name.
     """
-    found = machine_of_device(device)
-    if found is None:
+    named = machine_of_device(device)
+    if named is None:
         raise InputError(f"{device}: no machine of the catalogue has this name: give --on MACHINE (or its YAML file)")
-    return found
+    return named
 
 
 def probe_device(
