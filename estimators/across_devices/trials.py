@@ -9,7 +9,8 @@ import numpy as np
 
 from slipstick.estimators.across_devices.bands import Scatter, scatter
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.tuned.tuned_devices import NOISE, SHARE, SOFT, STRENGTH
+from slipstick.estimators.learning.plain_law import PlainLaw, expected, plain_fit
+from slipstick.estimators.tuned.tuned_devices import SHARE, SHARE_WIDTH
 from slipstick.hwmodels.files.readers import InputError
 
 
@@ -39,28 +40,27 @@ class DeviceTrial:
 def repeats(trials: Sequence[DeviceTrial]) -> float:
     """The share of residuals at the nearest shapes that repeats, between 0 and 1, drawn towards `SHARE`.
 
+    Rows of one machine err alike: a machine counts, not its rows.
+
     Raises
     ------
     InputError
         Where a trial has no rows.
     """
-    from scipy.optimize import least_squares
-
     if any(not len(trial.measured) for trial in trials):
         raise InputError("a machine without measured rows cannot score its forecast")
     if not trials:
         return SHARE
-    mean = sum(trial.weight for trial in trials) / len(trials)
-    factor = np.concatenate([trial.factor for trial in trials])
-    target = np.concatenate([trial.measured - trial.plain for trial in trials])
-    count = np.concatenate([np.full(len(t.measured), t.weight / mean / len(t.measured)) for t in trials])
-
-    def residuals(share: FloatArray) -> FloatArray:
-        error = (target - factor * share) / SOFT
-        soft = SOFT * np.sqrt(2 * count * (np.sqrt(1 + error**2) - 1))
-        return np.concatenate([soft, np.sqrt(STRENGTH) * NOISE * (share - SHARE)])
-
-    return float(least_squares(residuals, [SHARE], bounds=(0.0, 1.0)).x[0])
+    plain, factor, measured = (
+        np.concatenate([getattr(trial, name) for trial in trials]) for name in ("plain", "factor", "measured")
+    )
+    law = PlainLaw(
+        "share",
+        (expected("share", SHARE, SHARE_WIDTH, high=1.0),),
+        lambda numbers: np.asarray(np.exp(plain + numbers["share"] * factor)),
+    )
+    alike = [str(at) for at, trial in enumerate(trials) for _ in trial.measured]
+    return plain_fit(law, np.exp(measured), alike)["share"]
 
 
 def left(trials: Sequence[DeviceTrial], share: float) -> Scatter:

@@ -1,6 +1,6 @@
 """Pooling over machines and its bands (`estimators/across_devices`).
 
-version: 3
+version: 4
 chosen on: the public times of single operations on GPUs that ``slipstick validate operations`` reads, every machine
     left out in turn. The best of a few round values, or a judgement where the text of a value names no comparison.
 refit: none by a command; change a value and score it with ``slipstick validate operations``. The parameters of the
@@ -67,8 +67,8 @@ ROTATION_STATED = ("attention", "gemm.bfloat16", "gemm.float8", "gemm.float8_blo
 over one of attention's (ai-dynamo/aiconfigurator, collector/sglang/collect_gemm.py and collect_attn.py)."""
 GRAPH_LAUNCH = 1.5e-6
 """Seconds of a launch in a recorded graph: below the shortest kernel of those tables, 1.6 us on an L40S."""
-STRENGTH, NOISE = 10.0, 0.05
-"""How many machines `SHARE` counts for, and the log error of times at which it does."""
+SHARE_WIDTH = 0.35
+"""Expected width of its logarithm: about between a half and all."""
 
 
 MEASURED_RANGES: Mapping[str, Mapping[str, tuple[float, float]]] = {

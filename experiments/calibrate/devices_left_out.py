@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import least_squares
 
 from slipstick.estimators.across_devices.anchors import Anchor, taken
 from slipstick.estimators.across_devices.devices import SAMPLE, DeviceCalibration
@@ -19,11 +18,14 @@ from slipstick.estimators.across_devices.operation_times import OperationTimes, 
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import machine_values
+from slipstick.estimators.learning.plain_law import PlainLaw, expected, plain_fit
 from slipstick.estimators.learning.scores import Score, mean_error, score
 from slipstick.estimators.operation.roofline import Roofline
 
 SCORED = 1000
 """Rows of a machine and class that are scored."""
+UNSURE = 1.0
+"""Width of the logarithm of each of the baseline's four numbers, before any row."""
 
 
 @dataclass(frozen=True)
@@ -98,14 +100,7 @@ def roofline(
     forms: Sequence[OperationTimes], numbers: tuple[float, float, float, float] = (1.0, 1.0, 0.0, 0.0)
 ) -> FloatArray:
     """Seconds by data-sheet peaks, or by four numbers: two efficiencies, launch, share that is not overlapped."""
-    compute, memory, launch, overlap = numbers
-    predictions = []
-    for form in forms:
-        formula = Roofline().formula(form.op, form.machine)
-        sides = [_side(form, formula, name) for name in ("compute", "memory")]
-        a, b = sides[0] / compute, sides[1] / memory
-        predictions.append(launch * form.amount("operation.launches") + np.maximum(a, b) + overlap * np.minimum(a, b))
-    return np.concatenate(predictions)
+    return _of_four(_sides(forms), numbers)
 
 
 def four_numbers(forms: Sequence[OperationTimes]) -> tuple[float, float, float, float]:
@@ -113,15 +108,31 @@ def four_numbers(forms: Sequence[OperationTimes]) -> tuple[float, float, float, 
     chosen = []
     for machine in sorted({form.machine.name for form in forms}):
         chosen += thinned([form for form in forms if form.machine.name == machine], SAMPLE)
-    measured = np.log(joined_times(chosen))
+    sides, measured = _sides(chosen), joined_times(chosen)
+    start = {"compute": 0.7, "memory": 0.8, "launch": max(1e-6, float(measured.min()) / 2), "overlap": 0.3}
+    priors = tuple(expected(name, value, UNSURE) for name, value in start.items())
+    law = PlainLaw("calibrated roofline", priors, lambda numbers: _of_four(sides, [numbers[name] for name in start]))
+    numbers = plain_fit(law, measured)
+    return numbers["compute"], numbers["memory"], numbers["launch"], numbers["overlap"]
 
-    def residuals(point: FloatArray) -> FloatArray:
-        compute, memory, launch, overlap = np.exp(point)
-        return np.asarray(np.log(roofline(chosen, (compute, memory, launch, overlap))) - measured)
 
-    start = np.log([0.7, 0.8, max(1e-6, float(np.exp(measured.min())) / 2), 0.3])
-    compute, memory, launch, overlap = np.exp(least_squares(residuals, start, loss="soft_l1", f_scale=0.1).x)
-    return float(compute), float(memory), float(launch), float(overlap)
+def _sides(forms: Sequence[OperationTimes]) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Of rows: seconds of arithmetic and of traffic at full efficiency, and launches."""
+    columns: list[tuple[FloatArray, FloatArray, FloatArray]] = []
+    for form in forms:
+        formula = Roofline().formula(form.op, form.machine)
+        compute, memory = (_side(form, formula, name) for name in ("compute", "memory"))
+        columns.append((compute, memory, form.amount("operation.launches")))
+    compute, memory, launches = (np.concatenate([one[at] for one in columns]) for at in range(3))
+    return compute, memory, launches
+
+
+def _of_four(
+    sides: tuple[FloatArray, FloatArray, FloatArray], numbers: Sequence[float] | Sequence[FloatArray]
+) -> FloatArray:
+    """Seconds by two efficiencies, launch, and share that is not overlapped."""
+    a, b = sides[0] / numbers[0], sides[1] / numbers[1]
+    return np.asarray(numbers[2] * sides[2] + np.maximum(a, b) + numbers[3] * np.minimum(a, b))
 
 
 def noise_floor(forms: Sequence[OperationTimes]) -> float | None:

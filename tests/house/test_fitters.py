@@ -10,7 +10,6 @@ LAYERS = ("hwmodels", "workloads", "estimators", "experiments")
 CALLS = re.compile(r"scipy(\.|\s+import\s+)optimize")
 ALLOWED = {
     "estimators/across_devices/pooling.py": "kernels of one machine, pooled over machines",
-    "estimators/across_devices/trials.py": "trials of those kernels",
     "estimators/calibration/fitting.py": "any estimator's parameters to a user's measurements",
     "estimators/calibration/parameter_intervals.py": "profile likelihood of those",
     "estimators/calibration/mixing.py": "weights of several models",
@@ -18,7 +17,6 @@ ALLOWED = {
     "estimators/operation/cpu/bandwidth.py": "bandwidth over cores",
     "estimators/operation/power/energy.py": "energies of operations",
     "estimators/sensitivity/elasticities.py": "a crossover, nothing is fitted",
-    "experiments/calibrate/devices_left_out.py": "left-out machines of a user's study",
     "experiments/explain/cheapest.py": "the cheapest machine, nothing is fitted",
 }
 """What is not the learner's yet."""

@@ -1,0 +1,76 @@
+"""Fits without groups: few positive numbers of a formula, robustly in log time, by the fitter of every law (`fit`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slipstick.estimators.learning.fit import fit
+from slipstick.estimators.learning.law import Columns, FloatArray, Grouping, LawRows, ParameterPrior
+
+ROW = "row"
+FAR = 30.0
+"""Widths from what is expected at which a number ends."""
+
+
+@dataclass(frozen=True)
+class PlainLaw:
+    """Positive numbers, the same for all rows.
+
+    Parameters
+    ----------
+    parameters
+        What is expected of each.
+    formula
+        Seconds of all rows, shape (rows,), from the numbers by name, each of shape (rows,).
+    """
+
+    name: str
+    parameters: tuple[ParameterPrior, ...]
+    formula: Callable[[Mapping[str, FloatArray]], FloatArray]
+
+    @property
+    def levels(self) -> tuple[Grouping, ...]:
+        """No level of grouping."""
+        return ()
+
+    def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
+        """Seconds of all rows."""
+        return self.formula(parameters)
+
+
+def expected(name: str, value: float, width: float, unit: str = "1", high: float | None = None) -> ParameterPrior:
+    """What is expected of one number before any row.
+
+    Parameters
+    ----------
+    value, high
+        Where it is expected and where it ends (where nobody expects it if None), in `unit`.
+    width
+        Standard deviation of its logarithm, dimensionless.
+    """
+    ends = value * np.exp(-FAR * width), value * np.exp(FAR * width) if high is None else high
+    return ParameterPrior(name, unit, "", value, width, float(ends[0]), float(ends[1]), name)
+
+
+def plain_fit(law: PlainLaw, seconds: FloatArray, cluster: Sequence[str] | None = None) -> dict[str, float]:
+    """The most probable numbers.
+
+    Parameters
+    ----------
+    seconds
+        Measured, shape (rows,).
+    cluster
+        Rows of one name err alike; None where each errs by itself.
+
+    Raises
+    ------
+    ValueError
+        Where there is no row, or a time is not positive.
+    """
+    count = len(seconds)
+    alike = [str(row) for row in range(count)] if cluster is None else list(cluster)
+    made = fit(law, LawRows({ROW: np.arange(count, dtype=float)}, {}, alike, seconds, [law.name] * count))
+    return {one.parameter: float(np.exp(log)) for one, log in zip(made.coordinates, made.logs, strict=True)}
