@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import least_squares
 
+from slipstick.estimators.learning.plain_law import PlainLaw, expected, plain_fit
 from slipstick.experiments.evidence.validation.serving.silicon import SiliconCase
 from slipstick.experiments.evidence.validation.serving.step_fit import step_rows
 
@@ -21,6 +21,9 @@ SEVEN = (
     "s a step",
     "s a sequence",
 )
+
+UNSURE = 2.0
+"""Width of the logarithm of each of the seven before any row: an equal part of the time is as good a guess as any."""
 
 
 class Roofs:
@@ -60,14 +63,14 @@ class Roofs:
 
 def seven_numbers(known: Sequence[SiliconCase], scored: Sequence[SiliconCase]) -> tuple[FloatArray, FloatArray]:
     """Times of further tokens by the seven numbers fitted to the known rows, and the numbers themselves."""
-    columns, measured = Roofs(known).columns, np.log([c.tpot for c in known])
-    middle = np.array([float(np.median(c[c > 0])) if (c > 0).any() else 1.0 for c in columns.T])
-    start = np.log(np.exp(np.median(measured)) / middle / len(SEVEN))
-
-    def residuals(logs: FloatArray) -> FloatArray:
-        return np.concatenate([np.log(columns @ np.exp(logs)) - measured, 1e-3 * (logs - start)])
-
-    numbers = np.exp(least_squares(residuals, start, loss="soft_l1", f_scale=0.15).x)
+    columns, measured = Roofs(known).columns, np.array([c.tpot for c in known])
+    middle = [float(np.median(c[c > 0])) if (c > 0).any() else 1.0 for c in columns.T]
+    start = np.median(measured) / np.array(middle) / len(SEVEN)
+    priors = tuple(expected(name, float(value), UNSURE) for name, value in zip(SEVEN, start, strict=True))
+    law = PlainLaw(
+        "seven numbers", priors, lambda those: np.einsum("ij,ji->i", columns, np.array([those[n] for n in SEVEN]))
+    )
+    numbers = np.array(list(plain_fit(law, measured).values()))
     return Roofs(scored).columns @ numbers, numbers
 
 
