@@ -12,7 +12,6 @@ from typing import Annotated, Any
 
 import typer
 
-from slipstick.experiments.commands.heard_interrupts import heard_interrupts
 from slipstick.experiments.commands.old_words import todays_words
 from slipstick.experiments.commands.verb_groups import VerbGroups
 from slipstick.experiments.studies.versions import installed_version
@@ -90,7 +89,7 @@ def _run(arguments: list[str]) -> int:
             from slipstick.hwmodels.files.lacking import require_packages
 
             require_packages(("matplotlib", "plotly"))
-        with warnings.catch_warnings(), heard_interrupts():
+        with warnings.catch_warnings():
             warnings.showwarning = _one_line_each(warnings.showwarning)
             words = todays_words(arguments)
             code = build(words[0] if words else None)(args=words, standalone_mode=False)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from slipstick.experiments.question.own import code_digest
 from slipstick.experiments.question.space import MAX_POINTS
+from slipstick.experiments.studies.interrupts import heard_interrupts
 from slipstick.experiments.studies.share import WHOLE, Share
 from slipstick.experiments.studies.store import Store, create
 from slipstick.experiments.studies.study import Study
@@ -183,7 +184,7 @@ def run(
         raise InputError("points of this estimator are taken one at a time: use the serial executor")
     store = create(folder, made.fingerprint, about(made))
     made = stored_plan(made, store)
-    with store.locked():
+    with store.locked(), heard_interrupts() as check:
         stored = store.verify()
         mine = share.of(len(made.chunks))
         points = sum(made.chunks[number][2] - made.chunks[number][1] for number in mine)
@@ -196,6 +197,7 @@ def run(
             done += made.chunks[number][2] - made.chunks[number][1]
             if progress:
                 progress(done, points)
+            check()
     return store
 
 

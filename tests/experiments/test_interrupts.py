@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.commands.heard_interrupts import heard_interrupts
+from slipstick.experiments.studies.interrupts import heard_interrupts
 
 STUDY = """
 schema = "slipstick-study-1"
@@ -65,31 +66,38 @@ def test_ctrl_c_is_one_line_on_every_executor(kind: str, tmp_path: Path) -> None
     assert len(list(results.glob("part-*"))) > 3
 
 
-class _Finalised:
-    """Ctrl-C comes while its finaliser runs, as it may while pyarrow's closes a file."""
-
-    def __init__(self, error: type[BaseException]) -> None:
-        self.error = error
-
-    def __del__(self) -> None:
-        raise self.error
+def _lost() -> None:
+    """What numpy does with an interrupt that comes while it compares records."""
+    with contextlib.suppress(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
 
 
-def _goes_on(error: type[BaseException]) -> int:
-    made = _Finalised(error)
-    del made
-    return sum(int(str(number)) for number in range(100))
-
-
-def test_an_interrupt_in_a_finaliser_is_heard() -> None:
+def test_an_interrupt_that_was_lost_ends_the_run() -> None:
+    with pytest.raises(KeyboardInterrupt), heard_interrupts() as check:
+        check()
+        _lost()
+        check()
+        pytest.fail("the run went on")
     with pytest.raises(KeyboardInterrupt), heard_interrupts():
-        _goes_on(KeyboardInterrupt)
-        time.sleep(60)
+        _lost()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_other_errors_of_finalisers_go_their_usual_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[type[BaseException]] = []
-    monkeypatch.setattr(sys, "unraisablehook", lambda lost: told.append(lost.exc_type))
-    with heard_interrupts():
-        assert _goes_on(ValueError) == 4950
-    assert told == [ValueError]
+def test_an_error_after_an_interrupt_is_the_interrupt() -> None:
+    with pytest.raises(KeyboardInterrupt), heard_interrupts():
+        _lost()
+        raise TypeError("Cannot compare structured arrays")
+    with pytest.raises(TypeError, match="of its own"), heard_interrupts():
+        raise TypeError("of its own")
+
+
+def test_a_handler_of_the_caller_stays() -> None:
+    told: list[int] = []
+    usual = signal.signal(signal.SIGINT, lambda number, _: told.append(number))
+    try:
+        with heard_interrupts() as check:
+            signal.raise_signal(signal.SIGINT)
+            check()
+    finally:
+        signal.signal(signal.SIGINT, usual)
+    assert told == [signal.SIGINT]
