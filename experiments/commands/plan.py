@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -99,9 +100,9 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """The fastest layout of training on at most so many devices, what bounds it, why the second is worse."""
         from slipstick.estimators.named.training.trained_step import TrainedBatch
-        from slipstick.experiments.answers.training_plan import training_lines, training_rows_shown
         from slipstick.experiments.calibrate.measured_training import read_known
-        from slipstick.experiments.pages.output import emit
+        from slipstick.experiments.pages.output import show
+        from slipstick.experiments.pages.report import page
         from slipstick.experiments.question.settings import machine_changes, number_of
         from slipstick.experiments.subjects.power.facility import Facility, price_text
         from slipstick.experiments.subjects.training_plan.training_search import TrainingSearch
@@ -113,14 +114,10 @@ def register(app: typer.Typer) -> None:
         facility = Facility(number_of("--host-power", host_power, "W") if host_power else 0.0, pue)
         trained = TrainedBatch(language_model(model), at, batch, seq_len, dtype, engine, steps, input_rate)
         result = TrainingSearch(trained, devices).run(rows)
-        table = training_rows_shown(result) if format == "table" else result.rows()
-        emit(
-            table,
-            format,
-            notes=training_lines(result, facility, price_text(at)),
-            remarks=result.remarks,
-            provenance=result.provenance,
-        )
+        result = replace(result, facility=facility, price=price_text(at))
+        if report:
+            page(result, report, f"Training {result.model} on {result.machine}")
+        show(result, format)
 
     @group.command("power-limit")
     def power_limit(

@@ -23,14 +23,14 @@ def heard_interrupts() -> Iterator[Callable[[], None]]:
     KeyboardInterrupt
         Where one was sent meanwhile, whatever became of it.
     """
-    asked: list[int] = []
+    sent: list[int] = []
 
     def heard(number: int, frame: FrameType | None) -> None:
-        asked.append(number)
+        sent.append(number)
         signal.default_int_handler(number, frame)
 
     def check() -> None:
-        if asked:
+        if sent:
             raise KeyboardInterrupt
 
     main = threading.current_thread() is threading.main_thread()

@@ -50,11 +50,9 @@ def test_more_devices_never_make_the_best_slower() -> None:
 
 
 def test_networks_larger_than_the_machine_file_says_are_an_assumption() -> None:
-    from slipstick.experiments.answers.training_plan import training_lines
-
     small = machine("h100-dgx").using({"links.infiniband.width": 16})
-    lines = training_lines(TrainingSearch(TrainedBatch(language_model("llama-3.1-8b"), small, 32, 8192), 32).run())
-    assert any("join 16 devices; beyond, the last link's rate is kept" in line for line in lines)
+    plan = TrainingSearch(TrainedBatch(language_model("llama-3.1-8b"), small, 32, 8192), 32).run()
+    assert any("join 16 devices; beyond, the last link's rate is kept" in line for line in plan.notes)
 
 
 def test_what_does_not_fit_is_said() -> None:
@@ -65,20 +63,16 @@ def test_what_does_not_fit_is_said() -> None:
 
 
 def test_a_device_that_only_may_hold_it_is_a_caution() -> None:
-    from slipstick.experiments.answers.training_plan import training_lines
-
     model, at = language_model("llama-3.1-8b"), machine("h100-dgx")
     smaller = at.using({"memory.HBM3.capacity": 19e9})
     plan = TrainingSearch(TrainedBatch(model, smaller, 8, 8192), 8).run(64)
     assert (plan.fitted, {row["fits"] for row in plan.rows()}) == (0, {"may not fit"})
-    assert any(line.startswith("beware: no layout surely fits") for line in training_lines(plan))
+    assert any(line.startswith("beware: no layout surely fits") for line in plan.heads)
     with pytest.raises(InputError, match="the smallest needs .* of 8 GB"):
         TrainingSearch(TrainedBatch(model, at.using({"memory.HBM3.capacity": 8e9}), 8, 8192), 8).run()
 
 
 def test_a_plan_is_never_faster_than_batch_over_the_input_rate() -> None:
-    from slipstick.experiments.answers.training_plan import training_lines
-
     model, at = language_model("llama-3.1-8b"), machine("h100-dgx")
     free, slow, ample = (
         TrainingSearch(TrainedBatch(model, at, 32, 8192, input_rate=rate), 8).run(2) for rate in (None, 4.0, 4000.0)
@@ -86,7 +80,7 @@ def test_a_plan_is_never_faster_than_batch_over_the_input_rate() -> None:
     assert ample.rows() == free.rows()
     assert [row["step_s"] for row in slow.rows()] == [8.0, 8.0]  # 32 sequences at 4 a second
     assert (slow.bound, slow.rows()[0]["low_s"], slow.rows()[0]["largest_part"]) == (8.0, 8.0, "input")
-    assert any("bound by: the input rate; " in line for line in training_lines(slow))
+    assert any("bound by: the input rate; " in line for line in slow.heads)
     with pytest.raises(InputError, match="input rate = 0 samples/s"):
         TrainingSearch(TrainedBatch(model, at, 32, 8192, input_rate=0.0), 8).run()
 
@@ -119,3 +113,15 @@ def test_a_plan_without_measured_logs_loads_no_scipy() -> None:
     start = "import sys; from slipstick.experiments.commands.cli import run"
     code = f"{start}; code = run({words}); sys.exit(code or 'scipy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+
+
+def test_a_plan_is_an_answer_with_a_page_and_a_notebook_text(tmp_path: Path) -> None:
+    """`--report` was taken and wrote nothing; the notebook showed rows without the pick."""
+    from slipstick.experiments.commands.cli import run
+
+    asked = ["plan", "training", "llama-3.1-8b", "--on", "h100-dgx", "--devices", "8", "--batch", "8", "--rows", "2"]
+    assert run([*asked, "--report", str(tmp_path / "plan.html")]) == 0
+    text = (tmp_path / "plan.html").read_text()
+    plan = TrainingSearch(TrainedBatch(language_model("llama-3.1-8b"), machine("h100-dgx"), 8, 8192), 8).run(2)
+    assert plan.heads[0].startswith("pick: ") and plan.best[0].layout.text() in text
+    assert all(one.layout.text() in plan._repr_html_() for one in plan.best) and "pick: " in plan._repr_html_()

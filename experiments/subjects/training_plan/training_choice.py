@@ -6,13 +6,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from slipstick.estimators.core.estimate import Estimate
-from slipstick.estimators.named.training.fitting import fit_of
-from slipstick.estimators.named.training.trained_model import answer_of
-from slipstick.estimators.named.training.trained_step import TrainedStep
+from slipstick.estimators.named.training.fitting import band_text, fit_of
+from slipstick.estimators.named.training.trained_model import WORDS, answer_of
+from slipstick.estimators.named.training.trained_step import TrainedStep, known_text
 from slipstick.estimators.schedule.pipelines.training_known import StepCalibration
 from slipstick.estimators.schedule.pipelines.training_parts import PARTS
+from slipstick.experiments.subjects.power.facility import Facility
 from slipstick.hwmodels.answer import Answer, Provenance
 from slipstick.hwmodels.columns import Column, in_seconds
+from slipstick.hwmodels.files.shown import count_shown, shown
+
+SHOWN = ("layout", "devices", "step_s", "low_s", "high_s", "tokens_per_s", "mfu", "memory_gb", "fits", "largest_part")
 
 
 def row_of(step: TrainedStep) -> dict[str, Any]:
@@ -71,6 +75,8 @@ class TrainingPlan(Answer):
         Where the question leaves the runs that the terms were fitted to; none where measured steps calibrate them.
     grown
         The measured layout of most devices with more data ranks, so that it fills the devices; None where it cannot.
+    facility, price
+        Hosts and building beside the devices; the price of a device's hour in words.
     """
 
     model: str
@@ -93,6 +99,8 @@ class TrainingPlan(Answer):
     grown: TrainedStep | None = None
     tight: TrainedStep | None = None
     remarks: tuple[str, ...] = ()
+    facility: Facility = Facility()
+    price: str = ""
 
     @property
     def provenance(self) -> Provenance:
@@ -117,3 +125,98 @@ class TrainingPlan(Answer):
             Column("energy_J_per_token", "energy a token", "J", better="less"),
             Column("cost_usd_per_million_tokens", "$ a million tokens", better="less"),
         )
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The pick, what bounds it, and why the second is worse."""
+        best = self.best[0]
+        row = row_of(best)
+        limit = (
+            "batch over the input rate" if self.bound <= best.of.loading else "model flop at the peak of all devices"
+        )
+        bounds = f"the input rate; {shares(best)}" if best.time.parts["input"] > 0 else shares(best)
+        lines = [
+            f"pick: {best.layout.text()} on {best.layout.devices} devices: {seconds(row['step_s'])} a step "
+            f"({seconds(row['low_s'])} to {seconds(row['high_s'])} with 80 %), "
+            f"{count_shown(row['tokens_per_s'])} tokens/s, MFU {row['mfu']:.1%} of the {self.precision} peak; "
+            f"{self.provenance}",
+            f"training {self.model} on at most {self.devices} x {self.machine}: {self.batch} sequences of "
+            f"{self.sequence} tokens, {self.precision}, {self.flop / 1e9:,.1f} Gflop a token",
+            f"{self.fitted:,} layouts fit; {self.doubtful:,} may not, {self.short:,} do not fit in memory, "
+            f"{self.refused:,} do not divide",
+            f"bound by: {bounds}; no layout is below {seconds(self.bound)} ({limit})",
+            f"memory of its fullest device: {memory_text(best)}",
+            *band_text(best.stages, self.capacity, best.layout),
+        ]
+        if not self.fitted:
+            lines.append("beware: no layout surely fits in memory; these may not")
+        lines += [f"beware: {text}" for text in self.remarks]
+        if self.tight is not None:
+            memory = self.tight.memory
+            lines.append(
+                f"faster, but may not fit: {self.tight.layout.text()}: {seconds(self.tight.time.seconds)} a step, "
+                f"{memory.low / 1e9:.3g} to {memory.high / 1e9:.3g} GB"
+            )
+        if row["power_W"] is not None:
+            lines.append(
+                f"power: {row['power_W']:,.0f} W of all devices "
+                f"({row['low_power_W']:,.0f} .. {row['high_power_W']:,.0f}; factors of metered GPUs), "
+                f"{row['energy_J_per_token']:.3g} J a token; hosts and cooling apart"
+            )
+            if self.facility.counted:
+                lines.append(self.facility.text(row["power_W"], best.layout.devices))
+        if self.price:
+            lines.append(f"cost: {row['cost_usd_per_million_tokens']:.3g} $ a million tokens at {self.price}")
+        if self.calibration is not None:
+            lines.append(known_text(self.calibration))
+        if self.grown is not None:
+            row, layout = row_of(self.grown), self.grown.layout
+            lines.append(
+                f"as measured, with more data ranks: {layout.text()} on {layout.devices} devices: "
+                f"{seconds(row['step_s'])} a step ({seconds(row['low_s'])} to {seconds(row['high_s'])} with 80 %)"
+            )
+        if len(self.best) > 1:
+            lines.append(f"second: {self.best[1].layout.text()}: {why_worse(best, self.best[1])}")
+        return tuple(lines)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Where the network is larger than the machine's file says."""
+        if self.best[0].layout.devices <= self.joined:
+            return ()
+        return (
+            f"assuming: the links of {self.machine} join {self.joined} devices; beyond, the last link's rate is kept",
+        )
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The columns of the table; JSON and CSV have all."""
+        return SHOWN
+
+
+def seconds(value: float) -> str:
+    """``1.23 s``, ``310 s``; below a second ``350 ms``."""
+    return f"{value:.3g} s" if value >= 1 else shown(value, "s")
+
+
+def shares(choice: TrainedStep) -> str:
+    """The three largest parts of a step."""
+    largest = sorted(choice.time.parts.items(), key=lambda part: -part[1])[:3]
+    return ", ".join(f"{WORDS[name]} {seconds / choice.time.seconds:.0%}" for name, seconds in largest)
+
+
+def memory_text(choice: TrainedStep) -> str:
+    """Parts of the memory."""
+    parts = ", ".join(f"{name} {size / 1e9:.3g}" for name, size in choice.memory.counted.parts().items() if size > 0)
+    return f"{choice.memory.counted.total / 1e9:.3g} GB ({parts})"
+
+
+def why_worse(best: TrainedStep, other: TrainedStep) -> str:
+    """Which parts of a step make another layout slower."""
+    slower = other.time.seconds / best.time.seconds - 1
+    gaps = {name: other.time.parts[name] - best.time.parts[name] for name in best.time.parts}
+    if slower == 0:
+        return "as fast, for both wait for input"
+    worst = [name for name, gap in sorted(gaps.items(), key=lambda part: -part[1]) if gap > 0][:2]
+    reasons = ", ".join(f"{WORDS[name]} +{seconds(gaps[name])}" for name in worst) or "the same parts"
+    return f"{slower:.1%} slower: {reasons}"
