@@ -74,3 +74,23 @@ def plain_fit(law: PlainLaw, seconds: FloatArray, cluster: Sequence[str] | None 
     alike = [str(row) for row in range(count)] if cluster is None else list(cluster)
     made = fit(law, LawRows({ROW: np.arange(count, dtype=float)}, {}, alike, seconds, [law.name] * count))
     return {one.parameter: float(np.exp(log)) for one, log in zip(made.coordinates, made.logs, strict=True)}
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedLaw:
+    """A law whose parameters may vary by groups of rows, with one function as its formula.
+
+    Parameters
+    ----------
+    formula
+        Positive values of rows (seconds, or any other quantity), from the parameters and columns, arrays of one length.
+    """
+
+    name: str
+    parameters: tuple[ParameterPrior, ...]
+    formula: Callable[[Mapping[str, FloatArray], Columns], FloatArray]
+    levels: tuple[Grouping, ...]
+
+    def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
+        """Values of all rows."""
+        return self.formula(parameters, columns)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from slipstick.estimators.contract.base import EstimatorBase, PointByPoint
 from slipstick.estimators.contract.protocols import Estimator, TimeFunction
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate, Spread, quantile
 from slipstick.estimators.core.quantity import Quantity
 from slipstick.estimators.operation.power.power_cap import cap_watts, rated_watts
-from slipstick.estimators.operation.power.power_limit import PowerLimit
+from slipstick.estimators.operation.power.power_limit import PowerLimit, fitted_limit
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
@@ -37,7 +37,7 @@ class LimitedRun(EstimatorBase):
 
     time: float
     power: float
-    law: PowerLimit = PowerLimit()
+    law: PowerLimit = field(default_factory=fitted_limit)
 
     def __post_init__(self) -> None:
         for name, value in (("time", self.time), ("power", self.power)):

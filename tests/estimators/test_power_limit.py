@@ -32,7 +32,7 @@ def test_what_never_reaches_the_limit_is_left_alone() -> None:
 
 
 def test_all_of_the_time_busy_and_on_the_clock_is_the_closed_form() -> None:
-    model = PowerLimit(idle=0.1, knee=0.05, clock_share=1.0, static=0.0, duty_slope=0.0, duty_start=8.0)
+    model = PowerLimit(idle=0.1, knee=0.05, clock_share=1.0, duty_slope=0.0, duty_start=8.0)
     time, drawn = model.ratios(250.0, 125.0, 250.0)
     assert time == pytest.approx(((1.0 - 0.1) / (0.5 - 0.1)) ** (1 / 3), rel=1e-3)  # clock = cube root of dynamic power
     assert drawn == pytest.approx(0.5, rel=1e-3)

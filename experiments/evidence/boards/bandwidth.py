@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL
+from slipstick.estimators.learning.plain_law import PlainLaw, expected, plain_fit
 from slipstick.estimators.learning.scores import inside, interval_scores
 from slipstick.estimators.operation.cpu.bandwidth import FittedSaturation, Points, fit_saturation, learn_prior, lesson
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
@@ -182,18 +183,16 @@ def _flat(points: Points, cores: FloatArray) -> FloatArray:
 
 def _soft_minimum(points: Points, cores: FloatArray) -> FloatArray:
     """One core's bandwidth and the limit of this curve alone, exponent 3."""
-    from scipy.optimize import curve_fit
+    known, rate = np.array(points, dtype=float).T
+    most = float(rate.max())
+    priors = expected("core", float(rate[0] / known[0]), 0.3), expected("limit", 1.5 * most, 1.0, high=1000 * most)
+    law = PlainLaw("soft minimum", priors, lambda n: _soft(n["core"], n["limit"], known))
+    numbers = plain_fit(law, rate)
+    return _soft(numbers["core"], max(numbers["limit"], most), cores)
 
-    def law(n: FloatArray, slope: float, limit: float) -> FloatArray:
-        offered = n * np.exp(slope)
-        return np.asarray(np.log(offered / (1 + (offered / np.exp(limit)) ** 3) ** (1 / 3)))
 
-    n = np.array([c for c, _ in points], float)
-    rate = np.array([r for _, r in points])
-    bounds = ([-np.inf, np.log(rate.max())], [np.inf, np.log(rate[0] * 1000)])
-    start = [np.log(rate[0] / n[0]), np.log(rate.max() * 1.5)]
-    solution, _ = curve_fit(law, n, np.log(rate), start, bounds=bounds, maxfev=5000)
-    return np.asarray(np.exp(law(cores, *solution)))
+def _soft(core: FloatArray | float, limit: FloatArray | float, cores: FloatArray) -> FloatArray:
+    return np.asarray(cores * core / (1 + (cores * core / limit) ** 3) ** (1 / 3))
 
 
 BASELINES: dict[str, Callable[[Points, FloatArray], FloatArray]] = {

@@ -7,15 +7,16 @@ and that roofline times one factor a kind, fitted to the same models.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import least_squares
 
 from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula, joined_times
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.learning.law import ParameterPrior
+from slipstick.estimators.learning.plain_law import PlainLaw, expected, plain_fit
 from slipstick.estimators.learning.scores import log_quantile
 from slipstick.estimators.operation.cpu.cpu_roofline import CpuRoofline
 from slipstick.experiments.calibrate.devices_left_out import roofline
@@ -28,9 +29,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DATASET = "layers on c5.2xlarge"
-FITTED = ("compute_efficiency", "memory_efficiency", "overhead", "lowering")
-# a library's loops may take a lane of the vector unit or all of them: the fit starts from both
-STARTS = tuple(np.log([efficiency, 0.7, 1e-5, 1.0]) for efficiency in (0.01, 0.5))
+LANES = 0.01, 0.5
+"""Shares of the peak rate from which the fit starts: a library's loops may take a lane of the vector unit or all."""
 
 
 def _kinds(data: Data) -> Iterator[Scored]:
@@ -62,21 +62,26 @@ def _held_out(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Of layers that no fit saw: fitted to the others, measured, data sheet, data sheet times one factor."""
     known, new = list(_forms(kind, learned)), list(_forms(kind, judged))
-    formula, measured = RowFormula.of(CpuRoofline(), known), joined_times(known)
+    formula, measured, times = RowFormula.of(CpuRoofline(), known), joined_times(known), joined_times(new)
     stated = {f"parameter.{name}": value for name, value in asdict(CpuRoofline()).items()}
 
-    def named(point: FloatArray) -> dict[str, float]:
-        fitted = zip(FITTED, np.exp(point), strict=True)
-        return {**stated, **{f"parameter.{name}": float(value) for name, value in fitted}}
+    def of(numbers: Mapping[str, FloatArray] | Mapping[str, float], rows: RowFormula) -> FloatArray:
+        return rows.evaluate({**stated, **{f"parameter.{k}": float(np.ravel(v)[0]) for k, v in numbers.items()}})
 
-    def residuals(point: FloatArray) -> FloatArray:
-        return np.asarray(np.log(formula.evaluate(named(point)) / measured))
-
-    fits = [least_squares(residuals, start, loss="soft_l1", f_scale=0.1) for start in STARTS]
-    best = min(fits, key=lambda fit: float(fit.cost)).x
+    fits = [plain_fit(PlainLaw("CPU roofline", _expected(one), lambda n: of(n, formula)), measured) for one in LANES]
+    best = min(fits, key=lambda fitted: log_quantile(0.5, of(fitted, formula), measured))
     plain = roofline(new)
     factor = float(np.exp(np.median(np.log(measured / roofline(known)))))
-    return RowFormula.of(CpuRoofline(), new).evaluate(named(best)), joined_times(new), plain, plain * factor
+    return of(best, RowFormula.of(CpuRoofline(), new)), times, plain, plain * factor
+
+
+def _expected(lanes: float) -> tuple[ParameterPrior, ...]:
+    return (
+        expected("compute_efficiency", lanes, 1.5, high=1.0),
+        expected("memory_efficiency", 0.7, 1.5, high=1.0),
+        expected("overhead", 1e-5, 2.0, "s", high=1e-2),
+        expected("lowering", 1.0, 2.0, "cycle", high=100.0),
+    )
 
 
 def _forms(kind: str, frame: pd.DataFrame) -> Iterator[OperationTimes]:

@@ -38,6 +38,12 @@ def _memory() -> FittedFile:
     return refit()
 
 
+def _power_limit() -> FittedFile:
+    from slipstick.experiments.evidence.validation.energy.power_limit_scores import refit
+
+    return refit()
+
+
 def _serving() -> FittedFile:
     from slipstick.experiments.evidence.validation.serving.refit import refit
 
@@ -62,6 +68,7 @@ REFITS: Mapping[str, Callable[[], FittedFile]] = {
     "host": _host,
     "llama-cpp": _llama_cpp,
     "memory": _memory,
+    "power-limit": _power_limit,
     "serving": _serving,
     "serving-power": _serving_power,
     "training": _training,

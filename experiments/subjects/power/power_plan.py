@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from slipstick.estimators.named.limited_run import LimitedRun
-from slipstick.estimators.operation.power.power_limit import PowerLimit
+from slipstick.estimators.operation.power.power_limit import PowerLimit, fitted_limit
 from slipstick.hwmodels.answer import Answer, Provenance
 from slipstick.hwmodels.columns import Column
 from slipstick.hwmodels.files.errors import InputError
@@ -95,7 +95,7 @@ def power_plan(
     InputError
         Where a number is not above 0, or a limit or the mean power lies above the rated power.
     """
-    run = LimitedRun(time, power, model or PowerLimit())
+    run = LimitedRun(time, power, model or fitted_limit())
     if not (math.isfinite(rated) and rated > 0):
         raise InputError(f"rated power = {rated:g}: want a finite number > 0")
     if power > rated:

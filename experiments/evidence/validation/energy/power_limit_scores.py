@@ -14,12 +14,19 @@ import numpy as np
 
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.core.parameters import parameters, with_parameters
-from slipstick.estimators.operation.power.power_limit import PowerLimit
+from slipstick.estimators.learning.bands import calibrated, left_out
+from slipstick.estimators.learning.fit import fit
+from slipstick.estimators.learning.fitted_file import FittedFile, OuterScore, digest
+from slipstick.estimators.learning.folds import folds
+from slipstick.estimators.learning.law import LawRows
+from slipstick.estimators.learning.law_fit import LawFit
+from slipstick.estimators.operation.power.power_limit import LAW, NAME, PowerLimit, of_fit
+from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.score import Data, Scored, labelled, of_errors
 from slipstick.hwmodels.catalog import machine_of_device
 from slipstick.hwmodels.files.frames import csv_frame
+from slipstick.hwmodels.files.readers import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,13 +37,6 @@ RATED = {"p100": 250.0, "v100": 250.0, "rtx6000": 260.0, "a40": 300.0, "a100": 2
 """Rated power of the boards [W] (data sheets: Tesla P100 and V100 PCIe 250 W, Quadro RTX 6000 260 W, A40 300 W)."""
 METRICS = labelled()
 GOALS = {"time": (0.03, 0.12), "power": (0.03, 0.10)}
-STARTS = (
-    (0.12, 0.7, 0.8, 0.05, 5.0, -1.0),
-    (0.10, 0.5, 0.9, 0.02, 10.0, -3.0),
-    (0.15, 0.85, 0.7, 0.05, 3.0, 0.0),
-)
-SOFT = 0.05
-"""Log error beyond which a run's weight in the fit falls."""
 
 
 def limit_scores(data: Data) -> Iterator[Scored | ValidationRow]:
@@ -71,31 +71,64 @@ def rated_power(device: str) -> float:
     return known or (float(machine.power.cap) if machine and machine.power.cap else float("nan"))
 
 
+def limit_rows(runs: pd.DataFrame) -> LawRows:
+    """Time and power of runs under limits, over those of the same run without, as rows of the law."""
+    half = len(runs)
+    columns = {
+        "mean": np.tile(runs.mean_power_w_free / runs.rated_w, 2),
+        "limit": np.tile(runs.power_limit_w / runs.rated_w, 2),
+        "of_power": np.repeat([0.0, 1.0], half),
+    }
+    measured = np.concatenate([runs.epoch_s / runs.epoch_s_free, runs.mean_power_w / runs.mean_power_w_free])
+    names = [" ".join(map(str, key)) for key in runs[RUN].itertuples(index=False)]
+    clusters = [f"{kind} {name}" for kind in ("time", "power") for name in names]
+    return LawRows(columns, {"board": [*runs.gpu] * 2}, clusters, measured, ["time"] * half + ["power"] * half)
+
+
 def fitted(runs: pd.DataFrame) -> PowerLimit:
-    """The law fitted to time and power of runs under limits, with the spreads of its residuals."""
-    from scipy.optimize import least_squares
+    """The law fitted to time and power of runs under limits, with the spreads of boards left out in turn."""
+    return limit_of(fit(LAW, limit_rows(runs)), runs)
 
-    plain = PowerLimit()
-    notes = parameters(plain)
-    low, high = ([getattr(note, end) for _, note in notes.values()] for end in ("low", "high"))
 
-    def model(point: FloatArray) -> PowerLimit:
-        changed: PowerLimit = with_parameters(plain, dict(zip(notes, map(float, point), strict=True)))
-        return changed
-
-    def residuals(point: FloatArray) -> FloatArray:
-        return np.concatenate(errors(model(point), runs))
-
-    fits = [
-        least_squares(residuals, start, bounds=(low, high), loss="soft_l1", f_scale=SOFT, max_nfev=200)
-        for start in STARTS
-    ]
-    best: PowerLimit = with_parameters(
-        plain, dict(zip(notes, map(float, min(fits, key=lambda fit: float(fit.cost)).x), strict=True))
-    )
+def limit_of(made: LawFit, runs: pd.DataFrame) -> PowerLimit:
+    """A fit to runs as the law of another board, whose spreads are those of boards left out in turn."""
+    rows = limit_rows(runs)
+    off = np.full(len(rows), np.nan)
+    for fold in folds(rows.groups["board"]):
+        scored = rows.take(fold.scored)
+        inner = fit(LAW, rows.take(fold.known), near=made).seconds(LAW, scored.columns, {"board": [""] * len(scored)})
+        off[fold.scored] = np.log(inner / scored.seconds)
+    off = off if np.isfinite(off).all() else np.log(made.seconds(LAW, rows.columns, rows.groups) / rows.seconds)
     held = np.asarray(runs.power_limit_w < runs.mean_power_w_free)
-    time, power = ((_scale(error[held]), _scale(error[~held])) for error in errors(best, runs))
-    return replace(best, time_spread=time, power_spread=power)
+    time, power = ([_scale(part[held]), _scale(part[~held])] for part in np.split(off, 2))
+    return of_fit(made, {"time": time, "power": power})
+
+
+def refit() -> FittedFile:
+    """The law fitted to all public runs, and boards left out.
+
+    Raises
+    ------
+    InputError
+        Where the public rows are missing.
+    """
+    path = training_file(FILE)
+    if path is None:
+        raise InputError(why_missing(FILE))
+    runs = limited_runs(csv_frame(path))
+    rows = limit_rows(runs)
+    board = rows.groups["board"]
+    out, scores = left_out(LAW, rows, folds(board), rows.cluster), []
+    for at, kind in enumerate(("time", "power")):
+        some = np.flatnonzero(rows.columns["of_power"] == at)
+        parts = out.seconds[some], rows.seconds[some], out.half[some]
+        scores.append(OuterScore.of("board unseen", kind, len(set(board)), *parts))
+    made = calibrated(LAW, rows, rows.cluster)
+    shipped = limit_of(made, runs)
+    spreads = {"time": [*shipped.time_spread], "power": [*shipped.power_spread]}
+    rounded = {name: [round(value, 4) for value in pair] for name, pair in spreads.items()}
+    note = "Epochs of training under power limits (Zeus, You et al., NSDI 2023), over those without a limit."
+    return FittedFile(NAME, {FILE: digest(path)}, len(rows), {NAME: made}, tuple(scores), note, {"spreads": rounded})
 
 
 def errors(model: PowerLimit, runs: pd.DataFrame) -> tuple[FloatArray, FloatArray]:
