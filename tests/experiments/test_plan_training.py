@@ -123,5 +123,6 @@ def test_a_plan_is_an_answer_with_a_page_and_a_notebook_text(tmp_path: Path) -> 
     assert run([*asked, "--report", str(tmp_path / "plan.html")]) == 0
     text = (tmp_path / "plan.html").read_text()
     plan = TrainingSearch(TrainedBatch(language_model("llama-3.1-8b"), machine("h100-dgx"), 8, 8192), 8).run(2)
-    assert plan.heads[0].startswith("pick: ") and plan.best[0].layout.text() in text
+    assert plan.headed[0].startswith("pick: ") and plan.headed[0].count(plan.provenance) == 1
+    assert plan.best[0].layout.text() in text
     assert all(one.layout.text() in plan._repr_html_() for one in plan.best) and "pick: " in plan._repr_html_()
