@@ -36,12 +36,17 @@ class LeftOutRows:
     inner: float | None = None
 
 
-def calibrated(law: TimeLaw, rows: LawRows, *keys: Sequence[str]) -> LawFit:
+def calibrated(law: TimeLaw, rows: LawRows, *keys: Sequence[str], least: float = 0.0) -> LawFit:
     """A fit whose bands are stretched to hold 80 % of groups of each of `keys` that are left out in turn.
 
     Each inner fold is two Gauss-Newton steps from the fit to all rows; a test holds them near fits of their own. Of
     several keys the one that calls for the widest bands decides: what a question leaves open, such as the release of a
     program, is not the easier for chips that are foreseen within one release. The first key says the inner error.
+
+    Parameters
+    ----------
+    least
+        The least factor on bands: 1 where many groups are twins of others, which would narrow the band of a stranger.
     """
     made, needed, errors = fit(law, rows), list[float](), list[float | None]()
     for key in keys:
@@ -53,16 +58,18 @@ def calibrated(law: TimeLaw, rows: LawRows, *keys: Sequence[str]) -> LawFit:
         off = np.abs(np.log(seconds / rows.seconds))
         errors.append(float(np.nanmean(off)) if np.isfinite(off).any() else None)
         needed.append(stretch(seconds, half, rows.seconds, key))
-    return replace(made, stretch=max(needed), inner=errors[0])
+    return replace(made, stretch=max(least, *needed), inner=errors[0])
 
 
-def left_out(law: TimeLaw, rows: LawRows, outer: Sequence[Fold], *inner: Sequence[str]) -> LeftOutRows:
+def left_out(
+    law: TimeLaw, rows: LawRows, outer: Sequence[Fold], *inner: Sequence[str], least: float = 0.0
+) -> LeftOutRows:
     """Every fold's rows from a fit to what it knows, whose bands are stretched by the groups of `inner` in it."""
     seconds, half, names = _nothing(len(rows)), _nothing(len(rows)), [""] * len(rows)
     promised: list[tuple[float | None, int]] = []
     for fold in outer:
         known, scored = rows.take(fold.known), rows.take(fold.scored)
-        made = calibrated(law, known, *([key[i] for i in fold.known] for key in inner))
+        made = calibrated(law, known, *([key[i] for i in fold.known] for key in inner), least=least)
         seconds[fold.scored] = made.seconds(law, scored.columns, scored.groups)
         half[fold.scored] = made.half_width(law, scored.columns, scored.groups)
         promised.append((made.inner, len(scored)))

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from slipstick.estimators.core.parameters import parameters
-from slipstick.estimators.learning.law import Columns, FloatArray, Grouping, ParameterPrior
+from slipstick.estimators.learning.law import UNGROUPED, Columns, FloatArray, Grouping, ParameterPrior
 from slipstick.estimators.operation.serving.step_amounts import Amounts, Batch
 from slipstick.estimators.operation.serving.step_time import (
     Device,
@@ -31,6 +31,7 @@ LEVELS = tuple(
     Grouping(name, width)
     for name, width in {
         "vendor": 0.3,
+        "stack": 0.3,
         "generation": 0.1,
         "chip": 0.1,
         "engine": 0.15,
@@ -42,15 +43,20 @@ LEVELS = tuple(
     }.items()
 )
 """Makers differ by a third, generations and chips of one maker by a tenth beyond their data sheets; how weights are
-stored, and what an engine or a type of weights makes of one generation, by as much."""
+stored, and what an engine or a type of weights makes of one generation, by as much. That generations differ so little
+is known of one maker, whose libraries all engines are written for; those of another, of whom fewer than three were
+measured, may differ as makers do: his `stack`."""
+ONE_STACK = ("nvidia",)
+"""Makers of whom three generations or more were measured under the same engines."""
 ON_KERNELS = (
-    "vendor", "generation", "chip", "engine", "version", "engine on generation", "weights", "weights on generation",
+    "vendor", "stack", "generation", "chip", "engine", "version", "engine on generation", "weights",
+    "weights on generation",
 )  # fmt: skip
 VARY = {
-    "reading": ("vendor", "generation", "engine", "engine on generation"),
+    "reading": ("vendor", "stack", "generation", "engine", "engine on generation"),
     "computing": ON_KERNELS,
     "fixed": ON_KERNELS,
-    "factor": ("vendor", "model"),
+    "factor": ("vendor", "stack", "model"),
 }
 SURE = {"weights": 0.2, "narrow": 0.2}
 SHARE, TIME = 0.3, 0.5
@@ -142,8 +148,10 @@ def least_seconds(columns: Columns) -> FloatArray:
 
 
 def machine_groups(machine: Machine, name: str) -> dict[str, str]:
-    """The groups of a machine: maker, generation, chip."""
-    return {"vendor": machine.family.split("-")[0], "generation": generation_of(machine.family), "chip": name}
+    """The groups of a machine: maker, his stack of software, generation, chip."""
+    vendor, generation = machine.family.split("-")[0], generation_of(machine.family)
+    stack = UNGROUPED if vendor in ONE_STACK else generation
+    return {"vendor": vendor, "stack": stack, "generation": generation, "chip": name}
 
 
 def generation_of(family: str) -> str:

@@ -20,6 +20,7 @@ from slipstick.experiments.evidence.score import Data, MissingError, Scored, lab
 from slipstick.experiments.evidence.validation.energy import serving_fit
 from slipstick.experiments.evidence.validation.energy.metered_runs import FILES, metered_runs
 from slipstick.experiments.evidence.validation.energy.serving_fit import (
+    UNNARROWED,
     MeteredStepLaw,
     factor_rows,
     fitted_step,
@@ -92,9 +93,11 @@ def predicted(known: pd.DataFrame, runs: pd.DataFrame) -> Predicted:
     """Errors on runs of fits to the known ones."""
     steps, seconds, families = fitted_step(known), runs.step_s.to_numpy(), list(known.family_name)
     guess = serving_fit.predicted(steps, MeteredStepLaw(), step_rows(runs))
-    power = calibrated(PowerLaw(), power_rows(known, known.step_s.to_numpy()), families)
+    power = calibrated(PowerLaw(), power_rows(known, known.step_s.to_numpy()), families, least=UNNARROWED)
     late = newer(known)
-    factors = calibrated(FactorsLaw(), factor_rows(late, late.step_s.to_numpy()), list(late.family_name))
+    factors = calibrated(
+        FactorsLaw(), factor_rows(late, late.step_s.to_numpy()), list(late.family_name), least=UNNARROWED
+    )
     rows, plain_rows = power_rows(runs, guess), factor_rows(runs, guess)
     share, plain = (
         serving_fit.predicted(power, PowerLaw(), rows), serving_fit.predicted(factors, FactorsLaw(), plain_rows)

@@ -1,24 +1,27 @@
 """LLM-Inference-Bench: whole batches that start together, devices and models unseen.
 
-A batch of equal sequences is a lock-step: its prompts, then all its tokens. Each row is that time at the calibrated
-pace times one factor: the median over the engine's other rows of as many devices (all devices but the scored one, or
-all models but the scored one, of the same device). llama.cpp runs one sequence, whatever "batch size" says.
+A batch of equal sequences is a lock-step: its prompts, then all its tokens; sequences whose cache does not fit run one
+wave after the other. Each row is a sum of steps under the law of a server's step, fitted to the rows of other devices,
+or of other models. llama.cpp runs one sequence, whatever "batch size" says, and deals out whole layers.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
-from slipstick.estimators.operation.serving.known_steps import serving_fit
+from slipstick.estimators.learning.bands import left_out
+from slipstick.estimators.learning.folds import Fold, folds
+from slipstick.estimators.learning.law import LawRows
+from slipstick.estimators.named.serving.deployment import CONTEXT_BYTES, MEMORY_SHARE
+from slipstick.estimators.operation.serving.engines import step_groups
 from slipstick.estimators.operation.serving.step_amounts import Batch, Shares
-from slipstick.estimators.operation.serving.step_time import StepTime
+from slipstick.estimators.operation.serving.step_law import StepLaw, StepSum, columns_of, least_seconds
+from slipstick.estimators.operation.serving.step_time import Device, LayerCounts
 from slipstick.experiments.evidence.score import PERCENT, Data, Scored
 from slipstick.hwmodels.catalog import machine, machine_names
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows
@@ -26,7 +29,6 @@ from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language.weight_types import weight_type
 from slipstick.workloads.language_catalog import language_model
 
-FloatArray = npt.NDArray[np.float64]
 FILE = "local_llm/llm_inference_bench.csv.gz"
 DEVICES = {
     "Nvidia A100 GPU": "a100-sxm-40gb", "Nvidia H100 GPU": "h100-sxm", "Habana Gaudi2": "gaudi2",
@@ -40,60 +42,64 @@ MODELS = {
     "Qwen/Qwen2-7B": "qwen2.5-7b",
 }  # fmt: skip
 """Llama 3 and 3.1 share shapes, so do Qwen 2 and 2.5."""
+ENGINES = {"vLLM": "vllm", "TensorRT-LLM": "trtllm"}
+"""Names of the law; others are groups of their own."""
 GOALS = {"device unseen": (25.0, 60.0), "model unseen": (20.0, 50.0)}
 NOISE, ENOUGH = 0.4, 20
 
 
 @dataclass(frozen=True)
 class Whole:
-    """One batch: what ran on what, measured and predicted seconds before any factor."""
+    """One batch: what ran on what, measured seconds, and the steps that it is the sum of."""
 
     device: str
     devices: int
     engine: str
     model: str
     seconds: float
-    ours: float
-    roof: float
+    steps: StepSum
+    groups: Mapping[str, str]
 
 
 def bench_scores(data: Data) -> Iterator[Scored]:
     """Devices unseen and models unseen."""
     public, (targets, refused) = read_batches(data.known(FILE))[0], read_batches(data.judged(FILE))
     note = "left out: " + "; ".join(f"{reason}: {count}" for reason, count in sorted(refused.items()))
-    yield _scored("device unseen", targets, public, lambda a, b: a.device != b.device, note)
-    yield _scored("model unseen", targets, public, lambda a, b: a.device == b.device and a.model != b.model, note)
+    known = [] if data.scored is None else public
+    yield _scored("device unseen", "chip", targets, known, note)
+    yield _scored("model unseen", "model", targets, known, note)
 
 
-def _scored(
-    held: str, scored: Sequence[Whole], known: Sequence[Whole], other: Callable[[Whole, Whole], bool], note: str
-) -> Scored:
-    keys = [(row.engine, row.devices, row.device, row.model) for row in scored]
-    factors = {key: _factors(row, known, other) for key, row in dict(zip(keys, scored, strict=True)).items()}
-    some = [(row, *both) for key, row in zip(keys, scored, strict=True) if (both := factors[key]) is not None]
-    measured, ours, roofs = np.array([(row.seconds, row.ours * a, row.roof * b) for row, a, b in some]).reshape(-1, 3).T
-    by_model = "" if held == "device unseen" else ", {0.model}"
-    groups = [row.device + by_model.format(row) for row, *_ in some]
+def _scored(held: str, level: str, targets: Sequence[Whole], known: Sequence[Whole], note: str) -> Scored:
+    """Each group of a level from the other groups, of `known` rows alone where there are any."""
+    rows, first = law_rows([*known, *targets]), len(known)
+    outer = folds(rows.groups[level], scored=range(first, len(rows)))
+    if known:
+        outer = tuple(Fold(one.held_out, one.known[one.known < first], one.scored) for one in outer)
+    made, least = left_out(StepLaw(), rows, outer, rows.groups["model"]), least_seconds(rows.columns)
+    roof = np.full(len(rows), np.nan)
+    for fold in outer:
+        share = np.median(np.log(rows.seconds[fold.known] / least[fold.known]))
+        roof[fold.scored] = least[fold.scored] * np.exp(share)
+    there = np.flatnonzero(np.isfinite(made.seconds))
+    some = [targets[at - first] for at in there.tolist()]
     return Scored(
-        "time of a whole batch", held, measured, ours, PERCENT, GOALS[held], {"one efficiency": roofs},
-        enough=ENOUGH, noise=NOISE, reason=note, groups=groups,
-        inputs=[{"machine": DEVICES[row.device], "devices": row.devices, "engine": row.engine} for row, *_ in some],
+        "time of a whole batch", held, rows.seconds[there], made.seconds[there], PERCENT, GOALS[held],
+        {"one efficiency": roof[there]}, half=made.half[there], enough=ENOUGH, noise=NOISE, reason=note,
+        groups=[made.groups[at] for at in there.tolist()],
+        inputs=[{"machine": DEVICES[row.device], "devices": row.devices, "engine": row.engine} for row in some],
     )  # fmt: skip
 
 
-def _factors(row: Whole, known: Sequence[Whole], other: Callable[[Whole, Whole], bool]) -> tuple[float, float] | None:
-    """Medians over devices and models of measured over predicted and over roofline; the same engine where it ran."""
-    rest = [k for k in known if other(row, k)]
-    engine = [k for k in rest if k.engine == row.engine] or rest
-    same = [k for k in engine if k.devices == row.devices] or engine
-    if not same:
-        return None
-    groups: dict[tuple[str, str, int], list[Whole]] = {}
-    for k in same:
-        groups.setdefault((k.device, k.model, k.devices), []).append(k)
-    ours = [float(np.median([math.log(k.seconds / k.ours) for k in group])) for group in groups.values()]
-    roofs = [float(np.median([math.log(k.seconds / k.roof) for k in group])) for group in groups.values()]
-    return math.exp(float(np.median(ours))), math.exp(float(np.median(roofs)))
+def law_rows(batches: Sequence[Whole]) -> LawRows:
+    """Batches as rows of the law of a step."""
+    return LawRows(
+        columns_of([row.steps for row in batches]),
+        {name: [row.groups[name] for row in batches] for name in batches[0].groups},
+        [f"{row.model} {row.engine} {row.device} {row.devices}" for row in batches],
+        np.array([row.seconds for row in batches]),
+        ["batches"] * len(batches),
+    )
 
 
 def read_batches(path: Path) -> tuple[list[Whole], dict[str, int]]:
@@ -119,30 +125,34 @@ def _whole(row: dict[str, str]) -> Whole:
     if not row["latency_s"]:
         raise InputError("no latency")
     sequences = 1 if engine == "llama.cpp" else int(float(row["sequences"]))
-    devices = int(row["devices"])
-    step = _step(DEVICES[device], MODELS[model], devices, engine == "llama.cpp")
+    name, devices = DEVICES[device], int(row["devices"])
+    shares, at = _shares(name, MODELS[model], devices, engine == "llama.cpp")
     prompt, made = float(row["input_tokens"]), float(row["output_tokens"])
-    ours, roof = _lock_step(step, prompt, made, sequences)
-    return Whole(device, devices, engine, model, float(row["latency_s"]), ours, roof)
+    groups = step_groups(machine(name), name, ENGINES.get(engine, engine), "", MODELS[model], "fp16")
+    steps = _lock_step(shares, at, prompt, made, sequences)
+    return Whole(device, devices, engine, model, float(row["latency_s"]), steps, groups)
 
 
 @cache
-def _step(name: str, model: str, devices: int, layers: int) -> StepTime:
-    """The step of a model over several devices; llama.cpp deals out whole layers."""
+def _shares(name: str, model: str, devices: int, layers: int) -> tuple[Shares, Device]:
+    """A model over several devices, which llama.cpp gives whole layers, and their rates."""
     layout = Layout(1, devices) if layers else Layout(devices)
     at = machine(name)
     if devices > 1 and not layers and not at.links:
         raise InputError(f"{name} states no link between devices")
+    layout.check(language_model(model))
     shares = Shares(language_model(model), layout, weight_type("fp16"))
-    return StepTime.for_machine(at, shares, serving_fit().parameters({}))
+    return shares, Device.of(at, shares.kind.compute, layout.group)
 
 
-def _lock_step(step: StepTime, prompt: float, made: float, sequences: int) -> tuple[float, float]:
-    """Seconds of a whole batch, and the least that the data sheet allows."""
-    first = Batch(prompt=prompt * sequences, chunk=prompt, finished=sequences)
-    middle = Batch(sequences, prompt + made / 2)
-    further = made - 1
-    return (
-        step.seconds(first) + further * step.seconds(middle),
-        step.floor(first) + further * step.floor(middle),
-    )
+def _lock_step(shares: Shares, device: Device, prompt: float, made: float, sequences: int) -> StepSum:
+    """The steps of a whole batch: as many sequences at a time as the cache holds at their mean length."""
+    context = prompt + made / 2
+    left = MEMORY_SHARE * device.capacity - shares.held_bytes - CONTEXT_BYTES
+    together = min(float(sequences), max(1.0, left / (shares.token_cache_bytes * context)))
+    waves = sequences / together
+    first = Batch(prompt=prompt * together, chunk=prompt, finished=together)
+    return StepSum(
+        shares.amounts(Batch(together, context)), shares.amounts(first), device, LayerCounts.of(shares, device),
+        together, plains=(made - 1) * waves, mixeds=waves, stages=float(shares.layout.pipeline),
+    )  # fmt: skip

@@ -108,7 +108,7 @@ def refit() -> FittedFile:
 def of_one_model(rows: LawRows) -> dict[str, dict[str, str]]:
     """Makers, generations and chips of which one model was measured, with its name: it cannot speak for others."""
     made: dict[str, dict[str, str]] = {}
-    for level in ("vendor", "generation", "chip"):
+    for level in ("vendor", "stack", "generation", "chip"):
         models: dict[str, set[str]] = {}
         for group, model in zip(rows.groups[level], rows.groups["model"], strict=True):
             models.setdefault(group, set()).add(model)
