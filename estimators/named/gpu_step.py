@@ -31,12 +31,11 @@ from slipstick.estimators.operation.by_kind import DeviceAndLinks
 from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
 from slipstick.estimators.operation.gpu.programs.program_kernels import program_runtimes, trained
 from slipstick.estimators.operation.gpu.programs.shared_kernels import SharedKernels
-from slipstick.estimators.operation.gpu.recurrences import recurrent_kernels
+from slipstick.estimators.operation.gpu.recurrences import PYTORCH, recurrent_kernels, stack_of
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
 from slipstick.estimators.operation.links.collectives import Collectives
 from slipstick.estimators.operation.roofline import widened
 from slipstick.estimators.schedule.host_issue import HostIssue
-from slipstick.estimators.tuned.tuned_defaults import OTHER_TYPE
 from slipstick.estimators.tuned.tuned_devices import UNKNOWN
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Same, Table
@@ -68,18 +67,21 @@ class MeasuredKernels:
     notes: Table[str]
 
 
-def measured_kernels(known: DeviceCalibration, machine: Machine, classes: Iterable[tuple[str, str]]) -> MeasuredKernels:
+def measured_kernels(
+    known: DeviceCalibration, machine: Machine, classes: Iterable[tuple[str, str]], stack: str = PYTORCH
+) -> MeasuredKernels:
     """Kernels of the classes (kind, dtype) that a workload has, launches hidden behind the kernel before.
 
     An operation that was timed by itself shows its whole launch; in a row of operations the host's part of it is the
-    schedule's, and the device's is the machine's `runtime.launch_overhead`.
+    schedule's, and the device's is the machine's `runtime.launch_overhead`. `stack` is the software of recurrent steps
+    (`recurrences.stack_of`).
     """
-    return _measured_kernels(Same(known), machine, frozenset(classes))
+    return _measured_kernels(Same(known), machine, frozenset(classes), stack)
 
 
 @lru_cache(maxsize=32)
 def _measured_kernels(
-    known: Same[DeviceCalibration], machine: Machine, classes: frozenset[tuple[str, str]]
+    known: Same[DeviceCalibration], machine: Machine, classes: frozenset[tuple[str, str]], stack: str
 ) -> MeasuredKernels:
     forecast = known.it.forecast(machine)
     belief = forecast.belief
@@ -91,9 +93,8 @@ def _measured_kernels(
         computed = "float32" if kind in PRODUCTS and widened(machine, dtype) else dtype
         name, standing = f"{kind}.{dtype}", standing_for(kind, computed, belief.noise)
         if standing is None and kind == "recurrent":  # one library call a layer: its launches are its own
-            recurrent = recurrent_kernels(machine)
-            spread = float(np.hypot(recurrent.spread, 0.0 if dtype == "float32" else OTHER_TYPE))
-            kernels[name], scatter[name], notes[name] = recurrent.kernels, Scatter(spread, spread), recurrent.note
+            steps = recurrent_kernels(machine, stack)
+            kernels[name], scatter[name], notes[name] = steps.kernels, Scatter(steps.spread, steps.spread), steps.note
             continue
         source = standing.measured if standing else DEFAULT
         values = {n: float(np.clip(v, bounds[n].low, bounds[n].high)) for n, v in belief.values(source).items()}
@@ -140,7 +141,7 @@ def gpu_step(
     free = machine.runtime.free_kinds
     operations = handed_over(workload, machine).distinct.operations
     classes = {(op.kind, op.dtype) for op in operations if op.kind not in (*free, "collective")}
-    kernels = measured_kernels(known, machine, classes)
+    kernels = measured_kernels(known, machine, classes, stack_of(operations, machine))
     device = SharedKernels(kernels.model, program_runtimes(), program_shares(known, machine, classes))
     model: FormulaModel = device if links is None else DeviceAndLinks(device, links)
     estimator = TorchProgram(model, schedule or HostIssue(), "measured kernels under a schedule")

@@ -32,8 +32,9 @@ from slipstick.workloads.graph.workload import Op, Workload
 SOURCE = "the longer of the device's kernels and the host that issues them"
 CAST = "cast"
 """Conversions: networks whose compiled runs were counted had none."""
-NOT_ISSUED = ("view", "optimizer")
-"""Views cost nothing; an update of all parameters is a few launches (PyTorch's foreach)."""
+NOT_ISSUED = ("view", "optimizer", "recurrent")
+"""Views cost nothing; an update of all parameters is a few launches (PyTorch's foreach); what starts a step of a
+recurrent layer is the library's, in the step's own time."""
 
 
 @dataclass(frozen=True)

@@ -26,11 +26,6 @@ HOST = 0.54
 hosts differ by, and what networks on one host differ by (`slipstick validate --refit host`)."""
 LINKS = 0.3
 """Scatter of collectives (`slipstick validate collectives`)."""
-OTHER_TYPE = 0.2
-"""Added to the scatter of recurrent steps in another data type than the measured float32."""
-KNOWN, RELATED, UNRELATED = 0.25, 0.5, 0.7
-"""Standard deviation of log time: of a measured family (rms of its own fit), of a relative and of any other machine
-(rms of families left out)."""
 ISSUE = 27e-6
 """Seconds of PyTorch for one operation: the median host of 15 under KernelBench's whole networks, those of the public
 figures left out (`slipstick validate --refit host`; 18 to 33 us)."""

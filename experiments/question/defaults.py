@@ -157,10 +157,12 @@ def _has_no_eager_runtime(machine: Machine) -> bool:
 
 
 def is_torch_program(workload: Workload) -> bool:
-    """Whether a graph is a forward pass that torch traced, in float32 and without a cache of keys and values."""
+    """Whether a graph is a forward pass that torch traced, in float32, without recurrent steps (those programs had
+    too few to say how they depend on sizes) and without a cache of keys and values."""
     facts = workload.metadata
     traced = str(facts.get("source", "")).startswith("torch ") and facts.get("purpose") == "inference"
     plain = all(op.dtype in ("float32", "int64", "int32", "bool") for op in workload.distinct.operations)
+    plain = plain and "recurrent" not in workload.kinds
     return traced and plain and not any(map(attends_to_cache, workload.distinct.operations))
 
 

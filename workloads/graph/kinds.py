@@ -85,6 +85,7 @@ KINDS: Mapping[str, Kind] = {
             ("batch", "hidden", "gates", "outputs"),
             "one step of a recurrent layer, done `times` = its length; its inputs are projected in a gemm before it",
             recurrent_work,
+            optional=("inputs", "layers", "directions", "length"),
         ),
         Kind(
             "norm",

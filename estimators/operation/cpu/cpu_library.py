@@ -45,6 +45,11 @@ def cpu_kernel(op: Op) -> CpuKernel:
     return "depthwise" if op.dims["groups"] == op.dims["channels_in"] else "grouped"
 
 
+FORK = 5e-6
+"""Seconds in which the cores begin and end a step of a recurrent layer: one call runs the whole layer (oneDNN's LSTM),
+so that no operator starts a step. A judgement: a parallel region of OpenMP takes 1 to 10 us on 16 to 128 cores."""
+
+
 @dataclass(frozen=True)
 class CpuLibrary(FormulaModel):
     """t = launches (launch overhead + start) + flop slowdown / peak + bytes x traffic / bandwidth of main memory.
@@ -74,7 +79,12 @@ class CpuLibrary(FormulaModel):
     def key(self, op: Op, machine: Machine) -> Hashable:
         """Operations that share a formula."""
         free = op.kind in machine.runtime.free_kinds
-        return free, cpu_kernel(op), tuple(sorted(name for name in op.cost if name.startswith("flop.matrix.")))
+        return (
+            free,
+            op.kind == "recurrent",
+            cpu_kernel(op),
+            tuple(sorted(name for name in op.cost if name.startswith("flop.matrix."))),
+        )
 
     def form(self, machine: Machine) -> Hashable:
         """That of the machine: its numbers and the parameters are symbols."""
@@ -91,12 +101,17 @@ class CpuLibrary(FormulaModel):
             rates.append((name, engine, machine.peak_factors(engine, rated)))
         *inner, main = machine.memory
         kept = sum((capacity_of_all(machine, level) for level in inner), sp.Integer(0))
-        return _formula(cpu_kernel(op), tuple(rates), machine.bandwidth_factors(main), kept)
+        starts = sp.Float(FORK) if op.kind == "recurrent" else None
+        return _formula(cpu_kernel(op), tuple(rates), machine.bandwidth_factors(main), kept, starts)
 
 
 @lru_cache(maxsize=256)
 def _formula(
-    kernel: CpuKernel, rates: tuple[tuple[str, str, tuple[str, ...]], ...], bandwidth: tuple[str, ...], kept: sp.Expr
+    kernel: CpuKernel,
+    rates: tuple[tuple[str, str, tuple[str, ...]], ...],
+    bandwidth: tuple[str, ...],
+    kept: sp.Expr,
+    starts: sp.Expr | None = None,
 ) -> Formula:
     """The three sides, and never less than peak and bandwidth allow (`PhysicalBound`)."""
     start = "other_start" if kernel == "other" else "start"
@@ -112,7 +127,7 @@ def _formula(
         engines[engine] = engines.get(engine, sp.Integer(0)) + seconds
         products += seconds if name.startswith("flop.matrix.") and kernel != "other" else 0
     terms = {
-        "fixed": symbol("operation.launches") * launch,
+        "fixed": symbol("operation.launches") * launch if starts is None else starts,
         "compute": products * slowdown,
         "memory": (near * symbol(f"parameter.{traffic}") + (moved - near) * symbol("parameter.stream")) / rate,
     }

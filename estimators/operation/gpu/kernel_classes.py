@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated
 
 from slipstick.estimators.core.choice import Least
@@ -83,10 +83,11 @@ class KernelParameters:
 ROWWISE = ("softmax", "norm")
 """Kinds that go over rows element by element (`rowwise`)."""
 RECURRENT = KernelParameters(
-    overhead=2.2e-5, compute_efficiency=0.93, memory_efficiency=0.65, tile_cycles=15_800, small_tile=0.025, overlap=0.54
-)
-"""Steps of recurrent layers as libraries of 2016 to 2018 run them, one after the other: fitted to DeepBench's forward
-times in FP32 on nine GPUs (`slipstick validate recurrences`: families left out, and how the fit is made)."""
+    overhead=6.2e-5, compute_efficiency=0.78, memory_efficiency=0.68, tile_cycles=2_300, step_cycles=7.1,
+    small_tile=0.07, overlap=0.35,
+)  # fmt: skip
+"""Steps of recurrent layers as libraries of 2016 to 2019 run them, the start of each included: the values without the
+effects of vendors and generations of `fitted/recurrences.json` (`operation/gpu/recurrences.py`)."""
 KERNELS = Table(
     {
         "default": KernelParameters(),
@@ -112,7 +113,7 @@ def matrix_product(dtype: str, has: Resources, prefix: str, weights: str = "", *
     """
     batch, m, n, k = (symbol(f"operation.{name}") for name in ("batch", "m", "n", "k"))
     sizes = operand_sizes(dtype, weights)
-    time = product((batch, m, n, k), sizes, has, habits(prefix), _aligned(dtype))
+    time = product((batch, m, n, k), sizes, has, habits(prefix), aligned(dtype))
     if quantizes:
         moved = batch * n * k * (WIDE_BYTES + sizes[1])
         time += traffic_time(moved, moved, has)
@@ -212,22 +213,6 @@ def product_dims(kind: str, variant: tuple[object, ...]) -> tuple[sp.Expr, sp.Ex
     return None
 
 
-def recurrent(dtype: str, has: Resources, prefix: str) -> Formula:
-    """One step of a recurrent layer: the product with the state in tiles, whose weights a cache may keep; the gates.
-
-    Gates run after the product: their traffic is what the operation moves besides weights.
-    """
-    size = _size(dtype)
-    batch, hidden, gates, outputs = (symbol(f"operation.{name}") for name in ("batch", "hidden", "gates", "outputs"))
-    weights = gates * hidden * outputs * size
-    beside = Largest(0, symbol("operation.bytes_moved") - weights)
-    # Every step reads the same weights: nothing else is touched in between.
-    again = replace(has, rotation=None if has.rotation is None else sp.Integer(1))
-    dims = (sp.Integer(1), gates * hidden, batch, outputs)
-    time = product(dims, operand_sizes(dtype), again, habits(prefix), _aligned(dtype))
-    return Least(time + beside / has.cache_rate, "s", SOURCE, menu=PRODUCTS)
-
-
 def stream(has: Resources, prefix: str, flop_time: sp.Expr) -> Formula:
     """Whatever reads its operands and writes its results once: elementwise, moves, reductions, optimizers."""
     moved = symbol("operation.bytes_moved")
@@ -261,7 +246,7 @@ def operand_sizes(dtype: str, weights: str = "") -> Sizes:
     return _size(weights or dtype), _size(dtype), sp.Rational(result_bytes(dtype))
 
 
-def _aligned(dtype: str) -> int:
+def aligned(dtype: str) -> int:
     """Numbers in the widest load, without their scales."""
     return int(VECTOR_BYTES // max(0.5, 2.0 ** math.floor(math.log2(SIZE_BYTES[dtype]))))
 

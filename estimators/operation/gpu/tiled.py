@@ -11,6 +11,7 @@ from slipstick.estimators.core.operation_model import Clock, FormulaModel
 from slipstick.estimators.core.residency import capacity_of_all, rated_caches
 from slipstick.estimators.operation.gpu import kernel_classes
 from slipstick.estimators.operation.gpu.kernel_classes import KERNELS, KernelParameters
+from slipstick.estimators.operation.gpu.recurrent_steps import STACKED, algorithm, recurrent
 from slipstick.estimators.operation.gpu.tiles import Resources, panels_read, tiles_read, traffic_time
 from slipstick.estimators.operation.power.voltage import squared_voltage
 from slipstick.estimators.operation.roofline import product_of_fields, serving_rate
@@ -62,7 +63,7 @@ class TiledRoofline(FormulaModel):
         if op.kind in machine.runtime.free_kinds:
             return "free"
         units = tuple(sorted(name for name in op.cost if name.startswith("flop.")))
-        return op.kind, op.dtype, units, op.cost.moves, _variant(op), _joined(op)
+        return op.kind, op.dtype, units, op.cost.moves, _variant(op), _joined(op), *_steps(op, machine)
 
     def form(self, machine: Machine) -> Hashable:
         """That of the machine, and the names of the kernels: numbers and parameters are symbols."""
@@ -76,12 +77,14 @@ class TiledRoofline(FormulaModel):
         prefix = f"parameter.kernels.{entry}."
         flop_time, energy = _arithmetic(op, machine, prefix)
         has = resources(machine, prefix, flop_time)
-        formula = _kernel(op, has, prefix, flop_time)
+        formula = _kernel(op, machine, has, prefix, flop_time)
         if _joined(op):
             formula = kernel_classes.with_terms(formula, formula.expression + _beside(op) / has.memory_rate, {})
         launch = symbol("operation.launches") * (
             symbol("machine.runtime.launch_overhead") + symbol(f"{prefix}overhead")
         )
+        if op.kind == "recurrent":
+            launch = sp.Integer(0)  # one library call a layer: what starts a step is the call's own, in its formula
         capped = _under_cap(formula.expression, flop_time, energy, machine, prefix)
         moved = symbol("operation.bytes_moved")
         stated = traffic_time(moved, moved, has) if machine.runtime.cache else moved / has.memory_rate
@@ -138,7 +141,7 @@ def resources(machine: Machine, prefix: str, flop_time: sp.Expr) -> Resources:
     return Resources(rate, cores, clock, near_capacity, near_rate, cache_capacity, cache_rate, main, rotation)
 
 
-def _kernel(op: Op, has: Resources, prefix: str, flop_time: sp.Expr) -> Formula:
+def _kernel(op: Op, machine: Machine, has: Resources, prefix: str, flop_time: sp.Expr) -> Formula:
     size = sp.Rational(SIZE_BYTES[op.dtype])
     match op.kind, _variant(op):
         case "gemm", _:
@@ -151,7 +154,7 @@ def _kernel(op: Op, has: Resources, prefix: str, flop_time: sp.Expr) -> Formula:
         case "attention", (str() as mask, str() as kv_dtype, bool() as writes_cache):
             return kernel_classes.attention(op.dtype, has, prefix, mask, kv_dtype, writes_cache=writes_cache)
         case "recurrent", _:
-            return kernel_classes.recurrent(op.dtype, has, prefix)
+            return recurrent(op, has, prefix, algorithm(op, machine))
         case "softmax", _:
             return kernel_classes.rowwise(has, prefix, symbol("operation.rows"), symbol("operation.columns"), size)
         case "norm", shared:
@@ -162,6 +165,13 @@ def _kernel(op: Op, has: Resources, prefix: str, flop_time: sp.Expr) -> Formula:
     if not op.cost.moves:
         return Formula(flop_time, "s", kernel_classes.SOURCE)
     return kernel_classes.stream(has, prefix, flop_time)
+
+
+def _steps(op: Op, machine: Machine) -> tuple[object, ...]:
+    """What decides the form of a recurrent step's formula."""
+    if op.kind != "recurrent":
+        return ()
+    return algorithm(op, machine), tuple(op.dims.get(name) == 1 for name in STACKED), op.attributes["function"]
 
 
 def _joined(op: Op) -> bool:

@@ -44,6 +44,12 @@ def _power_limit() -> FittedFile:
     return refit()
 
 
+def _recurrences() -> FittedFile:
+    from slipstick.experiments.evidence.validation.models.recurrent_fit import refit
+
+    return refit()
+
+
 def _serving() -> FittedFile:
     from slipstick.experiments.evidence.validation.serving.refit import refit
 
@@ -69,6 +75,7 @@ REFITS: Mapping[str, Callable[[], FittedFile]] = {
     "llama-cpp": _llama_cpp,
     "memory": _memory,
     "power-limit": _power_limit,
+    "recurrences": _recurrences,
     "serving": _serving,
     "serving-power": _serving_power,
     "training": _training,

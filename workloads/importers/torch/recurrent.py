@@ -22,6 +22,7 @@ def recurrent_pieces(config: dict[str, Any], *, backward: bool, needs_input: boo
     gates, hidden, directions = GATES[config["function"]], config["hidden"], config["directions"]
     outputs = config["projection"] or hidden
     tokens = config["batch"] * config["steps"]
+    stack = {name: config[name] for name in ("layers", "directions", "inputs")} | {"length": config["steps"]}
     pieces: list[Piece] = []
 
     def gemm(m: Number, n: Number, k: Number, suffix: str, after: tuple[int, ...], **attributes: Any) -> int:
@@ -34,7 +35,7 @@ def recurrent_pieces(config: dict[str, Any], *, backward: bool, needs_input: boo
             facts["projection"] = True
         if backward:
             facts["pass"] = "backward"
-        dims = {"batch": config["batch"], "hidden": hidden, "gates": gates, "outputs": outputs}
+        dims = {"batch": config["batch"], "hidden": hidden, "gates": gates, "outputs": outputs, **stack}
         pieces.append(Piece("recurrent", dims, facts, suffix, after, times=config["steps"]))
         return len(pieces) - 1
 
