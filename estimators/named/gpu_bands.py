@@ -26,7 +26,11 @@ UNEVEN = 0.17
 """Added where rows do not fill it: nanoGPT ran 25 % faster with 50,304 words than with 50,257 (A. Karpathy, 2023,
 https://x.com/karpathy/status/1621578354024677377), taken as an end of the 80 % band; compilers pad such products."""
 NOTICED = 0.05
-"""Share of the time from which operations outside the measured shapes are named."""
+"""Share of the time from which operations outside the measured shapes are named, and of a band's width from which they
+are said to widen it."""
+
+
+SHAPES, WIDER = "shapes beyond the measured", ", wider band"
 
 
 @dataclass(frozen=True)
@@ -68,8 +72,11 @@ def uneven(spent: Sequence[Spent]) -> str:
     return f"16-bit products with rows of {rows}, no multiple of {ROW} ({share:.0%} of the time): wider band"
 
 
-def outside(spent: Sequence[Spent]) -> list[str]:
-    """A line each on shapes and on stored weights that were not measured, where they take a noticeable time."""
+def outside(spent: Sequence[Spent], widened: float) -> list[str]:
+    """A line each on shapes and on stored weights that were not measured, where they take a noticeable time.
+
+    `widened` is how many times as wide the shapes make the band: most lie so near what was measured that they do not.
+    """
     whole = sum(one.contribution for one in spent) or 1.0
     shares: dict[tuple[str, str], tuple[float, Beyond]] = {}
     for one in spent:
@@ -86,7 +93,8 @@ def outside(spent: Sequence[Spent]) -> list[str]:
         if share >= NOTICED
     ]
     narrow = sum(one.contribution for one in spent if stored_narrower(one.op))
-    lines = [f"shapes beyond the measured, wider band: {'; '.join(places)}"] if places else []
+    far = WIDER if widened >= 1 + NOTICED else ""
+    lines = [f"{SHAPES}{far}: {'; '.join(places)}"] if places else []
     if narrow / whole >= NOTICED:
         taken = f"{narrow / whole:.0%} of the time"
         lines.append(f"weights stored narrower than multiplied ({taken}): not measured, wider band")
@@ -98,17 +106,22 @@ def _range(place: Beyond) -> str:
 
 
 def band(
-    scatter: Mapping[str, Scatter], spent: Sequence[Spent], operations: int, host: float = 0.0, of_programs: float = 0.0
+    scatter: Mapping[str, Scatter],
+    spent: Sequence[Spent],
+    operations: int,
+    host: float = 0.0,
+    of_programs: float = 0.0,
+    places: Callable[[Op], Beyond | None] = beyond,
 ) -> float:
     """Standard deviation of log time of a whole: of one class as if all its operations erred alike, of several
     classes independently; wider beyond the measured shapes, for weights stored narrower than they are multiplied and in
     networks of convolutions. Where a host issues the operations, in `host` seconds, either may be the longer
-    (`longer_of`). What programs say errs by `of_programs`."""
+    (`longer_of`). What programs say errs by `of_programs`; `places` says which shapes lie outside, and how far."""
     errors: dict[str, float] = {}
     whole = convolutions = 0.0
     for one in spent:
         op = one.op
-        name, place = f"{op.kind}.{op.dtype}", beyond(op) if one.contribution > 0 else None
+        name, place = f"{op.kind}.{op.dtype}", places(op) if one.contribution > 0 else None
         std = float(scatter[name].of(np.array(one.time))) if name in scatter else LINKS
         std = float(np.hypot(std, place.spread)) if place else std
         std = float(np.hypot(std, WEIGHTS_ALONE)) if stored_narrower(op) else std

@@ -23,7 +23,7 @@ from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.operation_model import FormulaModel
 from slipstick.estimators.core.parameters import declared
 from slipstick.estimators.core.schedule_model import Schedule
-from slipstick.estimators.named.class_sharing import standing_for
+from slipstick.estimators.named.class_sharing import beyond, standing_for
 from slipstick.estimators.named.gpu_bands import UNEVEN, band, outside, spent_on, uneven
 from slipstick.estimators.named.program_sharing import IMAGE_NETWORKS, program_shares, programs_spread
 from slipstick.estimators.named.torch_program import TorchProgram, handed_over
@@ -41,7 +41,7 @@ from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Same, Table
 from slipstick.hwmodels.files.shown import format_quantity
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.transforms.fusion import PRODUCTS
 
 CERTAIN = 1.0
@@ -156,12 +156,16 @@ def gpu_step(
     odd = uneven(spent) if machine.runtime.mode == "eager" else ""
     host = _host_seconds(estimator.schedule, workload, machine)
     of_programs, stranger = programs_spread(machine, spent)
-    width = band(kernels.scatter, spent, len(answer.parts), host, of_programs)
-    width = float(np.hypot(width, UNEVEN if odd else 0.0))
+    bands = [band(kernels.scatter, spent, len(answer.parts), host, of_programs, places) for places in (beyond, _inside)]
+    width = float(np.hypot(bands[0], UNEVEN if odd else 0.0))
     second = TorchProgram(replace(device, timed=trained()[0]), estimator.schedule)
     other = None if links else _by_programs(second, workload, machine, run, answer.time, width)
-    remarks = [*outside(spent), *([odd] if odd else []), *stranger, *([other[1]] if other else [])]
+    remarks = [*outside(spent, bands[0] / bands[1]), *([odd] if odd else []), *stranger, *([other[1]] if other else [])]
     return GpuStep(replace(made, residual_std=other[0] if other else width), tuple(remarks))
+
+
+def _inside(op: Op) -> None:
+    """An operation taken to lie inside what was measured."""
 
 
 def _by_programs(

@@ -103,6 +103,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.calibrate.measured_training import read_known
         from slipstick.experiments.pages.output import show
         from slipstick.experiments.pages.report import page
+        from slipstick.experiments.question.doubts import separates
         from slipstick.experiments.question.settings import machine_changes, number_of
         from slipstick.experiments.subjects.power.facility import Facility, price_text
         from slipstick.experiments.subjects.training_plan.training_search import TrainingSearch
@@ -117,7 +118,7 @@ def register(app: typer.Typer) -> None:
         result = replace(result, facility=facility, price=price_text(at))
         if report:
             page(result, report, f"Training {result.model} on {result.machine}")
-        show(result, format)
+        show(result, format, remarks=tuple(filter(separates, result.remarks)))
 
     @group.command("power-limit")
     def power_limit(

@@ -19,7 +19,7 @@ from slipstick.experiments.evidence.rows import ValidationRow
 from slipstick.experiments.evidence.score import Board, Data, Front, MissingError
 from slipstick.experiments.evidence.validation.defaults.figures import Figure, figures
 from slipstick.experiments.question.domain import remarks
-from slipstick.experiments.question.doubts import ENOUGH, LEAST, SEPARATION, kind_of
+from slipstick.experiments.question.doubts import BARELY, ENOUGH, LEAST, SEPARATION, kind_of
 from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import name_of_device
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows
@@ -46,7 +46,7 @@ def _remarked(data: Data) -> Iterator[ValidationRow]:
     answers = [*_published(), *_measured(data)]
     for kind in SEPARATION:
         yield from _row(kind, answers)
-    loud = [name for name, ratio in SEPARATION.items() if (ratio or 0.0) >= LEAST]
+    loud = [name for name, ratio in SEPARATION.items() if name != BARELY and (ratio or 0.0) >= LEAST]
     shown = [Remarked(one.error, frozenset({"any"} if one.kinds & set(loud) else ())) for one in answers]
     yield from _row("any", shown, "any warning", goal=LEAST)
 

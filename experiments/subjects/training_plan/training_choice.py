@@ -11,6 +11,7 @@ from slipstick.estimators.named.training.trained_model import WORDS, answer_of
 from slipstick.estimators.named.training.trained_step import TrainedStep, known_text
 from slipstick.estimators.schedule.pipelines.training_known import StepCalibration
 from slipstick.estimators.schedule.pipelines.training_parts import PARTS
+from slipstick.experiments.question.doubts import separates
 from slipstick.experiments.subjects.power.facility import Facility
 from slipstick.hwmodels.answer import Answer, Provenance
 from slipstick.hwmodels.columns import Column, in_seconds
@@ -149,7 +150,7 @@ class TrainingPlan(Answer):
         ]
         if not self.fitted:
             lines.append("beware: no layout surely fits in memory; these may not")
-        lines += [f"beware: {text}" for text in self.remarks]
+        lines += [f"{'beware' if separates(text) else 'note'}: {text}" for text in self.remarks]
         if self.tight is not None:
             memory = self.tight.memory
             lines.append(
