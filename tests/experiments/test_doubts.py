@@ -27,6 +27,16 @@ def test_what_does_not_separate_is_no_warning() -> None:
     assert f"note: {ROWS}" in doubt_lines([ROWS, FAR], verbose=True)
 
 
+def test_shapes_are_said_to_widen_the_band_where_they_do() -> None:
+    """A vocabulary of 30,522 numbers lies an octave beyond the softmaxes that were timed: the band grows by .1 %."""
+    sizes = ("workload.batch=64", "workload.seq_len=384")
+    near = remarks(question("bert-base", "a100-sxm-80gb", None, sizes, "float16"))
+    assert any(text.startswith("shapes beyond the measured: softmax") for text in near)
+    assert warnings_among(near) == ()
+    far = question("gemm", "h100-sxm", None, ("workload.m=16", "workload.n=2097152", "workload.k=64"))
+    assert warnings_among(remarks(far))[0].startswith("shapes beyond the measured, wider band: gemm.float32 n")
+
+
 def test_every_remark_of_the_defaults_is_of_a_known_kind() -> None:
     for machine, dtype in (
         ("h100-sxm", None),
