@@ -14,7 +14,6 @@ ALLOWED = {
     "estimators/calibration/parameter_intervals.py": "profile likelihood of those",
     "estimators/calibration/mixing.py": "weights of several models",
     "estimators/learning/terms.py": "sums of terms of at least zero, for laws of series and costs of sparse products",
-    "estimators/operation/cpu/bandwidth.py": "bandwidth over cores",
     "estimators/operation/power/energy.py": "energies of operations",
     "estimators/sensitivity/elasticities.py": "a crossover, nothing is fitted",
     "experiments/explain/cheapest.py": "the cheapest machine, nothing is fitted",

@@ -12,33 +12,37 @@ and the benchmarks divide their work equally, so beyond one domain the slowest c
 
 That is why bandwidth *per core* stays where a full domain left it when a tenth core enters a second domain of nine.
 
-The limit of one machine under several benchmarks is tied: B = peak x efficiency(benchmark) x machine x benchmark, with
-normal log terms whose means and widths come from other machines (`learn_prior`), so that four measured cores say where
-twenty will end (partial pooling). Bandwidths here are *traffic*: with the lines that a store loads first.
+All machines are rows of one law (`LAW`, refitted by ``slipstick validate --refit bandwidth``): the limit over the data
+sheet's bandwidth, the exponent and one core's bandwidth differ by machine, benchmark and curve, with widths that are
+estimated, so that four measured cores say where twenty will end. Bandwidths here are *traffic*: with the lines that a
+store loads first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
+from slipstick.estimators.learning.fitted_file import load_fitted
+from slipstick.estimators.learning.known_law import LawKnown, open_to
+from slipstick.estimators.learning.law import Columns, Grouping, LawRows, ParameterPrior
+from slipstick.estimators.learning.law_fit import LawFit
+from slipstick.estimators.learning.plain_law import GroupedLaw
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 
 FloatArray = npt.NDArray[np.float64]
 Points = Sequence[tuple[int, float]]
 
-POINT_ERROR = 0.04
-"""Relative error of one point: scatter of a measurement (1 %), and of the formula beyond the cores it was fitted on."""
-MIN_MACHINE_WIDTH = 0.05
-MIN_BENCHMARK_WIDTH = 0.03
-SHARPNESS_WIDTH = 0.25
-CLUSTER_WIDTH = 0.3
+NAME, HERE = "bandwidth", "this machine"
+UNSTATED = 3.0
+"""Log width of a machine's limit where no data sheet states its bandwidth: next to nothing is known."""
+ABOVE = 1.3
+"""The limit over the largest measured bandwidth from which the fit then starts."""
 UNSEPARATED_WIDTH = 0.15
 """Log width at least added beyond one cluster, where only its own cores were measured (see `FittedSaturation`)."""
 
@@ -101,59 +105,104 @@ class Saturation:
         n = np.asarray(cores, dtype=np.float64)
         if np.any(n < 1):
             raise InputError(f"cores = {np.min(n):g}: want 1 or more")
-        size = self.borders.domain
-        rest = np.mod(n, size)
-        slowest = np.where(n >= size, self._domain(np.full_like(n, size)) / size, np.inf)
-        share = np.where(rest > 0, rest, size)
-        return np.asarray(n * np.minimum(slowest, self._domain(share) / share))
-
-    def _domain(self, n: FloatArray) -> FloatArray:
-        offered = n * self.per_core
-        if self.borders.cluster is not None and self.cluster_limit is not None:
-            size = self.borders.cluster
-            rest = np.mod(n, size)
-            whole = _soft_minimum(size * self.per_core, self.cluster_limit, self.sharpness)
-            offered = np.floor(n / size) * whole + _soft_minimum(
-                rest * self.per_core, self.cluster_limit, self.sharpness
-            )
-        return np.asarray(_soft_minimum(offered, self.limit, self.sharpness))
+        cluster = self.borders.cluster if self.cluster_limit is not None else None
+        link = self.limit if self.cluster_limit is None else self.cluster_limit
+        of_machine = {
+            "core": self.per_core,
+            "limit": self.limit,
+            "sharpness": self.sharpness,
+            "cluster": link / self.limit,
+        }
+        stated = {"cores": n, "domain": float(self.borders.domain), "cluster": float(cluster or 0), "peak": 1.0}
+        return _bandwidth(
+            {name: np.asarray(value) for name, value in of_machine.items()},
+            {name: np.asarray(value) for name, value in stated.items()},
+        )
 
 
-def _soft_minimum(offered: Any, limit: Any, sharpness: Any) -> Any:
-    return offered / (1 + (offered / limit) ** sharpness) ** (1 / sharpness)
+def _bandwidth(values: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
+    """Bytes a second of the first cores: the law of the module's first lines."""
+    n, size, cluster = columns["cores"], columns["domain"], columns["cluster"]
+    sharpness, limit = values["sharpness"], values["limit"] * columns["peak"]
+    link, inside = limit * values["cluster"], np.where(cluster > 0, cluster, np.inf)
+
+    def domain(k: FloatArray) -> FloatArray:
+        rest = np.where(np.isinf(inside), k, np.mod(k, inside))
+        full = _soft_minimum(np.where(cluster > 0, cluster, 1.0) * values["core"], link, sharpness)
+        parts = np.floor(k / inside) * full + _soft_minimum(rest * values["core"], link, sharpness)
+        return _soft_minimum(np.where(cluster > 0, parts, k * values["core"]), limit, sharpness)
+
+    left = np.mod(n, size)
+    share = np.where(left > 0, left, size)
+    slowest = np.where(n >= size, domain(size + 0 * n) / size, np.inf)
+    return np.asarray(n * np.minimum(slowest, domain(share) / share))
 
 
-@dataclass(frozen=True)
-class SaturationPrior:
-    """What other machines teach about a new one; all in natural logarithms.
+def _soft_minimum(offered: FloatArray, limit: FloatArray, sharpness: FloatArray) -> FloatArray:
+    return np.asarray(offered / (1 + (offered / limit) ** sharpness) ** (1 / sharpness))
 
-    Parameters
-    ----------
-    efficiency
-        Benchmark -> mean log of (limit over data-sheet peak).
-    sharpness
-        Benchmark -> mean log exponent.
-    machine_width, benchmark_width
-        Standard deviations of a machine's common factor, and of each benchmark's own.
-    machines
-        How many machines taught it.
+
+LAW = GroupedLaw(
+    NAME,
+    (
+        ParameterPrior(
+            "limit", "1", "of a domain over its data sheet", 0.8, 0.2, 0.01, 100.0, "limit",
+            ("machine", "benchmark", "curve"),
+        ),
+        ParameterPrior("core", "byte/s", "of one core", 12e9, 0.5, 1e5, 1e14, "core", ("machine", "curve")),
+        ParameterPrior(
+            "sharpness", "1", "exponent", 3.5, 0.25, 1.0, 50.0, "sharpness", ("machine", "benchmark", "curve")
+        ),
+        ParameterPrior(
+            "cluster", "1", "limit of a cluster over the domain's", 1.0, 0.3, 0.01, 100.0, "cluster", ("machine",)
+        ),
+    ),
+    _bandwidth,
+    (Grouping("machine", 0.15), Grouping("benchmark", 0.1), Grouping("curve", 0.1)),
+)  # fmt: skip
+"""Bandwidths of the first cores of machines."""
+
+
+def curve_rows(machine: str, borders: Borders, curves: Mapping[str, Points]) -> LawRows:
+    """Curves of one machine (benchmark -> pairs of cores and bytes a second of traffic) as rows of the law.
+
+    Where the borders have no peak, the largest bandwidth stands in its place.
+
+    Raises
+    ------
+    InputError
+        Where a curve is empty or a bandwidth is not positive.
     """
+    for name, points in curves.items():
+        if not points or any(not (cores >= 1 and rate > 0) for cores, rate in points):
+            raise InputError(f"bandwidth of {name}: want pairs of cores >= 1 and bytes a second > 0")
+    names = [name for name in sorted(curves) for _ in curves[name]]
+    cores, rates = np.array([point for name in sorted(curves) for point in curves[name]], dtype=float).T
+    known = {"domain": borders.domain, "cluster": borders.cluster or 0, "peak": borders.peak or ABOVE * rates.max()}
+    columns = {"cores": cores, **{name: np.full(len(cores), float(value)) for name, value in known.items()}}
+    each = [f"{machine} {name}" for name in names]
+    groups = {"machine": [machine] * len(names), "benchmark": names, "curve": each}
+    return LawRows(columns, groups, each, rates, [""] * len(names))
 
-    efficiency: Table[float]
-    sharpness: Table[float]
-    machine_width: float
-    benchmark_width: float
-    machines: int = 0
+
+def usual(fit: LawFit) -> LawFit:
+    """What a fit says of a machine that it has not seen: without the effects of single machines and curves."""
+    kept = [at for at, one in enumerate(fit.coordinates) if one.level in ("", "benchmark")]
+    return replace(
+        fit, coordinates=tuple(fit.coordinates[at] for at in kept), logs=fit.logs[kept],
+        covariance=fit.covariance[np.ix_(kept, kept)],
+    )  # fmt: skip
 
 
-GENERIC_PRIOR = SaturationPrior(Table(), Table(), 0.15, 0.10)
+@cache
+def shipped() -> LawFit:
+    """What public curves say of a machine that nobody measured."""
+    return load_fitted(NAME).fit(NAME)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FittedSaturation:
-    """Saturations of one machine's benchmarks, with how sure they are.
-
-    `covariance` is that of `vector` (log parameters, see `fit_saturation`); `measured` is the most cores measured.
+    """Saturations of one machine's benchmarks, with how sure they are; `measured` is the most cores measured.
 
     Cores of one cluster alone cannot separate its link from the domain's memory: either may be what is full. Beyond
     that cluster the band is as wide as the two explanations lie apart; `doubt` says which measurement separates them.
@@ -161,9 +210,7 @@ class FittedSaturation:
 
     borders: Borders
     benchmarks: tuple[str, ...]
-    prior: SaturationPrior
-    vector: tuple[float, ...]
-    covariance: tuple[tuple[float, ...], ...]
+    fit: LawFit
     measured: int = 0
 
     @property
@@ -187,163 +234,59 @@ class FittedSaturation:
         """
         if benchmark not in self.benchmarks:
             raise InputError(f"no fitted bandwidth of benchmark {benchmark!r} (fitted: {', '.join(self.benchmarks)})")
-        return _curve(
-            np.array(self.vector), self.benchmarks.index(benchmark), self.benchmarks, self.borders, self.prior
-        )
+        values = self.fit.values(LAW, self._rows(benchmark, [1]).groups)
+        core, limit, sharpness, link = (float(values[name][0]) for name in ("core", "limit", "sharpness", "cluster"))
+        whole = limit * (self.borders.peak or 1.0)
+        return Saturation(core, whole, sharpness, self.borders, link * whole if self.borders.cluster else None)
 
     def interval(
         self, benchmark: str, cores: npt.ArrayLike, level: float = DEFAULT_LEVEL
     ) -> tuple[FloatArray, FloatArray]:
         """Bytes a second between which a measurement lies with probability `level`."""
-        vector = np.array(self.vector)
-        index = self.benchmarks.index(benchmark)
-
-        def log_bandwidth(values: FloatArray) -> FloatArray:
-            curve = _curve(values, index, self.benchmarks, self.borders, self.prior)
-            return np.log(np.atleast_1d(curve.bandwidth(cores)))
-
-        middle = log_bandwidth(vector)
-        slopes = np.empty((middle.size, vector.size))
-        for i in range(vector.size):
-            step = np.zeros_like(vector)
-            step[i] = 1e-4
-            slopes[:, i] = (log_bandwidth(vector + step) - log_bandwidth(vector - step)) / 2e-4
-        variance = np.einsum("ij,jk,ik->i", slopes, np.array(self.covariance), slopes) + POINT_ERROR**2
+        n = np.atleast_1d(np.asarray(cores, dtype=np.float64))
+        curve, rows = self.of(benchmark), self._rows(benchmark, n)
+        middle = np.log(curve.bandwidth(n))
+        deviation = self.fit.half_width(LAW, rows.columns, rows.groups) / quantile(DEFAULT_LEVEL, None)
         if self.doubt and self.borders.cluster is not None:
-            n = np.atleast_1d(np.asarray(cores, dtype=np.float64))
-            full = np.log(self.of(benchmark).bandwidth(self.borders.cluster))
-            domains = np.log(np.maximum(1, n / self.borders.domain))
+            full, domains = (
+                np.log(curve.bandwidth(self.borders.cluster)),
+                np.log(np.maximum(1, n / self.borders.domain)),
+            )
             apart = np.maximum(UNSEPARATED_WIDTH, np.abs(middle - full - domains))
-            variance = variance + np.where(n > self.borders.cluster, apart, 0.0) ** 2
-        half = quantile(level, None) * np.sqrt(variance)
+            deviation = np.hypot(deviation, np.where(n > self.borders.cluster, apart, 0.0))
+        half = quantile(level, None) * deviation
         return np.exp(middle - half), np.exp(middle + half)
 
+    def _rows(self, benchmark: str, cores: npt.ArrayLike) -> LawRows:
+        stated = replace(self.borders, peak=self.borders.peak or 1.0)
+        return curve_rows(HERE, stated, {benchmark: [(n, 1.0) for n in np.asarray(cores).tolist()]})
 
-def fit_saturation(
-    curves: Mapping[str, Points], borders: Borders, prior: SaturationPrior = GENERIC_PRIOR
-) -> FittedSaturation:
-    """Fit the curves of one machine together, from as few cores as were measured.
+
+def fit_saturation(curves: Mapping[str, Points], borders: Borders, prior: LawFit | None = None) -> FittedSaturation:
+    """What the measured cores of a machine say of its curves, as few as they are.
 
     Parameters
     ----------
     curves
         Benchmark -> pairs (cores, bytes a second of traffic).
+    prior
+        What other machines say (`usual`); public ones where None.
 
-    The parameters are, in logarithms: the machine's factor on its limits, then for each benchmark its own factor on the
-    limit, the bandwidth of one core, the sharpness and (with clusters) the cluster's limit over the domain's. Where no
-    data-sheet peak is given, the machine's factor is free and takes the place of the peak.
+    Where no data-sheet peak is given, the machine's limit is free.
 
     Raises
     ------
     InputError
         Where a curve is empty or a bandwidth is not positive.
     """
-    from scipy.optimize import least_squares
-
-    names = tuple(sorted(curves))
-    for name in names:
-        if not curves[name] or any(not (cores >= 1 and rate > 0) for cores, rate in curves[name]):
-            raise InputError(f"bandwidth of {name}: want pairs of cores >= 1 and bytes a second > 0")
-    measured = [(np.array([c for c, _ in curves[k]], float), np.array([r for _, r in curves[k]], float)) for k in names]
-    count = len(names)
-    start = np.zeros(1 + count * (4 if borders.cluster else 3))
-    best = max(float(rate.max()) for _, rate in measured)
-    start[0] = 0.0 if borders.peak else np.log(1.3 * best)
-    start[1 + count : 1 + 2 * count] = [np.log(rate[0] / cores[0]) for cores, rate in measured]
-    start[1 + 2 * count : 1 + 3 * count] = [_mean_sharpness(prior, k) for k in names]
-    machine_width = prior.machine_width if borders.peak else 3.0
-
-    def residuals(vector: FloatArray) -> FloatArray:
-        parts = [
-            vector[:1] / machine_width if borders.peak else (vector[:1] - start[0]) / machine_width,
-            vector[1 : 1 + count] / prior.benchmark_width,
-            (vector[1 + 2 * count : 1 + 3 * count] - start[1 + 2 * count : 1 + 3 * count]) / SHARPNESS_WIDTH,
-            vector[1 + 3 * count :] / CLUSTER_WIDTH,
-        ]
-        for index, (cores, rate) in enumerate(measured):
-            curve = _curve(vector, index, names, borders, prior)
-            parts.append(np.log(curve.bandwidth(cores) / rate) / POINT_ERROR)
-        return np.concatenate(parts)
-
-    solution = least_squares(residuals, start)
-    covariance = np.linalg.pinv(solution.jac.T @ solution.jac)
-    most = int(max(float(cores.max()) for cores, _ in measured))
-    table = tuple(map(tuple, covariance.tolist()))
-    return FittedSaturation(borders, names, prior, tuple(solution.x.tolist()), table, most)
-
-
-@dataclass(frozen=True)
-class Lesson:
-    """What one fully measured machine with a known peak teaches: log efficiencies and log sharpnesses by benchmark."""
-
-    efficiency: Table[float]
-    sharpness: Table[float]
-
-
-def lesson(borders: Borders, curves: Mapping[str, Points]) -> Lesson:
-    """Fit complete curves (all cores of one domain) with next to no prior.
-
-    Raises
-    ------
-    InputError
-        Where the borders have no peak.
-    """
+    known, rows = prior or shipped(), curve_rows(HERE, borders, curves)
     if borders.peak is None:
-        raise InputError("a machine without a data-sheet peak teaches no efficiency")
-    fitted = fit_saturation(curves, borders, SaturationPrior(Table(), Table(), 1.0, 1.0))
-    errors = {name: fitted.of(name) for name in fitted.benchmarks}
-    return Lesson(
-        Table({name: float(np.log(curve.limit / borders.peak)) for name, curve in errors.items()}),
-        Table({name: float(np.log(np.clip(curve.sharpness, 2, 8))) for name, curve in errors.items()}),
-    )
-
-
-def learn_prior(lessons: Sequence[Lesson]) -> SaturationPrior:
-    """Means over machines, and how far machines and single benchmarks lie from them.
-
-    Raises
-    ------
-    InputError
-        Where there are fewer than two lessons.
-    """
-    if len(lessons) < 2:
-        raise InputError(f"{len(lessons)} machines with a data-sheet peak: want at least 2 to learn from")
-    names = sorted({name for one in lessons for name in one.efficiency})
-    means = {
-        name: float(np.mean([one.efficiency[name] for one in lessons if name in one.efficiency])) for name in names
-    }
-    off = [{name: value - means[name] for name, value in one.efficiency.items()} for one in lessons]
-    machine_off = [float(np.mean(list(values.values()))) for values in off]
-    rest = [value - shift for values, shift in zip(off, machine_off, strict=True) for value in values.values()]
-    sharpness = {
-        name: float(np.mean([one.sharpness[name] for one in lessons if name in one.sharpness])) for name in names
-    }
-    return SaturationPrior(
-        efficiency=Table(means),
-        sharpness=Table(sharpness),
-        machine_width=max(float(np.std(machine_off, ddof=1)), MIN_MACHINE_WIDTH),
-        benchmark_width=max(float(np.std(rest, ddof=1)), MIN_BENCHMARK_WIDTH),
-        machines=len(lessons),
-    )
-
-
-def _curve(
-    vector: FloatArray, index: int, names: tuple[str, ...], borders: Borders, prior: SaturationPrior
-) -> Saturation:
-    count = len(names)
-    name = names[index]
-    typical = prior.efficiency.get(name, float(np.log(0.8)))
-    scale = borders.peak if borders.peak is not None else 1.0
-    limit = scale * float(np.exp(typical + vector[0] + vector[1 + index]))
-    cluster = limit * float(np.exp(vector[1 + 3 * count + index])) if borders.cluster else None
-    return Saturation(
-        per_core=float(np.exp(vector[1 + count + index])),
-        limit=limit,
-        sharpness=float(np.exp(vector[1 + 2 * count + index])),
-        borders=borders,
-        cluster_limit=cluster,
-    )
-
-
-def _mean_sharpness(prior: SaturationPrior, name: str) -> float:
-    return prior.sharpness.get(name, float(np.log(3.5)))
+        known = replace(known, widths={**known.widths, ("limit", "machine"): UNSTATED})
+    opened = open_to(known, LAW, rows, ("limit", "curve"))
+    model = LawKnown.of(opened, LAW, rows)
+    best = model.likeliest(np.ones(len(rows), dtype=bool))
+    covariance = model.roots @ model.left(best) @ model.roots.T
+    made = replace(opened, logs=opened.logs + model.roots @ best, covariance=(covariance + covariance.T) / 2)
+    most = int(rows.columns["cores"].max())
+    stated = borders if borders.peak is not None else replace(borders, peak=float(rows.columns["peak"][0]))
+    return FittedSaturation(stated, tuple(sorted(curves)), made, most)

@@ -8,6 +8,12 @@ from slipstick.estimators.learning.fitted_file import FittedFile
 from slipstick.hwmodels.files.readers import unknown_name
 
 
+def _bandwidth() -> FittedFile:
+    from slipstick.experiments.evidence.boards.bandwidth import refit
+
+    return refit()
+
+
 def _collectives() -> FittedFile:
     from slipstick.experiments.evidence.validation.parallel.collective_fit import refit
 
@@ -69,6 +75,7 @@ def _training() -> FittedFile:
 
 
 REFITS: Mapping[str, Callable[[], FittedFile]] = {
+    "bandwidth": _bandwidth,
     "collectives": _collectives,
     "cpu-library": _cpu_library,
     "host": _host,
