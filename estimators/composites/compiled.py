@@ -24,7 +24,7 @@ from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.symbolic import sp
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import Amount, symbols_of
-from slipstick.workloads.graph.workload import Op
+from slipstick.workloads.graph.workload import Op, Workload
 
 NAMESPACES = ("machine", "workload", "run", "estimator")
 BLOCK_POINTS = 262_144
@@ -320,3 +320,14 @@ def check_free(free: Sequence[str]) -> None:
     for name in free:
         if name.partition(".")[0] not in NAMESPACES or "." not in name:
             raise InputError(f"free quantity {name!r}: want a name such as machine.clock ({'., '.join(NAMESPACES)}.)")
+
+
+def leaves_operations(workload: Workload, free: tuple[str, ...]) -> bool:
+    """Whether what is free changes only how operations share the time, not how long one takes."""
+    inside = {
+        name for op in workload for amount in [*op.dims.values(), *op.cost.values()] for name in symbols_of(amount)
+    }
+    return all(
+        name.startswith("estimator.schedule.") or (name.startswith("run.") and name.partition(".")[2] not in inside)
+        for name in free
+    )

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from slipstick.estimators.composites.assumed import defaults_used, fusion_notes, memory_notes, served
-from slipstick.estimators.composites.compiled import Compiled, check_free, constant_group, groups_of
+from slipstick.estimators.composites.compiled import (
+    Compiled,
+    check_free,
+    constant_group,
+    groups_of,
+    leaves_operations,
+)
 from slipstick.estimators.composites.consumption import energy_of
 from slipstick.estimators.composites.held import CAP, CLOCK, HeldTimes, cap_was_set, energy_on_board, estimate_as_held
-from slipstick.estimators.composites.kept_workloads import (
-    arithmetic_of,
-    as_compiled,
-    bound_with,
-    notes_on_dtypes,
-)
+from slipstick.estimators.composites.kept_workloads import arithmetic_of, as_compiled, bound_with, notes_on_dtypes
 from slipstick.estimators.contract.base import EstimatorBase, PointByPoint
 from slipstick.estimators.core.estimate import Estimate
 from slipstick.estimators.core.formula import Formula
@@ -37,7 +38,6 @@ from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Same, Table
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.graph.cost import symbols_of
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.transforms.mixed import precision_notes
 
@@ -156,9 +156,22 @@ class Composite(EstimatorBase):
         workload = self.graph(workload, machine)
         self._check_names(workload, machine, free)
         is_formula = isinstance(self.operation, FormulaModel)
-        if not isinstance(self.schedule, FormulaSchedule) or not (is_formula or _leaves_operations(workload, free)):
+        if not isinstance(self.schedule, FormulaSchedule) or not (is_formula or leaves_operations(workload, free)):
             return PointByPoint(self, workload, machine, run, tuple(free))
-        open_names = {name.partition(".")[2] for name in free if name.startswith(("workload.", "run."))}
+        sizes = tuple(name for name in free if name.startswith(("workload.", "run.")))
+        if isinstance(self.operation, FormulaModel):
+            self.operation.check_free(free)
+        kept = _kept_with_sizes(Same(self), Same(workload), machine, sizes, run) if is_formula else []
+        if not kept:
+            kept.append(self._with_sizes(self.schedule, workload, machine, sizes, run))
+        base = {name: value for name, value in kept[0].base.items() if name not in free}
+        return replace(kept[0], base=base, free=tuple(free))
+
+    def _with_sizes(
+        self, schedule: FormulaSchedule, workload: Workload, machine: Machine, free: tuple[str, ...], run: Table[float]
+    ) -> Compiled:
+        """Compiled with sizes free alone: what else is free changes no formula."""
+        open_names = {name.partition(".")[2] for name in free}
         defaults = {name: value for name, value in workload.defaults.items() if name not in open_names}
         bound = self.handed_over(workload, machine).bind_known(
             {**defaults, **{name: run[name] for name in run if name not in open_names}}
@@ -167,32 +180,26 @@ class Composite(EstimatorBase):
         if unbound:
             raise InputError(f"workload {workload.name!r}: give a value for {', '.join(unbound)}")
         sizes = {f"run.{name[9:]}": symbol(name) for name in free if name.startswith("workload.")}
-        fixed = {**_namespace(self.schedule, "schedule"), **sizes}  # a layout that a schedule reads is a size, too
-        schedule_formula = self.schedule.formula(bound, machine).substitute(fixed)
+        fixed = {**_namespace(schedule, "schedule"), **sizes}  # a layout that a schedule reads is a size, too
+        schedule_formula = schedule.formula(bound, machine).substitute(fixed)
         formulas: list[tuple[Formula, list[int]]] = []
         if isinstance(self.operation, FormulaModel):
-            self.operation.check_free(free)
             names = _namespace(self.operation, "operation")
             formulas = [
                 (formula.substitute(names), indices)
                 for formula, indices in grouped(self.operation, bound.operations, machine)
             ]
-            groups = groups_of(formulas, bound.operations, self.schedule.lane, self.operation.amount)
+            groups = groups_of(formulas, bound.operations, schedule.lane, self.operation.amount)
         else:
             times = self.operation.times(bound.bound(run).operations, machine)
-            groups = (constant_group(times, bound.operations, self.schedule.lane),)
+            groups = (constant_group(times, bound.operations, schedule.lane),)
         all_parameters = parameters(self)
         base: dict[str, float] = {f"estimator.{name}": value for name, (value, _) in all_parameters.items()}
         for formula in [schedule_formula, *(formula for formula, _ in formulas)]:
             base |= machine_values(formula, machine)
         base |= {f"run.{name}": float(value) for name, value in {**defaults, **run}.items()}
         return Compiled(
-            groups=groups,
-            schedule=schedule_formula,
-            base={name: value for name, value in base.items() if name not in free},
-            free=tuple(free),
-            machine=machine,
-            bounds={name: note for name, (_, note) in all_parameters.items()},
+            groups, schedule_formula, base, free, machine, {name: note for name, (_, note) in all_parameters.items()}
         )
 
     def bound(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Workload:
@@ -326,15 +333,12 @@ def _kept_compiled(
     return []
 
 
-def _leaves_operations(workload: Workload, free: tuple[str, ...]) -> bool:
-    """Whether what is free changes only how operations share the time, not how long one takes."""
-    inside = {
-        name for op in workload for amount in [*op.dims.values(), *op.cost.values()] for name in symbols_of(amount)
-    }
-    return all(
-        name.startswith("estimator.schedule.") or (name.startswith("run.") and name.partition(".")[2] not in inside)
-        for name in free
-    )
+@lru_cache(maxsize=2)
+def _kept_with_sizes(
+    estimator: Same[Composite], workload: Same[Workload], machine: Machine, free: tuple[str, ...], run: Table[float]
+) -> list[Compiled]:
+    """The place for what other free quantities share: an explanation asks which there are, then opens them all."""
+    return []
 
 
 def _namespace(part: Any, place: str) -> dict[str, Any]:

@@ -12,6 +12,9 @@ from slipstick.estimators.core.estimate import quantile
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.tuned.tuned_ratios import NEAR, OTHER_MACHINE, OTHER_SIZES, SAME_OPERATIONS
 
+DISAGREES = "the measured time ("
+"""How a line begins that says that a measured time is far from the model's."""
+
 
 @dataclass(frozen=True)
 class RatioBand:

@@ -170,17 +170,15 @@ def _turns(expression: sp.Expr, at: Mapping[str, Any]) -> dict[str, Any]:
 
 def _borders(expression: sp.Expr) -> list[tuple[sp.Expr, sp.Expr]]:
     pairs: list[tuple[sp.Expr, sp.Expr]] = []
-    for node in expression.atoms(sp.Max, sp.Min):
-        sides = list(node.args)
-        pairs += [(one, other) for i, one in enumerate(sides) for other in sides[i + 1 :]]
-    for node in expression.atoms(sp.Piecewise):
-        for _, condition in node.args:
-            pairs += [
-                (relation.lhs, relation.rhs)
-                for relation in sp.sympify(condition, strict=True).atoms(sp.core.relational.Relational)
-            ]
-    for node in expression.atoms(sp.floor, sp.ceiling):
-        pairs.append((node.args[0], node))
+    for node in expression.atoms(sp.Max, sp.Min, sp.Piecewise, sp.floor, sp.ceiling):
+        if isinstance(node, (sp.Max, sp.Min)):
+            pairs += itertools.combinations(node.args, 2)
+        elif isinstance(node, sp.Piecewise):
+            for _, condition in node.args:
+                relations = sp.sympify(condition, strict=True).atoms(sp.core.relational.Relational)
+                pairs += [(relation.lhs, relation.rhs) for relation in relations]
+        else:
+            pairs.append((node.args[0], node))
     return pairs
 
 

@@ -85,13 +85,15 @@ class Dials:
 
 def numbers_of(question: Question) -> list[str]:
     """The quantities that the estimator reads: of the machine, the run, the workload and the estimator."""
-    function = question.estimator.compile(question.workload, question.machine, (), question.run)
-    if function.read is None:
+    known = {**question.workload.defaults, **question.run}
+    symbols = {f"run.{name}" for name in question.workload.symbols if name in known}
+    for sizes in (tuple(sorted(symbols)), ()):  # as all quantities are opened after, where that is a formula
+        function = question.estimator.compile(question.workload, question.machine, sizes, question.run)
+        if function.read is not None:
+            break
+    else:
         return likely_numbers(question)
     kinds = ("machine.", "estimator.", "run.")
-    symbols = {
-        f"run.{name}" for name in question.workload.symbols if name in {**question.workload.defaults, **question.run}
-    }
     return sorted(symbols | {name for name in function.read if name.startswith(kinds) and function.base.get(name)})
 
 

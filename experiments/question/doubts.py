@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slipstick.estimators.named.measured.measured_time import DISAGREES
+from slipstick.estimators.core.ratio_band import DISAGREES
 from slipstick.workloads.importers.torch.value_branches import DECIDED
 
 LEAST = 1.5

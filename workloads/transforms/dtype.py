@@ -57,7 +57,12 @@ def in_dtype(workload: Workload, dtype: str) -> Workload:
     {'flop.matrix.bfloat16': 128, 'read': 48, 'written': 64, 'launches': 1}
     """
     dtype = dtype_name(dtype)
-    operations = tuple(_rewritten(op, dtype) for op in workload.operations)
+    once = [_rewritten(op, dtype) for op in workload.distinct.operations]
+    places = workload.distinct.place.tolist()
+    operations = tuple(
+        replace(once[place], name=op.name, times=op.times)
+        for op, place in zip(workload.operations, places, strict=True)
+    )
     return replace(workload, operations=operations, metadata=Table({**workload.metadata, "dtype": dtype}))
 
 

@@ -18,6 +18,7 @@ from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.files.symbolic import is_symbolic, sp
 from slipstick.workloads.graph.cost import SIZE_BYTES, Amount, Cost
 from slipstick.workloads.graph.kinds import operation, product
+from slipstick.workloads.graph.order import Neighbours
 from slipstick.workloads.graph.work import AXES
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
 
@@ -66,21 +67,20 @@ def _converted_once(workload: Workload) -> Workload:
 
 def _without(workload: Workload, free_kinds: tuple[str, ...]) -> tuple[Workload, frozenset[str]]:
     """The workload without views, and the operations whose results a view hands to the outside."""
-    import networkx as nx
-
     free = {op.name for op in workload if op.kind in free_kinds}
     if not free or len(free) == len(workload):
         return workload, frozenset()
     makers: dict[str, set[str]] = {}
     edges: dict[tuple[str, str], None] = {}
     outputs: set[str] = set()
-    for name in nx.topological_sort(workload.structure):
+    graph = Neighbours.of(workload.names, workload.edges)
+    for name in graph.ordered():
         sources: set[str] = set()
-        for source in workload.structure.predecessors(name):
+        for source in graph.before[name]:
             sources |= makers.get(source, set()) if source in free else {source}
         if name in free:
             makers[name] = sources
-            if not workload.structure.out_degree(name):
+            if not graph.after[name]:
                 outputs |= sources
         else:
             edges |= {(source, name): None for source in sorted(sources)}
@@ -142,14 +142,13 @@ class _Groups:
     """Operations by the kernel they are in; a kernel has at most one member that is not elementwise."""
 
     def __init__(self, workload: Workload, outputs: frozenset[str]) -> None:
-        import networkx as nx
-
+        graph = Neighbours.of(workload.names, workload.edges)
         self.whole = workload
         self.known = {op.name: op for op in workload}
-        self.order = list(nx.topological_sort(workload.structure))
+        self.order = graph.ordered()
         self.outside = outputs
-        self.own_before = {name: set(workload.structure.predecessors(name)) for name in self.known}
-        self.own_after = {name: set(workload.structure.successors(name)) for name in self.known}
+        self.own_before = {name: set(graph.before[name]) for name in self.known}
+        self.own_after = {name: set(graph.after[name]) for name in self.known}
         self.of = {name: name for name in self.known}
         self.members = {name: [name] for name in self.known}
         self.anchors = {op.name: None if op.kind == POINTWISE else op for op in workload}
@@ -202,15 +201,9 @@ class _Groups:
 
     def workload(self) -> Workload:
         """One operation a group, in an order that the edges allow."""
-        import networkx as nx
-
         made = {group: self._one(group) for group in self.members}
         edges = dict.fromkeys((self.of[a], self.of[b]) for a, b in self.whole.edges if self.of[a] != self.of[b])
-        graph: nx.DiGraph[str] = nx.DiGraph()
-        graph.add_nodes_from(made)
-        graph.add_edges_from(edges)
-        place = {name: i for i, name in enumerate(self.order)}
-        order = nx.lexicographical_topological_sort(graph, key=place.__getitem__)
+        order = Neighbours.of(made, edges).ordered({name: i for i, name in enumerate(self.order)})
         return replace(self.whole, operations=tuple(made[name] for name in order), edges=tuple(edges))
 
     def _one(self, group: str) -> Op:
@@ -246,13 +239,13 @@ class _Groups:
 
 def _attentions(workload: Workload, outputs: frozenset[str]) -> list[tuple[list[str], Op]]:
     """Scores, elementwise in between (scale, mask, dropout), softmax and weighted values that nobody else reads."""
-    graph = workload.structure
+    graph = Neighbours.of(workload.names, workload.edges)
     known = {op.name: op for op in workload}
     taken: set[str] = set()
     matches = []
 
     def only(name: str) -> str | None:
-        after = list(graph.successors(name))
+        after = list(graph.after[name])
         return after[0] if len(after) == 1 and name not in outputs else None
 
     for scores in workload:

@@ -25,7 +25,7 @@ from slipstick.estimators.contract.protocols import Estimator, TimeFunction
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate, Spread, quantile
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import FormulaModel
-from slipstick.estimators.core.ratio_band import Held, RatioBand
+from slipstick.estimators.core.ratio_band import DISAGREES, Held, RatioBand
 from slipstick.estimators.named.measured.measured_serving import MeasuredRuns, TimedServerRun
 from slipstick.estimators.named.serving.served_requests import ServedRequests
 from slipstick.estimators.named.training.trained_model import TrainedModel
@@ -45,8 +45,6 @@ LONGEST = 1e9
 """Seconds: thirty years."""
 FAR = 2.0
 """Bands away from which a measured time is said to disagree: 80 % bands twice as wide hold 99 %."""
-DISAGREES = "the measured time ("
-"""How the line begins that says so."""
 
 
 @dataclass(frozen=True)
