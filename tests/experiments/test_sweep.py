@@ -44,6 +44,14 @@ def test_every_point_equals_its_own_estimate_and_band(estimator: str) -> None:
         assert row.time_ratio == pytest.approx(one.time / asked.answer().time, rel=1e-12)
 
 
+def test_below_the_stated_clock_each_point_has_the_energy_that_estimate_gives_there() -> None:
+    memory = "machine.memory.HBM3.bandwidth"
+    answer = whatif("gpt2", "h100-sxm", {"machine.clock": [1.2e9, 1.5e9], memory: [2e12, 3e12, 2e12]})
+    for row in answer.rows():
+        settings = {name: row[name] for name in ("machine.clock", memory)}
+        assert row["energy_J"] == pytest.approx(question("gpt2", "h100-sxm", settings=settings).answer().energy)
+
+
 def test_todays_own_point_has_ratio_one_without_a_band() -> None:
     frame = whatif(*PHI, {"machine.clock": ["1.238 GHz", "2 GHz"]}, settings={"run.threads": 240}).frame
     assert list(frame.loc[0, ["time_ratio", "low_ratio", "high_ratio"]]) == [1.0, 1.0, 1.0]
