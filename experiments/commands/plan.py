@@ -43,6 +43,9 @@ def register(app: typer.Typer) -> None:
         cache_dtype: CacheDtype = "bf16",
         price: Annotated[str | None, option("price", "h100-sxm=2.5,mi300x=2")] = None,
         step_tokens: StepTokens = 8192,
+        draft_tokens: Annotated[int, option("draft_tokens", min=0)] = 0,
+        acceptance: Annotated[float, option("acceptance", "0.7", min=0.0)] = 0.0,
+        draft_share: Annotated[float, option("draft_share", "0: a head of one layer", min=0.0)] = 0.0,
         known: Annotated[
             str | None, option("known", "a server's benchmark, 23.4ms@concurrency=16,tp=1, a CSV of steps")
         ] = None,
@@ -62,7 +65,7 @@ def register(app: typer.Typer) -> None:
         best_plan = Search(
             model, names, types, float(input_tokens), float(output_tokens), devices, engine, cache_dtype,
             limits(limit) if limit else Table(), prices(price or "", names), Scheduler(step_tokens, 1024),
-            known,
+            known, Table(draft_tokens=float(draft_tokens), acceptance=acceptance, draft_share=draft_share),
         ).run()  # fmt: skip
         if out:
             from slipstick.hwmodels.files.frames import write_csv

@@ -10,6 +10,7 @@ from typing import Any
 
 from slipstick.estimators.core.estimate import quantile
 from slipstick.estimators.named.serving.deployment import Deployment
+from slipstick.estimators.named.serving.server_run import GUESSED, speculation_of
 from slipstick.estimators.operation.serving.measured_steps import TimedServerStep, engine_of_steps, kept_measured
 from slipstick.estimators.operation.serving.step_amounts import Batch
 from slipstick.estimators.schedule.serving.closed_loop import Load, steady
@@ -175,6 +176,8 @@ class Search:
     known
         Measured on the one machine: a CSV of steps (`read_measured_steps`), a server's benchmark, or the time of a
         further token with its load ("23.4ms@concurrency=16,tp=2").
+    guesses
+        Of speculative decoding: draft_tokens, acceptance, draft_share (`server_run.GUESSED`: none).
     """
 
     model: str
@@ -189,6 +192,7 @@ class Search:
     prices: Table[float] = Table()
     rules: Scheduler = Scheduler()
     known: str | None = None
+    guesses: Table[float] = GUESSED
 
     def run(self) -> Plan:
         """Every layout under every load.
@@ -251,14 +255,17 @@ class Search:
         known: tuple[TimedServerStep, ...],
     ) -> Iterator[ServingChoice]:
         engine = self.engine or engine_of_steps(known)
-        deployment = Deployment(model, at, layout, stored, self.cache_type, engine, rules=self.rules, known=known)
-        rules, step = deployment.scheduler, deployment.step
+        deployment = Deployment(
+            model, at, layout, stored, self.cache_type, engine, rules=self.rules, known=known,
+            guesses=speculation_of(model, self.guesses),
+        )  # fmt: skip
+        rules, seconds = deployment.scheduler, deployment.seconds()
         drawn = 1 - Traffic.spread / 2  # the lengths that `serve` draws by default, at their mean
         for users in LOADS:
             if users < layout.data:
                 continue
             load = Load(self.input_tokens * drawn, self.output_tokens * drawn, users)
-            state = steady(step.seconds, rules, load, 1, layout.data)
+            state = steady(seconds, rules, load, 1, layout.data)
             if state.queued > 0.5:
                 return
             lengths = load.input_tokens, load.output_tokens

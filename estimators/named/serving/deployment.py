@@ -215,7 +215,7 @@ class Deployment:
         if above := beyond_rated(self.machine):
             words.append(above)
         words += [kept_measured(self.known).text()] if self.known else []
-        return (*words, self._guessed, "prefix hits as stated")
+        return (*words, self._guessed, "prefix hits as stated (not validated)")
 
     @property
     def _guessed(self) -> str:

@@ -127,20 +127,20 @@ def deployment_of(
 
 
 def speculation_of(model: LanguageModel, numbers: Mapping[str, float]) -> Speculation | None:
-    """How a server guesses ahead, by the numbers of a run; None where it does not.
+    """How a server guesses ahead, by the numbers of a run; None where it guesses no token, whatever one's chance.
 
     Raises
     ------
     InputError
-        Where one of the numbers is given without the others, or is out of its range.
+        Where tokens are guessed without a chance that they are kept, or a number is out of its range.
     """
     tokens, kept = numbers["draft_tokens"], numbers["acceptance"]
-    if not tokens and not kept:
+    if not tokens and 0 <= kept <= 1:
         return None
     if not (tokens and kept) or tokens != round(tokens):
         raise InputError(
-            f"draft_tokens = {tokens:g}, acceptance = {kept:g}: want both, a whole number of guessed tokens and the "
-            "chance that one is kept"
+            f"draft_tokens = {tokens:g}, acceptance = {kept:g}: want a whole number of guessed tokens and the chance "
+            "that one is kept, run.acceptance=0.7 (--acceptance 0.7)"
         )
     return Speculation(int(tokens), kept, numbers["draft_share"] or 1 / model.layers)
 

@@ -83,6 +83,27 @@ class CpuRoofline(FormulaModel):
 
 
 @dataclass(frozen=True)
+class CpuShares(CpuRoofline):
+    """The same with what a minute's measurements tell apart: caches from main memory, and what hides behind what.
+
+    t = max(arithmetic, traffic, latency) + (1 - hidden) x min(arithmetic, traffic) + the rest as in `CpuRoofline`. A
+    product of few rows waits for its weights before it multiplies them (ECM's case without overlap); bytes of main
+    memory come at `main_efficiency` of the share of the bandwidth that those of caches reach.
+    """
+
+    main_efficiency: Annotated[
+        float, Parameter("1", "share of main memory's bandwidth, beside that of all levels", 1e-6, 10.0)
+    ] = 1.0
+    hidden: Annotated[
+        float, Parameter("1", "share of the shorter of arithmetic and traffic that the longer hides", 0.0, 1.0)
+    ] = 1.0
+
+    def formula(self, op: Op, machine: Machine) -> Formula:
+        """As that of `CpuRoofline`, with two parameters more."""
+        return _shares_formula(_Parts.of(op, machine))
+
+
+@dataclass(frozen=True)
 class _MemoryLevel:
     """What the formula needs to know of a memory level; `capacity` is that of all its instances."""
 
@@ -145,12 +166,7 @@ def _formula(parts: _Parts) -> Formula:
         rate = _product(factors)
         terms["compute"] += symbol(f"operation.{name}") / (symbol("parameter.compute_efficiency") * rate)
     if parts.moved:
-        loaded, stored = (
-            symbol(f"operation.{name}") if name in parts.moved else sp.Integer(0) for name in ("read", "written")
-        )
-        traffic = loaded + (1 + symbol("parameter.write_allocate")) * stored
-        cost = _by_level(loaded + stored, parts, [1 / rate for rate in _rates(parts)])
-        terms["memory"] = traffic * cost / symbol("parameter.memory_efficiency")
+        terms["memory"] = _traffic(parts, _rates(parts))
     if parts.waits == "chain":
         terms["latency"] = symbol("operation.elements") * symbol("parameter.addition") / symbol("machine.clock")
     if parts.waits == "gather":
@@ -161,6 +177,29 @@ def _formula(parts: _Parts) -> Formula:
         terms["lowering"] = _lowering(parts.lowered)
         expression += terms["lowering"]
     return Formula(expression, "s", SOURCE, Table(terms))
+
+
+@lru_cache(maxsize=1024)
+def _shares_formula(parts: _Parts) -> Formula:
+    plain = _formula(parts)
+    if parts.free or not parts.moved:
+        return plain
+    *caches, main = _rates(parts)
+    terms = {**plain.terms, "memory": _traffic(parts, [*caches, main * symbol("parameter.main_efficiency")])}
+    added = plain.expression - Largest(*(term for name, term in plain.terms.items() if name != "lowering"))
+    longest = Largest(*(term for name, term in terms.items() if name != "lowering"))
+    shorter = terms["compute"] + terms["memory"] - Largest(terms["compute"], terms["memory"])
+    return Formula(longest + (1 - symbol("parameter.hidden")) * shorter + added, "s", SOURCE, Table(terms))
+
+
+def _traffic(parts: _Parts, rates: list[sp.Expr]) -> sp.Expr:
+    """Seconds of the bytes at the rates of the levels that hold them."""
+    loaded, stored = (
+        symbol(f"operation.{name}") if name in parts.moved else sp.Integer(0) for name in ("read", "written")
+    )
+    traffic = loaded + (1 + symbol("parameter.write_allocate")) * stored
+    cost = _by_level(loaded + stored, parts, [1 / rate for rate in rates])
+    return traffic * cost / symbol("parameter.memory_efficiency")
 
 
 def _waits(op: Op) -> str:

@@ -1,6 +1,7 @@
 """A minute on a processor: its machine, and the shares of its rates that its libraries reach.
 
-The host's levels are measured first. Then operations are timed in the order in which they teach most about the fitted
+The host's levels are measured first. A row's time is the least of its repeats on the thread's own clock: others' work
+on a shared host only adds to it. Operations are timed in the order in which they teach most about the fitted
 shares (sequential A-optimal design, `estimators.learning.known_rows.chosen`), as many as the time allows, and the
 shares are fitted to them. Later answers with the calibration rest on those rows.
 """
@@ -12,7 +13,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -20,7 +21,9 @@ import numpy as np
 from slipstick.estimators.calibration.calibration import Calibration, calibrate
 from slipstick.estimators.contract.protocols import Estimator
 from slipstick.estimators.core.estimate import Measurement
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.parameters import parameters
+from slipstick.estimators.learning.fit import FREEDOM
 from slipstick.estimators.learning.known_rows import chosen
 from slipstick.experiments.calibrate.probing.probe_rows import ProbeRow, cpu_rows
 from slipstick.experiments.measure.clocks.timing import Protocol, Timing, load_per_core, measure
@@ -36,12 +39,15 @@ EXPECTED: Mapping[str, float] = {
     "softmax.compute_efficiency": 0.1, "softmax.overhead": 2e-6,
     "norm.compute_efficiency": 0.2, "norm.overhead": 2e-6,
     "other.compute_efficiency": 0.1, "other.memory_efficiency": 0.8, "other.overhead": 1e-6,
+    "gemm.main_efficiency": 0.7, "gemm.hidden": 0.5, "convolution.hidden": 0.5, "other.main_efficiency": 0.7,
 }  # fmt: skip
 """Before anything was timed; round numbers of libraries on processors. What has no overhead row keeps its own."""
 WIDTH, NOISE, STEP = 0.7, 0.1, 0.05
 """Log standard deviations of what is expected and of one timed row about its formula; a step of finite differences."""
 TOGETHER, FITTING = 7, 0.35
 """Rows that are timed in turns; the share of the time that is left for the fit."""
+ROUNDS = 50
+"""Of the estimation of a scatter."""
 ROOM = 1.1
 """The peak stands a tenth above the fastest product that was seen, so that a share below one fits it."""
 
@@ -77,9 +83,9 @@ class Probe:
             made.append(
                 {
                     "operation": row.name,
-                    "measured_s": timing.value,
+                    "measured_s": timing.minimum,
                     "calibrated_s": calibrated,
-                    "ratio": timing.value / calibrated,
+                    "ratio": timing.minimum / calibrated,
                     "spread": timing.spread,
                 }
             )
@@ -88,7 +94,7 @@ class Probe:
     def typical_error(self) -> float:
         """Median of |log(measured / calibrated)| over the rows that were fitted."""
         ratios = [
-            abs(math.log(timing.value / self.calibration.estimate(row.workload, self.machine).time))
+            abs(math.log(timing.minimum / self.calibration.estimate(row.workload, self.machine).time))
             for row, timing in self.rows
         ]
         return float(np.median(ratios))
@@ -143,11 +149,35 @@ def probe(
     rated = _rated(machine, taken)
     progress("fitting")
     when = datetime.now(UTC).date().isoformat()
-    rows = [Measurement(row.workload, rated, timing.value, protocol=str(timing.protocol)) for row, timing in taken]
+    rows = [Measurement(row.workload, rated, timing.minimum, protocol=str(timing.protocol)) for row, timing in taken]
     source = f"slipstick probe, {when}: {len(rows)} operations of torch on {threads} thread(s)"
     free = [f"operation.kinds.{one}" for one in EXPECTED]
     fitted = calibrate(model, rows, free, source=source, loss="huber")
+    scatter = scale_of(np.array(fitted.residuals), max(1, len(rows) - len(free)))
+    fitted = replace(fitted, residual_std=scatter, residual_freedom=FREEDOM)
     return Probe(rated, fitted, tuple(taken), len(offered), load, time.perf_counter() - begin)
+
+
+def scale_of(residuals: FloatArray, freedom: int) -> float:
+    """Scale of Student's t with `FREEDOM` degrees around zero (by EM), widened for the parameters that were fitted.
+
+    Parameters
+    ----------
+    residuals
+        log(estimated / measured), shape (rows,).
+    freedom
+        Rows less parameters.
+
+    Notes
+    -----
+    Lange, Little and Taylor, JASA 84 (1989), 881: the likelihood of the learner. A kernel that no share explains widens
+    the tails, not the whole band.
+    """
+    variance = float(np.mean(residuals**2)) or 1e-12
+    for _ in range(ROUNDS):
+        weight = (FREEDOM + 1) / (FREEDOM + residuals**2 / variance)
+        variance = max(float(np.mean(weight * residuals**2)), 1e-12)
+    return math.sqrt(variance * len(residuals) / freedom)
 
 
 def _expected() -> Estimator:
@@ -177,7 +207,7 @@ def _rated(machine: Machine, taken: Sequence[tuple[ProbeRow, Timing]]) -> Machin
     def flop(row: ProbeRow) -> float:
         return float(sum(v for k, v in row.workload.bound().cost.items() if str(k).startswith("flop.matrix")))
 
-    best = max(flop(row) / timing.value for row, timing in taken)
+    best = max(flop(row) / timing.minimum for row, timing in taken)
     known = machine.peak("vector", "float32")
     if ROOM * best <= known:
         return machine

@@ -83,12 +83,12 @@ def cpu_kinds() -> Estimator:
     """The same with shares of its own for products, for convolutions, and for all else."""
     from slipstick.estimators.core.operation_model import FormulaModel
     from slipstick.estimators.operation.by_kind import ByKind
-    from slipstick.estimators.operation.cpu.cpu_roofline import CpuRoofline
+    from slipstick.estimators.operation.cpu.cpu_roofline import CpuShares
     from slipstick.estimators.schedule.sequential import Sequential
     from slipstick.hwmodels.files.records import Table
 
     kinds: Table[FormulaModel] = Table(
-        {name: CpuRoofline() for name in ("gemm", "convolution", "softmax", "norm", "other")}
+        {name: CpuShares() for name in ("gemm", "convolution", "softmax", "norm", "other")}
     )
     return _composite(ByKind(kinds), Sequential(), "roofline of a multi-core CPU by kind of operation, in sequence")
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
+from datetime import date
 
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
@@ -55,11 +57,25 @@ class Facility:
         )
 
 
-def price_text(machine: Machine) -> str:
-    """The price of a device's hour, with where and when it held; "" where there is none."""
+MONTH = re.compile(r"\b(20\d\d)-(0[1-9]|1[0-2])\b")
+RECENT = 6
+"""Months after which the age of a price is said."""
+
+
+def price_text(machine: Machine, today: date | None = None) -> str:
+    """The price of a device's hour, with where and when it held, and how long ago; "" where there is none."""
     if machine.price is None:
         return ""
     source = machine.sources.get("price", "")
     if not source or source.startswith("what-if"):
         source = "as given; its date is not stated"
-    return f"{machine.price:g} $/h a device ({source})"
+    return f"{machine.price:g} $/h a device ({source}{_age(source, today or date.today())})"
+
+
+def _age(source: str, today: date) -> str:
+    """``, 29 months ago``; "" where the source states no month, or a recent one."""
+    stated = MONTH.search(source)
+    if stated is None:
+        return ""
+    months = 12 * (today.year - int(stated[1])) + today.month - int(stated[2])
+    return f", {months} months ago: prices change, a newer one by --set machine.price" if months > RECENT else ""
