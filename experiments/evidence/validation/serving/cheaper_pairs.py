@@ -35,7 +35,7 @@ BINS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 
 
 @dataclass(frozen=True)
-class Call:
+class PricedPair:
     """One pair at one ratio of prices.
 
     Parameters
@@ -62,7 +62,7 @@ def same(case: SiliconCase) -> tuple[object, ...]:
     return case.model.name, case.stored, load.input_tokens, load.output_tokens, load.users, case.layout.devices
 
 
-def calls() -> list[Call]:
+def calls() -> list[PricedPair]:
     """All pairs at all ratios of prices.
 
     Raises
@@ -78,7 +78,7 @@ def calls() -> list[Call]:
     return [call for fold in folds(rows.groups["chip"]) for call in _of_fold(cases, rows, fold)]
 
 
-def _of_fold(cases: list[SiliconCase], rows: LawRows, fold: Fold) -> list[Call]:
+def _of_fold(cases: list[SiliconCase], rows: LawRows, fold: Fold) -> list[PricedPair]:
     there: dict[tuple[object, ...], list[int]] = defaultdict(list)
     for at in fold.known.tolist():
         there[same(cases[at])].append(at)
@@ -91,7 +91,7 @@ def _of_fold(cases: list[SiliconCase], rows: LawRows, fold: Fold) -> list[Call]:
         return []
     law = StepLaw()
     made = calibrated(law, rows.take(fold.known), [rows.groups["model"][at] for at in fold.known.tolist()])
-    found: list[Call] = []
+    found: list[PricedPair] = []
     for (one_chip, other_chip, _), some in pairs.items():
         chosen = [some[at] for at in np.linspace(0, len(some) - 1, min(MOST, len(some))).astype(int).tolist()]
         for pair in chosen:
@@ -102,7 +102,7 @@ def _of_fold(cases: list[SiliconCase], rows: LawRows, fold: Fold) -> list[Call]:
             for price in PRICES:
                 chance = float(ndtr((math.log(seconds[1] / seconds[0]) - math.log(price)) / spread))
                 cheaper = float(measured > math.log(price))
-                found.append(Call((one_chip, other_chip), chance, cheaper, 1 / len(chosen)))
+                found.append(PricedPair((one_chip, other_chip), chance, cheaper, 1 / len(chosen)))
     return found
 
 
