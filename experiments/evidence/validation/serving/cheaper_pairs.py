@@ -91,7 +91,7 @@ def _of_fold(cases: list[SiliconCase], rows: LawRows, fold: Fold) -> list[Priced
         return []
     law = StepLaw()
     made = calibrated(law, rows.take(fold.known), [rows.groups["model"][at] for at in fold.known.tolist()])
-    found: list[PricedPair] = []
+    priced: list[PricedPair] = []
     for (one_chip, other_chip, _), some in pairs.items():
         chosen = [some[at] for at in np.linspace(0, len(some) - 1, min(MOST, len(some))).astype(int).tolist()]
         for pair in chosen:
@@ -102,8 +102,8 @@ def _of_fold(cases: list[SiliconCase], rows: LawRows, fold: Fold) -> list[Priced
             for price in PRICES:
                 chance = float(ndtr((math.log(seconds[1] / seconds[0]) - math.log(price)) / spread))
                 cheaper = float(measured > math.log(price))
-                found.append(PricedPair((one_chip, other_chip), chance, cheaper, 1 / len(chosen)))
-    return found
+                priced.append(PricedPair((one_chip, other_chip), chance, cheaper, 1 / len(chosen)))
+    return priced
 
 
 def main() -> None:
