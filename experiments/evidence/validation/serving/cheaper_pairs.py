@@ -115,9 +115,9 @@ def main() -> None:
     for low, high in itertools.pairwise(BINS):
         inside = (chance >= low) & (chance <= high if high == 1 else chance < high)
         if inside.any():
-            said, was = (float(np.average(each[inside], weights=weight[inside])) for each in (chance, truth))
+            claimed, happened = (float(np.average(each[inside], weights=weight[inside])) for each in (chance, truth))
             count = int(inside.sum())
-            print(f"said {low:.0%} to {high:.0%}: {said:.0%} at the mean, cheaper in {was:.0%} ({count} calls)")
+            print(f"said {low:.0%} to {high:.0%}: {claimed:.0%} at the mean, cheaper in {happened:.0%} ({count} calls)")
     score = float(np.average((chance - truth) ** 2, weights=weight))
     right = float(np.average((chance > 0.5) == (truth > 0.5), weights=weight))
     print(f"Brier score {score:.3f} (always even: 0.250), the likelier one was cheaper in {right:.0%}")
