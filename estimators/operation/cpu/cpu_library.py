@@ -16,7 +16,7 @@ from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
 from slipstick.estimators.core.operation_model import FormulaModel
 from slipstick.estimators.core.parameters import Parameter, check_parameters
 from slipstick.estimators.core.residency import capacity_of_all
-from slipstick.estimators.operation.roofline import serving_rate
+from slipstick.estimators.operation.roofline import serving_rate, widened
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.files.symbolic import sp
@@ -78,13 +78,11 @@ class CpuLibrary(FormulaModel):
 
     def key(self, op: Op, machine: Machine) -> Hashable:
         """Operations that share a formula."""
-        free = op.kind in machine.runtime.free_kinds
-        return (
-            free,
-            op.kind == "recurrent",
-            cpu_kernel(op),
-            tuple(sorted(name for name in op.cost if name.startswith("flop.matrix."))),
+        free, products = (
+            op.kind in machine.runtime.free_kinds,
+            [one for one in op.cost if one.startswith("flop.matrix.")],
         )
+        return free, op.kind == "recurrent", cpu_kernel(op), tuple(sorted(products)), widened(machine, op.dtype)
 
     def form(self, machine: Machine) -> Hashable:
         """That of the machine: its numbers and the parameters are symbols."""
@@ -102,7 +100,8 @@ class CpuLibrary(FormulaModel):
         *inner, main = machine.memory
         kept = sum((capacity_of_all(machine, level) for level in inner), sp.Integer(0))
         starts = sp.Float(FORK) if op.kind == "recurrent" else None
-        return _formula(cpu_kernel(op), tuple(rates), machine.bandwidth_factors(main), kept, starts)
+        wide = 2 if widened(machine, op.dtype) else 1
+        return _formula(cpu_kernel(op), tuple(rates), machine.bandwidth_factors(main), kept, starts, wide)
 
 
 @lru_cache(maxsize=256)
@@ -112,12 +111,16 @@ def _formula(
     bandwidth: tuple[str, ...],
     kept: sp.Expr,
     starts: sp.Expr | None = None,
+    wide: int = 1,
 ) -> Formula:
-    """The three sides, and never less than peak and bandwidth allow (`PhysicalBound`)."""
+    """The three sides, and never less than peak and bandwidth allow (`PhysicalBound`).
+
+    Where 16 bits are converted to 32 and back, what is moved counts `wide` times.
+    """
     start = "other_start" if kernel == "other" else "start"
     traffic = f"{kernel}_traffic" if kernel in ("depthwise", "other") else "traffic"
     launch = symbol("machine.runtime.launch_overhead") + symbol(f"parameter.{start}")
-    moved, slowdown = symbol("operation.bytes_moved"), symbol(f"parameter.{kernel}")
+    moved, slowdown = wide * symbol("operation.bytes_moved"), symbol(f"parameter.{kernel}")
     near = Smallest(moved, sp.Integer(SPAN))
     rate = Smallest(_product(bandwidth), symbol("machine.cores") * sp.Float(CORE_BANDWIDTH))
     engines: dict[str, sp.Expr] = {}
@@ -131,7 +134,7 @@ def _formula(
         "compute": products * slowdown,
         "memory": (near * symbol(f"parameter.{traffic}") + (moved - near) * symbol("parameter.stream")) / rate,
     }
-    least = Largest((moved - kept) / _product(bandwidth), *engines.values())
+    least = Largest((moved / wide - kept) / _product(bandwidth), *engines.values())
     return Formula(Largest(sp.Add(*terms.values()), least), "s", SOURCE, Table(terms))
 
 
