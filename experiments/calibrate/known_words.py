@@ -12,6 +12,7 @@ from slipstick.experiments.question.settings import number_of
 from slipstick.hwmodels.files.readers import InputError, unknown_name, whole_number
 from slipstick.hwmodels.files.records import Table
 
+_NUMBER = re.compile(r"\d+\.?\d*(?:e[+-]?\d+)?", re.IGNORECASE)
 _TIME = re.compile(r"(\d[\d.]*(?:e[+-]?\d+)?\s*[a-zµ]+)(?:@(.{1,400}))?", re.IGNORECASE)
 
 
@@ -59,6 +60,8 @@ def known_time(known: str) -> KnownTime | None:
     """
     match = _TIME.fullmatch(known.strip())
     if match is None or Path(known).exists():
+        if _NUMBER.fullmatch(known.strip()) and not Path(known).exists():
+            raise InputError(f"--known {known[:60]}: a time without its unit: {known.strip()}ms or {known.strip()}s?")
         return None
     seconds = number_of("--known", match[1], "s")
     if not 0 < seconds < math.inf:

@@ -94,6 +94,8 @@ def machine(name: str) -> Machine:
     >>> ss.machine("H100").cores
     132
     """
+    if not isinstance(name, str):
+        raise InputError(f"machine: {name!r:.60}: want a name such as 'h100-sxm', or the path of a YAML file")
     if name.endswith((".yaml", ".yml")) or "/" in name:
         from slipstick.hwmodels.machine_file import load_machine
 
