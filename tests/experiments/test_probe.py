@@ -24,8 +24,7 @@ def _timing(seconds: float) -> Timing:
     return Timing(seconds, seconds, seconds, 0.0, (seconds,), 1, 1.0, None, 0.0, 0.0, Protocol())
 
 
-@pytest.fixture(scope="module")
-def faked() -> Probe:
+def faked_probe() -> Probe:
     """A host that is the formula with shares of its own, and 5 % of noise."""
     machine, model = ss.machine("epyc-9654").using(cores=1), ss.estimator("cpu-kinds").model
     values = {name: value for name, (value, _) in parameters(model).items()}
@@ -41,6 +40,11 @@ def faked() -> Probe:
         }
 
     return probe(1e-3, machine=machine, timed=timed)
+
+
+@pytest.fixture(scope="module")
+def faked() -> Probe:
+    return faked_probe()
 
 
 def test_shares_are_found_again(faked: Probe) -> None:

@@ -1,4 +1,4 @@
-"""Ten tasks of a stranger, one command each at the first try: typed names, own files, one own measurement."""
+"""Tasks of a stranger, one command each at the first try: typed names, own files, one own measurement."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from slipstick.estimators.calibration.calibration_file import save
 from slipstick.experiments.commands.cli import run
-from tests.runs_made import LLAMA_TABLE, SERVED
+from slipstick.hwmodels.machine_file import save_machine
+from tests.experiments.test_known_everywhere import TRACE
+from tests.experiments.test_probe import faked_probe
+from tests.runs_made import LLAMA_TABLE, SERVED, TRAINER_STATE
 
 CONFIG = {
     "model_type": "qwen3", "hidden_size": 2048, "num_hidden_layers": 28, "num_attention_heads": 16,
@@ -30,6 +34,22 @@ TASKS = {
     "corrected by one time": (f"serve Qwen/Qwen3-8B --on H100 {FEW} --known 8.5ms", "1 measured step (x"),
     "corrected by a benchmark": (f"serve Qwen/Qwen3-8B --on H100 {FEW} --known bench.json", "1 measured step (x"),
     "corrected by llama-bench": ("serve qwen3-8b:q4_k_m --on 'RTX 4090' --known bench.md", "anchored to"),
+    "an AWQ checkpoint": (f"serve Qwen/Qwen3-8B-AWQ --on 'RTX 4090' {FEW}", "weights int4"),
+    "a plan by its own benchmark": (
+        "plan serving Qwen/Qwen3-8B --on H100 --devices 1 --known bench.json",
+        "; calibrated",
+    ),
+    "a training log": ("estimate gpt2 --on H100 --known trainer_state.json", "; measured"),
+    "a trace": ("estimate gpt2 --on H100 --known trace.json", "; measured"),
+    "a training run of one's own": (
+        "plan training llama-3.1-8b --on H100 --devices 8 --batch 64 --known 30s@devices=8,tp=8",
+        "; calibrated",
+    ),
+    "what a probe wrote": ("estimate mlp-inference --batch 64 --on host.yaml --calibration host.json", "; calibrated"),
+    "guessing ahead": (
+        "whatif llama-3.1-8b --on H100 --concurrency 2 --set run.acceptance=0.7 --vary run.draft_tokens=0,1",
+        "output over today's",
+    ),
 }
 
 
@@ -47,6 +67,12 @@ def test_a_stranger_gets_an_answer_at_the_first_try(
         json.dumps({**SERVED, "max_concurrency": 8, "completed": 16, "num_prompts": 16, **FEWER})
     )
     (tmp_path / "bench.md").write_text(LLAMA_TABLE)
+    (tmp_path / "trainer_state.json").write_text(json.dumps(TRAINER_STATE))
+    (tmp_path / "trace.json").write_text(json.dumps(TRACE))
+    if "host.yaml" in TASKS[task][0]:
+        made = faked_probe()
+        save_machine(made.machine, tmp_path / "host.yaml")
+        save(made.calibration, "cpu-kinds", tmp_path / "host.json")
     command, words = TASKS[task]
     code = run(shlex.split(command))
     said = capsys.readouterr()
