@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.learning.bands import calibrated, left_out
+from slipstick.estimators.learning.bands import calibrated, left_out, mean_inner
 from slipstick.estimators.learning.fitted_file import FittedFile, OuterScore, digest
 from slipstick.estimators.learning.folds import folds
 from slipstick.estimators.learning.law import SOURCE, UNGROUPED, LawRows
@@ -88,6 +88,7 @@ class Met:
     rows: Sequence[LocalRow]
     seconds: FloatArray
     half: FloatArray
+    inner: float | None = None
 
     @property
     def measured(self) -> FloatArray:
@@ -98,6 +99,7 @@ class Met:
 def outer(rows: Sequence[LocalRow], held: str) -> list[Met]:
     """Both phases of rows whose chip, or whose generation with all newer ones, is left out; bands by folds within."""
     result: dict[str, list[tuple[LocalRow, float, float]]] = {phase: [] for phase in LAWS}
+    promised: dict[str, list[tuple[float | None, int]]] = {phase: [] for phase in LAWS}
     for phase in LAWS:
         alone = alone_among(rows, phase)
         for backend in ("", *alone):
@@ -111,9 +113,16 @@ def outer(rows: Sequence[LocalRow], held: str) -> list[Met]:
                 outer_folds = folds(part.groups[HELD_OUT[held]], at_most=12, scored=scored)
             made = left_out(LAWS[phase], part, outer_folds, *(part.groups[level] for level in OPEN))
             met = np.flatnonzero(np.isfinite(made.seconds)).tolist()
+            promised[phase].append((made.inner, len(met)))
             result[phase] += [(mine[at], float(made.seconds[at]), float(made.half[at])) for at in met]
     return [
-        Met(phase, [row for row, _, _ in one], np.array([s for _, s, _ in one]), np.array([h for _, _, h in one]))
+        Met(
+            phase,
+            [row for row, _, _ in one],
+            np.array([seconds for _, seconds, _ in one]),
+            np.array([half for _, _, half in one]),
+            mean_inner(promised[phase]),
+        )
         for phase, one in result.items()
     ]
 
@@ -139,7 +148,9 @@ def refit() -> FittedFile:
                 at = [i for i, row in enumerate(met.rows) if backend in ("", row.backend)]
                 groups = len({met.rows[i].chip for i in at})
                 kind = f"{met.phase} on {backend}" if backend else met.phase
-                scores.append(OuterScore.of(held, kind, groups, met.seconds[at], met.measured[at], met.half[at]))
+                scores.append(
+                    OuterScore.of(held, kind, groups, met.seconds[at], met.measured[at], met.half[at], met.inner)
+                )
     note = (
         "Runs of d893a/localscore-insights (a4f8174), XiongjieDai/GPU-Benchmarks-on-LLM-Inference (aa72e0e) and "
         "AlexsJones/llmfit (3f44fd3)."

@@ -10,7 +10,6 @@ from slipstick.estimators.learning.bands import LeftOutRows, left_out
 from slipstick.estimators.learning.fitted_file import FittedFile, OuterScore, digest
 from slipstick.estimators.learning.folds import folds
 from slipstick.estimators.learning.law import LawRows
-from slipstick.estimators.learning.scores import log_errors, relative_quantile
 from slipstick.estimators.operation.serving.engines import ALONE, FirstTokenLaw
 from slipstick.estimators.operation.serving.step_law import StepLaw
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
@@ -72,11 +71,7 @@ def score(made: LeftOutRows, rows: LawRows, cases: Sequence[SiliconCase], held: 
     there = np.array([label(c) == kind for c in cases]) & np.isfinite(made.seconds)
     seconds, measured, half = made.seconds[there], rows.seconds[there], made.half[there]
     names = {made.groups[at] for at in np.flatnonzero(there).tolist()}
-    return OuterScore(
-        held, kind, int(there.sum()), len(names), relative_quantile(0.5, seconds, measured),
-        relative_quantile(0.9, seconds, measured), float((log_errors(seconds, measured) <= half).mean()),
-        float(np.exp(2 * np.median(half))),
-    )  # fmt: skip
+    return OuterScore.of(held, kind, len(names), seconds, measured, half, made.inner)
 
 
 def refit() -> FittedFile:
