@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -109,13 +109,18 @@ class LawFit:
         scatter = max(self.scatter.values()) * T_QUANTILE
         return self.stretch * math.sqrt(QUANTILE**2 * variance + 2 * scatter**2)
 
+    def values_alone(self) -> LawFit:
+        """Without the covariance, which needs the square of the values' room in a file: for points, not for bands."""
+        return replace(self, covariance=np.zeros_like(self.covariance))
+
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON values, numbers to six digits; the covariance by rows of its lower triangle."""
+        """As plain JSON values, numbers to six digits; the covariance by rows of its lower triangle, none of zeros."""
+        known = self.covariance if self.covariance.any() else self.covariance[:0]
         return {
             "values": [
                 [c.parameter, c.level, c.group, _short(v)] for c, v in zip(self.coordinates, self.logs, strict=True)
             ],
-            "covariance": [[_short(v) for v in row[: at + 1]] for at, row in enumerate(self.covariance)],
+            "covariance": [[_short(v) for v in row[: at + 1]] for at, row in enumerate(known)],
             "widths": [[parameter, level, _short(width)] for (parameter, level), width in sorted(self.widths.items())],
             "scatter": {name: _short(value) for name, value in sorted(self.scatter.items())},
             "shared": {name: _short(value) for name, value in sorted(self.shared.items())},
@@ -188,8 +193,19 @@ class Design:
         return made
 
 
+@runtime_checkable
+class SlopedLaw(Protocol):
+    """A law that knows its derivatives: differences over its parameters would take too long."""
+
+    def slopes(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
+        """Derivatives of log time by each log parameter, shape (rows, parameters)."""
+        ...
+
+
 def slopes_of(law: TimeLaw, columns: Columns, values: Mapping[str, FloatArray]) -> FloatArray:
-    """Derivatives of log time by each log parameter, shape (rows, parameters), by forward differences."""
+    """Derivatives of log time by each log parameter, shape (rows, parameters): the law's, else forward differences."""
+    if isinstance(law, SlopedLaw):
+        return law.slopes(values, columns)
     here, more = np.log(law.predict(values, columns)), np.exp(STEP)
     moved = (law.predict({**values, prior.name: values[prior.name] * more}, columns) for prior in law.parameters)
     return np.array([(np.log(seconds) - here) / STEP for seconds in moved]).T

@@ -29,7 +29,7 @@ from slipstick.estimators.named.program_sharing import IMAGE_NETWORKS, program_s
 from slipstick.estimators.named.torch_program import TorchProgram, handed_over
 from slipstick.estimators.operation.by_kind import DeviceAndLinks
 from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
-from slipstick.estimators.operation.gpu.programs.program_kernels import program_runtimes, trained
+from slipstick.estimators.operation.gpu.programs.program_kernels import ProgramRuntimes, program_kernels
 from slipstick.estimators.operation.gpu.programs.shared_kernels import SharedKernels
 from slipstick.estimators.operation.gpu.recurrences import PYTORCH, recurrent_kernels, stack_of
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
@@ -142,7 +142,7 @@ def gpu_step(
     operations = handed_over(workload, machine).distinct.operations
     classes = {(op.kind, op.dtype) for op in operations if op.kind not in (*free, "collective")}
     kernels = measured_kernels(known, machine, classes, stack_of(operations, machine))
-    device = SharedKernels(kernels.model, program_runtimes(), program_shares(known, machine, classes))
+    device = SharedKernels(kernels.model, ProgramRuntimes(), program_shares(known, machine, classes))
     model: FormulaModel = device if links is None else DeviceAndLinks(device, links)
     estimator = TorchProgram(model, schedule or HostIssue(), "measured kernels under a schedule")
     words = [*_grouped(kernels.notes), *([IMAGE_NETWORKS] if device.shares else [])]
@@ -158,7 +158,7 @@ def gpu_step(
     of_programs, stranger = programs_spread(machine, spent)
     bands = [band(kernels.scatter, spent, len(answer.parts), host, of_programs, places) for places in (beyond, _inside)]
     width = float(np.hypot(bands[0], UNEVEN if odd else 0.0))
-    second = TorchProgram(replace(device, timed=trained()[0]), estimator.schedule)
+    second = TorchProgram(replace(device, timed=program_kernels(machine.family)), estimator.schedule)
     other = None if links else _by_programs(second, workload, machine, run, answer.time, width)
     remarks = [*outside(spent, bands[0] / bands[1]), *([odd] if odd else []), *stranger, *([other[1]] if other else [])]
     return GpuStep(replace(made, residual_std=other[0] if other else width), tuple(remarks))

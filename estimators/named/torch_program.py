@@ -17,7 +17,7 @@ from slipstick.estimators.contract.base import PointByPoint, put_in
 from slipstick.estimators.core.estimate import Estimate
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import FormulaModel
-from slipstick.estimators.operation.gpu.programs.program_kernels import program_runtimes, trained
+from slipstick.estimators.operation.gpu.programs.program_kernels import ProgramRuntimes, program_issue
 from slipstick.estimators.operation.gpu.programs.program_sides import rounds_convolutions
 from slipstick.estimators.operation.physical_bound import PhysicalBound
 from slipstick.estimators.schedule.host_issue import HostIssue
@@ -94,12 +94,11 @@ def torch_program() -> Calibration:
     In 16 bits as image networks are under autocast. Eager, or compiled by TorchInductor where `machine.runtime.mode`
     is "compiled".
     """
-    _, issue = trained()
     estimator = TorchProgram(
-        program_runtimes(), HostIssue(issue=issue), "kernels of PyTorch programs, issued by one host"
+        ProgramRuntimes(), HostIssue(issue=program_issue()), "kernels of PyTorch programs, issued by one host"
     )
     source = (
-        "625 times of PyTorch programs on two H100 and an L40S (KernelBench v0.1, eager; compiled on the H100); in 16 "
-        "bits image networks on an RTX 3090 and an RTX 4090 (timm's benchmarks)"
+        "835 times of PyTorch programs on two H100, an L40S and an L4 (KernelBench v0.1; compiled but on the L40S); "
+        "in 16 bits image networks on an RTX 3090 and an RTX 4090 (timm's benchmarks)"
     )
     return Calibration(estimator, (), residual_std=PROGRAMS, source=source)

@@ -54,7 +54,7 @@ def test_the_law_finds_back_the_times_that_it_made() -> None:
     """Closed: times made by a law are fitted by a law, at other batches too."""
     target = machine("rtx-3090")
     rows = [network_row("resnet50", 224, batch, INFERENCE, target) for batch in (32, 64, 128, 256, 512)]
-    made = fitted(rows, np.array([0.02, 0.04, 0.08, 0.16, 0.32]))
+    made = fitted(rows, np.array([0.02, 0.04, 0.08, 0.16, 0.32]), [str(at) for at in range(5)])
     assert made.seconds(rows[1:2])[0] == pytest.approx(0.04, rel=0.05)
     assert made.seconds([network_row("resnet50", 224, 1024, INFERENCE, target)])[0] == pytest.approx(0.64, rel=0.05)
 

@@ -1,9 +1,10 @@
 """PyTorch programs (KernelBench v0.1) on GPUs: a program nobody timed, a device nobody timed, and compiled or eager.
 
-A new program is predicted from its operations by `ProgramKernels` fitted without it (ten folds). A device that is
+A new program is predicted from its operations by `ProgramLaw` fitted without it (ten folds). A device that is
 new is left out with its family where another family is there; what a program took on the others over what the model
 says there goes with it, as far as such residuals repeat. Baselines: the plain roofline of each operation, and the time
-on the nearest device scaled by bandwidth. Three machines of two generations: no more is known of devices.
+on the nearest device that is known as well, scaled by bandwidth. Four machines of two generations: no more is known of
+devices.
 """
 
 from __future__ import annotations
@@ -21,15 +22,13 @@ from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.score import LOGARITHMIC, Board, Data, Front, MissingError, Scored, of_errors
 from slipstick.experiments.evidence.validation.models.programs.compile_scores import both, compile_scores, sealed_scores
 from slipstick.experiments.evidence.validation.models.programs.program_data import Program, machine_of, programs, times
-from slipstick.experiments.evidence.validation.models.programs.program_fit import classes, columns, fit, modelled
+from slipstick.experiments.evidence.validation.models.programs.program_rows import Timed, classes, fitted, timed
 from slipstick.experiments.evidence.validation.models.programs.program_transfer import (
     GENERATION,
-    Timed,
     bandwidth,
     kin,
     nearest,
     predicted_from_others,
-    roofline,
 )
 
 if TYPE_CHECKING:
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
 DATASET = "PyTorch programs"
 FOLDS = 10
 GOALS = {"program unseen": (0.13, 0.40), "device unseen": (0.10, 0.30)}
+RELATED = ", its relatives known"
 NOISE = 0.010
 """Standard deviation of a program's trials over their mean in this cohort: median."""
 
@@ -56,9 +56,9 @@ def _eager(data: Data) -> Iterator[Scored | ValidationRow]:
         yield from _sealed(eager, learnt, known, names)
         return
     sources = sorted(set(eager["source"]))
-    timed = [_timed(part, sources, known, names) for _, part in eager.groupby("machine")]
-    yield from _programs_left_out(timed, len(sources), names)
-    yield from _devices_left_out(timed, names)
+    hosts = [timed(part, sources, known, names) for _, part in eager.groupby("machine")]
+    yield from _programs_left_out(hosts, len(sources), names)
+    yield from _devices_left_out(hosts, names)
 
 
 def _tables(data: Data) -> tuple[dict[str, Program], pd.DataFrame, pd.DataFrame]:
@@ -88,21 +88,14 @@ def _compiled(data: Data) -> Iterator[Scored | ValidationRow]:
     yield from sealed_scores(scored_pairs, known_pairs, names)
 
 
-def _timed(part: pd.DataFrame, sources: Sequence[str], known: Mapping[str, Program], names: Sequence[str]) -> Timed:
-    device = machine_of(str(part["device"].iloc[0]))
-    index = np.array([sources.index(source) for source in part["source"]])
-    logs = np.log(part["mean_s"].to_numpy())
-    return Timed(str(part["machine"].iloc[0]), device, columns(sources, known, names, device), index, logs)
-
-
 def _programs_left_out(data: Sequence[Timed], programs_there: int, names: Sequence[str]) -> Iterator[Scored]:
     fold = np.random.default_rng(0).integers(0, FOLDS, programs_there)
     errors: dict[str, list[FloatArray]] = {one.host: [] for one in data}
     for number in range(FOLDS):
-        point = fit([one.only(fold != number) for one in data], names)
+        law = fitted(data, np.asarray(fold != number), names)
         for one in data:
-            view, index, logs = one.only(fold == number)
-            errors[one.host].append(np.log(modelled(point, view, len(names)))[index] - logs)
+            index = one.index
+            errors[one.host].append((law.logs(one)[index] - one.logs)[fold[index] == number])
     case = "program unseen"
     whole = np.concatenate([np.concatenate(parts) for parts in errors.values()])
     plain = np.concatenate([_roofline(one) for one in data])
@@ -112,31 +105,34 @@ def _programs_left_out(data: Sequence[Timed], programs_there: int, names: Sequen
 
 
 def _devices_left_out(data: Sequence[Timed], names: Sequence[str]) -> Iterator[Scored]:
-    together, plain, copied = [], [], []
+    """Each device left out with its generation, and, where it has relatives, alone: who copies knows as much."""
+    found: dict[bool, list[tuple[FloatArray, FloatArray, FloatArray]]] = {False: [], True: []}
     for one in data:
         others = [o for o in data if o.device != one.device]
         strangers = [o for o in others if kin(o, one) < GENERATION]
-        error, half = _error(one, strangers or others, names)
-        near = nearest(one, others)
-        together.append(error)
-        plain.append(_roofline(one))
-        copied.append(_copied(one, near) - one.logs)
-        base = {"roofline": plain[-1], f"{near.host} by bandwidth": copied[-1]}
-        held = one.device if not strangers else f"{one.device} and its generation"
-        yield _scored(f"device unseen, {one.host}", held, error, base, half=half)
-        if strangers and len(strangers) < len(others):
-            twin, half = _error(one, others, names)
-            yield _scored(f"device unseen, {one.host}, its relatives known", one.device, twin, base, half=half)
-    case = "device unseen"
-    bases = {"roofline": np.concatenate(plain), "nearest device by bandwidth": np.concatenate(copied)}
-    yield _scored(case, "each in turn", np.concatenate(together), bases, GOALS[case])
+        for known, twins in ((strangers or others, False), (others, True)):
+            if twins and not 0 < len(strangers) < len(others):
+                continue
+            error, half = _error(one, known, names)
+            near = nearest(one, known)
+            plain, copied = _roofline(one), _copied(one, near) - one.logs
+            found[twins].append((error, plain, copied))
+            held = one.device if twins or not strangers else f"{one.device} and its generation"
+            base = {"roofline": plain, f"{near.host} by bandwidth": copied}
+            yield _scored(f"device unseen, {one.host}{RELATED if twins else ''}", held, error, base, half=half)
+    for twins, parts in found.items():
+        if parts:
+            together, plain, copied = (np.concatenate(each) for each in zip(*parts, strict=True))
+            bases = {"roofline": plain, "nearest device by bandwidth": copied}
+            case = f"device unseen{RELATED if twins else ''}"
+            yield _scored(case, "each in turn", together, bases, GOALS["device unseen"])
 
 
 def _error(one: Timed, others: Sequence[Timed], names: Sequence[str]) -> tuple[FloatArray, float]:
     """Log errors of a device's programs, and the half-width of the band that was announced."""
     predicted = predicted_from_others(one, others, names)
     half = quantile(DEFAULT_LEVEL, None) * (predicted.mixed.spread or PROGRAMS)
-    return np.asarray(predicted.logs[one.index.astype(int)] - one.logs), half
+    return np.asarray(predicted.logs[one.index] - one.logs), half
 
 
 def _sealed(
@@ -146,8 +142,8 @@ def _sealed(
     sources = sorted(set(eager["source"]) | set(learnt["source"]))
     for host, part in eager.groupby("machine"):
         rest = learnt[~((learnt["machine"] == host) & learnt["source"].isin(set(part["source"])))]
-        others = [_timed(group, sources, known, names) for _, group in rest.groupby("machine")]
-        one = _timed(part, sources, known, names)
+        others = [timed(group, sources, known, names) for _, group in rest.groupby("machine")]
+        one = timed(part, sources, known, names)
         error, half = _error(one, others, names)
         base = {
             "roofline": _roofline(one),
@@ -159,12 +155,12 @@ def _sealed(
 
 def _copied(one: Timed, other: Timed) -> FloatArray:
     """Log seconds of another device's programs times the ratio of bandwidths; nan where it has none."""
-    return np.asarray(other.every()[one.index.astype(int)] + np.log(bandwidth(other) / bandwidth(one)))
+    return np.asarray(other.every()[one.index] + np.log(bandwidth(other) / bandwidth(one)))
 
 
 def _roofline(one: Timed) -> FloatArray:
     """Log error of the plain roofline."""
-    return np.asarray(roofline(one.rows)[one.index.astype(int)] - one.logs)
+    return np.asarray(np.log(one.rows.roofline())[one.index] - one.logs)
 
 
 def _scored(

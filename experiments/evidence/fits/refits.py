@@ -44,6 +44,12 @@ def _memory() -> FittedFile:
     return refit()
 
 
+def _programs() -> FittedFile:
+    from slipstick.experiments.evidence.validation.models.programs.program_refit import refit
+
+    return refit()
+
+
 def _power_limit() -> FittedFile:
     from slipstick.experiments.evidence.validation.energy.power_limit_scores import refit
 
@@ -82,6 +88,7 @@ REFITS: Mapping[str, Callable[[], FittedFile]] = {
     "llama-cpp": _llama_cpp,
     "memory": _memory,
     "power-limit": _power_limit,
+    "programs": _programs,
     "recurrences": _recurrences,
     "serving": _serving,
     "serving-power": _serving_power,

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.learning.fit import fit
+from slipstick.estimators.learning.fitted_file import load_fitted
+from slipstick.estimators.learning.law import LawRows
 from slipstick.estimators.operation.gpu.programs.program_classes import class_of
-from slipstick.estimators.operation.gpu.programs.program_kernels import program_runtimes, trained
+from slipstick.estimators.operation.gpu.programs.program_kernels import ProgramRuntimes, program_issue, program_kernels
+from slipstick.estimators.operation.gpu.programs.program_law import NAME, PROGRAMS_FILE, ProgramLaw
 from slipstick.estimators.operation.gpu.programs.program_sides import bounds
 from slipstick.estimators.operation.physical_bound import PhysicalBound
 from slipstick.experiments.commands.cli import run
-from slipstick.experiments.evidence.validation.models.programs import program_fit
+from slipstick.experiments.evidence.boards import programs as board
+from slipstick.experiments.evidence.validation.models.programs import program_rows
 from slipstick.experiments.evidence.validation.models.programs.program_data import Program
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.graph.kinds import operation
@@ -44,7 +51,7 @@ OPERATIONS = (
 @pytest.mark.parametrize("name", ["h100-sxm", "l40s", "t4", "mi300x", "rtx-4090"])
 def test_no_operation_beats_its_machine(name: str) -> None:
     """Peaks and bandwidth of the data sheet bound every kernel, depthwise convolutions' caches aside."""
-    model, _ = trained()
+    model = program_kernels(machine(name).family)
     for op, time in zip(OPERATIONS, model.times(OPERATIONS, machine(name)), strict=True):
         if class_of(op) != "convolution.depthwise":
             sides = bounds(op, machine(name))
@@ -103,33 +110,63 @@ def test_a_cap_bounds_float32_products() -> None:
     assert 2 * 4096**3 / free == pytest.approx(on.peak("vector", "float32"))
 
 
-def test_the_fit_and_the_answer_are_one_formula() -> None:
-    model, issue = trained()
-    names = list(model.compute)
-    known = {"a": Program(OPERATIONS, ()), "b": Program(OPERATIONS[:2] * 40, ())}
-    rows = program_fit.columns(("a", "b"), known, names, "h100-pcie")
-    tables = (model.compute, model.memory, model.cycles)
-    point = [np.log(list(table.values())) for table in tables]
-    rest = (model.convolution_compute, model.convolution_memory)
-    point += [np.array(list(table.values())) for table in rest] + [np.log([model.gap, model.step, issue])]
-    told = program_fit.modelled(np.concatenate(point), rows, len(names))
-    device = model.times(OPERATIONS, machine("h100-pcie")).sum()
-    assert told[0] == pytest.approx((device**8 + (6 * issue) ** 8) ** 0.125)
+def timed(host: str, device: str, known: dict[str, Program], names: list[str], logs: FloatArray) -> program_rows.Timed:
+    rows = program_rows.operations(tuple(known), known, names, device)
+    return program_rows.Timed(host, device, rows, np.arange(len(known)), logs)
 
 
-def test_a_fit_finds_the_efficiencies_it_was_made_with() -> None:
-    names = program_fit.classes({"a": Program(OPERATIONS, ())})
+@pytest.mark.parametrize("device", ["h100-pcie", "l4", "a100-sxm-80gb"])
+def test_the_fit_and_the_answer_are_one_formula(device: str) -> None:
+    """What ships, by the law that was fitted and by the formula that answers: groups of the machine included."""
+    fit = load_fitted(PROGRAMS_FILE).fit(NAME)
+    names = list(program_kernels("").compute)
+    one = timed("", device, {"a": Program(OPERATIONS, ())}, names, np.zeros(1))
+    told = np.exp(program_rows.FittedPrograms(tuple(names), fit).logs(one))
+    on_device = ProgramRuntimes().times(OPERATIONS, machine(device)).sum()
+    assert told[0] == pytest.approx((on_device**8 + (6 * program_issue()) ** 8) ** 0.125, rel=1e-6)
+
+
+def law_and_rows() -> tuple[ProgramLaw, LawRows]:
+    """Sixty programs of two operations each on two machines, at the law's own expectations."""
+    names = program_rows.classes({"a": Program(OPERATIONS, ())})
     generator = np.random.default_rng(0)
     known = {}
     for i in range(60):
         chosen = generator.choice(len(OPERATIONS), 2, replace=False)
         known[str(i)] = Program(tuple(OPERATIONS[j] for j in chosen), ())
-    rows = program_fit.columns(tuple(known), known, names, "h100-sxm")
-    truth, _ = program_fit.prior(names)
-    truth[: len(names)] += 0.4
-    logs = np.log(program_fit.modelled(truth, rows, len(names)))
-    point = program_fit.fit([(rows, np.arange(60), logs)], names)
-    assert np.median(np.abs(np.log(program_fit.modelled(point, rows, len(names))) - logs)) < 0.03
+    data = [timed(name, name, known, names, np.zeros(60)) for name in ("h100-sxm", "a10g")]
+    return program_rows.law_rows(data, np.ones(60, dtype=bool), names)
+
+
+def test_a_fit_finds_the_efficiencies_it_was_made_with() -> None:
+    law, rows = law_and_rows()
+    truth = {p.name: np.full(len(rows), p.expected * (1.5 if p.kind == "compute" else 1.0)) for p in law.parameters}
+    made = replace(rows, seconds=law.predict(truth, rows.columns))
+    again = fit(law, made).seconds(law, made.columns, made.groups)
+    assert np.median(np.abs(np.log(again / made.seconds))) < 0.03
+
+
+def test_the_law_s_slopes_are_those_of_differences() -> None:
+    law, rows = law_and_rows()
+    values = {p.name: np.full(len(rows), p.expected * 1.1) for p in law.parameters}
+    here, made = np.log(law.predict(values, rows.columns)), law.slopes(values, rows.columns)
+    for at, prior in enumerate(law.parameters):
+        moved = law.predict({**values, prior.name: values[prior.name] * np.exp(1e-5)}, rows.columns)
+        assert made[:, at] == pytest.approx((np.log(moved) - here) / 1e-5, abs=1e-3), prior.name
+
+
+def test_the_simple_method_knows_no_device_that_ours_does_not() -> None:
+    """Two twins with equal times: the baseline may copy the twin only where the law has seen it."""
+    known = {str(i): Program((OPERATIONS[i % 6],), ()) for i in range(30)}
+    names = program_rows.classes(known)
+    hosts = [timed(n, n, known, names, np.full(30, 5.0 * (at // 2))) for at, n in enumerate(TWINS)]
+    rows = [row for row in board._devices_left_out(hosts, names) if "each in turn" in row.held_out]
+    copied = {row.case: float(np.median(np.abs(np.log(row.baselines["nearest device by bandwidth"])))) for row in rows}
+    assert copied["device unseen, its relatives known"] < 0.6
+    assert copied["device unseen"] > 2.0  # the other pair takes 148 times as long
+
+
+TWINS = ("h100-sxm", "h200-sxm", "l40s", "rtx-4090")
 
 
 PROGRAM = """
@@ -166,7 +203,7 @@ def chain():
     class Chain(torch.nn.Module):
         def forward(self, x):
             return torch.tanh(torch.sigmoid(x) * x + 1)
-    return Chain(), (torch.randn(4096, 4096),)
+    return Chain(), (torch.randn(16384, 4096),)  # kernels long enough that no host binds them
 class Scaled(torch.nn.Module):
     def forward(self, matrix, factor: float, bias=None):
         return matrix * factor
@@ -264,5 +301,5 @@ def test_attention_in_float32_shares_the_vector_engine_with_its_softmax(name: st
     dims = {"batch": 16, "heads": 16, "kv_heads": 16, "queries": 512, "keys": 512, "head_dim": 64, "value_dim": 64}
     op = operation("a", "attention", dims, "float32")
     least, _ = PhysicalBound(machine(name)).least(op)
-    (time,) = program_runtimes().times((op,), machine(name))
+    (time,) = ProgramRuntimes().times((op,), machine(name))
     assert time >= least * (1 - 1e-12)

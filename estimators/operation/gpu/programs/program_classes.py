@@ -7,7 +7,9 @@ products by how thin they are, norms by function.
 from __future__ import annotations
 
 import math
+from collections.abc import Container
 
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.graph.workload import Op
 
 FEATURES = ("inputs", "outputs", "taps", "strided", "dilated", "unaligned")
@@ -17,6 +19,9 @@ REDUCTIONS = {"scan": ("cumsum", "cumprod"), "place": ("argmax", "argmin")}
 THIN = 16
 """Rows or columns of a product below which it only reads a matrix."""
 LAST = ".last"
+BACK = ".back"
+"""Of the backward pass of a forward operation."""
+OTHERS = "elementwise"
 LAST_ORDERS = ("0231", "02341")
 """Axes of images and volumes as they lie in memory where channels lie together (`torch.channels_last`)."""
 
@@ -50,6 +55,21 @@ def kernel_class(op: Op) -> str:
     """`class_of`, and where the channels of images lie together: other kernels of the library serve those."""
     together = op.attributes.get("order") in LAST_ORDERS and op.kind in ("convolution", "pool")
     return class_of(op) + (LAST if together else "")
+
+
+def relative(name: str, known: Container[str]) -> str:
+    """The class itself, or the nearest that is known: without its layout or pass, then its kind, then elementwise.
+
+    Raises
+    ------
+    InputError
+        Where none of them is known.
+    """
+    plain = name.replace(LAST, "").replace(BACK, "")
+    nearest = next((one for one in (name, plain, plain.rpartition(".")[0], OTHERS) if one in known), None)
+    if nearest is None:
+        raise InputError(f"class of kernels {name}: neither it nor {OTHERS} is among those that were fitted")
+    return nearest
 
 
 def features(op: Op) -> tuple[float, ...]:

@@ -11,12 +11,25 @@ import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
 from slipstick.estimators.core.operation_model import Clock, FormulaModel, require_bound
+from slipstick.estimators.learning.fitted_file import load_fitted
+from slipstick.estimators.learning.law import UNGROUPED
 from slipstick.estimators.operation.gpu.programs.program_classes import FEATURES, features, kernel_class
+from slipstick.estimators.operation.gpu.programs.program_law import (
+    COMPILED,
+    HALF_FIT,
+    LEVELS,
+    MODE,
+    NAME,
+    PROGRAMS_FILE,
+    SHAPED,
+    SIDES,
+    ProgramLaw,
+    machine_groups,
+)
 from slipstick.estimators.operation.gpu.programs.program_sides import (
     OVERLAP,
     PASSES,
@@ -29,7 +42,6 @@ from slipstick.estimators.operation.physical_bound import AMOUNTS as LEAST_AMOUN
 from slipstick.estimators.operation.physical_bound import UNBOUND, least_time
 from slipstick.estimators.tuned.tuned_unseen import STEP_CLOCK
 from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.readers import InputError, read_json
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.files.symbolic import sp
 from slipstick.hwmodels.machine import Machine
@@ -37,11 +49,9 @@ from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.workload import Op
 
 SOURCE = "docs/notes/programs.md"
+EAGER = "eager"
 FITTED = ("slow.compute", "slow.memory", "slow.cores", "gap", "step_cycles")
 """Amounts of an operation that a fit says."""
-TRAINED = Path(__file__).parent / "program_kernels.json"
-COMPILED = Path(__file__).parent / "program_kernels_compiled.json"
-HALF_FITS = {mode: Path(__file__).parent / f"program_kernels_half_{mode}.json" for mode in ("eager", "compiled")}
 HALF = ("float16", "bfloat16")
 
 
@@ -144,7 +154,8 @@ class ProgramKernels(FormulaModel):
             (self.compute, self.convolution_compute) if side == "compute" else (self.memory, self.convolution_memory)
         )
         shape = sum(octaves[feature] * value for feature, value in zip(FEATURES, features(op), strict=True))
-        return _nearest(table, name) * math.exp(shape)
+        slowness = _nearest(table, name) * math.exp(shape)
+        return max(1.0, slowness) if side == "compute" else slowness  # as the law: no rate above the peak
 
 
 def _nearest(table: Mapping[str, float], name: str) -> float:
@@ -156,104 +167,79 @@ def _nearest(table: Mapping[str, float], name: str) -> float:
 
 @dataclass(frozen=True)
 class ProgramRuntimes(FormulaModel):
-    """Kernels by how the machine's runtime makes them and by what an operation computes in.
+    """Kernels by how the machine's runtime makes them, by what an operation computes in, and by the machine's chip.
 
-    Parameters
-    ----------
-    eager
-        Of PyTorch's libraries, and of recorded graphs of them, in float32 as PyTorch computes it.
-    compiled
-        Of TorchInductor in its default mode: norms, softmax and chains are generated, products and convolutions are
-        the libraries', on tensors whose channels lie together.
-    half_eager, half_compiled
-        The same of operations in 16 bits, on the matrix units.
+    Eager they are PyTorch's libraries', compiled those of TorchInductor in its default mode: norms, softmax and chains
+    are generated, products and convolutions are the libraries', on tensors whose channels lie together. What a fit says
+    is named ``operation.MODE.FAMILY.*``.
     """
-
-    eager: ProgramKernels
-    compiled: ProgramKernels
-    half_eager: ProgramKernels
-    half_compiled: ProgramKernels
 
     def key(self, op: Op, machine: Machine) -> Hashable:
         """The runtime, and see `ProgramKernels.key`."""
-        return self._word(machine), self.eager.key(op, machine)
+        return _mode(machine), program_kernels(machine.family).key(op, machine)
 
     def holds_open(self, op: Op, machine: Machine) -> bool:
         """See `ProgramKernels.holds_open`."""
-        return self.eager.holds_open(op, machine)
+        return program_kernels(machine.family).holds_open(op, machine)
 
     def form(self, machine: Machine) -> Hashable:
-        """See `ProgramKernels.form`."""
-        return self.eager.form(machine)
+        """See `ProgramKernels.form`; what is fitted differs by family."""
+        return program_kernels(machine.family).form(machine), machine.family
 
     def formula(self, op: Op, machine: Machine) -> Formula:
-        """See `ProgramKernels.formula`; what a fit says is named ``operation.eager.*`` or ``operation.compiled.*``."""
-        plain = self.eager.formula(op, machine)
-        word = self._word(machine)
-        return plain.substitute({f"operation.{name}": symbol(f"operation.{word}.{name}") for name in FITTED})
+        """See `ProgramKernels.formula`."""
+        plain, of = program_kernels(machine.family).formula(op, machine), f"{_mode(machine)}.{machine.family}"
+        return plain.substitute({f"operation.{name}": symbol(f"operation.{of}.{name}") for name in FITTED})
 
     def amount(self, op: Op, name: str) -> Amount:
         """See `ProgramKernels.amount`."""
-        word, _, fitted = name.removeprefix("operation.").partition(".")
-        if fitted not in FITTED or word not in ("eager", "compiled"):
-            return self.eager.amount(op, name)
-        if op.dtype in HALF:
-            return (self.half_compiled if word == "compiled" else self.half_eager).amount(op, fitted)
-        return (self.compiled if word == "compiled" else self.eager).amount(op, fitted)
+        mode, _, rest = name.removeprefix("operation.").partition(".")
+        fitted = next((one for one in FITTED if rest.endswith(f".{one}")), None)
+        if fitted is None or mode not in (EAGER, COMPILED):
+            return program_kernels("").amount(op, name)
+        law = HALF_FIT if op.dtype in HALF else NAME
+        return program_kernels(rest.removesuffix(f".{fitted}"), mode, law).amount(op, fitted)
 
     def runs_at(self) -> Clock:
-        """See `ProgramKernels.runs_at`."""
-        return self.eager.runs_at()
-
-    def _word(self, machine: Machine) -> str:
-        return "compiled" if machine.runtime.mode == "compiled" else "eager"
+        """Fitted to whole programs under the devices' caps."""
+        return "held"
 
 
-@cache
-def program_runtimes() -> ProgramRuntimes:
-    """The fits that ship."""
-    return ProgramRuntimes(trained()[0], compiled(), half("eager"), half("compiled"))
+def _mode(machine: Machine) -> str:
+    return COMPILED if machine.runtime.mode == COMPILED else EAGER
 
 
 @cache
-def trained() -> tuple[ProgramKernels, float]:
-    """The fitted model of eager mode, and the host's seconds to issue an operation.
+def program_kernels(family: str, mode: str = EAGER, law: str = NAME) -> ProgramKernels:
+    """The fit that ships, with what it knows of a mode, and of the generation and chip of a family of machines.
 
-    Fitted to KernelBench v0.1 (eager, an H100 SXM, an H100 PCIe and an L40S); refitted by
-    `python -m slipstick.experiments.evidence.validation.models.programs.program_train`.
+    Refitted by `slipstick validate --refit programs`.
     """
-    return from_numbers(read_json(TRAINED))
+    values = _values(law, tuple(machine_groups(family).items()), "" if mode == EAGER else mode)
+    classes = [name.removeprefix("compute.") for name in values if name.startswith("compute.")]
+
+    def table(side: str) -> Table[float]:
+        return Table({name: values[f"{side}.{name}"] * values[f"machine.{side}"] for name in classes})
+
+    def shapes(side: str) -> Table[float]:
+        return Table({feature: math.log(values[f"{side}_shape.{feature}"]) for feature in FEATURES})
+
+    compute, memory, cycles = (table(side) for side in SIDES)
+    slow, late = (shapes(side) for side in SHAPED)
+    return ProgramKernels(compute, memory, cycles, slow, late, values["gap"], values["step"])
+
+
+def program_issue() -> float:
+    """Seconds that the hosts of the timed programs need to issue an operation."""
+    return _values(NAME, (), UNGROUPED)["issue"]
 
 
 @cache
-def compiled() -> ProgramKernels:
-    """The fitted model of compiled mode: what torch.compile changed in KernelBench v0.1 on the two H100."""
-    return from_numbers(read_json(COMPILED))[0]
-
-
-@cache
-def half(mode: str) -> ProgramKernels:
-    """The fitted model of 16-bit programs, "eager" or "compiled".
-
-    Fitted to image networks under autocast on an RTX 3090 and an RTX 4090 (timm's benchmarks); refitted by
-    `python -m slipstick.experiments.evidence.validation.vision.vision_train`.
-    """
-    return from_numbers(read_json(HALF_FITS[mode]))[0]
-
-
-def from_numbers(numbers: Mapping[str, Mapping[str, float]]) -> tuple[ProgramKernels, float]:
-    """The model and the host's issue time of a fit's file.
-
-    Raises
-    ------
-    InputError
-        Where a time is not above 0.
-    """
-    tables = {name: Table(dict(numbers[name])) for name in TABLES}
-    times = numbers["seconds"]
-    if not all(math.isfinite(v) and v > 0 for v in times.values()):
-        raise InputError(f"fit of program kernels: seconds = {dict(times)}: want numbers > 0")
-    return ProgramKernels(**tables, gap=times["gap"], step=times["step"]), times["issue"]
-
-
-TABLES = ("compute", "memory", "cycles", "convolution_compute", "convolution_memory")
+def _values(law: str, groups: tuple[tuple[str, str], ...], mode: str) -> dict[str, float]:
+    """Parameters by name, with the effects of the groups by level."""
+    fit = load_fitted(PROGRAMS_FILE).fit(law)
+    fitted = (c.parameter for c in fit.coordinates if not c.level)
+    classes = tuple(name.removeprefix("compute.") for name in fitted if name.startswith("compute."))
+    levels = {level.name: [UNGROUPED] for level in LEVELS} | {level: [group] for level, group in groups}
+    values = fit.values(ProgramLaw(classes), {**levels, MODE: [mode]})
+    return {name: float(value[0]) for name, value in values.items()}

@@ -10,7 +10,6 @@ import numpy.typing as npt
 import pandas as pd
 
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.experiments.evidence.validation.models.programs.program_transfer import roofline
 from slipstick.experiments.evidence.validation.vision.image_networks import names
 from slipstick.experiments.evidence.validation.vision.vision_law import (
     NetworkRow,
@@ -54,14 +53,16 @@ class TimedNetworks:
         """Fitted to those that have a network; None where none has."""
         there = self.only(self.traced)
         known = [network for network in there.networks if network is not None]
-        return fitted(known, there.seconds) if len(known) >= ENOUGH else None
+        return (
+            fitted(known, there.seconds, there.frame["family"].astype(str).tolist()) if len(known) >= ENOUGH else None
+        )
 
     def roofline(self) -> FloatArray:
         """Seconds by the roofline of each operation; not a number without a network."""
         known = [network for network in self.networks if network is not None]
         made = np.full(len(self.networks), np.nan)
         if known:
-            made[self.traced] = np.exp(roofline(packed(known)))
+            made[self.traced] = packed(known).roofline()
         return made
 
 

@@ -13,10 +13,29 @@ from dataclasses import dataclass
 import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.operation.gpu.programs.program_classes import LAST, class_of, features
+from slipstick.estimators.learning.fit import fit
+from slipstick.estimators.learning.law import UNGROUPED, LawRows
+from slipstick.estimators.learning.law_fit import LawFit
+from slipstick.estimators.operation.gpu.programs.program_classes import (
+    BACK,
+    LAST,
+    OTHERS,
+    class_of,
+    features,
+    kernel_class,
+    relative,
+)
+from slipstick.estimators.operation.gpu.programs.program_law import (
+    COMPILED,
+    HALF_FIT,
+    HOST,
+    MODE,
+    ProgramLaw,
+    ProgramOperations,
+    machine_groups,
+)
 from slipstick.estimators.operation.gpu.programs.program_sides import bounds
 from slipstick.estimators.schedule.host_issue import NOT_ISSUED, issues
-from slipstick.experiments.evidence.validation.models.programs.program_fit import Rows, fit, modelled
 from slipstick.experiments.evidence.validation.vision.image_networks import image_network
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import operation
@@ -25,7 +44,7 @@ from slipstick.workloads.transforms.channels_last import channels_last
 from slipstick.workloads.transforms.fusion import fused
 from slipstick.workloads.transforms.mixed import autocast
 
-BACK = ".back"
+SOURCE = "timm"
 PRODUCTS = ("gemm", "convolution", "attention")
 FIT_ROWS = 400
 """Rows that a fit looks at, spread evenly over those that it may see: more do not change what 60 numbers say."""
@@ -46,7 +65,8 @@ class Setting:
 class NetworkRow:
     """One network in one setting on one machine: its distinct operations as columns, shape (operations,) or (.., n).
 
-    `names` are classes; `sides` are arithmetic, traffic, cores and main memory in seconds.
+    `names` are classes; `sides` are arithmetic, traffic, cores and main memory in seconds; `groups` are the row's, by
+    level of the law.
     """
 
     names: tuple[str, ...]
@@ -54,6 +74,7 @@ class NetworkRow:
     count: FloatArray
     issued: FloatArray
     sides: FloatArray
+    groups: Mapping[str, str]
 
 
 def handed_over(network: Workload, setting: Setting) -> Workload:
@@ -112,60 +133,64 @@ def network_row(model: str, pixels: int, batch: int, setting: Setting, target: M
         twice = [times * (2 if op.kind in PRODUCTS else 1) for op, times, _ in operations]
         count, issued = count + twice, issued + issued
         sides, shapes = sides + sides, shapes + shapes
-    return NetworkRow(tuple(names), np.array(shapes), np.array(count), np.array(issued), np.array(sides))
+    mode = COMPILED if setting.mode == "compiled" else UNGROUPED
+    groups = {**machine_groups(target.family), MODE: mode, HOST: target.name}
+    return NetworkRow(tuple(names), np.array(shapes), np.array(count), np.array(issued), np.array(sides), groups)
 
 
 def _class(op: Op, setting: Setting) -> str:
-    apart = setting.layout == "nhwc" and setting.mode == "eager" and op.kind in ("convolution", "pool")
-    return class_of(op) + (LAST if apart else "")
+    if setting.mode == "compiled":
+        return kernel_class(op)  # what `channels_last` made of it
+    return class_of(op) + (LAST if setting.layout == "nhwc" and op.kind in ("convolution", "pool") else "")
 
 
 @dataclass(frozen=True, eq=False)
 class VisionLaw:
-    """A fitted law: the point of `program_fit.fit` and the classes that it knows."""
+    """The law of the classes that it knows, fitted to image networks."""
 
     classes: tuple[str, ...]
-    point: FloatArray
+    fit: LawFit
 
     def seconds(self, rows: Sequence[NetworkRow]) -> FloatArray:
         """Seconds of each network, shape (rows,)."""
-        return modelled(self.point, packed(rows, self.classes), len(self.classes))
+        law = ProgramLaw(self.classes, packed(rows, self.classes))
+        return self.fit.seconds(law, _numbers(rows), _groups(rows))
 
 
-def fitted(rows: Sequence[NetworkRow], seconds: FloatArray) -> VisionLaw:
+def law_rows(rows: Sequence[NetworkRow], seconds: FloatArray, clusters: Sequence[str]) -> tuple[ProgramLaw, LawRows]:
+    """The law of the classes that networks have, and their measured seconds; those of a cluster err alike."""
+    classes = tuple(sorted({name for row in rows for name in row.names}))
+    known = LawRows(_numbers(rows), _groups(rows), clusters, seconds, [SOURCE] * len(rows))
+    return ProgramLaw(classes, packed(rows, classes), HALF_FIT), known
+
+
+def fitted(rows: Sequence[NetworkRow], seconds: FloatArray, clusters: Sequence[str]) -> VisionLaw:
     """The law that meets measured seconds, shape (rows,), best."""
     step = max(1, -(-len(rows) // FIT_ROWS))
-    seen, logs = rows[::step], np.log(seconds[::step])
-    classes = tuple(sorted({name for row in seen for name in row.names}))
-    point = fit([(packed(seen, classes), np.array([*range(len(seen))]), logs)], classes)
-    return VisionLaw(classes, point)
+    law, known = law_rows(rows[::step], seconds[::step], clusters[::step])
+    return VisionLaw(law.classes, fit(law, known))
 
 
-def packed(rows: Sequence[NetworkRow], classes: Sequence[str] = ("",)) -> Rows:
+def packed(rows: Sequence[NetworkRow], classes: Sequence[str] = (OTHERS,)) -> ProgramOperations:
     """Networks as columns; a class that was not fitted takes its relative's numbers (a grouped one a dense one's)."""
     place: Mapping[str, int] = {name: at for at, name in enumerate(classes)}
     lengths = [len(row.names) for row in rows]
     sides = np.concatenate([row.sides for row in rows])
-    return Rows(
-        np.repeat(np.arange(len(rows)), lengths).astype(float),
-        np.array([place[_known(name, place)] for row in rows for name in row.names], dtype=float),
+    return ProgramOperations(
+        np.repeat(np.arange(len(rows)), lengths),
+        np.array([place[relative(name, place)] for row in rows for name in row.names], dtype=np.intp),
         np.concatenate([row.features for row in rows]),
         np.concatenate([row.count for row in rows]),
         np.concatenate([row.issued for row in rows]),
-        np.zeros(len(sides)),
-        sides[:, 0],
-        sides[:, 1],
-        sides[:, 2],
-        sides[:, 3],
-        1.0,
+        sides,
+        np.ones(len(sides)),
         len(rows),
     )
 
 
-def _known(name: str, place: Mapping[str, int]) -> str:
-    """The class itself, or the nearest that was fitted: without its layout or pass, then its kind."""
-    plain = name.replace(LAST, "").replace(BACK, "")
-    for known in (name, plain, plain.rpartition(".")[0], "elementwise"):
-        if known in place:
-            return known
-    return next(iter(place))
+def _numbers(rows: Sequence[NetworkRow]) -> dict[str, FloatArray]:
+    return {"program": np.arange(len(rows), dtype=float)}
+
+
+def _groups(rows: Sequence[NetworkRow]) -> dict[str, list[str]]:
+    return {level: [row.groups[level] for row in rows] for level in rows[0].groups}

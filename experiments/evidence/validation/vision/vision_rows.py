@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.learning.fit import fit
+from slipstick.estimators.learning.law import Columns, Grouping, LawRows, ParameterPrior
 from slipstick.experiments.evidence.validation.vision.vision_law import Setting
 from slipstick.hwmodels.files.frames import csv_frame
 from slipstick.hwmodels.files.readers import InputError
@@ -17,6 +22,7 @@ if TYPE_CHECKING:
 
 FILE = "vision/timm.csv.gz"
 SETTING = ["device", "task", "mode", "layout", "dtype"]
+AMOUNTS = ("macs", "activations")
 KEY = [*SETTING, "torch", "model", "image", "batch"]
 
 
@@ -52,22 +58,38 @@ def two_numbers(known: pd.DataFrame, wanted: pd.DataFrame) -> FloatArray:
 
     Not a number where a row lacks them.
     """
-    from scipy.optimize import least_squares
-
     there = known[known["macs"].gt(0) & known["activations"].gt(0)]
     if there.empty:
         return np.full(len(wanted), np.nan)
-    amounts, logs = _amounts(there), np.log(there["step_s"].to_numpy(dtype=float))
+    amounts, seconds = _amounts(there), there["step_s"].to_numpy(dtype=float)
+    law = TwoNumbers(dict(zip(AMOUNTS, (seconds.sum() / amounts.sum(axis=0) / 2).tolist(), strict=True)))
+    each = [str(row) for row in range(len(seconds))]
+    made = fit(law, LawRows(dict(zip(AMOUNTS, amounts.T, strict=True)), {}, each, seconds, ["timm"] * len(seconds)))
+    return made.seconds(law, dict(zip(AMOUNTS, _amounts(wanted).T, strict=True)), {})
 
-    def residuals(point: FloatArray) -> FloatArray:
-        return np.asarray(np.log(amounts @ np.exp(point)) - logs)
 
-    start = np.log(np.exp(logs).sum() / amounts.sum(axis=0) / 2)
-    point = least_squares(residuals, start, loss="soft_l1", f_scale=0.15).x
-    return np.asarray(_amounts(wanted) @ np.exp(point))
+@dataclass(frozen=True, eq=False)
+class TwoNumbers:
+    """Seconds by multiply-adds and activations: the columns, by a time of each; `start`, half of the mean time each."""
+
+    start: Mapping[str, float]
+    name: str = "two-numbers"
+    levels: Sequence[Grouping] = ()
+
+    @cached_property
+    def parameters(self) -> Sequence[ParameterPrior]:
+        """Seconds of one of each, anything within a thousand times."""
+        return [
+            ParameterPrior(name, "s", f"of one of the {name}", value, 2.0, value / 1e3, value * 1e3)
+            for name, value in self.start.items()
+        ]
+
+    def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
+        """Seconds of each row."""
+        return np.asarray(sum(parameters[name] * columns[name] for name in AMOUNTS), dtype=float)
 
 
 def _amounts(frame: pd.DataFrame) -> FloatArray:
     """Multiply-adds and activations of a whole batch, shape (rows, 2)."""
-    each: FloatArray = frame[["macs", "activations"]].to_numpy(dtype=float)
+    each: FloatArray = frame[list(AMOUNTS)].to_numpy(dtype=float)
     return np.asarray(each * frame[["batch"]].to_numpy(dtype=float))

@@ -15,18 +15,14 @@ import numpy as np
 
 from slipstick.estimators.calibration.mixing import MethodWeights
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.learning.law import UNGROUPED
+from slipstick.estimators.operation.gpu.programs.program_law import COMPILED
 from slipstick.estimators.tuned.tuned_unseen import CHANGES
 from slipstick.experiments.evidence.rows import ValidationRow
 from slipstick.experiments.evidence.score import Scored, logarithmic, of_errors
 from slipstick.experiments.evidence.validation.models.programs.program_data import Program, machine_of
-from slipstick.experiments.evidence.validation.models.programs.program_fit import (
-    Rows,
-    columns,
-    fit,
-    fit_compiled,
-    modelled,
-)
-from slipstick.experiments.evidence.validation.models.programs.program_transfer import Timed, nearest
+from slipstick.experiments.evidence.validation.models.programs.program_rows import Timed, fitted_change, operations
+from slipstick.experiments.evidence.validation.models.programs.program_transfer import nearest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,10 +61,10 @@ def both(frame: pd.DataFrame, known: Mapping[str, Program], sources: Sequence[st
         if len(modes) < 2 or not device:
             continue
         timed = []
-        for mode, programs in (("eager", known), (MODE, compiled)):
-            index = np.array([sources.index(source) for source in modes[mode]["source"]])
+        for mode, programs, group in (("eager", known, UNGROUPED), (MODE, compiled, COMPILED)):
+            index = np.array([sources.index(source) for source in modes[mode]["source"]], dtype=np.intp)
             logs = np.log(modes[mode]["mean_s"].to_numpy())
-            timed.append(Timed(str(host), device, columns(sources, programs, names, device), index, logs))
+            timed.append(Timed(str(host), device, operations(sources, programs, names, device), index, logs, group))
         result.append(Both(*timed))
     return result
 
@@ -83,25 +79,8 @@ def predicted(
     keep
         Booleans by program.
     """
-    eager = fit([one.eager.only(keep) for one in data], names)
-    point = compiled_point(data, keep, eager, names)
-    return [
-        np.log(modelled(point, one.compiled.rows, len(names)) / modelled(eager, one.eager.rows, len(names)))
-        for one in devices
-    ]
-
-
-def compiled_point(data: Sequence[Both], keep: FloatArray, eager: FloatArray, names: Sequence[str]) -> FloatArray:
-    """The fit of compiled kernels to the changes of the kept programs; `eager` is that of eager ones.
-
-    Shape (parameters,).
-    """
-    pairs: list[tuple[Rows, FloatArray, FloatArray]] = []
-    for one in data:
-        index = np.flatnonzero(np.isfinite(one.change()) & keep)
-        logs = one.change()[index] + np.log(modelled(eager, one.eager.rows, len(names)))[index]
-        pairs.append((one.compiled.rows, np.asarray(index, dtype=np.int64), logs))
-    return fit_compiled(pairs, eager, names)
+    law = fitted_change([one.eager for one in data], [one.compiled for one in data], keep, names)
+    return [law.logs(one.compiled) - law.logs(one.eager) for one in devices]
 
 
 def compile_scores(data: Sequence[Both], names: Sequence[str]) -> Iterator[Scored | ValidationRow]:

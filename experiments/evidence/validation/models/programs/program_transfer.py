@@ -16,39 +16,11 @@ from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.tuned.tuned_kinship import RELATIVES
 from slipstick.estimators.tuned.tuned_unseen import OTHER_CLOSENESS, PROGRAMS_RELATIVE, PROGRAMS_STRANGER
-from slipstick.experiments.evidence.validation.models.programs.program_fit import Rows, fit, modelled
+from slipstick.experiments.evidence.validation.models.programs.program_rows import Timed, fitted
 from slipstick.hwmodels.catalog import machine
 
 GENERATION = 2
 """Words of the family that machines of one generation share."""
-
-
-@dataclass(frozen=True, eq=False)
-class Timed:
-    """Measured programs on one host in one mode.
-
-    Parameters
-    ----------
-    index, logs
-        Which of the programs were measured, and their log seconds.
-    """
-
-    host: str
-    device: str
-    rows: Rows
-    index: FloatArray
-    logs: FloatArray
-
-    def only(self, keep: FloatArray) -> tuple[Rows, FloatArray, FloatArray]:
-        """The fit's view of some of the measurements (booleans by program)."""
-        chosen = keep[self.index.astype(int)]
-        return self.rows, self.index[chosen].astype(int), self.logs[chosen]
-
-    def every(self) -> FloatArray:
-        """Log seconds by program, nan where it was not measured."""
-        logs = np.full(self.rows.programs, np.nan)
-        logs[self.index.astype(int)] = self.logs
-        return logs
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +45,7 @@ def predicted_from_others(one: Timed, others: Sequence[Timed], names: Sequence[s
         if rest:
             near = max(kin(o, left) for o in rest) >= GENERATION
             weight = 1.0 if near == (closest >= GENERATION) else OTHER_CLOSENESS
-            known = left.index.astype(int)
+            known = left.index
             ways = {name: logs[known] for name, logs in predictions(left, rest, names).items()}
             splits.append(Split(ways, left.logs, weight))
     expected = PROGRAMS_RELATIVE if closest >= GENERATION else PROGRAMS_STRANGER
@@ -84,14 +56,14 @@ def predicted_from_others(one: Timed, others: Sequence[Timed], names: Sequence[s
 def predictions(one: Timed, others: Sequence[Timed], names: Sequence[str]) -> Mapping[str, FloatArray]:
     """Log seconds of every program in each way; nan where a program was not measured on the others."""
     every = np.ones(one.rows.programs, bool)
-    point = fit([other.only(every) for other in others], names)
-    formula = np.log(modelled(point, one.rows, len(names)))
-    left = np.stack([o.every() - np.log(modelled(point, o.rows, len(names))) for o in others])
+    law = fitted(others, every, names)
+    formula = law.logs(one)
+    left = np.stack([o.every() - law.logs(o) for o in others])
     weight = np.array([RELATIVES[kin(one, other)] for other in others])[:, None] * np.isfinite(left)
     seen = weight.sum(axis=0)
     over = np.where(seen > 0, np.nansum(weight * np.nan_to_num(left), axis=0) / np.where(seen > 0, seen, 1), np.nan)
     near = nearest(one, others)
-    by_roofline = near.every() + roofline(one.rows) - roofline(near.rows)
+    by_roofline = near.every() + np.log(one.rows.roofline() / near.rows.roofline())
     return {"formula": formula, "others over the formula": formula + over, "nearest by roofline": by_roofline}
 
 
@@ -104,9 +76,3 @@ def bandwidth(one: Timed) -> float:
     """Of a device's main memory [B/s]."""
     target = machine(one.device)
     return target.bandwidth(target.main_memory)
-
-
-def roofline(rows: Rows) -> FloatArray:
-    """Log seconds of the plain roofline by program, operation by operation."""
-    whole = np.bincount(rows.program.astype(int), np.maximum(rows.arithmetic, rows.main) * rows.count, rows.programs)
-    return np.asarray(np.log(np.maximum(whole, 1e-9)))
