@@ -121,7 +121,7 @@ def known_places(one: Timed, keep: FloatArray) -> npt.NDArray[np.intp]:
 
 
 def fitted(data: Sequence[Timed], keep: FloatArray, names: Sequence[str]) -> FittedPrograms:
-    """The law fitted to the kept programs (booleans by program) of some hosts."""
+    """The law fitted to the kept programs of some hosts; `keep` are booleans, shape (programs,)."""
     return FittedPrograms(tuple(names), fit(*law_rows(data, keep, names)))
 
 
