@@ -16,12 +16,10 @@ import numpy.typing as npt
 from slipstick.estimators.learning.law import Columns, FloatArray, Grouping, ParameterPrior
 from slipstick.estimators.operation.gpu.programs.program_classes import (
     FEATURES,
-    class_of,
     features,
     relative,
 )
 from slipstick.estimators.operation.gpu.programs.program_sides import PASSES, bounds, joined
-from slipstick.estimators.schedule.host_issue import NOT_ISSUED, issues
 from slipstick.estimators.tuned.tuned_unseen import (
     BEFORE,
     CYCLES,
@@ -73,13 +71,6 @@ class OperationRun:
     name: str
     times: float
     issued: float
-
-    @classmethod
-    def of(cls, op: Op, name: str = "", times: float = 0.0) -> OperationRun:
-        """As often as the operation says, in the class that serves it, where nothing else is said."""
-        runs = times or float(op.times)
-        quiet = op.kind in (*NOT_ISSUED, "recurrent")
-        return cls(op, name or class_of(op), runs, 0.0 if quiet else runs * issues(op))
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,8 +22,10 @@ from slipstick.estimators.operation.gpu.programs.program_law import (
     ProgramOperations,
     machine_groups,
 )
+from slipstick.estimators.schedule.host_issue import NOT_ISSUED, issues
 from slipstick.experiments.evidence.validation.models.programs.program_data import Program, machine_of
 from slipstick.hwmodels.catalog import machine
+from slipstick.workloads.graph.workload import Op
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,8 +91,15 @@ def operations(
     sources: Sequence[str], known: Mapping[str, Program], names: Sequence[str], device: str
 ) -> ProgramOperations:
     """The operations of some programs on one device."""
-    programs = [[OperationRun.of(op) for op in known[source].operations if op.kind != "view"] for source in sources]
+    programs = [[_run(op) for op in known[source].operations if op.kind != "view"] for source in sources]
     return ProgramOperations.of(programs, names, machine(device))
+
+
+def _run(op: Op) -> OperationRun:
+    """As often as the operation says, in the class that serves it."""
+    quiet = op.kind in (*NOT_ISSUED, "recurrent")
+    times = float(op.times)
+    return OperationRun(op, class_of(op), times, 0.0 if quiet else times * issues(op))
 
 
 def law_rows(data: Sequence[Timed], keep: FloatArray, names: Sequence[str]) -> tuple[ProgramLaw, LawRows]:
