@@ -106,7 +106,7 @@ def _programs_left_out(data: Sequence[Timed], programs_there: int, names: Sequen
 
 def _devices_left_out(data: Sequence[Timed], names: Sequence[str]) -> Iterator[Scored]:
     """Each device left out with its generation, and, where it has relatives, alone: who copies knows as much."""
-    found: dict[bool, list[tuple[FloatArray, FloatArray, FloatArray]]] = {False: [], True: []}
+    by_twins: dict[bool, list[tuple[FloatArray, FloatArray, FloatArray]]] = {False: [], True: []}
     for one in data:
         others = [o for o in data if o.device != one.device]
         strangers = [o for o in others if kin(o, one) < GENERATION]
@@ -116,11 +116,11 @@ def _devices_left_out(data: Sequence[Timed], names: Sequence[str]) -> Iterator[S
             error, half = _error(one, known, names)
             near = nearest(one, known)
             plain, copied = _roofline(one), _copied(one, near) - one.logs
-            found[twins].append((error, plain, copied))
+            by_twins[twins].append((error, plain, copied))
             held = one.device if twins or not strangers else f"{one.device} and its generation"
             base = {"roofline": plain, f"{near.host} by bandwidth": copied}
             yield _scored(f"device unseen, {one.host}{RELATED if twins else ''}", held, error, base, half=half)
-    for twins, parts in found.items():
+    for twins, parts in by_twins.items():
         if parts:
             together, plain, copied = (np.concatenate(each) for each in zip(*parts, strict=True))
             bases = {"roofline": plain, "nearest device by bandwidth": copied}

@@ -1,7 +1,7 @@
 """Kernels of PyTorch programs as a law: each class's shares of peak and bandwidth, by generation and chip of the GPU.
 
 A row is a program on a device under a host. Its operations are columns of a table of their own
-(`ProgramOperations`), which the law holds: a row says which of the table's programs it is.
+(`TimedOperations`), which the law holds: a row says which of the table's programs it is.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class OperationRun:
 
 
 @dataclass(frozen=True, eq=False)
-class ProgramOperations:
+class TimedOperations:
     """Operations of many programs on their devices as columns, shape (operations,).
 
     Parameters
@@ -108,7 +108,7 @@ class ProgramOperations:
         programs: Sequence[Sequence[OperationRun]],
         classes: Sequence[str],
         machine: Machine,
-    ) -> ProgramOperations:
+    ) -> TimedOperations:
         """Operations of some programs on a machine; a class that is not among those takes its relative's numbers."""
         place = {name: at for at, name in enumerate(classes)}
         runs = [run for program in programs for run in program]
@@ -126,7 +126,7 @@ class ProgramOperations:
         )
 
     @classmethod
-    def joined(cls, parts: Sequence[ProgramOperations]) -> ProgramOperations:
+    def joined(cls, parts: Sequence[TimedOperations]) -> TimedOperations:
         """The programs of several tables, one after the other."""
         starts = np.cumsum([0, *(part.programs for part in parts)])
         numbered = [part.program + start for part, start in zip(parts, starts, strict=False)]
@@ -146,14 +146,14 @@ class ProgramOperations:
         each = np.maximum(self.sides[:, 0], self.sides[:, 3]) * self.count
         return np.maximum(np.bincount(self.program, each, self.programs), 1e-9)
 
-    def take(self, programs: npt.NDArray[np.intp]) -> ProgramOperations:
+    def take(self, programs: npt.NDArray[np.intp]) -> TimedOperations:
         """The operations of some programs, in that order; one may stand there several times."""
         order = np.argsort(self.program, kind="stable")
         count = np.bincount(self.program, minlength=self.programs)
         first, each = np.cumsum(count) - count, count[programs]
         start = np.repeat(first[programs] - (np.cumsum(each) - each), each)
         at = order[start + np.arange(int(each.sum()))]
-        return ProgramOperations(
+        return TimedOperations(
             np.repeat(np.arange(len(programs)), each),
             self.kinds[at],
             self.shape[at],
@@ -209,11 +209,11 @@ class ProgramLaw:
     classes
         Of kernels, as the table numbers them.
     table
-        Operations of the programs on their devices; None where only the parameters are asked for.
+        Operations of the programs on their devices; None where only its parameters matter.
     """
 
     classes: tuple[str, ...]
-    table: ProgramOperations | None = None
+    table: TimedOperations | None = None
     name: str = NAME
     levels: Sequence[Grouping] = LEVELS
 
@@ -259,7 +259,7 @@ class ProgramLaw:
 class _Point:
     """Programs at some parameters: seconds of each side of each operation, and the times of each row."""
 
-    ops: ProgramOperations
+    ops: TimedOperations
     seconds: Sequence[FloatArray]
     gap: FloatArray
     step: FloatArray

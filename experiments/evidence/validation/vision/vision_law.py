@@ -31,7 +31,7 @@ from slipstick.estimators.operation.gpu.programs.program_law import (
     HOST,
     MODE,
     ProgramLaw,
-    ProgramOperations,
+    TimedOperations,
     machine_groups,
 )
 from slipstick.estimators.operation.gpu.programs.program_sides import bounds
@@ -171,12 +171,12 @@ def fitted(rows: Sequence[NetworkRow], seconds: FloatArray, clusters: Sequence[s
     return VisionLaw(law.classes, fit(law, known))
 
 
-def packed(rows: Sequence[NetworkRow], classes: Sequence[str] = (OTHERS,)) -> ProgramOperations:
+def packed(rows: Sequence[NetworkRow], classes: Sequence[str] = (OTHERS,)) -> TimedOperations:
     """Networks as columns; a class that was not fitted takes its relative's numbers (a grouped one a dense one's)."""
     place: Mapping[str, int] = {name: at for at, name in enumerate(classes)}
     lengths = [len(row.names) for row in rows]
     sides = np.concatenate([row.sides for row in rows])
-    return ProgramOperations(
+    return TimedOperations(
         np.repeat(np.arange(len(rows)), lengths),
         np.array([place[relative(name, place)] for row in rows for name in row.names], dtype=np.intp),
         np.concatenate([row.features for row in rows]),

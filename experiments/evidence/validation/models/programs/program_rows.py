@@ -19,7 +19,7 @@ from slipstick.estimators.operation.gpu.programs.program_law import (
     MODE,
     OperationRun,
     ProgramLaw,
-    ProgramOperations,
+    TimedOperations,
     machine_groups,
 )
 from slipstick.estimators.schedule.host_issue import NOT_ISSUED, issues
@@ -49,7 +49,7 @@ class Timed:
 
     host: str
     device: str
-    rows: ProgramOperations
+    rows: TimedOperations
     index: npt.NDArray[np.intp]
     logs: FloatArray
     mode: str = UNGROUPED
@@ -89,10 +89,10 @@ def classes(known: Mapping[str, Program]) -> list[str]:
 
 def operations(
     sources: Sequence[str], known: Mapping[str, Program], names: Sequence[str], device: str
-) -> ProgramOperations:
+) -> TimedOperations:
     """The operations of some programs on one device."""
     programs = [[_run(op) for op in known[source].operations if op.kind != "view"] for source in sources]
-    return ProgramOperations.of(programs, names, machine(device))
+    return TimedOperations.of(programs, names, machine(device))
 
 
 def _run(op: Op) -> OperationRun:
@@ -104,7 +104,7 @@ def _run(op: Op) -> OperationRun:
 
 def law_rows(data: Sequence[Timed], keep: FloatArray, names: Sequence[str]) -> tuple[ProgramLaw, LawRows]:
     """The law of some classes on the programs of some hosts, and the rows of the kept ones (booleans by program)."""
-    table = ProgramOperations.joined([one.rows for one in data])
+    table = TimedOperations.joined([one.rows for one in data])
     made, start = [], 0
     for one in data:
         chosen = known_places(one, keep)
