@@ -143,12 +143,12 @@ def fitted_change(
     times what the law of eager ones alone says.
     """
     alone = fitted(eager, keep, names)
-    told, hosts = [], {one.host: one for one in eager}
+    shifted, hosts = [], {one.host: one for one in eager}
     for one in eager:
         place = known_places(one, keep)
-        told.append(replace(one, index=place, logs=alone.logs(one)[place]))
+        shifted.append(replace(one, index=place, logs=alone.logs(one)[place]))
     for one in compiled:
         changed = one.every() - hosts[one.host].every() + alone.logs(hosts[one.host])
         place = np.flatnonzero(np.isfinite(changed) & keep)
-        told.append(replace(one, index=place, logs=changed[place]))
-    return fitted(told, keep, names)
+        shifted.append(replace(one, index=place, logs=changed[place]))
+    return fitted(shifted, keep, names)
