@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slipstick.estimators.learning.known_rows import KnownRows, left_out_errors
-from slipstick.estimators.learning.law import UNGROUPED, FloatArray, LawRows, TimeLaw
+from slipstick.estimators.learning.law import SOURCE, UNGROUPED, FloatArray, LawRows, TimeLaw
 from slipstick.estimators.learning.law_fit import Coordinate, Design, LawFit, slopes_of
 
 SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
@@ -37,10 +37,10 @@ class LawKnown(KnownRows):
     @classmethod
     def of(cls, fit: LawFit, law: TimeLaw, rows: LawRows) -> LawKnown:
         """From rows whose groups all have coordinates (`open_to`)."""
-        measured, noise = np.log(rows.seconds), np.full(len(rows), max(fit.scatter.values()))
+        noise = np.full(len(rows), max(fit.scatter[name] for name in _sources(fit, rows)))
         design = Design(law, fit.coordinates, rows.groups, len(rows))
         roots = np.asarray(np.linalg.cholesky(fit.covariance), dtype=float)
-        return cls(measured, noise, law, rows, design, fit.logs, roots)
+        return cls(np.log(rows.seconds), noise, law, rows, design, fit.logs, roots)
 
     @property
     def size(self) -> int:
@@ -107,8 +107,9 @@ def open_to(fit: LawFit, law: TimeLaw, rows: LawRows, shared_by: tuple[str, str]
     shared_by
         Parameter and level whose effects take the part of the scatter that rows of one configuration share.
     """
-    scatter = max(fit.scatter.values())
-    common = max(share * fit.scatter[name] ** 2 for name, share in fit.shared.items())
+    sources = _sources(fit, rows)
+    scatter = max(fit.scatter[name] for name in sources)
+    common = max(fit.shared[name] * fit.scatter[name] ** 2 for name in sources)
     widths = {**fit.widths, shared_by: float(np.hypot(fit.widths[shared_by], np.sqrt(common)))}
     new = tuple(
         Coordinate(prior.name, level, group)
@@ -126,7 +127,7 @@ def open_to(fit: LawFit, law: TimeLaw, rows: LawRows, shared_by: tuple[str, str]
     inside = float(np.sqrt(max(scatter**2 - common, 0.0)))
     return replace(
         fit, coordinates=(*fit.coordinates, *new), logs=np.concatenate([fit.logs, np.zeros(len(new))]),
-        covariance=covariance, widths=widths, scatter=dict.fromkeys(fit.scatter, inside),
+        covariance=covariance, widths=widths, scatter={**fit.scatter, **dict.fromkeys(sources, inside)},
     )  # fmt: skip
 
 
@@ -157,6 +158,12 @@ def with_known(fit: LawFit, law: TimeLaw, rows: LawRows, shared_by: tuple[str, s
     covariance = (1 - share) * opened.covariance + share * known
     moved = opened.logs + share * (model.roots @ best)
     return Known(replace(opened, logs=moved, covariance=(covariance + covariance.T) / 2), share, before, after)
+
+
+def _sources(fit: LawFit, rows: LawRows) -> frozenset[str]:
+    """Whose scatter rows have: as their groups name it, else of all."""
+    named = frozenset(rows.groups.get(SOURCE, (UNGROUPED,)))
+    return named if named <= fit.scatter.keys() else frozenset(fit.scatter)
 
 
 def _as_far_as(fit: LawFit, model: LawKnown, shared_by: tuple[str, str]) -> LawFit:

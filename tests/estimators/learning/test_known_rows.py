@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from slipstick.estimators.learning.fit import fit
 from slipstick.estimators.learning.known_law import LawKnown, open_to, with_known
 from slipstick.estimators.learning.known_rows import chosen
-from slipstick.estimators.learning.law import LawRows
+from slipstick.estimators.learning.law import SOURCE, LawRows
 from slipstick.estimators.learning.law_fit import LawFit
 from tests.estimators.learning.test_fit import Line, drawn
 
@@ -56,6 +58,20 @@ def test_opening_a_fit_to_a_new_chip_keeps_its_band(made: LawFit) -> None:
     opened = open_to(made, LAW, row, OWN)
     assert opened.seconds(LAW, *at) == pytest.approx(made.seconds(LAW, *at))
     assert opened.half_width(LAW, *at) == pytest.approx(made.half_width(LAW, *at), rel=0.1)
+
+
+def test_a_row_scatters_as_its_own_source_does(made: LawFit) -> None:
+    """Among rows of another, wilder source, a row whose groups name its own says as much as ever."""
+    row = rows_of([1e6], [1e6])
+    noisy = replace(
+        made, scatter={**made.scatter, "wild": 1.0}, shared={**made.shared, "wild": max(made.shared.values())}
+    )
+    (own,) = made.scatter
+    named = replace(row, groups={**row.groups, SOURCE: [own]})
+    alone, among = (with_known(one, LAW, named, OWN).fit for one in (made, noisy))
+    assert among.half_width(LAW, named.columns, named.groups) == pytest.approx(
+        alone.half_width(LAW, named.columns, named.groups)
+    )
 
 
 def test_a_chip_of_its_own_pace_is_known_by_few_rows(made: LawFit) -> None:
