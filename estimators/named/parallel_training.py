@@ -153,7 +153,7 @@ class ParallelTraining(Composite):
         share, peak = utilisation(bound, machine, answer.time)
         if share is not None:
             rate("mfu", share, "1", f"of {peak}")
-        if (held := answer.metrics.get("memory")) is not None:
+        if (held := answer.metrics.get("memory_share")) is not None:
             there = float(machine.memory[machine.main_memory].capacity)
             fits = "fits" if held <= 1 else "DOES NOT FIT"
             meaning = f"of a device: {fits} in {there / 1e9:.4g} GB"

@@ -116,7 +116,7 @@ class AsynchronousDispatch(Schedule):
         done = _completion(plan, service)
         share, notes = device_memory(workload, machine, run)
         outcome = _outcome(plan, service, done, "dispatch: max-plus recurrence")
-        metrics = outcome.metrics if share is None else Table({**outcome.metrics, "memory": share})
+        metrics = outcome.metrics if share is None else Table({**outcome.metrics, "memory_share": share})
         return replace(outcome, metrics=metrics, assumptions=notes)
 
 

@@ -148,7 +148,7 @@ def test_energy_is_that_of_all_devices_together() -> None:
 def test_sharing_out_states_spares_memory_and_parameters_want_one_stage() -> None:
     run = {"data_parallel": 4.0, "batch": 64.0}
     answers = [_small(**run, shard=float(shard)) for shard in (1, 2, 3, 4)]
-    memory = [answer.metrics["memory"] for answer in answers]
+    memory = [answer.metrics["memory_share"] for answer in answers]
     assert memory == sorted(memory, reverse=True) and memory[0] > 1.2 * memory[2]
     assert answers[1].metrics["update"] < 0.5 * answers[0].metrics["update"]
     with pytest.raises(InputError, match=r"run.shard = 3 with run.pipeline_parallel = 2: .* run.shard=optimizer"):
@@ -160,7 +160,7 @@ def test_sharing_out_states_spares_memory_and_parameters_want_one_stage() -> Non
 def test_recomputing_costs_time_and_spares_memory() -> None:
     none, some, full = (_small(recompute=float(level), sequence_parallel=float(OFF)) for level in (1, SELECTIVE, FULL))
     assert none.time < some.time < full.time
-    assert none.metrics["memory"] > some.metrics["memory"] > full.metrics["memory"]
+    assert none.metrics["memory_share"] > some.metrics["memory_share"] > full.metrics["memory_share"]
     # A third of forward and backward is forward: full recomputation adds that much of the layers.
     assert full.time / none.time == pytest.approx(4 / 3, abs=0.06)
 
@@ -218,7 +218,7 @@ def test_quantities_of_a_parallel_step_are_what_its_time_says() -> None:
     assert values["mfu"] == known.mfu and told.head == "mfu" and values["time"] == answer.time
     assert values["tokens"] == 64 * 2048 / answer.time and told.devices == 64
     assert values["power"] * answer.time == pytest.approx(answer.energy)
-    assert values["memory"] == answer.metrics["memory"] * 80e9
+    assert values["memory"] == answer.metrics["memory_share"] * 80e9
     low, high = told.quantities["mfu"].band or (0.0, 0.0)
     slow, fast = (values["mfu"] * answer.time / end for end in reversed(answer.interval() or (1.0, 1.0)))
     assert (low, high) == pytest.approx((slow, fast))
@@ -238,7 +238,7 @@ def test_a_memory_that_is_counted_is_not_called_uncalibrated() -> None:
     """Its time has a band: what has none is the count of bytes."""
     from slipstick.experiments.answers.lines import headline
 
-    for name, words in (("memory", "GB; no band"), ("time", "s")):
+    for name, words in (("memory", "; no band"), ("time", " s ")):
         asked = question("megatron-175b", "a100-80gb", quantity=name)
         line = headline(asked, asked.answer())
         assert "not calibrated" not in line and words in line

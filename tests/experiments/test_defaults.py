@@ -97,7 +97,7 @@ def test_measured_kernels_go_under_the_schedule_of_parallel_training() -> None:
     for part in ("tensor_parallel", "data_parallel"):
         seconds = [answer.metrics[part] * answer.time for answer in (ours, named)]
         assert seconds[0] == pytest.approx(seconds[1], rel=0.02)
-    assert ours.metrics["memory"] == named.metrics["memory"]
+    assert ours.metrics["memory_share"] == named.metrics["memory_share"]
     # the bubble is a share of the work of a microbatch, whatever kernels take
     ratio = [
         a.metrics["pipeline_bubble"] / (a.metrics["arithmetic"] + a.metrics["tensor_parallel"]) for a in (ours, named)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -66,12 +67,21 @@ def test_ctrl_c_is_one_line_on_every_executor(kind: str, tmp_path: Path) -> None
     assert len(list(results.glob("part-*"))) > 3
 
 
+@pytest.fixture
+def usual_handler() -> Iterator[None]:
+    """Python's own: a suite that runs in the background of a script is deaf to Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def _lost() -> None:
     """What numpy does with an interrupt that comes while it compares records."""
     with contextlib.suppress(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
 
 
+@pytest.mark.usefixtures("usual_handler")
 def test_an_interrupt_that_was_lost_ends_the_run() -> None:
     with pytest.raises(KeyboardInterrupt), heard_interrupts() as check:
         check()
@@ -83,6 +93,7 @@ def test_an_interrupt_that_was_lost_ends_the_run() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@pytest.mark.usefixtures("usual_handler")
 def test_an_error_after_an_interrupt_is_the_interrupt() -> None:
     with pytest.raises(KeyboardInterrupt), heard_interrupts():
         _lost()

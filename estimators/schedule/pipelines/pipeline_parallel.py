@@ -151,7 +151,8 @@ class PipelineParallel(FormulaSchedule):
     sticks out. Sums of gradients over replicas hide behind the last microbatch's backward pass where
     `run.overlap_gradients` says so; where replicas share out gradients or parameters (`run.shard`), what they say to
     each other in every microbatch hides behind its arithmetic. Metrics are shares of the iteration (arithmetic,
-    tensor_parallel, pipeline_bubble, pipeline_transfer, data_parallel, update), and of the device's memory.
+    tensor_parallel, pipeline_bubble, pipeline_transfer, data_parallel, update), and of the device's memory
+    (memory_share).
     """
 
     def lane(self, op: Op) -> str:
@@ -188,7 +189,7 @@ class PipelineParallel(FormulaSchedule):
         shares = {name: float(part(values)) / span for name, part in _part_steps().items()}
         share, notes = device_memory(workload, machine, run)
         if share is not None:
-            shares["memory"] = share
+            shares["memory_share"] = share
         return replace(outcome, metrics=Table(shares), assumptions=notes)
 
 
