@@ -129,7 +129,7 @@ def _small(**run: float) -> Estimate:
 
 def test_the_account_adds_up_and_names_what_grows() -> None:
     alone, tensor, stages = (_small(**run) for run in ({}, {"tensor_parallel": 4.0}, {"pipeline_parallel": 4.0}))
-    parts = [name for name in alone.metrics if name != "memory"]
+    parts = [name for name in alone.metrics if name != "memory_share"]
     for answer in (alone, tensor, stages):
         assert sum(answer.metrics[name] for name in parts) == pytest.approx(1.0)
         assert answer.interval() is not None
