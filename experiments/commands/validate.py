@@ -96,7 +96,9 @@ def _refit(names: Sequence[str], form: str) -> int:
     from slipstick.experiments.evidence.fits.refits import REFITS, refitted
     from slipstick.experiments.pages.output import emit
 
-    for name in sorted(REFITS) if "all" in names else names:
+    wanted = sorted(REFITS) if "all" in names else names
+    for place, name in enumerate(wanted, 1):
+        print(f"slipstick: fitting {name} ({place} of {len(wanted)})", file=sys.stderr)
         made = refitted(name)
         changed = "written" if made.save() else "unchanged"
         print(f"slipstick: fitted/{name}.json: {changed}, {made.used:,} rows", file=sys.stderr)
