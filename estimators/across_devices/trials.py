@@ -9,7 +9,7 @@ import numpy as np
 
 from slipstick.estimators.across_devices.bands import Scatter, scatter
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.learning.plain_law import PlainLaw, expected, plain_fit
+from slipstick.estimators.learning.formula_law import FormulaLaw, expected, plain_fit
 from slipstick.estimators.tuned.tuned_devices import SHARE, SHARE_WIDTH
 from slipstick.hwmodels.files.readers import InputError
 
@@ -54,10 +54,10 @@ def repeats(trials: Sequence[DeviceTrial]) -> float:
     plain, factor, measured = (
         np.concatenate([getattr(trial, name) for trial in trials]) for name in ("plain", "factor", "measured")
     )
-    law = PlainLaw(
+    law = FormulaLaw(
         "share",
         (expected("share", SHARE, SHARE_WIDTH, high=1.0),),
-        lambda numbers: np.asarray(np.exp(plain + numbers["share"] * factor)),
+        lambda numbers, _: np.asarray(np.exp(plain + numbers["share"] * factor)),
     )
     alike = [str(at) for at, trial in enumerate(trials) for _ in trial.measured]
     return plain_fit(law, np.exp(measured), alike)["share"]

@@ -18,7 +18,7 @@ from slipstick.estimators.across_devices.operation_times import OperationTimes, 
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import machine_values
-from slipstick.estimators.learning.plain_law import PlainLaw, expected, plain_fit
+from slipstick.estimators.learning.formula_law import FormulaLaw, expected, plain_fit
 from slipstick.estimators.learning.scores import Score, mean_error, score
 from slipstick.estimators.operation.roofline import Roofline
 
@@ -111,7 +111,9 @@ def four_numbers(forms: Sequence[OperationTimes]) -> tuple[float, float, float, 
     sides, measured = _sides(chosen), joined_times(chosen)
     start = {"compute": 0.7, "memory": 0.8, "launch": max(1e-6, float(measured.min()) / 2), "overlap": 0.3}
     priors = tuple(expected(name, value, UNSURE) for name, value in start.items())
-    law = PlainLaw("calibrated roofline", priors, lambda numbers: _of_four(sides, [numbers[name] for name in start]))
+    law = FormulaLaw(
+        "calibrated roofline", priors, lambda numbers, _: _of_four(sides, [numbers[name] for name in start])
+    )
     numbers = plain_fit(law, measured)
     return numbers["compute"], numbers["memory"], numbers["launch"], numbers["overlap"]
 

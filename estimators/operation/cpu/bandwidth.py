@@ -29,10 +29,10 @@ import numpy.typing as npt
 
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.learning.fitted_file import load_fitted
+from slipstick.estimators.learning.formula_law import FormulaLaw
 from slipstick.estimators.learning.known_law import LawKnown, open_to
 from slipstick.estimators.learning.law import Columns, Grouping, LawRows, ParameterPrior
 from slipstick.estimators.learning.law_fit import LawFit
-from slipstick.estimators.learning.plain_law import GroupedLaw
 from slipstick.hwmodels.files.readers import InputError
 
 FloatArray = npt.NDArray[np.float64]
@@ -142,7 +142,7 @@ def _soft_minimum(offered: FloatArray, limit: FloatArray, sharpness: FloatArray)
     return np.asarray(offered / (1 + (offered / limit) ** sharpness) ** (1 / sharpness))
 
 
-LAW = GroupedLaw(
+LAW = FormulaLaw(
     NAME,
     (
         ParameterPrior(

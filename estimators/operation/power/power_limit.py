@@ -21,9 +21,9 @@ import numpy.typing as npt
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.parameters import Parameter, check_parameters
 from slipstick.estimators.learning.fitted_file import load_fitted
+from slipstick.estimators.learning.formula_law import FormulaLaw
 from slipstick.estimators.learning.law import Columns, Grouping, ParameterPrior
 from slipstick.estimators.learning.law_fit import LawFit
-from slipstick.estimators.learning.plain_law import GroupedLaw
 from slipstick.estimators.operation.power.power_cap import BusyPower, stretched
 from slipstick.hwmodels.files.errors import InputError
 
@@ -118,7 +118,7 @@ def _of_rows(values: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
 
 
 NAME = "power-limit"
-LAW = GroupedLaw(
+LAW = FormulaLaw(
     NAME,
     (
         ParameterPrior("idle", "1", "idle power over rated power", 0.1, 0.5, 0.02, 0.25, "share"),

@@ -17,8 +17,8 @@ import numpy.typing as npt
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL
 from slipstick.estimators.learning.fit import fit
 from slipstick.estimators.learning.fitted_file import FittedFile, OuterScore, digest
+from slipstick.estimators.learning.formula_law import FormulaLaw, expected, plain_fit
 from slipstick.estimators.learning.law import LawRows
-from slipstick.estimators.learning.plain_law import PlainLaw, expected, plain_fit
 from slipstick.estimators.learning.scores import inside, interval_scores
 from slipstick.estimators.operation.cpu.bandwidth import (
     LAW,
@@ -238,7 +238,7 @@ def _soft_minimum(points: Points, cores: FloatArray) -> FloatArray:
     known, rate = np.array(points, dtype=float).T
     most = float(rate.max())
     priors = expected("core", float(rate[0] / known[0]), 0.3), expected("limit", 1.5 * most, 1.0, high=1000 * most)
-    law = PlainLaw("soft minimum", priors, lambda n: _soft(n["core"], n["limit"], known))
+    law = FormulaLaw("soft minimum", priors, lambda n, _: _soft(n["core"], n["limit"], known))
     numbers = plain_fit(law, rate)
     return _soft(numbers["core"], max(numbers["limit"], most), cores)
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula, joined_times
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.learning.formula_law import FormulaLaw, expected, plain_fit
 from slipstick.estimators.learning.law import ParameterPrior
-from slipstick.estimators.learning.plain_law import PlainLaw, expected, plain_fit
 from slipstick.estimators.learning.scores import log_quantile
 from slipstick.estimators.operation.cpu.cpu_roofline import CpuRoofline
 from slipstick.experiments.calibrate.devices_left_out import roofline
@@ -68,7 +68,9 @@ def _held_out(
     def of(numbers: Mapping[str, FloatArray] | Mapping[str, float], rows: RowFormula) -> FloatArray:
         return rows.evaluate({**stated, **{f"parameter.{k}": float(np.ravel(v)[0]) for k, v in numbers.items()}})
 
-    fits = [plain_fit(PlainLaw("CPU roofline", _expected(one), lambda n: of(n, formula)), measured) for one in LANES]
+    fits = [
+        plain_fit(FormulaLaw("CPU roofline", _expected(one), lambda n, _: of(n, formula)), measured) for one in LANES
+    ]
     best = min(fits, key=lambda fitted: log_quantile(0.5, of(fitted, formula), measured))
     plain = roofline(new)
     factor = float(np.exp(np.median(np.log(measured / roofline(known)))))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.learning.plain_law import PlainLaw, expected, plain_fit
+from slipstick.estimators.learning.formula_law import FormulaLaw, expected, plain_fit
 from slipstick.experiments.evidence.validation.serving.silicon import SiliconCase
 from slipstick.experiments.evidence.validation.serving.step_fit import step_rows
 
@@ -67,8 +67,8 @@ def seven_numbers(known: Sequence[SiliconCase], scored: Sequence[SiliconCase]) -
     middle = [float(np.median(c[c > 0])) if (c > 0).any() else 1.0 for c in columns.T]
     start = np.median(measured) / np.array(middle) / len(SEVEN)
     priors = tuple(expected(name, float(value), UNSURE) for name, value in zip(SEVEN, start, strict=True))
-    law = PlainLaw(
-        "seven numbers", priors, lambda those: np.einsum("ij,ji->i", columns, np.array([those[n] for n in SEVEN]))
+    law = FormulaLaw(
+        "seven numbers", priors, lambda those, _: np.einsum("ij,ji->i", columns, np.array([those[n] for n in SEVEN]))
     )
     numbers = np.array(list(plain_fit(law, measured).values()))
     return Roofs(scored).columns @ numbers, numbers

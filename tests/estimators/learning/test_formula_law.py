@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slipstick.estimators.learning.plain_law import PlainLaw, expected, plain_fit
+from slipstick.estimators.learning.formula_law import FormulaLaw, expected, plain_fit
 
 WORK = np.exp(np.random.default_rng(1).uniform(-6.0, 6.0, 200))
-LINE = PlainLaw(
-    "line", (expected("start", 0.1, 1.0), expected("slope", 1.0, 1.0)), lambda n: n["start"] + n["slope"] * WORK
+LINE = FormulaLaw(
+    "line", (expected("start", 0.1, 1.0), expected("slope", 1.0, 1.0)), lambda n, _: n["start"] + n["slope"] * WORK
 )
 TRUE = {"start": 0.4, "slope": 2.5}
 SECONDS = TRUE["start"] + TRUE["slope"] * WORK
@@ -27,14 +27,14 @@ def test_a_tenth_of_outliers_moves_nothing() -> None:
 def test_rows_of_one_configuration_count_as_few() -> None:
     """Half of the rows are one configuration that takes twice as long: between the two, nearer to the others."""
     off, alike = np.where(np.arange(200) < 100, 2.0, 1.0), ["one"] * 100 + [str(row) for row in range(100)]
-    flat = PlainLaw("flat", (expected("level", 1.0, 1.0),), lambda n: n["level"] * np.ones(200))
+    flat = FormulaLaw("flat", (expected("level", 1.0, 1.0),), lambda n, _: n["level"] * np.ones(200))
     single, counted = plain_fit(flat, off)["level"], plain_fit(flat, off, alike)["level"]
     assert counted == pytest.approx(1.0, abs=0.05) and single > 1.2
 
 
 def test_a_number_ends_where_it_must() -> None:
     factor = np.linspace(-1.0, 1.0, 50)
-    share = PlainLaw("share", (expected("share", 0.7, 0.3, high=1.0),), lambda n: np.exp(n["share"] * factor))
+    share = FormulaLaw("share", (expected("share", 0.7, 0.3, high=1.0),), lambda n, _: np.exp(n["share"] * factor))
     assert plain_fit(share, np.exp(3.0 * factor))["share"] == pytest.approx(1.0, rel=1e-6)
 
 

@@ -1,4 +1,4 @@
-"""Fits without groups: few positive numbers of a formula, robustly in log time, by the fitter of every law (`fit`)."""
+"""Laws of one function, and fits of few positive numbers without groups, by the fitter of every law (`fit`)."""
 
 from __future__ import annotations
 
@@ -15,30 +15,24 @@ FAR = 30.0
 """Widths from what is expected at which a number ends."""
 
 
-@dataclass(frozen=True)
-class PlainLaw:
-    """Positive numbers, the same for all rows.
+@dataclass(frozen=True, eq=False)
+class FormulaLaw:
+    """A law with one function as its formula; its parameters vary by groups of rows where it has levels.
 
     Parameters
     ----------
-    parameters
-        What is expected of each.
     formula
-        Seconds of all rows, shape (rows,), from the numbers by name, each of shape (rows,).
+        Positive values of rows (seconds, or any other quantity), from the parameters and columns, arrays of one length.
     """
 
     name: str
     parameters: tuple[ParameterPrior, ...]
-    formula: Callable[[Mapping[str, FloatArray]], FloatArray]
-
-    @property
-    def levels(self) -> tuple[Grouping, ...]:
-        """No level of grouping."""
-        return ()
+    formula: Callable[[Mapping[str, FloatArray], Columns], FloatArray]
+    levels: tuple[Grouping, ...] = ()
 
     def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
-        """Seconds of all rows."""
-        return self.formula(parameters)
+        """Values of all rows."""
+        return self.formula(parameters, columns)
 
 
 def expected(name: str, value: float, width: float, unit: str = "1", high: float | None = None) -> ParameterPrior:
@@ -55,7 +49,7 @@ def expected(name: str, value: float, width: float, unit: str = "1", high: float
     return ParameterPrior(name, unit, "", value, width, float(ends[0]), float(ends[1]), name)
 
 
-def plain_fit(law: PlainLaw, seconds: FloatArray, cluster: Sequence[str] | None = None) -> dict[str, float]:
+def plain_fit(law: FormulaLaw, seconds: FloatArray, cluster: Sequence[str] | None = None) -> dict[str, float]:
     """The most probable numbers.
 
     Parameters
@@ -74,23 +68,3 @@ def plain_fit(law: PlainLaw, seconds: FloatArray, cluster: Sequence[str] | None 
     alike = [str(row) for row in range(count)] if cluster is None else list(cluster)
     made = fit(law, LawRows({ROW: np.arange(count, dtype=float)}, {}, alike, seconds, [law.name] * count))
     return {one.parameter: float(np.exp(log)) for one, log in zip(made.coordinates, made.logs, strict=True)}
-
-
-@dataclass(frozen=True, eq=False)
-class GroupedLaw:
-    """A law whose parameters may vary by groups of rows, with one function as its formula.
-
-    Parameters
-    ----------
-    formula
-        Positive values of rows (seconds, or any other quantity), from the parameters and columns, arrays of one length.
-    """
-
-    name: str
-    parameters: tuple[ParameterPrior, ...]
-    formula: Callable[[Mapping[str, FloatArray], Columns], FloatArray]
-    levels: tuple[Grouping, ...]
-
-    def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
-        """Values of all rows."""
-        return self.formula(parameters, columns)
