@@ -98,6 +98,7 @@ def register(app: typer.Typer) -> None:
             ),
         ] = None,
         input_rate: Annotated[float | None, option("input_rate")] = None,
+        tokens: Annotated[str | None, option("tokens", "300B, 1.5T")] = None,
         report: Report = None,
         format: Format = "table",
     ) -> None:
@@ -110,15 +111,17 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.question.settings import machine_changes, number_of
         from slipstick.experiments.subjects.power.facility import Facility, price_text
         from slipstick.experiments.subjects.training_plan.training_search import TrainingSearch
+        from slipstick.experiments.subjects.training_plan.whole_run import WholeRun, tokens_of
         from slipstick.hwmodels.catalog import machine
         from slipstick.workloads.language_catalog import language_model
 
         steps = tuple(read_known(known, batch, seq_len, dtype)) if known else ()
         at = machine(on).using(machine_changes(set or []))
         facility = Facility(number_of("--host-power", host_power, "W") if host_power else 0.0, pue)
+        whole = WholeRun(tokens_of(tokens), at.price) if tokens else WholeRun()
         trained = TrainedBatch(language_model(model), at, batch, seq_len, dtype, engine, steps, input_rate)
         result = TrainingSearch(trained, devices).run(rows)
-        result = replace(result, facility=facility, price=price_text(at))
+        result = replace(result, facility=facility, price=price_text(at), run=whole)
         if report:
             page(result, report, f"Training {result.model} on {result.machine}")
         show(result, format, remarks=tuple(filter(separates, result.remarks)))

@@ -78,6 +78,7 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "draft_share": "time of guessing a token over that of a plain step",
         "mixing": "whether prompts share steps with decoding",
         "preemption": "what becomes of a request that loses its cache",
+        "tokens": "tokens of the whole training run",
         "input_rate": "sequences/s that storage and hosts hand to the job",
         # money, power and limits
         "limit": "longest times allowed",

@@ -90,7 +90,7 @@ def write_plan(plan: Plan, path: str | Path) -> tuple[Path, Path]:
     """Write the page of a plan and its front beside it as PNG; returns both paths."""
     path = Path(path)
     front = plan.front
-    priced = plan.best is not None and plan.best.dollars is not None
+    priced = plan.best is not None and plan.in_dollars
     pick = ("cheapest" if priced else "most tokens/s a device") + (" that keeps the limits" if plan.limits else "")
     names = sorted({row.machine for row in front})
     made = []

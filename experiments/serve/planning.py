@@ -20,6 +20,7 @@ from slipstick.experiments.serve.known_runs import is_run, steps_of_runs
 from slipstick.experiments.serve.limits import limits_text
 from slipstick.experiments.serve.serving_choice import ServedBatch, ServingChoice, cheaper_lines
 from slipstick.experiments.serve.serving_question import Wanted, known_steps
+from slipstick.experiments.subjects.power.facility import price_text
 from slipstick.hwmodels.answer import Answer, AnswerTable, Provenance
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.columns import RATE, SHARE, Column
@@ -65,6 +66,8 @@ class Plan(Answer):
     refused: Table[int]
     remarks: tuple[str, ...] = ()
     """Machines of which the calibration has no measured row, a line each."""
+    priced: Table[str] = Table()
+    """The price of a device's hour by machine, with its source and age; "" where it is not known."""
 
     @property
     def sure(self) -> tuple[ServingChoice, ...]:
@@ -94,9 +97,14 @@ class Plan(Answer):
         """Least dollars a token where prices are known, else most tokens/s a device; None where none is sure."""
         if not self.sure:
             return None
-        if all(c.dollars is not None for c in self.sure):
+        if self.in_dollars:
             return min(self.sure, key=lambda c: c.dollars or math.inf)
         return max(self.sure, key=lambda c: c.per_device)
+
+    @property
+    def in_dollars(self) -> bool:
+        """Whether every sure candidate has a price, without which dollars cannot choose."""
+        return all(c.dollars is not None for c in self.sure)
 
     def text(self) -> str:
         """The question."""
@@ -127,13 +135,15 @@ class Plan(Answer):
             nearest = max(self.candidates, key=lambda c: c.keeps)
             lines.append(f"none keeps {limits_text(self.limits)} with {SURE:.0%} probability")
             return (*lines, f"nearest: {nearest.text()} ({nearest.keeps:.0%})")
-        why = "least dollars a token" if best.dollars is not None else "most tokens/s a device (no prices: --price)"
+        unpriced = ", ".join(name for name, text in self.priced.items() if not text)
+        why = "least dollars a token" if self.in_dollars else f"most tokens/s a device; no price of {unpriced}: --price"
         figures = f"first token {shown(best.ttft, 's')}, further token {shown(best.tpot, 's')}"
         figures += f", {count_shown(best.per_device)} tokens/s a device"
         if best.dollars is not None:
             figures += f", {best.dollars:.3g} $ a million tokens"
         lines += [f"pick ({why}): {best.text()}", f"{figures}; limits kept with {best.keeps:.0%} probability"]
         lines += cheaper_lines(best, self.sure)
+        lines += [f"price of {name}: {text}" for name, text in self.priced.items() if text]
         most = sorted(self.refused.items(), key=lambda item: -item[1])[:2]
         return (*lines, *(f"left out: {reason} ({count} layouts)" for reason, count in most))
 
@@ -208,10 +218,12 @@ class Search:
         candidates: list[ServingChoice] = []
         refused: dict[str, int] = {}
         remarks: list[str] = []
+        priced: dict[str, str] = {}
         for name in self.machines:
             at = machine(name)
             if name in self.prices:
                 at = at.using({"price": self.prices[name]})
+            priced[name] = price_text(at)
             known = self._known(name, at)
             remarks += [kept_measured(known).text()] if known else []
             remarks += Deployment(model, at, Layout(), stored_as(model, self.types[0]), known=known).remarks()
@@ -227,7 +239,7 @@ class Search:
         traffic = (
             f"{self.input_tokens:g} + {self.output_tokens:g} tokens (each drawn from {1 - Traffic.spread:g}-1 x that)"
         )
-        return Plan(model.name, self.limits, traffic, tuple(candidates), Table(refused), tuple(remarks))
+        return Plan(model.name, self.limits, traffic, tuple(candidates), Table(refused), tuple(remarks), Table(priced))
 
     def _known(self, name: str, at: Machine) -> tuple[TimedServerStep, ...]:
         """Steps measured on the machine; a run of a server is taken to have had one device where it does not say."""

@@ -52,3 +52,12 @@ def test_the_plan_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["plan", "serving", "llama-3.1-8b", "--on", "h100-sxm,h200-sxm", "--devices", "1", "--limit", "tpot=30ms"]
     assert run([*words, "--price", "h100-sxm=2.99,h200-sxm=3.79"]) == 0
     assert "cheaper than 1 x h200-sxm" in capsys.readouterr().out
+
+
+def test_a_plan_of_which_one_price_is_missing_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """Dollars of one machine alone cannot choose: the pick has most tokens/s, and each price its source."""
+    assert run(["plan", "serving", "llama-3.1-8b", "--on", "a10g,l40s", "--devices", "1", "--dtype", "fp8"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "pick (most tokens/s a device; no price of l40s: --price)" in said
+    assert "price of a10g: 1.006 $/h a device (Amazon EC2 on-demand" in said
+    assert "months ago: prices change" in said

@@ -27,7 +27,7 @@ def test_hosts_and_buildings_stand_apart() -> None:
 def test_a_price_has_its_date() -> None:
     assert price_text(machine("a10g"), date(2024, 12, 31)).endswith("2024-06)")
     assert ", 7 months ago: prices change" in price_text(machine("a10g"), date(2025, 1, 1))
-    assert price_text(machine("h100-sxm")) == ""
+    assert price_text(machine("h100-dgx")) == ""
     assert "its date is not stated" in price_text(machine("h100-sxm").using({"price": 2.5}))
 
 

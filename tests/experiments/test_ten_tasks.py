@@ -45,6 +45,11 @@ TASKS = {
         "plan training llama-3.1-8b --on H100 --devices 8 --batch 64 --known 30s@devices=8,tp=8",
         "; calibrated",
     ),
+    "days and dollars of a run": (
+        "plan training config.json --on H100 --devices 8 --batch 64 --tokens 20B --set machine.price=2",
+        "restarts, checkpoints and evaluation apart",
+    ),
+    "what a plan's prices are": ("plan serving config.json --on H100,H200 --devices 1", "price of H200: 4.59 $/h"),
     "what a probe wrote": ("estimate mlp-inference --batch 64 --on host.yaml --calibration host.json", "; calibrated"),
     "guessing ahead": (
         "whatif llama-3.1-8b --on H100 --concurrency 2 --set run.acceptance=0.7 --vary run.draft_tokens=0,1",

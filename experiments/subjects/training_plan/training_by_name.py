@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from slipstick.estimators.named.training.trained_step import TrainedBatch
 from slipstick.experiments.calibrate.measured_training import read_known
+from slipstick.experiments.subjects.power.facility import price_text
 from slipstick.experiments.subjects.training_plan.training_choice import TrainingPlan
 from slipstick.experiments.subjects.training_plan.training_search import TrainingSearch
+from slipstick.experiments.subjects.training_plan.whole_run import WholeRun, tokens_of
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.files.old_names import formerly
 from slipstick.hwmodels.machine import Machine
@@ -25,6 +29,7 @@ def plan_training(
     known: str | None = None,
     rows: int = 8,
     input_rate: float | None = None,
+    tokens: str | float | None = None,
 ) -> TrainingPlan:
     """The fastest layouts of training on at most `devices` devices.
 
@@ -46,6 +51,8 @@ def plan_training(
         Layouts to list.
     input_rate
         Sequences a second that storage and hosts hand to the whole job; None: no limit.
+    tokens
+        Of the whole run (1e12, "1T"): rows have its days, and its dollars where the machine has a price.
 
     Raises
     ------
@@ -62,4 +69,5 @@ def plan_training(
     steps = tuple(read_known(known, batch, seq_len, dtype)) if known else ()
     at = machine_by_name(machine) if isinstance(machine, str) else machine
     trained = TrainedBatch(language_model(model), at, batch, seq_len, dtype, engine, steps, input_rate)
-    return TrainingSearch(trained, devices).run(rows)
+    run = WholeRun(tokens_of(str(tokens)), at.price) if tokens is not None else WholeRun()
+    return replace(TrainingSearch(trained, devices).run(rows), price=price_text(at), run=run)

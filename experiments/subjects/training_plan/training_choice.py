@@ -13,6 +13,7 @@ from slipstick.estimators.schedule.pipelines.training_known import StepCalibrati
 from slipstick.estimators.schedule.pipelines.training_parts import PARTS
 from slipstick.experiments.question.doubts import separates
 from slipstick.experiments.subjects.power.facility import Facility
+from slipstick.experiments.subjects.training_plan.whole_run import WholeRun
 from slipstick.hwmodels.answer import Answer, Provenance
 from slipstick.hwmodels.columns import Column, in_seconds
 from slipstick.hwmodels.files.shown import count_shown, shown
@@ -78,6 +79,8 @@ class TrainingPlan(Answer):
         The measured layout of most devices with more data ranks, so that it fills the devices; None where it cannot.
     facility, price
         Hosts and building beside the devices; the price of a device's hour in words.
+    run
+        The whole run of which these are steps.
     """
 
     model: str
@@ -102,6 +105,7 @@ class TrainingPlan(Answer):
     remarks: tuple[str, ...] = ()
     facility: Facility = Facility()
     price: str = ""
+    run: WholeRun = WholeRun()
 
     @property
     def provenance(self) -> Provenance:
@@ -114,8 +118,13 @@ class TrainingPlan(Answer):
         return tuple(map(answer_of, self.best))
 
     def rows(self) -> list[dict[str, Any]]:
-        """The best layouts."""
-        return [row_of(step) for step in self.best]
+        """The best layouts; days and dollars of the whole run where its tokens are known."""
+        return [self._row(step) for step in self.best]
+
+    def _row(self, step: TrainedStep) -> dict[str, Any]:
+        row = row_of(step)
+        ends = {"": row["step_s"], "low_": row["low_s"], "high_": row["high_s"]}
+        return {**row, **self.run.row(step, ends)}
 
     @property
     def declared(self) -> tuple[Column, ...]:
@@ -125,13 +134,15 @@ class TrainingPlan(Answer):
             Column("largest_part", "largest part"),
             Column("energy_J_per_token", "energy a token", "J", better="less"),
             Column("cost_usd_per_million_tokens", "$ a million tokens", better="less"),
+            Column("run_days", "days", better="less"),
+            Column("run_cost_usd", "$", better="less"),
         )
 
     @property
     def heads(self) -> tuple[str, ...]:
         """The pick, what bounds it, and why the second is worse."""
         best = self.best[0]
-        row = row_of(best)
+        row = self._row(best)
         limit = (
             "batch over the input rate" if self.bound <= best.of.loading else "model flop at the peak of all devices"
         )
@@ -167,6 +178,8 @@ class TrainingPlan(Answer):
                 lines.append(self.facility.text(row["power_W"], best.layout.devices))
         if self.price:
             lines.append(f"cost: {row['cost_usd_per_million_tokens']:.3g} $ a million tokens at {self.price}")
+        if self.run.tokens:
+            lines.append(self.run.text(best, row))
         if self.calibration is not None:
             lines.append(known_text(self.calibration))
         if self.grown is not None:
