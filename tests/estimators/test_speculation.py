@@ -55,7 +55,7 @@ def test_a_command_says_what_it_takes(capsys: pytest.CaptureFixture[str]) -> Non
     assert run([*words, "--draft-tokens", "3", "--acceptance", "0.7"]) == 0
     assert "3 tokens guessed ahead, 70% of them kept: 2.53 tokens a step" in " ".join(capsys.readouterr().out.split())
     assert run([*words, "--draft-tokens", "3"]) == 2
-    assert "want both" in capsys.readouterr().err
+    assert "acceptance = 0: want a whole number of guessed tokens and the chance" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("groups", [1, 2, 4])
