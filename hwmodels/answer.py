@@ -156,6 +156,9 @@ class Answer:
         """What stands before the tables of a page, and in place of them in a notebook; "" where nothing does."""
         return ""
 
+    def __repr__(self) -> str:
+        return "\n".join(self.headed) or object.__repr__(self)
+
     def _repr_html_(self) -> str:
         return self.lines_html() + (self.picture_html() or "".join(table.html() for table in self.tables()))
 

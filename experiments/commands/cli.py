@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from slipstick.experiments.commands.old_words import todays_words
+from slipstick.experiments.commands.typed_once import require_once
 from slipstick.experiments.commands.verb_groups import VerbGroups
 from slipstick.experiments.studies.versions import installed_version
 
@@ -92,13 +93,18 @@ def _run(arguments: list[str]) -> int:
         with warnings.catch_warnings():
             warnings.showwarning = _one_line_each(warnings.showwarning)
             words = todays_words(arguments)
-            code = build(words[0] if words else None)(args=words, standalone_mode=False)
+            command = typer.main.get_command(build(words[0] if words else None))
+            require_once(command, words)
+            code = command.main(args=words, standalone_mode=False)
     except typer.Exit as leave:
         return int(leave.exit_code)
     except (typer.Abort, KeyboardInterrupt):
         return _interrupted()
     except _USAGE_ERROR as error:
-        print(f"slipstick: {_one_line(error.format_message())}", file=sys.stderr)
+        message = str(error.format_message())
+        if message.startswith("Usage:"):  # no verb, or a group without one of its verbs
+            return _run([*arguments, "--help"])
+        print(f"slipstick: {_one_line(message)}", file=sys.stderr)
         return 2
     except ValueError as error:
         from slipstick.hwmodels.files.errors import InputError

@@ -107,7 +107,7 @@ def register(app: typer.Typer) -> None:
             return
         if not (workload and on):
             raise InputError("give a WORKLOAD and --on MACHINE (or --trace FILE)")
-        subject = own_or_none(workload, [on], input or (), train, number or ()) or workload
+        subject = own_or_none(workload, [on], input or (), train, [*(number or ()), *(set or ())]) or workload
         settings = named_settings(subject, set, number)
         fitted = None
         if calibration or known:

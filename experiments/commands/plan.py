@@ -54,12 +54,14 @@ def register(app: typer.Typer) -> None:
         format: Format = "table",
     ) -> None:
         """The front of tokens/s a device against tokens/s a user, and the cheapest layout that keeps the limits."""
+        from slipstick.estimators.named.serving.server_run import require_guesses
         from slipstick.estimators.schedule.serving.scheduler import Scheduler
         from slipstick.experiments.pages.output import show
         from slipstick.experiments.serve.limits import limits, prices
         from slipstick.experiments.serve.planning import Search
         from slipstick.hwmodels.files.records import Table
 
+        require_guesses(draft_tokens, acceptance, draft_share)
         names = tuple(name.strip() for name in on.split(",") if name.strip())
         types = tuple(word.strip() for word in dtype.split(",")) if dtype else (None,)
         best_plan = Search(

@@ -37,6 +37,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.calibrate.probing.probe import ESTIMATOR
         from slipstick.experiments.calibrate.probing.probe import probe as probed
         from slipstick.experiments.pages.output import emit
+        from slipstick.hwmodels.columns import in_seconds
         from slipstick.hwmodels.files.readers import InputError
         from slipstick.hwmodels.machine_file import save_machine
 
@@ -57,7 +58,7 @@ def register(app: typer.Typer) -> None:
             f"written: {machine}, {calibration}; now: slipstick estimate WORKLOAD --on {machine} "
             f"--calibration {calibration}",
         ]
-        emit(result.table(), format, notes=notes)
+        emit(result.table(), format, notes=notes, columns=in_seconds(["calibrated"]))
 
 
 def _device(device: str, on: str | None, seconds: float, out: Path, name: str, format: Format) -> None:
@@ -74,6 +75,7 @@ def _device(device: str, on: str | None, seconds: float, out: Path, name: str, f
     from slipstick.experiments.pages.output import emit
     from slipstick.experiments.question.registry import CALIBRATIONS
     from slipstick.hwmodels.catalog import machine
+    from slipstick.hwmodels.columns import in_seconds
 
     watch, called = stopwatch(device)
     at = machine(on) if on else machine_called(called)
@@ -89,4 +91,4 @@ def _device(device: str, on: str | None, seconds: float, out: Path, name: str, f
         f"{called} is {at.name}: {len(result.rows)} of {result.offered} operations timed, {result.seconds:.0f} s",
         f"written: {rows}; now: slipstick estimate WORKLOAD --on {on or at.name!r} --known {rows}",
     ]
-    emit(result.table(), format, notes=notes)
+    emit(result.table(), format, notes=notes, columns=in_seconds(["predicted"]))

@@ -77,6 +77,7 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Latency and tokens/s of a language-model server, request by request, with an 80 % band."""
         from slipstick.estimators.named.serving.served_run import serve as answer_of
+        from slipstick.estimators.named.serving.server_run import require_guesses
         from slipstick.estimators.operation.serving.known_steps import is_llama_cpp
         from slipstick.experiments.pages.output import emit, show
         from slipstick.experiments.question.settings import machine_changes, number_of
@@ -98,6 +99,8 @@ def register(app: typer.Typer) -> None:
             return
         if vary:
             _refuse(context, lambda name: name in UNVARIED, "--vary compares servers, as slipstick whatif does")
+        if not any("draft_tokens" in words for words in vary or ()):
+            require_guesses(draft_tokens, acceptance, draft_share)
         wanted = Wanted(
             model, on, devices, tp, pp, dp, ep, replicas, dtype, cache_dtype, engine or "", step_tokens, max_sequences,
             draft_tokens, acceptance, draft_share,

@@ -106,7 +106,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.studies.study import Fitting, Study
         from slipstick.experiments.studies.whatif import answer, column_rows, columns_of
 
-        program = own_or_none(workload, [on], input or (), train, number or ())
+        program = own_or_none(workload, [on], input or (), train, [*(number or ()), *(set or ()), *vary])
         settings, vary = today_and_varied(named_settings(program or workload, set, number), vary)
         settings = with_threads_of_today(settings, vary, on)
         study = Study.of_question(

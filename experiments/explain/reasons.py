@@ -24,7 +24,7 @@ from slipstick.workloads.graph.workload import Workload
 Rows = list[dict[str, Any]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explanation(Answer):
     """What a time hangs on.
 

@@ -140,6 +140,11 @@ def own_workload(
     InputError
         Where code is named that is not trusted, or as `own_or_none`.
     """
+    if not isinstance(workload, str | Workload):
+        raise InputError(
+            f"workload: a {type(workload).__name__}: want a name, a Workload, or 'FILE.py:FUNCTION' with trusted=[...]; "
+            "of a torch module ss.import_torch(module, inputs) makes a Workload"
+        )
     if not isinstance(workload, str):
         if input or train:
             raise InputError(f"{workload.name}: input and train are of a torch program: FILE.py:FUNCTION")
@@ -204,7 +209,8 @@ def _refuse_fixed(name: str, shapes: Inputs, numbers: Sequence[str]) -> None:
     named = isinstance(shapes, Mapping)
     given = list(shapes.items()) if isinstance(shapes, Mapping) else [("", one) for one in shapes]
     for text in numbers:
-        size, _, value = text.partition("=")
+        typed, _, value = text.partition("=")
+        size = typed.removeprefix("workload.")
         if not value or size not in PLACES or any(size in one.shape for _, one in given):
             continue
         place = PLACES[size]
@@ -212,8 +218,9 @@ def _refuse_fixed(name: str, shapes: Inputs, numbers: Sequence[str]) -> None:
         for key, one in given:
             opened = Input(tuple(size if at == place else known for at, known in enumerate(one.shape)), one.dtype)
             texts.append(f"--input {f'{key}=' if named else ''}{as_text(opened)}")
-        option = f"--{size.replace('_', '-')} {value}"
-        raise InputError(f"{option}: the inputs of {name} have fixed sizes; name it: {' '.join(texts)} {option}")
+        option = f"--{size.replace('_', '-')} {value}" if typed == size else text
+        again = f" {option}" if typed == size else ""
+        raise InputError(f"{option}: the inputs of {name} have fixed sizes; name it: {' '.join(texts)}{again}")
 
 
 def code_digest(name: str | None) -> str:

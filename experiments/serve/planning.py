@@ -55,7 +55,7 @@ RATES = ("tokens_per_s_per_user", "tokens_per_s_per_device")
 SHOWN = ("machine", "front", "layout", "weights", "users", "ttft_s", "tpot_s", *RATES)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan(Answer):
     """All candidates, the front of each machine, and the cheapest that keeps the limits with 90 % probability."""
 

@@ -39,7 +39,7 @@ APART = ("point", "note")
 """Keys that a notebook's table leaves out: a number, and what stands below it once."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class WhatIf(Answer):
     """The answer to a what-if: today's estimate and one row a point, ratio first.
 

@@ -85,7 +85,7 @@ COLUMNS = (
 """The terms of the account, and shares, as columns of a replay."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TraceAnswer(Answer):
     """The step before and after, its band, and the account of the change in seconds (they sum to the difference).
 

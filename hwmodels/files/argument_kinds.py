@@ -13,6 +13,8 @@ NUMBERS = {"int", "float", "bool"}
 SEVERAL = {
     "Sequence": "several in a list", "Collection": "several in a list", "tuple": "a tuple", "Mapping": "a dictionary",
 }  # fmt: skip
+TEXTS = {"train": "adam", "input": ["batch,3,224,224"], "dtype": "bf16"}
+"""Arguments that are often taken for others, and what may be written."""
 ANYTHING = {"Any", "object", "Callable", "Literal", "ArrayLike"}
 
 
@@ -35,7 +37,8 @@ def check_kind(function: str, name: str, value: object, annotation: str) -> None
     if kinds and not _fits(value, kinds):
         *others, last = [_wanted(kind) for kind in kinds]
         wanted = f"{', '.join(others)} or {last}" if others else last
-        raise InputError(f"{function}: {name} = {value!r:.60}: want {wanted}")
+        hint = f", {name}={TEXTS[name]!r}" if name in TEXTS else ""
+        raise InputError(f"{function}: {name} = {' '.join(repr(value).split()):.60}: want {wanted}{hint}")
 
 
 def _wanted(kind: str) -> str:

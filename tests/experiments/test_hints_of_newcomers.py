@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+import typer
 
 import slipstick as ss
-from slipstick.experiments.commands.cli import run
+from slipstick.experiments.commands.cli import build, run
+from slipstick.experiments.commands.typed_once import require_once
 
 DRAFTS = ("whatif", "llama-3.1-8b", "--on", "h100-sxm", "--vary", "run.draft_tokens=0,1,3")
 
@@ -33,3 +35,47 @@ def test_guessing_no_token_is_a_point_of_a_sweep_over_guessed_tokens(capsys: pyt
     assert ratios[0] == pytest.approx(1) and 1 < ratios[1] < 1.7 and ratios[1] < ratios[2] < 1 + 0.7 + 0.49 + 0.343
     assert run([*DRAFTS]) == 0
     assert "run.acceptance=0.7" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", ["--limit tpot=30ms --limit ttft=1s", "--limit=tpot=30ms --devices 1 --limit ttft=1s"])
+def test_an_option_of_one_value_that_stands_twice_is_refused(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first limit was dropped without a word."""
+    assert run(["plan", "serving", "llama-3.1-8b", "--on", "h100", *words.split()]) == 2
+    assert "--limit stands twice: give it once" in capsys.readouterr().err
+
+
+def test_an_option_of_several_values_and_one_that_is_a_value_may_stand_twice() -> None:
+    command = typer.main.get_command(build("estimate"))
+    require_once(command, ["estimate", "gpt2", "--set", "a=1", "--set", "b=2", "--on", "--dtype", "--dtype", "bf16"])
+    with pytest.raises(ss.InputError, match="--dtype stands twice"):
+        require_once(command, ["estimate", "gpt2", "--dtype", "fp16", "--verbose", "--dtype=bf16"])
+
+
+@pytest.mark.parametrize("words", [[], ["plan"]])
+def test_a_verb_that_is_missing_is_answered_by_the_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """It was one line of 1,500 letters on standard error."""
+    assert run(words) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("Usage: ") and max(map(len, out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("verb", ["serve", "plan serving"])
+def test_a_chance_without_guessed_tokens_is_refused(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*verb.split(), "llama-3.1-8b", "--on", "h100", "--acceptance", "0.7"]) == 2
+    assert "acceptance = 0.7, but no token is guessed" in capsys.readouterr().err
+
+
+def answered_by_nobody() -> None:
+    """A function where a workload is wanted."""
+
+
+def test_an_object_that_is_no_workload_is_told_of_the_importer() -> None:
+    with pytest.raises(ss.InputError, match=r"workload: a function: want .* ss\.import_torch"):
+        ss.estimate(answered_by_nobody, "h100")  # type: ignore[arg-type]
+    with pytest.raises(ss.InputError, match="train = True: want a text or None, train='adam'"):
+        ss.estimate("gpt2", "h100", train=True)  # type: ignore[arg-type]
+
+
+def test_print_of_an_answer_says_the_answer() -> None:
+    table = ss.whatif("gpt2", "h100", {"machine.clock": ["1 GHz"]})
+    assert repr(table) == "\n".join(table.headed) and "ms" in repr(table) and len(repr(table)) < 2_000

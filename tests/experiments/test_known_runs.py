@@ -12,7 +12,7 @@ import pytest
 from slipstick.estimators.named.serving.served_run import serve
 from slipstick.estimators.operation.serving.engines import FirstToken
 from slipstick.experiments.commands.cli import run
-from slipstick.experiments.serve.known_runs import is_run, steps_of_runs
+from slipstick.experiments.serve.known_runs import is_run, measured_runs, steps_of_runs
 from slipstick.experiments.serve.measured_runs import traffic_of
 from slipstick.experiments.serve.serving_question import Wanted
 from slipstick.hwmodels.files.readers import InputError
@@ -52,6 +52,19 @@ def test_a_benchmark_of_another_model_teaches_less(tmp_path: Path) -> None:
     assert step.step.model.name == "llama-3.1-8b"
     after = _band(replace(WANTED, steps=(step,)))
     assert after[2] / after[1] < before[2] / before[1]
+
+
+def test_a_benchmark_of_the_same_sizes_under_another_name_is_of_this_model(tmp_path: Path) -> None:
+    """A config.json in a folder is named by the folder; what was measured of the model held for another one only."""
+    path = tmp_path / "bench.json"
+    path.write_text(json.dumps(SERVED))
+    plain = replace(WANTED, model="llama-3.1-8b")
+    own = replace(plain.deployment(), model=replace(plain.deployment().model, name="my-folder", context=4096))
+    (run_of_file,) = measured_runs(str(path), LOAD)
+    assert run_of_file.step(own, LOAD).step.model.name == "my-folder"
+    (other,) = steps_of_runs(str(path), WANTED, LOAD)
+    said = replace(WANTED, steps=(other,)).deployment().assumptions()
+    assert "measured with llama-3.1-8b: less is known of " + WANTED.deployment().model.name in said
 
 
 def test_a_benchmarks_first_token_moves_the_answer_to_it(tmp_path: Path) -> None:

@@ -89,7 +89,9 @@ class TimedServerRun:
             Where the model does not fit, or the load cannot be served.
         """
         if self.model is not None and self.model != deployment.model.name:
-            deployment = replace(deployment, model=language_model(self.model))
+            ran = language_model(self.model)
+            if not _same_sizes(ran, deployment.model):
+                deployment = replace(deployment, model=ran)
         if self.tensor is not None:
             deployment = replace(deployment, layout=replace(deployment.layout, tensor=self.tensor))
             deployment.layout.check(deployment.model)
@@ -176,3 +178,8 @@ class MeasuredTokens:
         made = served_step(workload, running, LLAMA_CPP, run, local=self.fit).estimator
         rate = f"{self.model.name} {self.stored} at {1 / self.seconds:.4g} tokens/s"
         return replace(made, source=f"{made.source}, moved by {rate} on this machine")
+
+
+def _same_sizes(one: LanguageModel, other: LanguageModel) -> bool:
+    """Whether two models differ in no more than their names and longest contexts: a config.json has a name of ours."""
+    return replace(one, name=other.name, context=other.context) == other

@@ -214,7 +214,10 @@ class Deployment:
             words.append(widened)
         if above := beyond_rated(self.machine):
             words.append(above)
-        words += [kept_measured(self.known).text()] if self.known else []
+        if self.known:
+            others = sorted({one.step.model.name for one in self.known} - {self.model.name})
+            words.append(kept_measured(self.known).text())
+            words += [f"measured with {', '.join(others)}: less is known of {self.model.name}"] if others else []
         return (*words, self._guessed, "prefix hits as stated (not validated)")
 
     @property

@@ -36,7 +36,7 @@ class KnownRate:
     rate: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Local(Answer):
     """A model on a machine for one user."""
 

@@ -33,7 +33,7 @@ CORRECTIONS, NEAR = 3, 0.03
 """Of first tokens to the law's: most, and the share that is left."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Serving(Answer):
     """A deployment under traffic, simulated at the calibrated pace and at both edges of its 80 % band.
 

@@ -145,6 +145,19 @@ def speculation_of(model: LanguageModel, numbers: Mapping[str, float]) -> Specul
     return Speculation(int(tokens), kept, numbers["draft_share"] or 1 / model.layers)
 
 
+def require_guesses(draft_tokens: float, acceptance: float, draft_share: float) -> None:
+    """Refuse numbers of guessed tokens where none is guessed.
+
+    Raises
+    ------
+    InputError
+        Where there are some.
+    """
+    if not draft_tokens and (acceptance or draft_share):
+        given = f"acceptance = {acceptance:g}" if acceptance else f"draft_share = {draft_share:g}"
+        raise InputError(f"{given}, but no token is guessed: say how many, --draft-tokens 4")
+
+
 def check_names(run: Mapping[str, float], known: frozenset[str]) -> None:
     """Refuse numbers of the run that a server does not have.
 

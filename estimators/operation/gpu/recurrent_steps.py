@@ -89,6 +89,11 @@ def recurrent(op: Op, has: Resources, prefix: str, rule: Algorithm = "standard")
     return Least(share * kept + (1 - share) * standard.expression, "s", SOURCE, menu=PRODUCTS)
 
 
+def step_latency(rule: Algorithm, has: Resources, prefix: str) -> sp.Expr:
+    """Seconds of a step in which nothing is computed: the start of a standard one, the barrier of one kept between."""
+    return symbol(f"{prefix}overhead") if rule == "standard" else BARRIER / has.clock
+
+
 def standard_step(dtype: str, has: Resources, prefix: str, beside: sp.Expr | int = 1) -> Least:
     """The product with the state in tiles, whose weights a cache may keep, and the gates.
 

@@ -11,7 +11,7 @@ from slipstick.estimators.core.operation_model import Clock, FormulaModel
 from slipstick.estimators.core.residency import capacity_of_all, rated_caches
 from slipstick.estimators.operation.gpu import kernel_classes
 from slipstick.estimators.operation.gpu.kernel_classes import KERNELS, KernelParameters
-from slipstick.estimators.operation.gpu.recurrent_steps import STACKED, algorithm, recurrent
+from slipstick.estimators.operation.gpu.recurrent_steps import STACKED, algorithm, recurrent, step_latency
 from slipstick.estimators.operation.gpu.tiles import Resources, panels_read, tiles_read, traffic_time
 from slipstick.estimators.operation.power.voltage import squared_voltage
 from slipstick.estimators.operation.roofline import product_of_fields, serving_rate
@@ -89,6 +89,8 @@ class TiledRoofline(FormulaModel):
         moved = symbol("operation.bytes_moved")
         stated = traffic_time(moved, moved, has) if machine.runtime.cache else moved / has.memory_rate
         terms = {"compute": flop_time, "memory": stated}
+        if op.kind == "recurrent":
+            terms["latency"] = step_latency(algorithm(op, machine), has, prefix)
         if not op.cost.moves:
             del terms["memory"]
         return kernel_classes.with_terms(formula, launch + capped, terms)

@@ -24,7 +24,7 @@ FloatArray = npt.NDArray[np.float64]
 MEASURES = ("ttft", "tpot", "itl", "latency")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Served(Answer):
     """Requests of one simulated run.
 

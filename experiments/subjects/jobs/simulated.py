@@ -42,7 +42,7 @@ DRAWS, RUNS_OF_A_DRAW = 20, 5
 """Draws of fitted numbers, and runs of each: percentiles are those of all runs, their bands those over draws."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Simulated(Answer):
     """Runs of a job.
 

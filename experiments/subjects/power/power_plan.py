@@ -19,7 +19,7 @@ LEAST_LIMIT = 0.4
 """Vendors accept no limit below about this share of the rated power."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PowerPlan(Answer):
     """One row a limit: time, power and energy of the run, each with its 80 % band.
 

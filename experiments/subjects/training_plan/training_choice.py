@@ -51,7 +51,7 @@ def row_of(step: TrainedStep) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TrainingPlan(Answer):
     """The best layouts, fastest first.
 
