@@ -136,3 +136,14 @@ def test_a_strangers_lstm() -> None:
     assert took["single", "h100-sxm"] < took["single", "v100-sxm"] < took["single", "epyc-9654"]
     # on a CPU no operator starts a step: 8 us with one thread of a smaller machine (64 units, 16 sequences)
     assert 5e-6 < took["little", "epyc-9654"] / 100 < 5e-5
+
+
+@pytest.mark.parametrize(("hidden", "expected"), [(512, "latency"), (8192, "memory")])
+def test_what_bounds_a_step_is_what_changes_its_time(hidden: int, expected: str) -> None:
+    """Weights of a small layer stay in the cache between steps: main memory does not bound it, twice of it is no help."""
+    op, today = step(dtype="float32", batch=4, hidden=hidden), machine("h100-sxm")
+    model = TiledRoofline(KERNELS.using(recurrent=recurrent_kernels(today).kernels))
+    ahead = today.using({"memory.HBM3.bandwidth": 2 * float(today.memory["HBM3"].bandwidth)})
+    ratio = float(model.times([op], ahead)[0] / model.times([op], today)[0])
+    assert model.bounds([op], today) == [expected]
+    assert (ratio > 0.95) == (expected == "latency")
