@@ -21,7 +21,7 @@ from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.operation.gpu.tiled import MATRIX_ENERGY
 from slipstick.estimators.operation.power.energy import PowerModel, pooled_power
 from slipstick.estimators.operation.power.serving_power_law import Use
-from slipstick.estimators.operation.power.voltage import squared_voltage
+from slipstick.estimators.operation.power.voltage import knee, squared_voltage
 from slipstick.estimators.operation.roofline import serving_engine
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
@@ -139,7 +139,7 @@ def energy(
 
 def _joules_of(power: PowerModel, machine: Machine, clock: Clock) -> tuple[Evaluable, Evaluable]:
     """The steps of `_joules`: those of machines of one form are the same, since they name their numbers."""
-    known = _formulas(machine.form)
+    known = _formulas((machine.form, knee(machine)))
     held = known.get(f"{clock} under the cap", lambda: _joules(power, machine, clock)[0].lowered)
     free = known.get(f"{clock} without it", lambda: _joules(power, machine, clock)[1].lowered)
     known.keep()
@@ -157,7 +157,7 @@ def _joules(power: PowerModel, machine: Machine, clock: Clock) -> tuple[Formula,
     Held times are those of a clock that the cap may have left: up to the rated one nothing is known of the voltage but
     the least, and above it the voltage rises with the clock that was set.
     """
-    capped, free = power.formula(machine), power.uncapped(machine, squared_voltage())
+    capped, free = power.formula(machine), power.uncapped(machine, squared_voltage(knee(machine)))
     demand = free.expression
     if clock == "held":
         raised = Largest(1, symbol("machine.clock") / symbol(RATED_CLOCK)) ** 2

@@ -29,7 +29,7 @@ from slipstick.estimators.operation.power.power_cap import (
     refuse_idle_cap,
     slower_watts,
 )
-from slipstick.estimators.operation.power.voltage import KNEE, dynamic_share
+from slipstick.estimators.operation.power.voltage import dynamic_share, knee
 from slipstick.hwmodels.files.errors import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.files.shown import format_quantity
@@ -67,9 +67,9 @@ def clock_left(
     power = BusyPower.of(watts, np.minimum(idle, watts), rated, read)
     clock, stated = np.asarray(free.get(CLOCK, machine.clock), dtype=np.float64), machine.stated.clock
     # the watts are at most the rated ones: a clock above the stated one would draw so much more without a cap
-    more = np.maximum(1.0, dynamic_share(clock / stated, KNEE / stated))
+    more = np.maximum(1.0, dynamic_share(clock / stated, knee(machine) / stated))
     cap = np.asarray(free.get(CAP, machine.power.cap), dtype=np.float64)
-    return BusyPower(power.static, power.dynamic * more).clock(np.minimum(cap, rated), KNEE / clock)
+    return BusyPower(power.static, power.dynamic * more).clock(np.minimum(cap, rated), knee(machine) / clock)
 
 
 def _bandwidth(machine: Machine, free: Mapping[str, npt.ArrayLike]) -> FloatArray:
@@ -179,7 +179,7 @@ def slower_joules(
     watts = mean_watts(consumed, free, seconds)
     read = moved_bytes(consumed, free) / (seconds * _bandwidth(machine, free))
     share = np.asarray(clock, dtype=np.float64) / machine.clock
-    drawn = slower_watts(watts, idle, rated, read, share, KNEE / machine.clock, slow / seconds)
+    drawn = slower_watts(watts, idle, rated, read, share, knee(machine) / machine.clock, slow / seconds)
     return np.asarray(consumed(free, seconds) * drawn / watts * slow / seconds)
 
 

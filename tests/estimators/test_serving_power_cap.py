@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstick.estimators.operation.power.serving_power import MOST, ServingPower, ServingWork
-from slipstick.estimators.operation.power.voltage import clock_of_ratio, dynamic_ratio
 from slipstick.experiments.commands.cli import run
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.errors import InputError
@@ -20,11 +19,6 @@ CLOCK = st.floats(0.2e9, 4e9)
 H100 = machine("h100-sxm")
 PROMPTS = "--input-tokens 4096 --output-tokens 16 --concurrency 64 --count 96"
 DECODES = "--input-tokens 128 --output-tokens 256 --concurrency 16 --count 48"
-
-
-@given(CLOCK, CLOCK)
-def test_the_clock_of_a_ratio_is_its_inverse(clock: float, rated: float) -> None:
-    assert clock_of_ratio(dynamic_ratio(clock, rated), rated) == pytest.approx(clock, rel=1e-9)
 
 
 @given(SHARE, SHARE, st.floats(200.0, 1500.0), st.floats(200.0, 1500.0))

@@ -16,7 +16,7 @@ from slipstick.estimators.operation.power.power_cap import (
     refuse_idle_cap,
     slower_watts,
 )
-from slipstick.estimators.operation.power.voltage import KNEE
+from slipstick.estimators.operation.power.voltage import knee
 from slipstick.estimators.schedule.pipelines.training_step import PRECISIONS, TrainingStepTime
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
@@ -61,7 +61,7 @@ def lower_watts(machine: Machine, time: TrainingStepTime, watts: float, clock: f
     """
     rated, idle = rated_watts(machine)
     read, stretch = time.parts["elementwise"] / time.seconds, seconds / time.seconds
-    return float(slower_watts(watts, idle, rated, read, clock / machine.clock, KNEE / machine.clock, stretch))
+    return float(slower_watts(watts, idle, rated, read, clock / machine.clock, knee(machine) / machine.clock, stretch))
 
 
 def clock_left(machine: Machine, time: TrainingStepTime, watts: float) -> float:
@@ -83,4 +83,4 @@ def clock_left(machine: Machine, time: TrainingStepTime, watts: float) -> float:
     rated, idle = rated_watts(machine)
     read = time.parts["elementwise"] / time.seconds
     power = BusyPower.of(watts, min(idle, watts), rated, read)
-    return float(power.clock(cap_watts(machine), KNEE / machine.clock))
+    return float(power.clock(cap_watts(machine), knee(machine) / machine.clock))

@@ -13,7 +13,7 @@ from slipstick.estimators.operation.gpu import kernel_classes
 from slipstick.estimators.operation.gpu.kernel_classes import KERNELS, KernelParameters
 from slipstick.estimators.operation.gpu.recurrent_steps import STACKED, algorithm, recurrent, step_latency
 from slipstick.estimators.operation.gpu.tiles import Resources, panels_read, tiles_read, traffic_time
-from slipstick.estimators.operation.power.voltage import squared_voltage
+from slipstick.estimators.operation.power.voltage import knee, squared_voltage
 from slipstick.estimators.operation.roofline import product_of_fields, serving_rate
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
@@ -66,8 +66,8 @@ class TiledRoofline(FormulaModel):
         return op.kind, op.dtype, units, op.cost.moves, _variant(op), _joined(op), *_steps(op, machine)
 
     def form(self, machine: Machine) -> Hashable:
-        """That of the machine, and the names of the kernels: numbers and parameters are symbols."""
-        return tuple(self.kernels), machine.form
+        """That of the machine, its knee and the names of the kernels: other numbers and parameters are symbols."""
+        return tuple(self.kernels), machine.form, knee(machine)
 
     def formula(self, op: Op, machine: Machine) -> Formula:
         """Symbols: operation.* dims and amounts, machine.*, parameter.kernels.KIND.*."""
@@ -257,7 +257,7 @@ def _under_cap(time: sp.Expr, flop_time: sp.Expr, flop: sp.Expr, machine: Machin
     allowed = Largest(cap - symbol("machine.power.idle"), LEAST_POWER * cap) if power.idle else cap
     joules = flop * symbol("machine.power.per_flop") * symbol(f"{prefix}energy")
     at_knee = joules / allowed
-    squeezed = flop_time ** sp.Rational(2, 3) * (at_knee * squared_voltage()) ** sp.Rational(1, 3)
+    squeezed = flop_time ** sp.Rational(2, 3) * (at_knee * squared_voltage(knee(machine))) ** sp.Rational(1, 3)
     # Squeezing matters only while the clock stays above the knee, that is while it is the longer of the two.
     limit = Largest(at_knee, squeezed)
     if power.time_constant is None:

@@ -16,7 +16,7 @@ from slipstick.estimators.core.operation_model import machine_values
 from slipstick.estimators.core.parameters import Parameter, check_parameters
 from slipstick.estimators.core.residency import is_there
 from slipstick.estimators.operation.power.serving_power_law import Use, power_fit, power_groups
-from slipstick.estimators.operation.power.voltage import squared_voltage
+from slipstick.estimators.operation.power.voltage import knee, squared_voltage
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.symbolic import sp
@@ -64,7 +64,7 @@ class PowerModel:
         InputError
             Where the machine states no cap or no energy of a flop.
         """
-        nominal = self.uncapped(machine, squared_voltage())
+        nominal = self.uncapped(machine, squared_voltage(knee(machine)))
         return Formula(Smallest(symbol("machine.power.cap"), nominal.expression), "W", SOURCE)
 
     def uncapped(self, machine: Machine, squared: sp.Expr) -> Formula:

@@ -18,7 +18,7 @@ from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.parameters import Parameter, check_parameters
 from slipstick.estimators.operation.power.power_cap import BusyPower, cap_watts, rated_watts
 from slipstick.estimators.operation.power.serving_power_law import COLUMNS, MOST, TEXT, power_fit, power_groups
-from slipstick.estimators.operation.power.voltage import KNEE
+from slipstick.estimators.operation.power.voltage import knee
 from slipstick.hwmodels.files.errors import InputError
 from slipstick.hwmodels.machine import Machine
 
@@ -127,7 +127,7 @@ class ServingPower:
         power = self._parts(rated, idle, work)
         working = float(power.static + power.dynamic)
         if machine.clock != (stated := machine.stated.clock):
-            working = min(float(power.watts(machine.clock / stated, KNEE / stated)), MOST * rated)
+            working = min(float(power.watts(machine.clock / stated, knee(machine) / stated)), MOST * rated)
         if (cap := cap_watts(machine)) < rated:
             working = min(working, cap)
         return busy * working + (1 - busy) * idle
@@ -151,8 +151,8 @@ class ServingPower:
                 f"idle power ({idle:g} W) and memory draw here at any clock"
             )
         top = max(machine.clock, stated)
-        power = BusyPower(power.static, power.watts(top / stated, KNEE / stated) - power.static)
-        held = top * float(power.clock(cap, KNEE / top))
+        power = BusyPower(power.static, power.watts(top / stated, knee(machine) / stated) - power.static)
+        held = top * float(power.clock(cap, knee(machine) / top))
         return min(machine.clock, max(held, stated) if cap == rated else held)
 
     def _parts(self, rated: float, idle: float, work: ServingWork) -> BusyPower:

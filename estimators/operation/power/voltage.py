@@ -9,14 +9,26 @@ from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.lambdified.extrema import Largest
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.symbolic import sp
+from slipstick.hwmodels.machine import Machine
 
 KNEE = 1.4e9
-"""Clock in Hz up to which the least voltage serves, and energy of a flop is the machine's number."""
+"""Clock in Hz up to which the least voltage serves, and energy of a flop is the machine's number: an H100's."""
+KNEE_SHARE = KNEE / 1.98e9
+"""The same over an H100's highest clock (0.72 fitted to training on three other boards, docs/notes/energy.md)."""
 
 
-def squared_voltage() -> sp.Expr:
-    """The square of the voltage at machine.clock over that at the knee: 1 below it, (clock / knee)^2 above."""
-    return Largest(1, symbol("machine.clock") / KNEE) ** 2
+def knee(machine: Machine) -> float:
+    """Clock [Hz] up to which the least voltage serves.
+
+    A chip that is sold at a higher clock reaches more of it at the least voltage: supply voltages of boards span a
+    factor of about sqrt 2, whatever their clock. It goes with the clock of the machine's file, not with one set since.
+    """
+    return max(KNEE, KNEE_SHARE * machine.stated.clock)
+
+
+def squared_voltage(turn: float) -> sp.Expr:
+    """The square of the voltage at machine.clock over that at a knee [Hz]: 1 below it, (clock / knee)^2 above."""
+    return Largest(1, symbol("machine.clock") / turn) ** 2
 
 
 def dynamic_share(clock: npt.ArrayLike, knee: npt.ArrayLike) -> FloatArray:
@@ -30,13 +42,3 @@ def clock_share(ratio: npt.ArrayLike, knee: npt.ArrayLike) -> FloatArray:
     turn = np.asarray(knee, dtype=np.float64)
     dynamic = np.asarray(ratio, dtype=np.float64) * np.maximum(1.0, turn) ** 2
     return np.asarray(np.where(dynamic <= turn**3, dynamic / turn**2, np.cbrt(dynamic)))
-
-
-def dynamic_ratio(clock: float, rated: float) -> float:
-    """Dynamic power f V^2 at a clock over that at the rated one; clocks in Hz, above 0."""
-    return float(dynamic_share(clock / rated, KNEE / rated))
-
-
-def clock_of_ratio(ratio: float, rated: float) -> float:
-    """The clock [Hz] whose dynamic power is so many times that of the rated one: the inverse of `dynamic_ratio`."""
-    return rated * float(clock_share(ratio, KNEE / rated))

@@ -16,7 +16,7 @@ from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.learning.law import LawRows
 from slipstick.estimators.operation.power.energy import PowerModel
 from slipstick.estimators.operation.power.serving_power_law import power_groups
-from slipstick.estimators.operation.power.voltage import squared_voltage
+from slipstick.estimators.operation.power.voltage import knee, squared_voltage
 from slipstick.experiments.evidence.validation.energy.power_limit_scores import RUN, rated_power
 from slipstick.hwmodels.catalog import machine, machine_of_device
 from slipstick.hwmodels.files.errors import InputError
@@ -71,7 +71,7 @@ def training_rows(runs: pd.DataFrame) -> LawRows:
 def unit_watts(at: Machine, seconds: FloatArray, flop: FloatArray, moved: FloatArray) -> FloatArray:
     """Idle watts, and those of flop and of bytes by factors of one, shape (3, n)."""
     one = PowerModel(active=0.0)
-    formula = one.uncapped(at, squared_voltage())
+    formula = one.uncapped(at, squared_voltage(knee(at)))
     nothing = np.zeros(len(seconds))
     idle, with_flop, with_bytes = (
         one.evaluated(formula, at, seconds, *work) for work in ((nothing, nothing), (flop, nothing), (nothing, moved))
