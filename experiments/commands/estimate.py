@@ -98,7 +98,9 @@ def register(app: typer.Typer) -> None:
         from slipstick.workloads.catalog import workload as by_name
 
         machines = [name.strip() for name in on.split(",") if name.strip()]
-        wanted = own_or_none(workload, machines, input or (), train, [*(number or ()), *(set or ())]) or by_name(workload)
+        wanted = own_or_none(workload, machines, input or (), train, [*(number or ()), *(set or ())]) or by_name(
+            workload
+        )
         settings = [*(set or []), *as_settings(number, wanted, OPTIONS)]
         if attention is not None:
             wanted = in_one_kernel(wanted, attention)

@@ -142,8 +142,8 @@ def own_workload(
     """
     if not isinstance(workload, str | Workload):
         raise InputError(
-            f"workload: a {type(workload).__name__}: want a name, a Workload, or 'FILE.py:FUNCTION' with trusted=[...]; "
-            "of a torch module ss.import_torch(module, inputs) makes a Workload"
+            f"workload: a {type(workload).__name__}: want a name, a Workload, or 'FILE.py:FUNCTION' with trusted=[...]"
+            "; of a torch module ss.import_torch(module, inputs) makes a Workload"
         )
     if not isinstance(workload, str):
         if input or train:

@@ -37,7 +37,7 @@ def test_guessing_no_token_is_a_point_of_a_sweep_over_guessed_tokens(capsys: pyt
     assert "run.acceptance=0.7" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("words", ["--limit tpot=30ms --limit ttft=1s", "--limit=tpot=30ms --devices 1 --limit ttft=1s"])
+@pytest.mark.parametrize("words", ["--limit tpot=30ms --limit ttft=1s", "--limit=tpot=1s --devices 1 --limit ttft=1s"])
 def test_an_option_of_one_value_that_stands_twice_is_refused(words: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The first limit was dropped without a word."""
     assert run(["plan", "serving", "llama-3.1-8b", "--on", "h100", *words.split()]) == 2

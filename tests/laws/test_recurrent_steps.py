@@ -140,7 +140,7 @@ def test_a_strangers_lstm() -> None:
 
 @pytest.mark.parametrize(("hidden", "expected"), [(512, "latency"), (8192, "memory")])
 def test_what_bounds_a_step_is_what_changes_its_time(hidden: int, expected: str) -> None:
-    """Weights of a small layer stay in the cache between steps: main memory does not bound it, twice of it is no help."""
+    """Weights of a small layer stay in the cache between steps: twice the main memory's rate is no help."""
     op, today = step(dtype="float32", batch=4, hidden=hidden), machine("h100-sxm")
     model = TiledRoofline(KERNELS.using(recurrent=recurrent_kernels(today).kernels))
     ahead = today.using({"memory.HBM3.bandwidth": 2 * float(today.memory["HBM3"].bandwidth)})
