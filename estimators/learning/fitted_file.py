@@ -1,12 +1,13 @@
 """Fitted numbers as files `fitted/NAME.json`: laws, the rows they were fitted to, and how groups left out were met.
 
-A file holds no date and no machine: the same rows and the same law give the same bytes.
+A file holds no date and no machine: the same rows and the same law give the same numbers, to five digits.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,11 +20,12 @@ from slipstick.estimators.learning import scores
 from slipstick.estimators.learning.law import FloatArray
 from slipstick.estimators.learning.law_fit import LawFit
 from slipstick.hwmodels.files.opener import read_bytes
-from slipstick.hwmodels.files.readers import InputError, atomic_write, read_json, read_text, require_mapping
+from slipstick.hwmodels.files.readers import InputError, atomic_write, read_json, require_mapping
 
 FORMAT = "slipstick-fitted-1"
 FITTED = Path(__file__).resolve().parent.parent / "fitted"
 """The folder of the files that ship."""
+FIVE_DIGITS = 1e-5
 
 
 @dataclass(frozen=True)
@@ -134,10 +136,13 @@ class FittedFile:
         return _lines(document) + "\n"
 
     def save(self, folder: Path | None = None) -> bool:
-        """Write the file; whether it differs from what was there."""
+        """Write the file, unless what is there says the same to five digits; whether it was written.
+
+        The sixth digit is that of sums whose order the threads and the processor of a refit choose.
+        """
         path = (folder or FITTED) / f"{self.name}.json"
         text = self.text()
-        if path.exists() and read_text(path) == text:
+        if path.exists() and _alike(read_json(path), json.loads(text)):
             return False
         with atomic_write(path) as stream:
             stream.write(text)
@@ -173,6 +178,17 @@ def load_fitted(name: str, folder: Path | None = None) -> FittedFile:
 def digest(path: str | os.PathLike[str]) -> str:
     """The SHA-256 of a file (unpacked, where it is compressed), its first sixteen hexadecimal digits."""
     return hashlib.sha256(read_bytes(path)).hexdigest()[:16]
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Whether two JSON values are equal, fractions to a unit of their fifth digit."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return list(one) == list(other) and all(_alike(one[name], other[name]) for name in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_alike, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=FIVE_DIGITS)
+    return bool(one == other)
 
 
 def _lines(document: Mapping[str, Any]) -> str:

@@ -158,9 +158,14 @@ def test_files_keep_everything_and_change_only_with_the_fit(tmp_path: Path) -> N
     file = FittedFile("line", {"rows.csv": "ab12"}, len(rows), {"line": made}, (score,))
     assert file.save(tmp_path)
     assert not file.save(tmp_path)
+    made.logs[:] *= 1 + 3e-6  # a sum in another order
+    assert not file.save(tmp_path)
     again = load_fitted("line", tmp_path)
+    made.logs[:] /= 1 + 3e-6
     assert again.text() == file.text()
     assert again.outer == file.outer
+    made.logs[0] *= 1.001
+    assert file.save(tmp_path)
     at = {"work": np.array([3.0])}, {"maker": ["a"], "chip": ["chip 1"]}
     assert again.fit("line").half_width(law, *at) == pytest.approx(made.half_width(law, *at), rel=1e-4)
     with pytest.raises(InputError, match="no fit of curve"):
