@@ -50,9 +50,12 @@ def print_answers(
         rest_on = " or ".join(dict.fromkeys(answer.provenance for _, answer, _ in known))
         notes = [f"{known[0][0].workload.name} on {len(known)} machines; {several.winner(known)}; {rest_on}"]
         emit(several.rows(known, line_width()), form, notes=notes)
-        models = [[f"model: {one.why}"] if one.why else [] for one, _, _ in known]
+        models: dict[str, list[str]] = {}
+        for one, _, _ in known:
+            models.setdefault(one.why, []).append(one.machine.name)
+        whom = {why: "" if len(models) == 1 else f", {', '.join(names)}" for why, names in models.items()}
         doubts = several.shared({one.machine.name: _doubts(one, answer, verbose=verbose) for one, answer, _ in known})
-        for text in [*refusals, *dict.fromkeys(line for some in models for line in some), *doubts]:
+        for text in [*refusals, *(f"model{whom[why]}: {why}" for why in models if why), *doubts]:
             emit_line(text)
 
 

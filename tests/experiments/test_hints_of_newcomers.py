@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 import typer
@@ -79,3 +80,30 @@ def test_an_object_that_is_no_workload_is_told_of_the_importer() -> None:
 def test_print_of_an_answer_says_the_answer() -> None:
     table = ss.whatif("gpt2", "h100", {"machine.clock": ["1 GHz"]})
     assert repr(table) == "\n".join(table.headed) and "ms" in repr(table) and len(repr(table)) < 2_000
+
+
+CONVOLUTION = """import torch
+def net():
+    return torch.nn.Conv2d(64, 128, 3, padding=1), (torch.randn(16, 64, 56, 56),)
+"""
+STEPS = "".join(
+    f" iteration {count:8d}/ 1000 | elapsed time per iteration (ms): {ms} |\n" for count, ms in ((10, 9.0), (20, 5.0))
+)
+
+
+def test_each_model_of_several_machines_says_whose_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "some_nets.py"
+    path.write_text(CONVOLUTION)
+    assert run(["estimate", f"{path}:net", "--on", "h100,t4"]) == 0
+    whose = [line.partition(":")[0] for line in capsys.readouterr().out.splitlines() if line.startswith("model")]
+    assert whose == ["model, H100 SXM5 80 GB", "model, T4"]
+
+
+def test_steps_of_a_log_that_are_left_out_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of 20 iterations 10 are shown, in 0.05 s."""
+    path = tmp_path / "megatron.log"
+    path.write_text(STEPS)
+    assert run(["read", str(path)]) == 0
+    assert "10 steps, median 5 ms, from lines of iterations after the first" in " ".join(
+        capsys.readouterr().out.split()
+    )

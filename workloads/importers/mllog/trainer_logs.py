@@ -114,10 +114,11 @@ def read_megatron(path: str | os.PathLike[str]) -> TrainingLog:
             clock += count * seconds
     if not steps:
         raise InputError(f"{path}: no line has an iteration and its {MEGATRON!r}")
+    read_from = "lines of iterations"
     if len(steps) > 1:
-        steps = steps[1:]
+        steps, read_from = steps[1:], f"{read_from} after the first, which warms up"
     return TrainingLog(
-        str(path), "", "", "", Table(settings), None, "", (), tuple(steps), "lines of iterations",
+        str(path), "", "", "", Table(settings), None, "", (), tuple(steps), read_from,
         Table(words), "Megatron-LM",
     )  # fmt: skip
 
