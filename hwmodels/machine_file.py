@@ -59,6 +59,8 @@ SHORT = {
     "fp4": "float4",
 }
 """Short names of them, for the error that names the long one."""
+FARTHEST = 1e30
+"""Of a number in SI units; far beyond the ranges that are only warned of."""
 FARTHER_OVER_NEARER = 3.0
 """Measured bandwidths of neighbouring levels may stand the wrong way round (twice, on a ThunderX2); not so far."""
 
@@ -93,8 +95,16 @@ def load_machine(path: str | os.PathLike[str]) -> Machine:
     document = extended(require_mapping(read_yaml(path), path, "the document"), path)
     machine = validated(Machine, document, str(path))
     _check_types(machine, path)
+    _check_sizes(machine, path)
     warn_of_doubts(machine, path)
     return machine
+
+
+def _check_sizes(machine: Machine, path: str | os.PathLike[str]) -> None:
+    """Check that products of a machine's numbers stay finite: beyond `FARTHEST` they are no machine's in any unit."""
+    for name, value in machine.numbers.items():
+        if value and not 1 / FARTHEST <= abs(value) <= FARTHEST:
+            raise InputError(f"{path}: {name} = {value:.4g}: want 0, or {1 / FARTHEST:g} to {FARTHEST:g}")
 
 
 def save_machine(machine: Machine, path: str | os.PathLike[str]) -> None:

@@ -72,5 +72,7 @@ def known_time(known: str) -> KnownTime | None:
         number = whole_number(value)
         if not equals or not number:
             raise InputError(f"--known {known[:60]!r}: {part[:40]!r}: want NAME=COUNT, such as 3.2s@devices=64,tp=8")
+        if name in numbers:
+            raise InputError(f"--known {known[:60]!r}: {name} stands twice")
         numbers[name] = number
     return KnownTime(seconds, Table(numbers), known.strip())

@@ -27,6 +27,8 @@ NAMES = {
 """Other spellings of the columns."""
 DEGREES = ("tensor", "pipeline", "context", "expert", "chunks", "micro")
 COLUMNS = ("devices", "step_s", "log", "batch", "sequence", "precision", *DEGREES, "shard", "recompute")
+COUNTS = ("devices", "batch", "sequence", *DEGREES, "shard")
+"""What a time in words may say beside itself."""
 MOST_ROWS, MOST_DEVICES, LONGEST = 10_000, 10_000_000, 1e7
 _RECOMPUTE: Mapping[str, Recompute] = {"none": "none", "selective": "selective", "full": "full"}
 
@@ -58,7 +60,9 @@ def read_known(path: str | os.PathLike[str], batch: int = 0, sequence: int = 0, 
     """
     if (typed := known_time(str(path))) is not None:
         cells = {NAMES.get(name, name): str(number) for name, number in typed.numbers.items()}
-        typed.only((*NAMES, *COLUMNS), "of a training step")
+        typed.only([one for one in (*NAMES, *COLUMNS) if NAMES.get(one, one) in COUNTS], "of a training step")
+        if len(cells) < len(typed.numbers):
+            raise InputError(f"--known {typed.text}: two of its numbers say the same")
         if "devices" not in cells:
             raise InputError(f"--known {typed.text}: on how many devices? Want {typed.text}@devices=64,tp=8,pp=2")
         cells = {"step_s": repr(typed.seconds), **cells}

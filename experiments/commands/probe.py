@@ -41,13 +41,13 @@ def register(app: typer.Typer) -> None:
         from slipstick.hwmodels.files.readers import InputError
         from slipstick.hwmodels.machine_file import save_machine
 
+        _require_place(out, name)
         if device != "cpu":
             _device(device, on, budget_seconds, out, name, format)
             return
         if on is not None:
             raise InputError(f"--on {on}: the processor of this host is measured, not taken from the catalogue")
         result = probed(budget_seconds, threads, name, lambda text: print(f"slipstick: {text}", file=sys.stderr))
-        out.mkdir(parents=True, exist_ok=True)
         machine, calibration = out / f"{name}.yaml", out / f"{name}-calibration.json"
         save_machine(result.machine, machine)
         save(result.calibration, ESTIMATOR, calibration)
@@ -59,6 +59,25 @@ def register(app: typer.Typer) -> None:
             f"--calibration {calibration}",
         ]
         emit(result.table(), format, notes=notes, columns=in_seconds(["calibrated"]))
+
+
+def _require_place(out: Path, name: str) -> None:
+    """Check where the files are to stand before a minute is spent on them.
+
+    Raises
+    ------
+    InputError
+        Where no file of the folder can have the name, or nothing can be written there.
+    """
+    import os
+
+    from slipstick.hwmodels.files.readers import InputError
+
+    if not name.strip() or Path(name).name != name or not name.isprintable():
+        raise InputError(f"--name {name!r}: want the name of a file in {out}, without folders")
+    out.mkdir(parents=True, exist_ok=True)
+    if not os.access(out, os.W_OK):
+        raise InputError(f"--out {out}: nothing can be written there")
 
 
 def _device(device: str, on: str | None, seconds: float, out: Path, name: str, format: Format) -> None:
@@ -80,7 +99,6 @@ def _device(device: str, on: str | None, seconds: float, out: Path, name: str, f
     watch, called = stopwatch(device)
     at = machine(on) if on else machine_called(called)
     place = "mps" if device == "mps" else "cuda"
-    out.mkdir(parents=True, exist_ok=True)
     rows = out / f"{name}-operations.csv"
     result = probe_device(
         load_device_calibration(CALIBRATIONS / "gpus.json"),

@@ -239,7 +239,10 @@ def smallest(a: _Numbers, b: _Numbers) -> _Numbers:
 
 def _larger(a: _Numbers, b: _Numbers) -> _Numbers:
     """The larger of two times, smoothly: what overlaps does so imperfectly where the two are alike."""
-    return (a**_SHARPNESS + b**_SHARPNESS) ** (1.0 / _SHARPNESS)
+    try:
+        return (a**_SHARPNESS + b**_SHARPNESS) ** (1.0 / _SHARPNESS)
+    except OverflowError:
+        raise InputError(f"a step of {max(a, b):.3g} s: no machine is so slow; check its rates") from None
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias
 
 from slipstick.estimators.core.parameters import Parameter, check_parameters
+from slipstick.hwmodels.files.readers import InputError
 
 Numbers: TypeAlias = Any
 """A number, or an array of one number a step."""
@@ -129,7 +130,13 @@ class StepAmounts:
 
 
 def layer_parts(a: StepAmounts, q: TrainingTerms) -> dict[str, Numbers]:
-    """Seconds by part of one layer for one microbatch, forward and backward: of its device, or longer, of its host."""
+    """Seconds by part of one layer for one microbatch, forward and backward: of its device, or longer, of its host.
+
+    Raises
+    ------
+    InputError
+        Where they are too long for numbers.
+    """
     slower = q.factor * a.pressed**q.throttle
     share = a.bf16 * q.bf16 + a.fp8 * q.fp8 + a.fp4 * q.fp4
     routed = a.routed / q.routed * (1 + q.few / a.visits) * (1 + q.narrow * a.expert_thin)
@@ -142,7 +149,10 @@ def layer_parts(a: StepAmounts, q: TrainingTerms) -> dict[str, Numbers]:
         "expert": q.expert * a.expert,
     }
     host, busy = (q.overhead + q.routing * a.with_experts) * a.repeats, sum(parts.values())
-    return {**parts, "overhead": (busy**SHARPNESS + host**SHARPNESS) ** (1 / SHARPNESS) - busy}
+    try:
+        return {**parts, "overhead": (busy**SHARPNESS + host**SHARPNESS) ** (1 / SHARPNESS) - busy}
+    except OverflowError:
+        raise InputError(f"a layer of {max(busy, host):.3g} s: no machine is so slow; check its rates") from None
 
 
 def step_parts(a: StepAmounts, q: TrainingTerms) -> dict[str, Numbers]:

@@ -1,0 +1,68 @@
+"""Numbers that no machine has, numbers that contradict one another, and minutes spent on what cannot be written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slipstick.experiments.calibrate.measured_training import read_known
+from slipstick.experiments.commands import cli
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.machine_file import load_machine, save_machine
+
+SERVE = ["serve", "llama-3.1-8b", "--on", "h100-sxm", "--count", "4", "--concurrency", "2"]
+TRAIN = ["plan", "training", "llama-3.1-8b", "--on", "h100-sxm", "--devices", "8", "--batch", "8", "--seq-len", "1024"]
+
+
+@pytest.mark.parametrize("words", [SERVE, TRAIN])
+@pytest.mark.parametrize("change", ["memory.HBM3.bandwidth=1e-300", "engines.matrix.flop_per_cycle.bfloat16=1e-300"])
+def test_a_machine_too_slow_for_numbers_is_refused(
+    words: list[str], change: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its third power was an OverflowError, and called a defect of ours."""
+    assert cli.run([*words, "--set", f"machine.{change}"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize("value", [1e300, 1e-300, 5e-324])
+def test_a_file_of_no_machine_is_refused(value: float, tmp_path: Path) -> None:
+    """Such a bandwidth overflowed; a clock of 1e300 Hz drew infinite watts."""
+    path = tmp_path / "own.yaml"
+    save_machine(machine("h100-sxm").using({"memory.HBM3.bandwidth": value}), path)
+    with pytest.raises(InputError, match=r"own.yaml: memory.HBM3.bandwidth = "):
+        load_machine(path)
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        ("3s@devices=8,devices=16", "stands twice"),
+        ("3s@devices=8,gpus=16", "say the same"),
+        ("3s@devices=8,step_s=1", "unknown number"),
+        ("3s@devices=8,seconds=1", "unknown number"),
+    ],
+)
+def test_a_known_time_that_contradicts_itself(known: str, said: str) -> None:
+    """The last of them won: the seconds that were typed, too."""
+    with pytest.raises(InputError, match=said):
+        read_known(known)
+
+
+@pytest.mark.parametrize(
+    "words", [["--out", "file"], ["--name", "../other"], ["--name", "/other"], ["--name", ""], ["--name", "a\x1b[31m"]]
+)
+def test_a_probe_looks_where_it_writes_before_it_measures(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_text("precious")
+
+    def measured(*given: object) -> None:
+        raise AssertionError("measured first")
+
+    monkeypatch.setattr("slipstick.experiments.calibrate.probing.probe.probe", measured)
+    assert cli.run(["probe", *words]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert [one.name for one in tmp_path.iterdir()] == ["file"] and Path("file").read_text() == "precious"
