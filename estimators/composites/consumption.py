@@ -168,9 +168,10 @@ def _joules(power: PowerModel, machine: Machine, clock: Clock) -> tuple[Formula,
 
 def _work_of(workload: Workload, machine: Machine) -> tuple[Amount, Amount]:
     """Flop, each at its energy over that of a float32 flop, and bytes moved, of all executions."""
-    worked = [op for op in workload.merged if op.kind not in machine.runtime.free_kinds]
-    flop = _sum(part for op in worked for part in _float32_flop(op, machine))
-    return flop, _sum(op.times * op.cost.bytes_moved for op in worked)
+    pairs = zip(workload.distinct.operations, workload.merged_times, strict=True)
+    worked = [(op, times) for op, times in pairs if op.kind not in machine.runtime.free_kinds]
+    flop = _sum(part for op, times in worked for part in _float32_flop(op, times, machine))
+    return flop, _sum(times * op.cost.bytes_moved for op, times in worked)
 
 
 @lru_cache(maxsize=8)
@@ -289,13 +290,13 @@ def _dollars() -> Evaluable:
     return dollars_formula().lowered
 
 
-def _float32_flop(op: Op, machine: Machine) -> Iterator[Amount]:
+def _float32_flop(op: Op, times: Amount, machine: Machine) -> Iterator[Amount]:
     """Flop of all executions, each weighted with its energy over that of a float32 flop of a vector engine."""
     for name, amount in op.cost.items():
         if name.startswith("flop."):
             _, unit, dtype = name.split(".")
             engine = serving_engine(machine, unit, dtype)
-            yield amount * op.times * (MATRIX_ENERGY.get(dtype, 1.0) if engine == "matrix" else 1.0)
+            yield amount * times * (MATRIX_ENERGY.get(dtype, 1.0) if engine == "matrix" else 1.0)
 
 
 def _sum(amounts: Iterable[Amount]) -> Amount:

@@ -64,6 +64,10 @@ class FormulaModel(OperationModel, Protocol):
         """What stands for a formula's symbol ``operation.NAME``; a model with a table of its own looks there."""
         return amount_of(op, name)
 
+    def amounts(self, operations: Sequence[Op], name: str) -> list[Amount]:
+        """`amount` of operations of one key, shape (operations,); what depends on the name alone is found once."""
+        return [self.amount(op, name) for op in operations]
+
     def caches(self, machine: Machine) -> str:
         """What the times take for granted of the caches, in words; empty where caches do not matter."""
         return ""
@@ -173,11 +177,11 @@ def _rows(model: FormulaModel, operations: Sequence[Op], machine: Machine, known
         groups.setdefault(model.key(op, machine), []).append(index)
     rows = []
     for key, indices in groups.items():
-        first = operations[indices[0]]
-        formula = known.get(repr(key), partial(_lowered, model, first, machine))
+        alike = [operations[index] for index in indices]
+        formula = known.get(repr(key), partial(_lowered, model, alike[0], machine))
         names = {*formula.names, *(name for steps in formula.terms.values() for name in steps.names)}
         amounts = {
-            name: np.array([float(model.amount(operations[i], name)) for i in indices])
+            name: np.array([float(amount) for amount in model.amounts(alike, name)])
             for name in sorted(names)
             if name.startswith("operation.")
         }

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, get_type_hints
 
 from slipstick.hwmodels.files.readers import InputError, unknown_name
-from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.records import Same, Table
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,13 @@ def parameters(thing: Any) -> dict[str, tuple[float, Parameter]]:
     >>> {name: value for name, (value, _) in ss.models.parameters(ss.Roofline(overhead=1e-6)).items()}
     {'compute_efficiency': 1.0, 'memory_efficiency': 1.0, 'overhead': 1e-06}
     """
-    return dict(_walk(thing, ""))
+    return dict(_kept(Same(thing)) if is_dataclass(thing) else _walk(thing, ""))
+
+
+@lru_cache(maxsize=256)
+def _kept(thing: Same[Any]) -> Mapping[str, tuple[float, Parameter]]:
+    """Those of a record: questions in a loop ask the same estimator for them."""
+    return dict(_walk(thing.it, ""))
 
 
 def _walk(thing: Any, prefix: str) -> Iterator[tuple[str, tuple[float, Parameter]]]:
@@ -86,7 +92,7 @@ def _walk(thing: Any, prefix: str) -> Iterator[tuple[str, tuple[float, Parameter
                 name = f"{prefix}{field.name}" + (f".{key}" if key is not None else "")
                 yield name, (float(number), notes[field.name])
         else:
-            yield from _walk(value, f"{prefix}{field.name}.")
+            yield from ((f"{prefix}{field.name}.{name}", entry) for name, entry in parameters(value).items())
 
 
 def check_parameters(thing: Any) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
 from slipstick.estimators.across_devices.bands import Scatter
 from slipstick.estimators.core.estimate import Estimate
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.parts import Parts
 from slipstick.estimators.named.class_sharing import WEIGHTS_ALONE, Beyond, beyond, stored_narrower
 from slipstick.estimators.tuned.tuned_defaults import CONVOLUTIONAL, HOST, LINKS, WHOLE
@@ -154,8 +156,15 @@ def longer_of(device: float, of_device: float, host: float, of_host: float) -> f
     """
     if host <= 0 or device <= 0:
         return of_device
-    points, weights = np.polynomial.hermite_e.hermegauss(NODES)
+    points, weights = _nodes()
     logs = math.log(device) + of_device * points[:, None], math.log(host) + of_host * points[None, :]
     longer = np.maximum(*logs)
     squares = (longer - math.log(max(device, host))) ** 2
     return float(np.sqrt(np.sum(weights[:, None] * weights[None, :] * squares) / (2 * np.pi)))
+
+
+@cache
+def _nodes() -> tuple[FloatArray, FloatArray]:
+    """Of Gauss's rule for normal distributions, and their weights; each of shape (NODES,)."""
+    points, weights = np.polynomial.hermite_e.hermegauss(NODES)
+    return points, weights

@@ -54,6 +54,10 @@ class DeviceAndLinks(FormulaModel):
         """As the part counts it."""
         return self._part(op)[1].amount(op, name)
 
+    def amounts(self, operations: Sequence[Op], name: str) -> list[Amount]:
+        """As the part of the first counts them: keys name the part."""
+        return self._part(operations[0])[1].amounts(operations, name)
+
     def caches(self, machine: Machine) -> str:
         """As the device has them."""
         return self.device.caches(machine)

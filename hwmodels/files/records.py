@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, ItemsView, Iterator, Mapping, Sequence, ValuesView
 from functools import lru_cache
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, ErrorDetails, core_schema
@@ -40,6 +40,21 @@ class Table(Mapping[str, Value], Generic[Value]):
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
+
+    # those of Mapping ask for one entry at a time
+    if not TYPE_CHECKING:
+
+        def get(self, name: str, default: Any = None) -> Any:
+            """The entry, or the default where there is none."""
+            return self._entries.get(name, default)
+
+    def items(self) -> ItemsView[str, Value]:
+        """Names and values, in their order."""
+        return self._entries.items()
+
+    def values(self) -> ValuesView[Value]:
+        """Values, in their order."""
+        return self._entries.values()
 
     def __len__(self) -> int:
         return len(self._entries)

@@ -96,3 +96,16 @@ def test_shares_are_records_whichever_way_they_are_held() -> None:
     assert pickle.loads(pickle.dumps(parts)) == parts
     assert Parts.of(records).contributions.tolist() == [part.contribution for part in records]
     assert {part.bound_by for part in parts} >= {"compute", "memory"}
+
+
+def test_a_size_that_no_operation_reads_makes_none_anew() -> None:
+    """What only a schedule reads; a whole float is not the whole number."""
+    graph = ss.workload("megatron-175b")
+    sizes = {**dict.fromkeys(graph.symbols, 8), **graph.defaults}
+    assert graph.bind_known(sizes).distinct is graph.bind_known({**sizes, "overlap_gradients": 1}).distinct
+    for changed in ({"microbatch": 2}, {"microbatch": 2.0}, {"microbatch": 4}):
+        bound = graph.bind_known({**sizes, **changed})
+        alone = [op.bind({**sizes, **changed}) for op in graph.distinct.operations]
+        assert repr(bound.distinct.operations) == repr(tuple(alone))
+    floats, whole = (graph.bind_known({**sizes, "microbatch": size}).distinct.operations for size in (2.0, 2))
+    assert floats == whole and repr(floats) != repr(whole)

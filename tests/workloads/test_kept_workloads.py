@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from slipstick.hwmodels.files.symbolic import sp
 from slipstick.workloads.catalog import _builders
 from slipstick.workloads.graph.exact import steps_of
 from slipstick.workloads.graph.kept import kept_workload
-from slipstick.workloads.graph.whole_steps import SizeSteps
+from slipstick.workloads.graph.whole_steps import POWER, SizeSteps
 from slipstick.workloads.graph.workload import Workload
 
 NETWORKS = ("data-parallel-mlp", "llama-7b-decode", "resnet18-inference")
@@ -121,3 +122,20 @@ def test_steps_are_read_back_as_they_were(expression: sp.Expr, a: int, b: int) -
 def test_steps_that_cannot_be_are_refused(data: object) -> None:
     with pytest.raises(InputError, match="as steps"):
         SizeSteps.of(data)
+
+
+@given(st.lists(st.fractions(-50, 50, max_denominator=12), min_size=1, max_size=4), st.integers(1, 60))
+def test_products_of_fractions_are_exact(factors: list[Fraction], size: int) -> None:
+    made = SizeSteps((*factors, "a", (POWER, -1), ("Mul", len(factors) + 1)), ("a",), has_float=False, polynomial=True)
+    wanted = Fraction(1, size)
+    for factor in factors:
+        wanted *= factor
+    value = made.at({"a": size})
+    assert value == (wanted.numerator if wanted.denominator == 1 else float(wanted))
+    assert isinstance(value, int) is (wanted.denominator == 1)
+
+
+def test_a_size_asked_again_as_a_float_gives_a_float() -> None:
+    steps = SizeSteps(("a", "b", ("Mul", 2)), ("a", "b"), has_float=False, polynomial=True)
+    asked = ({"a": 2, "b": 3, "c": 1}, {"a": 2, "b": 3, "c": 5}, {"a": 2.0, "b": 3}, {"a": 2}, {"a": 2, "b": 4})
+    assert [repr(steps.again_at(sizes)) for sizes in asked] == ["6", "6", "6.0", "None", "8"]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
+    from slipstick.workloads.graph.given import Binding
     from slipstick.workloads.graph.workload import Op
 
 
@@ -27,6 +29,26 @@ class Distinct:
 
     operations: tuple[Op, ...]
     place: npt.NDArray[np.intp]
+
+    @cached_property
+    def _sizes(self) -> tuple[str, ...] | None:
+        """Names of the symbols; None where operations hold others, whose defaults depend on more."""
+        inside = any(op.body for op in self.operations)
+        return None if inside else tuple(frozenset().union(*(op.symbols for op in self.operations)))
+
+    def bound_by(self, binding: Binding) -> Distinct:
+        """With values in place of symbols: the very same operations as last time where their sizes are the same."""
+        if self._sizes is None or not binding.whole:
+            return Distinct(tuple(op.bound_by(binding) for op in self.operations), self.place)
+        key = [(type(one), one) for one in map(binding.values.get, self._sizes)]  # 2 and 2.0 do not give the same
+        last: tuple[object, Distinct] | None = self.__dict__.get("_last")
+        if last is None or last[0] != key:
+            last = key, Distinct(tuple(op.bound_by(binding) for op in self.operations), self.place)
+            self.__dict__["_last"] = last
+        return last[1]
+
+    def __reduce__(self) -> tuple[type[Distinct], tuple[object, ...]]:
+        return Distinct, (self.operations, self.place)
 
     def places_of(self, kind: str) -> list[int]:
         """The places of all operations of a kind, in the workload's order."""

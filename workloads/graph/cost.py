@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, Mapping
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -112,6 +112,10 @@ class Cost(Mapping[str, Amount]):
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._amounts)
+
+    def items(self) -> ItemsView[str, Amount]:
+        """Resources and their amounts, in their order."""
+        return self._amounts.items()
 
     def __len__(self) -> int:
         return len(self._amounts)

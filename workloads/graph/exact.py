@@ -25,7 +25,7 @@ def exactly(formula: sp.Basic, values: Mapping[str, object]) -> int | float | No
     30
     """
     steps = steps_of(formula)
-    return None if steps is None else steps.at(values)
+    return None if steps is None else steps.again_at(values)
 
 
 @lru_cache(maxsize=16_384)

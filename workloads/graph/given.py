@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slipstick.hwmodels.files.expressions import parse_expression
 from slipstick.hwmodels.files.records import Table
@@ -31,12 +31,13 @@ class Binding:
 
     def put(self, amount: Amount | KeptAmount) -> Amount:
         """The amount with the values in place of its symbols."""
-        if not (isinstance(amount, KeptAmount) or is_symbolic(amount)):
+        if not isinstance(amount, KeptAmount) and (isinstance(amount, (int, float)) or not is_symbolic(amount)):
             return amount
-        if amount not in self._known:
+        known = self._known.get(amount)
+        if known is None:
             bind = amount.bound if isinstance(amount, KeptAmount) else partial(bind_amount, amount)
-            self._known[amount] = bind(self.values)
-        return self._known[amount]
+            known = self._known[amount] = bind(self.values)
+        return known
 
     def left_in(self, amount: Amount | KeptAmount) -> frozenset[str]:
         """The symbols that are open once the values are put in."""
@@ -116,7 +117,7 @@ class KeptAmount:
 
     def bound(self, values: Mapping[str, Amount]) -> Amount:
         """See `bind_amount`."""
-        exact = None if self.steps is None else self.steps.at(values)
+        exact = None if self.steps is None else self.steps.again_at(values)
         if exact is not None and -LARGEST <= exact <= LARGEST:
             return exact
         return bind_amount(self.expression, values)
@@ -152,6 +153,12 @@ class KeptTable(Table[Amount]):
 
     def __getitem__(self, name: str) -> Amount:
         return opened(self.kept[name])
+
+    if not TYPE_CHECKING:
+
+        def get(self, name: str, default: Any = None) -> Any:
+            """The entry, which alone is made an expression."""
+            return opened(self.kept[name]) if name in self.kept else default
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.kept)

@@ -84,7 +84,7 @@ class Op:
             times=binding.put(self.times),
             body=self.body.bind_known(binding.values) if self.body else None,
         )
-        if left and binding.whole:
+        if binding.whole:
             bound.__dict__["symbols"] = left
         return bound
 

@@ -22,12 +22,24 @@ POWER = "power"
 
 
 def _power(exponent: int, one: Sequence[Exact]) -> Exact:
-    return Fraction(one[0]) ** exponent if exponent < 0 else one[0] ** exponent
+    base = one[0]
+    if exponent == -1 and isinstance(base, int):
+        return Fraction(1, base)
+    return Fraction(base) ** exponent if exponent < 0 else base**exponent
+
+
+def _product(factors: Sequence[Exact]) -> Exact:
+    """Reduced once, where `math.prod` reduces after every factor."""
+    below = 1
+    for factor in factors:
+        below *= factor.denominator
+    above = math.prod([factor.numerator for factor in factors])
+    return above if below == 1 else Fraction(above, below)
 
 
 FUNCTIONS: Mapping[str, Callable[[Sequence[Exact]], Exact]] = {
     "Add": sum,
-    "Mul": math.prod,
+    "Mul": _product,
     "Max": max,
     "Min": min,
     "floor": lambda one: math.floor(one[0]),
@@ -114,6 +126,15 @@ class SizeSteps:
             return result.numerator if result.denominator == 1 else float(result)
         except (ZeroDivisionError, OverflowError):
             return None
+
+    def again_at(self, values: Mapping[str, object]) -> int | float | None:
+        """`at`; the last sizes are remembered, for of many questions most differ in a size that is not read here."""
+        read = tuple([values.get(name) for name in self.sizes])
+        key = read, tuple(map(type, read))  # 2 and 2.0 are equal and do not give the same
+        last = self.__dict__.get("_last")
+        if last is None or last[0] != key:
+            last = self.__dict__["_last"] = key, self.at(values)
+        return last[1]
 
     def _run(self, numbers: Mapping[str, int], *, in_floats: bool) -> Exact | None:
         """The number; None where a float of one on the way would be rounded and that matters."""

@@ -265,7 +265,6 @@ class Workload:
         if not values:
             return self
         binding = Binding(values)
-        firsts = tuple(op.bound_by(binding) for op in self.distinct.operations)
         given = _Given(self, binding)
         if self._given and self._given.binding.whole and binding.whole:
             given = _Given(self._given.workload, binding.after(self._given.binding))
@@ -275,7 +274,7 @@ class Workload:
         )
         made.__dict__.update(
             defaults=Table({name: value for name, value in self.defaults.items() if name not in values}),
-            distinct=Distinct(firsts, self.distinct.place),
+            distinct=self.distinct.bound_by(binding),
             _given=given,
         )
         return made

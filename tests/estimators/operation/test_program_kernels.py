@@ -10,19 +10,23 @@ import numpy as np
 import pytest
 
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.core.operation_model import FormulaModel
 from slipstick.estimators.learning.fit import fit
 from slipstick.estimators.learning.fitted_file import load_fitted
 from slipstick.estimators.learning.law import LawRows
+from slipstick.estimators.operation.by_kind import DeviceAndLinks
 from slipstick.estimators.operation.gpu.programs.program_classes import class_of
 from slipstick.estimators.operation.gpu.programs.program_kernels import ProgramRuntimes, program_issue, program_kernels
 from slipstick.estimators.operation.gpu.programs.program_law import NAME, PROGRAMS_FILE, ProgramLaw
 from slipstick.estimators.operation.gpu.programs.program_sides import bounds
+from slipstick.estimators.operation.gpu.programs.shared_kernels import SharedKernels
 from slipstick.estimators.operation.physical_bound import PhysicalBound
 from slipstick.experiments.commands.cli import run
 from slipstick.experiments.evidence.boards import programs as board
 from slipstick.experiments.evidence.validation.models.programs import program_rows
 from slipstick.experiments.evidence.validation.models.programs.program_data import Program
 from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op
 
@@ -57,6 +61,25 @@ def test_no_operation_beats_its_machine(name: str) -> None:
             sides = bounds(op, machine(name))
             assert time > 0.9 * max(sides.arithmetic, sides.traffic)
             assert sides.traffic <= sides.main * (2 if op.kind == "softmax" else 1)  # read up to three times
+
+
+def test_amounts_of_many_are_those_of_each() -> None:
+    model, on = ProgramRuntimes(), machine("h100-sxm")
+    names = {name for op in OPERATIONS for name in model.formula(op, on).names if name.startswith("operation.")}
+    shared = SharedKernels(model, model, Table({"gemm.float32": 0.25}))
+    for asked, more in ((model, set()), (shared, {"operation.share"}), (DeviceAndLinks(shared), {"operation.share"})):
+        for name in sorted(names | more):
+            counted = [op for op in OPERATIONS if _counts(asked, op, name)]
+            assert asked.amounts(counted, name) == [asked.amount(op, name) for op in counted]
+
+
+def _counts(model: FormulaModel, op: Op, name: str) -> bool:
+    """Whether an operation has such an amount."""
+    try:
+        model.amount(op, name)
+    except KeyError:
+        return False
+    return True
 
 
 def test_what_the_last_cache_holds_is_not_read_from_memory() -> None:

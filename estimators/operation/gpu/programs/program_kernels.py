@@ -8,13 +8,13 @@ are fitted to whole programs (`slipstick validate programs`); none was timed alo
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
-from slipstick.estimators.core.operation_model import Clock, FormulaModel, require_bound
+from slipstick.estimators.core.operation_model import Clock, FormulaModel, amount_of, require_bound
 from slipstick.estimators.learning.fitted_file import load_fitted
 from slipstick.estimators.learning.law import UNGROUPED
 from slipstick.estimators.operation.gpu.programs.program_classes import FEATURES, features, kernel_class
@@ -31,10 +31,10 @@ from slipstick.estimators.operation.gpu.programs.program_law import (
     machine_groups,
 )
 from slipstick.estimators.operation.gpu.programs.program_sides import (
+    AMOUNTS,
     OVERLAP,
     PASSES,
     SymbolTerms,
-    amount,
     rates,
     sides,
 )
@@ -50,6 +50,8 @@ from slipstick.workloads.graph.workload import Op
 
 SOURCE = "docs/notes/programs.md"
 EAGER = "eager"
+COUNTED: Mapping[str, Callable[[Op], Amount]] = {**AMOUNTS, **LEAST_AMOUNTS}
+"""Amounts of an operation beside its cost and the numbers of a fit."""
 FITTED = ("slow.compute", "slow.memory", "slow.cores", "gap", "step_cycles")
 """Amounts of an operation that a fit says."""
 HALF = ("float16", "bfloat16")
@@ -138,8 +140,16 @@ class ProgramKernels(FormulaModel):
             return self.step * STEP_CLOCK
         if part.startswith("slow."):
             return self._slowness(op, part.removeprefix("slow."))
-        least = LEAST_AMOUNTS.get(part)
-        return least(op) if least else amount(op, name)
+        counted = COUNTED.get(part)
+        return counted(op) if counted else amount_of(op, name)
+
+    def amounts(self, operations: Sequence[Op], name: str) -> list[Amount]:
+        """See `amount`."""
+        part = name.removeprefix("operation.")
+        if part in FITTED:
+            return [self.amount(op, name) for op in operations]
+        counted = COUNTED.get(part)
+        return [counted(op) if counted else amount_of(op, name) for op in operations]
 
     def runs_at(self) -> Clock:
         """Fitted to whole programs under the devices' caps."""
@@ -193,12 +203,17 @@ class ProgramRuntimes(FormulaModel):
 
     def amount(self, op: Op, name: str) -> Amount:
         """See `ProgramKernels.amount`."""
-        mode, _, rest = name.removeprefix("operation.").partition(".")
-        fitted = next((one for one in FITTED if rest.endswith(f".{one}")), None)
-        if fitted is None or mode not in (EAGER, COMPILED):
+        fit = _fitted(name)
+        if fit is None:
             return program_kernels("").amount(op, name)
-        law = HALF_FIT if op.dtype in HALF else NAME
-        return program_kernels(rest.removesuffix(f".{fitted}"), mode, law).amount(op, fitted)
+        family, mode, fitted = fit
+        return program_kernels(family, mode, HALF_FIT if op.dtype in HALF else NAME).amount(op, fitted)
+
+    def amounts(self, operations: Sequence[Op], name: str) -> list[Amount]:
+        """See `amount`."""
+        if _fitted(name):
+            return [self.amount(op, name) for op in operations]
+        return program_kernels("").amounts(operations, name)
 
     def runs_at(self) -> Clock:
         """Fitted to whole programs under the devices' caps."""
@@ -207,6 +222,14 @@ class ProgramRuntimes(FormulaModel):
 
 def _mode(machine: Machine) -> str:
     return COMPILED if machine.runtime.mode == COMPILED else EAGER
+
+
+@cache
+def _fitted(name: str) -> tuple[str, str, str] | None:
+    """The family of machines, the mode and the amount that a name tells, where a fit says it."""
+    mode, _, rest = name.removeprefix("operation.").partition(".")
+    fitted = next((one for one in FITTED if rest.endswith(f".{one}")), None)
+    return (rest.removesuffix(f".{fitted}"), mode, fitted) if fitted and mode in (EAGER, COMPILED) else None
 
 
 @cache

@@ -85,6 +85,12 @@ class SharedKernels(FormulaModel):
             return self.share(op)
         return self.programs.amount(op, name)
 
+    def amounts(self, operations: Sequence[Op], name: str) -> list[Amount]:
+        """See `amount`."""
+        if name == "operation.share":
+            return [self.share(op) for op in operations]
+        return self.programs.amounts(operations, name)
+
     def caches(self, machine: Machine) -> str:
         """As the kernels that were timed have them."""
         return self.timed.caches(machine)
