@@ -12,7 +12,7 @@ from slipstick.experiments.question.settings import number_of
 from slipstick.hwmodels.files.readers import InputError, unknown_name, whole_number
 from slipstick.hwmodels.files.records import Table
 
-_NUMBER = re.compile(r"\d+\.?\d*(?:e[+-]?\d+)?", re.IGNORECASE)
+_NUMBER = re.compile(r"\d+(?:\.\d*)?(?:e[+-]?\d+)?", re.IGNORECASE)
 _TIME = re.compile(r"(\d[\d.]*(?:e[+-]?\d+)?\s*[a-zµ]+)(?:@(.{1,400}))?", re.IGNORECASE)
 
 

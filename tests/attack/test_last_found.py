@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import process_time
 
 import pytest
 
+from slipstick.experiments.calibrate.known_words import known_time
 from slipstick.experiments.calibrate.measured_training import read_known
 from slipstick.experiments.commands import cli
 from slipstick.hwmodels.catalog import machine
@@ -66,3 +68,11 @@ def test_a_probe_looks_where_it_writes_before_it_measures(
     assert cli.run(["probe", *words]) == 2
     assert capsys.readouterr().err.count("\n") == 1
     assert [one.name for one in tmp_path.iterdir()] == ["file"] and Path("file").read_text() == "precious"
+
+
+@pytest.mark.parametrize("text", ["1" * 100_000 + "!", "1e" + "1" * 50_000 + " " * 50_000 + "!", "1." * 50_000 + "!"])
+def test_a_long_word_is_no_time_at_once(text: str) -> None:
+    """Digits before and after a point that may be absent: looked at in as many ways as there are pairs of them."""
+    begin = process_time()
+    assert known_time(text) is None
+    assert process_time() - begin < 5
