@@ -24,7 +24,7 @@ SEPARATION: dict[str, float | None] = {
     BARELY: 1.8,
     "no measured row is of": 2.6,
     "its data sheet under terms of others": 0.6,
-    "a second model": 2.7,
+    "a second model": 1.4,
     "products run on the vector engine": 0.9,
     "16-bit products with rows of": None,
     "this model does not read": None,

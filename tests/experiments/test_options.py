@@ -41,7 +41,7 @@ estimator = "phi-a"
 known = "times.csv"
 parameters = ["estimator.operation.operation_factor"]
 """
-VARY = {"phi": "run.threads=15,30", "job": "job.load.workers=2,4", "": "machine.clock=1 GHz,1.2 GHz"}
+VARY = {"phi": "run.threads=15,30", "job": "job.load.workers=2,400", "": "machine.clock=1 GHz,1.2 GHz"}
 KINDS: dict[str, tuple[str, ...]] = {
     "catalogue": ("gemm", "--on", "h100-sxm"),
     "serving step": ("decode:llama-3.1-8b", "--on", "h100-sxm"),
@@ -109,7 +109,7 @@ def branches() -> Iterator[tuple[str, tuple[str, ...]]]:
             if kind == "simulated workload":
                 vary = "job.copies=1,2"
             yield verb, (verb, *words, *(("--vary", vary) if verb == "whatif" else ()))
-    yield "estimate", ("estimate", "gemm", "--on", "h100-sxm", "--counters")
+    yield "estimate", ("estimate", "gemm", "--on", "h100-sxm", "--counters", "--estimator", "tiled-roofline")
     yield "calibrate", ("calibrate", "study.toml")
     yield (
         "calibrate",

@@ -77,7 +77,7 @@ COMMANDS = {
     "seqpoint none.csv": (2, "none.csv"),
     "serve llama-3.1-8b --on h100-sxm --concurrency 4": (0, "latency"),
     "spmv calibrate none.yaml --kernel none": (2, "none"),
-    "spmv predict a.mtx": (0, "µs"),
+    "spmv predict a.mtx": (0, "costs with trees"),
     "spmv search": (2, "are not part of the installed package"),
     "spmv train mine.npz": (2, "are not part of the installed package"),
     "spmv validate": (2, "pip install 'slipstick[torch]'"),
