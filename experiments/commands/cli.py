@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from slipstick.experiments.commands.old_words import todays_words
-from slipstick.experiments.commands.typed_once import require_once
+from slipstick.experiments.commands.typed_once import require_apart, require_once
 from slipstick.experiments.commands.verb_groups import VerbGroups
 from slipstick.experiments.studies.versions import installed_version
 
@@ -95,6 +95,7 @@ def _run(arguments: list[str]) -> int:
             words = todays_words(arguments)
             command = typer.main.get_command(build(words[0] if words else None))
             require_once(command, words)
+            require_apart(words)
             code = command.main(args=words, standalone_mode=False)
     except typer.Exit as leave:
         return int(leave.exit_code)

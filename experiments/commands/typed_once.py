@@ -1,11 +1,15 @@
-"""An option that is typed twice: it would be read once, and what was typed first dropped without a word."""
+"""Words that cannot both be meant: an option typed twice, a file that is read and written over."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from slipstick.hwmodels.files.errors import InputError
+
+WRITTEN = ("--report", "--plot", "--timeline", "--out", "--save")
+"""Options whose value is a file that is written."""
 
 
 def require_once(command: Any, words: Sequence[str]) -> None:
@@ -38,3 +42,28 @@ def require_once(command: Any, words: Sequence[str]) -> None:
         if one.name in seen and not one.multiple:
             raise InputError(f"{name} stands twice: give it once (where it takes several, with commas between them)")
         seen.add(one.name)
+
+
+def require_apart(words: Sequence[str]) -> None:
+    """Refuse to write over a file that another word of the same command names, for it is read.
+
+    Raises
+    ------
+    InputError
+        Where a file is both.
+    """
+    values = [word.partition("=")[2] if word.startswith("-") and "=" in word else word for word in words]
+    for place, word in enumerate(words):
+        name, equals, _ = word.partition("=")
+        at = place if equals else place + 1
+        if name not in WRITTEN or at >= len(words) or not _is_file(values[at]):
+            continue
+        if any(_is_file(other) and Path(other).samefile(values[at]) for other in (*values[:at], *values[at + 1 :])):
+            raise InputError(f"{name} {values[at]}: is read by the same command; write to another file")
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):  # a name too long, or with a NUL
+        return False

@@ -76,3 +76,15 @@ def test_a_long_word_is_no_time_at_once(text: str) -> None:
     begin = process_time()
     assert known_time(text) is None
     assert process_time() - begin < 5
+
+
+@pytest.mark.parametrize("written", [("--report", "gemm.json"), ("--report=./gemm.json",), ("--save", "link.json")])
+def test_a_file_that_is_read_is_not_written_over(
+    written: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("gemm.json").write_text("{}")
+    Path("link.json").symlink_to("gemm.json")
+    assert cli.run(["estimate", "gemm.json", "--on", "h100-sxm", *written]) == 2
+    assert "is read by the same command" in capsys.readouterr().err
+    assert Path("gemm.json").read_text() == "{}"
