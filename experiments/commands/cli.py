@@ -143,12 +143,16 @@ def _defect(words: list[str], error: Exception) -> str:
     """The message for an error that nobody foresaw: the verb, the files, the error and where it was raised."""
     verb = next((word for word in words if not word.startswith("-")), "")
     files = [word for word in words if len(word) < 4096 and Path(word).is_file()]
-    frames = [frame for frame in extract_tb(error.__traceback__) if Path(frame.filename).is_relative_to(HOME)]
+    frames = [frame for frame in extract_tb(error.__traceback__) if _is_ours(Path(frame.filename))]
     place = f" at {Path(frames[-1].filename).relative_to(HOME)}:{frames[-1].lineno}" if frames else ""
     return (
         f"{' '.join([verb, *files[:3]])}: a defect of slipstick, not of your input: "
         f"{type(error).__name__}: {str(error)[:200]}{place} (please report it; {TRACEBACK} shows all of it)"
     )
+
+
+def _is_ours(path: Path) -> bool:
+    return path.is_relative_to(HOME) and "site-packages" not in path.relative_to(HOME).parts
 
 
 def _one_line_each(usual: Callable[..., None]) -> Callable[..., None]:

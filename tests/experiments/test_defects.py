@@ -82,12 +82,14 @@ def test_what_nobody_foresaw_is_one_line_with_verb_file_and_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Broken:
-        def __call__(self, **given: object) -> None:
+        params = ()
+
+        def main(self, **given: object) -> None:
             from slipstick.hwmodels.files.records import Table
 
             Table({})["nothing"]
 
-    monkeypatch.setattr(cli, "build", lambda *_: Broken())
+    monkeypatch.setattr(cli.typer.main, "get_command", lambda _: Broken())
     path = tmp_path / "mine.yaml"
     path.write_text("name: mine\n")
     words = ["estimate", "gemm", "--on", str(path)]
