@@ -114,7 +114,7 @@ def _rates(machine: Machine) -> dict[str, float]:
     """The machine's rates at the data sheet's efficiency."""
     has, rates = resources(machine, "parameter.", sp.Integer(0)), {}
     for name in RATES:
-        expression = sp.sympify(getattr(has, name))
+        expression = sp.sympify(getattr(has, name), strict=True)
         values = {
             one: 1.0 if one.startswith("parameter.") else float(machine.get(one.removeprefix("machine.")))
             for one in names_of(expression)

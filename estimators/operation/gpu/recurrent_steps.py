@@ -104,7 +104,7 @@ def standard_step(dtype: str, has: Resources, prefix: str, beside: sp.Expr | int
     gate_bytes = Largest(0, symbol("operation.bytes_moved") - gates * hidden * outputs * _size(dtype))
     # Every step reads the same weights: nothing else is touched in between.
     again = replace(has, rotation=None if has.rotation is None else sp.Integer(1))
-    dims = (sp.sympify(beside), gates * hidden, batch, outputs)
+    dims = (sp.sympify(beside, strict=True), gates * hidden, batch, outputs)
     time = product(dims, operand_sizes(dtype), again, habits(prefix), aligned(dtype)) / beside
     start = symbol(f"{prefix}overhead")
     return Least(start + time + gate_bytes / has.cache_rate, "s", SOURCE, menu=PRODUCTS)
@@ -141,7 +141,7 @@ def _chosen(rule: Algorithm, cell: str) -> sp.Expr:
 
 
 def _at_most(value: sp.Expr | int, limit: sp.Expr | int) -> sp.Expr:
-    return Smallest(1, sp.floor(sp.sympify(limit) / value))
+    return Smallest(1, sp.floor(sp.sympify(limit, strict=True) / value))
 
 
 def _multiple(value: sp.Expr, of: int) -> sp.Expr:
