@@ -62,7 +62,9 @@ class Average:
             inner = middles[order[np.minimum(np.searchsorted(np.cumsum(self.weights[order]), _SHARES), len(order) - 1)]]
             ends = [inner[0] - _FARTHEST * typical, inner[-1] + _FARTHEST * typical]
             points = np.sort(np.concatenate([ends, inner, inner[len(inner) // 2] + typical * _BEYOND]))
-            below = ndtr((points[:, None] - middles) / deviations) @ self.weights
+            below = points[:, None] - middles
+            below /= deviations
+            below = ndtr(below, out=below) @ self.weights
             places.append(points)
             normal.append(ndtri(np.clip(below, _SMALLEST, 1.0 - _SMALLEST)))
         return np.array(places), np.array(normal)

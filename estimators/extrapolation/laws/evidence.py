@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.extrapolation.laws.priors import PRIORS, Noise, Priors
+from slipstick.estimators.extrapolation.laws.noises import Noises, Singles, noises, sum_of_rows
+from slipstick.estimators.extrapolation.laws.priors import PRIORS, Priors
 from slipstick.estimators.extrapolation.laws.rivals import Rivals, rivals
 from slipstick.estimators.extrapolation.laws.scaling_laws import (
     MOST_ROUNDS,
@@ -35,70 +36,13 @@ SPOKEN = 0.999
 """The likeliest curves with this posterior probability together are averaged."""
 LIKELY = 1e-4
 """More curves are drawn in boxes above this posterior probability where few count."""
-CHUNK = 512
-"""Curves weighed at a time: their arrays stay in the cache, and the products are too small to wake other threads."""
+BLOCK = 2048
+"""Curves whose times are computed at once: their arrays stay in the cache, and in memory that the process has."""
 FINER = 4
 """Times as many curves are drawn in a smaller box as in one of the prior."""
 SMALLER = 0.6
 """Boxes that would keep more than this of their volume stay as they are."""
 LEAST_VARIANCE = 1e-10
-ENOUGH_FOR_OUTLIERS = 4
-"""Points from which on one may be called an outlier: two and a law explain any third."""
-
-
-@dataclass(frozen=True, eq=False)
-class Noises:
-    """Noises that are thought possible.
-
-    Parameters
-    ----------
-    precisions
-        1 / variance of each point, shape (points, noises).
-    log_prior
-        Shape (noises,).
-    beyond
-        Variance of a new point about its law, shape (noises,).
-    outlier
-        Which point is taken as an outlier; -1: none.
-    """
-
-    precisions: FloatArray
-    log_prior: FloatArray
-    beyond: FloatArray
-    outlier: Places
-
-
-def noises(u: FloatArray, repeats: FloatArray, spread: float | None, belief: Noise) -> Noises:
-    """Noises of points at u, with so many repeats (shape (points,)), that spread so much in log time (None: unknown).
-
-    A point departs from its law by a standard deviation, or by one that grows with every doubling of its distance from
-    the last point (a law that changes slowly), or is an outlier.
-    """
-    points = len(repeats)
-    if spread is None:
-        of_run, departures = np.zeros(points), belief.unrepeated
-    else:
-        freedom = float(np.maximum(repeats - 1.0, 0.0).sum())
-        pooled = (freedom * spread**2 + belief.runs * belief.repeats**2) / (freedom + belief.runs)
-        of_run, departures = pooled / repeats, belief.departures
-    deviations, shares = np.array(departures).T
-    plain = of_run[:, None] + deviations**2
-    away = np.log2(u[-1] / u)[:, None]
-    doubted = range(points) if points >= ENOUGH_FOR_OUTLIERS and belief.outlier > 0 else range(0)
-    odds = np.log(belief.outlier) - np.log1p(-belief.outlier) if doubted else 0.0
-    steady = float(np.log1p(-sum(share for _, share in belief.drifts)))
-    groups = [(plain, steady, -1)]
-    groups += [(plain + (drift * away) ** 2, float(np.log(share)), -1) for drift, share in belief.drifts]
-    for place in doubted:
-        wide = plain.copy()
-        wide[place] += belief.size**2
-        groups.append((wide, odds, place))
-    return Noises(
-        1.0 / np.concatenate([variances for variances, _, _ in groups], axis=1),
-        np.concatenate([np.log(shares) + prior for _, prior, _ in groups]),
-        np.tile(deviations**2, len(groups)),
-        np.repeat([place for _, _, place in groups], len(shares)),
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,15 +121,14 @@ def believe(points: Points, targets: FloatArray, priors: Priors = PRIORS) -> Sca
     possible = noises(points.u, points.repeats, points.spread, priors.noise)
     curves = prior_curves(issues, priors)
     logs = curves.log_times(points.u, points.issued(points.u)) if points.issue else _logs(tuple(points.u), priors)
-    weighed = [_weigh(curves, logs, points, possible)]
+    weighed = [_weigh(curves, points, possible, logs)]
     for _ in range(MOST_ROUNDS):
         total = _log_sum(np.concatenate([layer.whole for layer in weighed]))
         boxes, rest = _sharper(weighed[-1].curves, np.exp(weighed[-1].whole - total))
         if not boxes:
             break
         weighed[-1] = weighed[-1].only(rest)
-        finer = together(boxes, FINER * priors.curves)
-        weighed.append(_weigh(finer, finer.log_times(points.u, points.issued(points.u)), points, possible))
+        weighed.append(_weigh(together(boxes, FINER * priors.curves), points, possible))
     return _average(_spoken(weighed), points, possible, targets, priors, issues)
 
 
@@ -197,61 +140,56 @@ def _logs(u: tuple[float, ...], priors: Priors) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class _Weighed:
-    """Curves with what the points say of them.
-
-    Parameters
-    ----------
-    each, whole
-        ln of prior times likelihood under each noise, shape (curves, noises), and under all of them.
-    scale, centre
-        Their sum is the mean ln scale, shapes (curves, noises) and (curves,).
-    logs
-        ln T at the points, shape (curves, points).
-    """
+    """Curves with ln of prior times likelihood under all noises, shape (curves,)."""
 
     curves: Curves
-    each: npt.NDArray[np.float32]
     whole: FloatArray
-    scale: npt.NDArray[np.float32]
-    centre: FloatArray
-    logs: FloatArray
 
     def only(self, some: Places) -> _Weighed:
         """Some of the curves."""
-        return _Weighed(
-            self.curves.only(some),
-            self.each[some],
-            self.whole[some],
-            self.scale[some],
-            self.centre[some],
-            self.logs[some],
-        )
+        return _Weighed(self.curves.only(some), self.whole[some])
 
 
-def _weigh(curves: Curves, logs: FloatArray, points: Points, possible: Noises) -> _Weighed:
-    residuals = points.log_times - logs
-    # about the mean of each curve, so that the difference of squares keeps its digits in single precision
-    centre = residuals.mean(axis=1, keepdims=True)
-    residuals = (residuals - centre).astype(np.float32)
-    precisions = possible.precisions.astype(np.float32)
-    total = precisions.sum(axis=0)
-    constant = possible.log_prior + 0.5 * np.log(possible.precisions).sum(axis=0) - 0.5 * np.log(total)
-    constant, prior = constant.astype(np.float32), curves.log_prior[:, None].astype(np.float32)
-    shape = len(residuals), len(total)
-    each, scale, whole = np.empty(shape, np.float32), np.empty(shape, np.float32), np.empty(len(residuals))
-    half_precisions, half_total = np.float32(-0.5) * precisions, np.float32(0.5) * total
-    for start in range(0, len(residuals), CHUNK):
-        some = slice(start, start + CHUNK)
-        one, middle = each[some], scale[some]
-        np.matmul(residuals[some], precisions, out=middle)
-        middle /= total
-        np.matmul(residuals[some] ** 2, half_precisions, out=one)
-        one += half_total * middle**2
-        one += constant
-        one += prior[some]
-        most = one.max(axis=1, keepdims=True)
-        whole[some] = np.log(np.exp(one - most).sum(axis=1)) + most[:, 0]
-    return _Weighed(curves, each, whole, scale, centre[:, 0], logs)
+@dataclass(frozen=True, eq=False)
+class _Block:
+    """Some curves beside the points: what lies about their mean keeps its digits in single precision.
+
+    Parameters
+    ----------
+    residuals
+        ln time less that of the curve, about their mean, shape (points, curves).
+    centre
+        That mean, shape (curves,).
+    logs
+        ln T at the points, shape (points, curves).
+    """
+
+    residuals: Singles
+    centre: FloatArray
+    logs: FloatArray
+
+    @classmethod
+    def of(cls, logs: FloatArray, points: Points) -> _Block:
+        """The departures of points from curves."""
+        residuals = points.log_times[:, None] - logs
+        centre = sum_of_rows(residuals) / len(residuals)
+        residuals -= centre
+        return cls(residuals.astype(np.float32), centre, logs)
+
+
+def _weigh(curves: Curves, points: Points, possible: Noises, logs: FloatArray | None = None) -> _Weighed:
+    """Weigh curves, of which ln T at the points may be known."""
+    whole = np.empty(len(curves.box))
+    for start in range(0, len(whole), BLOCK):
+        some = slice(start, start + BLOCK)
+        known = curves.only(some).log_times(points.u, points.issued(points.u)) if logs is None else logs[:, some]
+        residuals, prior, into = _Block.of(known, points).residuals, curves.log_prior[some], whole[some]
+        for part in possible.chunks(len(prior)):
+            each, _ = possible.evidence(residuals[:, part], prior[part])
+            most = each.max(axis=0)
+            each -= most
+            into[part] = np.log(sum_of_rows(np.exp(each, out=each))) + most
+    return _Weighed(curves, whole)
 
 
 def _sharper(curves: Curves, weights: FloatArray) -> tuple[tuple[Box, ...], Places]:
@@ -260,12 +198,12 @@ def _sharper(curves: Curves, weights: FloatArray) -> tuple[tuple[Box, ...], Plac
     squares = _sums(curves.box, weights**2, len(curves.boxes))
     boxes = []
     replaced = np.zeros(len(curves.boxes), dtype=bool)
-    for place in np.flatnonzero((shares > LIKELY) & (shares**2 < SHARP * squares)):
+    for place in np.flatnonzero((shares > LIKELY) & (shares**2 < SHARP * squares)).tolist():
         box = curves.boxes[place]
         if not box.ranges:
             continue
-        some = weights[curves.box == place] / shares[place]
-        where = curves.free(int(place))
+        some = weights[curves.within(place)] / shares[place]
+        where = curves.free(place)
         middle = some @ where
         smaller = box.around(middle, np.sqrt(some @ (where - middle) ** 2), len(some))
         if smaller.share < SMALLER * box.share:
@@ -275,21 +213,17 @@ def _sharper(curves: Curves, weights: FloatArray) -> tuple[tuple[Box, ...], Plac
 
 
 def _spoken(weighed: Sequence[_Weighed]) -> _Weighed:
-    """The likeliest curves, `SPOKEN` together, with their posterior probabilities."""
+    """The likeliest curves, `SPOKEN` together."""
     whole = np.concatenate([layer.whole for layer in weighed])
     whole -= _log_sum(whole)
-    order = np.argsort(whole)[::-1]
-    least = whole[order[int(np.searchsorted(np.cumsum(np.exp(whole[order])), SPOKEN))]]
+    falling = np.sort(whole)[::-1]
+    least = falling[int(np.searchsorted(np.cumsum(np.exp(falling)), SPOKEN))]
     ends = np.cumsum([len(layer.whole) for layer in weighed])[:-1]
     parts = [
         layer.only(np.flatnonzero(shares >= least))
         for layer, shares in zip(weighed, np.split(whole, ends), strict=True)
     ]
-    each, wholes, scale, centre, logs = (
-        np.concatenate([getattr(part, name) for part in parts]) for name in ("each", "whole", "scale", "centre", "logs")
-    )
-    chances = np.exp(each - np.float32(_log_sum(wholes)))
-    return _Weighed(joined([part.curves for part in parts]), chances, chances.sum(axis=1), scale, centre, logs)
+    return _Weighed(joined([part.curves for part in parts]), np.concatenate([part.whole for part in parts]))
 
 
 def _average(
@@ -300,19 +234,29 @@ def _average(
     priors: Priors,
     issues: tuple[bool, ...],
 ) -> ScalingPosterior:
-    each, scale, share = spoken.each, spoken.scale, spoken.whole
-    middle = np.einsum("cn,cn->c", each, scale) / share
+    curves, whole = spoken.curves, np.float32(_log_sum(spoken.whole))
+    block = _Block.of(curves.log_times(points.u, points.issued(points.u)), points)
     known = 1.0 / possible.precisions.sum(axis=0) + possible.beyond
-    variance = (each @ known + np.einsum("cn,cn,cn->c", each, scale, scale)) / share - middle**2
-    middle = middle + spoken.centre
+    share, middle = np.empty((2, len(spoken.whole)), np.float32)
+    variance = np.empty(len(share))
+    outliers = np.zeros(len(known))
+    for part in possible.chunks(len(share)):
+        logs, scales = possible.evidence(block.residuals[:, part], curves.log_prior[part])
+        logs -= whole
+        each, scale = np.ascontiguousarray(np.exp(logs, out=logs).T), np.ascontiguousarray(scales.T)
+        share[part] = each.sum(axis=1)
+        middle[part] = np.einsum("cn,cn->c", each, scale) / share[part]
+        squares = each @ known + np.einsum("cn,cn,cn->c", each, scale, scale)
+        variance[part] = squares / share[part] - middle[part] ** 2
+        outliers += each.sum(axis=0)
+    middles = middle + block.centre
     share = share.astype(np.float64) / share.sum(dtype=np.float64)
-    curves = spoken.curves
-    ahead = curves.log_times(targets, points.issued(targets)) + middle[:, None]
+    ahead = curves.log_times(targets, points.issued(targets)) + middles
     return ScalingPosterior(
-        Average(share, ahead, np.maximum(variance, LEAST_VARIANCE), priors.inflation),
-        share @ (spoken.logs + middle[:, None]),
+        Average(share, ahead.T, np.maximum(variance, LEAST_VARIANCE), priors.inflation),
+        share @ np.ascontiguousarray((block.logs + middles).T),
         _sums(curves.law, share, len(NAMES)),
-        _sums(possible.outlier + 1, each.sum(axis=0), len(points.u) + 1)[1:],
+        _sums(possible.outlier + 1, outliers, len(points.u) + 1)[1:],
         float(share @ curves.issue),
         curves,
         prior_curves(issues, priors),

@@ -11,6 +11,7 @@ it, and the average has their probability.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +39,7 @@ class Rivals:
     average
         Of ln time at the targets, over all curves.
     turned
-        Which curves of laws with overheads have one that matters, shape (candidates, targets).
+        Which curves of laws with overheads have one that matters, shape (targets, candidates).
     before
         Prior probability of these, shape (laws of `OVERHEADS`, targets).
     laws
@@ -57,8 +58,8 @@ class Rivals:
         """
         from scipy.special import ndtr
 
-        after = self.average.weights[:, None] * self.turned
-        groups = np.stack([after[self.laws == law].sum(axis=0) for law in OVERHEADS])
+        after = self.average.weights * self.turned
+        groups = np.stack([after[:, self.laws == law].sum(axis=1) for law in OVERHEADS])
         without = (1.0 - groups.sum(axis=0)) / np.maximum(1.0 - self.before.sum(axis=0), TINY)
         likelihoods = groups / np.maximum(self.before, TINY)
         likeliest = np.maximum(without, likelihoods.max(axis=0))
@@ -67,7 +68,7 @@ class Rivals:
         for place, law in enumerate(OVERHEADS):
             some = self.laws == law
             for i in np.flatnonzero((likelihoods[place] * EXCLUDED >= likeliest) & (groups[place] > TINY)):
-                middles, weights = self.average.middles[some, i], after[some, i] / groups[place, i]
+                middles, weights = self.average.middles[some, i], after[i, some] / groups[place, i]
                 ends = (ndtr((end[i] - middles) / deviations[some]) for end in (high, low))
                 near = float(weights @ np.subtract(*ends))
                 if near < least[i]:
@@ -79,6 +80,11 @@ class Rivals:
 
 def rivals(average: Average, some: Curves, prior: Curves, targets: FloatArray) -> Rivals:
     """The rivals among averaged curves at targets (workers over the fewest), beside all curves of the prior."""
-    before = np.exp(prior.log_prior)[:, None] * prior.turned(targets, LENGTHENED)
-    each = np.stack([before[prior.law == law].sum(axis=0) for law in OVERHEADS])
-    return Rivals(average, some.turned(targets, LENGTHENED), each, some.law)
+    return Rivals(average, some.turned(targets, LENGTHENED), _before(prior, tuple(targets.tolist())), some.law)
+
+
+@lru_cache(maxsize=16)
+def _before(prior: Curves, targets: tuple[float, ...]) -> FloatArray:
+    """Prior probability of curves that turn, shape (laws of `OVERHEADS`, targets), kept for the next series."""
+    before = np.exp(prior.log_prior) * prior.turned(np.array(targets), LENGTHENED)
+    return np.stack([before[:, prior.law == law].sum(axis=1) for law in OVERHEADS])

@@ -19,7 +19,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,9 @@ NAMES = ("amdahl", "amdahl-log", "usl", "amdahl-sqrt", "power", "bandwidth", "do
 """Overheads by their place: none, log2 u, u - 1, sqrt(u) - 1; none, but another power of u; those of borders."""
 OVERHEADS = tuple(NAMES.index(name) for name in ("amdahl-log", "usl", "amdahl-sqrt"))
 """Laws that may turn upward."""
+FIXED = np.array([-np.inf, -np.inf, 1.0, np.inf])[:, None]
+"""ln b, ln c, k and ln s where they are not free."""
+TURNING = np.isin(np.arange(len(NAMES)), OVERHEADS)
 POWER, BANDWIDTH, DOMAINS = (NAMES.index(name) for name in ("power", "bandwidth", "domains"))
 GOLDEN, PLASTIC = (np.sqrt(5.0) - 1.0) / 2.0, 0.7548776662466927
 """The real roots of x^2 + x = 1 and of x^3 + x^2 = 1."""
@@ -41,9 +44,11 @@ SHARP = 12.0
 
 
 def _growth(u: FloatArray) -> FloatArray:
-    """g(u) of each law without a border, shape (laws, len(u)); 0 of those with one."""
-    nothing = np.zeros_like(u)
-    return np.stack([nothing, np.log2(u), u - 1.0, np.sqrt(u) - 1.0, nothing, nothing, nothing])
+    """g(u) of each law without a border, shape (len(u), laws); 0 of those with one."""
+    grown = np.zeros((len(u), len(NAMES)))
+    for law, growth in zip(OVERHEADS, (np.log2(u), u - 1.0, np.sqrt(u) - 1.0), strict=True):
+        grown[:, law] = growth
+    return grown
 
 
 Places = npt.NDArray[np.intp]
@@ -51,7 +56,7 @@ Places = npt.NDArray[np.intp]
 
 @lru_cache(maxsize=8)
 def lattice(points: int, dimensions: int = 2) -> FloatArray:
-    """Points that fill the unit square or cube evenly, shape (points, dimensions).
+    """Points that fill the unit square or cube evenly, shape (dimensions, points).
 
     A lattice by the golden ratio, and in three dimensions by the plastic number (Roberts 2018, The unreasonable
     effectiveness of quasirandom sequences). Source: Niederreiter 1992, Random Number Generation and Quasi-Monte Carlo
@@ -59,7 +64,7 @@ def lattice(points: int, dimensions: int = 2) -> FloatArray:
     """
     order = np.arange(points)
     steps = (GOLDEN,) if dimensions == 2 else (PLASTIC, PLASTIC**2)
-    return np.column_stack([(order + 0.5) / points, *((order * step + 0.5) % 1.0 for step in steps)])
+    return np.stack([(order + 0.5) / points, *((order * step + 0.5) % 1.0 for step in steps)])
 
 
 @dataclass(frozen=True)
@@ -97,27 +102,18 @@ class Box:
         """Those of the free coordinates, in their order."""
         return tuple(one for one in self._all if one is not None)
 
-    def coordinates(self, count: int) -> FloatArray:
-        """Points that fill the box evenly, shape (points, free coordinates)."""
-        free = self.ranges
-        low, high = np.array(free).reshape(-1, 2).T
-        points = (1, max(count // 4, 8), count, 2 * count)[len(free)]
-        unit = lattice(points, max(len(free), 2))[:, : len(free)]
-        return np.asarray(low + unit * (high - low))
+    @property
+    def free(self) -> list[int]:
+        """The places of the free coordinates."""
+        return [place for place, one in enumerate(self._all) if one is not None]
 
-    def curves(self, place: int, count: int) -> Curves:
-        """Curves from the prior within the box."""
-        drawn = self.coordinates(count)
-        columns = list(drawn.T)
-        points = len(drawn)
-        serial, overhead = (
-            np.zeros(points) if one is None else np.exp(columns.pop(0)) for one in (self.serial, self.overhead)
-        )
-        exponent = np.ones(points) if self.exponent is None else columns.pop(0)
-        border = np.full(points, np.inf) if self.border is None else np.exp(columns.pop(0))
-        prior = np.full(points, np.log(self.share / points))
-        whole = np.full(points, self.law), np.full(points, place), np.full(points, float(self.issue))
-        return Curves(whole[0], serial, overhead, exponent, border, prior, whole[1], whole[2])
+    def coordinates(self, count: int) -> FloatArray:
+        """Points that fill the box evenly, shape (free coordinates, points)."""
+        free = self.ranges
+        low, high = np.array(free).reshape(-1, 2, 1).transpose(1, 0, 2)
+        points = (1, max(count // 4, 8), count, 2 * count)[len(free)]
+        unit = lattice(points, max(len(free), 2))[: len(free)]
+        return np.asarray(low + unit * (high - low))
 
     def around(self, middle: FloatArray, deviation: FloatArray, count: int) -> Box:
         """The part of the box within 4 standard deviations of a point, at least 2 distances of `count` curves."""
@@ -137,61 +133,83 @@ class Curves:
 
     Parameters
     ----------
-    law
-        Place of the law in `NAMES`.
     serial, overhead, exponent, border
         b, c, k and s; an infinite s where the law has none.
     box
-        Which box each was drawn from.
-    issue
-        Whether the work of one worker follows the machine's cycles per instruction.
+        Which of the boxes each was drawn from; curves of one box lie together.
     """
 
-    law: Places
     serial: FloatArray
     overhead: FloatArray
     exponent: FloatArray
     border: FloatArray
     log_prior: FloatArray
     box: Places
-    issue: FloatArray
-    boxes: tuple[Box, ...] = ()
+    boxes: tuple[Box, ...]
+
+    @cached_property
+    def law(self) -> Places:
+        """Place of the law of each in `NAMES`."""
+        return np.array([box.law for box in self.boxes])[self.box]
+
+    @cached_property
+    def issue(self) -> FloatArray:
+        """1 where the work of one worker follows the machine's cycles per instruction, else 0."""
+        return np.array([float(box.issue) for box in self.boxes])[self.box]
 
     def log_times(self, u: FloatArray, issue: FloatArray | None = None) -> FloatArray:
-        """ln T(u), shape (curves, len(u)).
+        """ln T(u), shape (len(u), curves).
 
         Parameters
         ----------
         issue
             ln of the cycles per instruction at u over those at u = 1, where the machine is known.
         """
-        logs = -self.exponent[:, None] * np.log(u)
+        work = self._work(u, issue)
+        whole = work + self.serial
+        whole += self._overheads(u)
+        np.maximum(whole, np.multiply(work, LEAST, out=work), out=whole)
+        return np.asarray(np.log(whole, out=whole))
+
+    def _work(self, u: FloatArray, issue: FloatArray | None = None) -> FloatArray:
+        """u^-k, shape (len(u), curves): most laws have k = 1."""
+        logs = np.log(u)[:, None]
         if issue is not None:
-            logs = logs + self.issue[:, None] * issue
-        work = np.exp(logs)
-        whole = work + self.serial[:, None] + self._overheads(u)
-        return np.asarray(np.log(np.maximum(whole, LEAST * work)))
+            return np.asarray(np.exp(-self.exponent * logs + self.issue * issue[:, None]))
+        work = np.repeat(np.exp(-logs), len(self.law), axis=1)
+        some = np.flatnonzero(self.law == POWER)
+        if len(some):
+            work[:, some] = np.exp(-self.exponent[some] * logs)
+        return work
 
     def _overheads(self, u: FloatArray) -> FloatArray:
-        """c g(u), shape (curves, len(u))."""
-        grown = _growth(u)[self.law]
-        shared, parted = self.law == BANDWIDTH, self.law == DOMAINS
-        grown[shared] = np.maximum(1.0 / self.border[shared, None] - 1.0 / u, 0.0)
-        domains = np.maximum(np.ceil(u / self.border[parted, None]), 1.0)
-        grown[parted] = (domains - 1.0) / (domains * u)
-        return np.asarray(self.overhead[:, None] * grown)
+        """c g(u), shape (len(u), curves)."""
+        grown = _growth(u).take(self.law, axis=1)
+        shared, parted = np.flatnonzero(self.law == BANDWIDTH), np.flatnonzero(self.law == DOMAINS)
+        at = u[:, None]
+        if len(shared):
+            grown[:, shared] = np.maximum(1.0 / self.border[shared] - 1.0 / at, 0.0)
+        if len(parted):
+            domains = np.maximum(np.ceil(at / self.border[parted]), 1.0)
+            grown[:, parted] = (domains - 1.0) / (domains * at)
+        grown *= self.overhead
+        return np.asarray(grown)
 
     def turned(self, u: FloatArray, share: float) -> npt.NDArray[np.bool_]:
-        """Which curves an overhead has lengthened by more than a share at u, shape (curves, len(u)).
+        """Which curves an overhead has lengthened by more than a share at u, shape (len(u), curves).
 
         Those of borders do not count.
         """
-        rest = np.exp(-self.exponent[:, None] * np.log(u)) + self.serial[:, None]
-        return np.asarray((self._overheads(u) > share * rest) & np.isin(self.law, OVERHEADS)[:, None])
+        rest = self._work(u) + self.serial
+        return np.asarray((self._overheads(u) > share * rest) & TURNING[self.law])
+
+    def within(self, box: int) -> slice:
+        """The places of the curves of one box."""
+        return slice(*np.searchsorted(self.box, (box, box + 1)).tolist())
 
     def free(self, box: int) -> FloatArray:
         """Free coordinates of the curves of one box, shape (curves, coordinates)."""
-        one, some = self.boxes[box], self.box == box
+        one, some = self.boxes[box], self.within(box)
         columns = [] if one.serial is None else [np.log(self.serial[some])]
         if one.overhead is not None:
             columns.append(np.log(self.overhead[some]))
@@ -201,26 +219,40 @@ class Curves:
             columns.append(np.log(self.border[some]))
         return np.column_stack(columns)
 
-    def only(self, kept: Places) -> Curves:
+    def only(self, kept: Places | slice) -> Curves:
         """The curves at some places."""
         return Curves(**{name: getattr(self, name)[kept] for name in COLUMNS}, boxes=self.boxes)
 
 
 SAID = 0.01
 """Laws of a smaller posterior probability stand in the average, not in the formula."""
-COLUMNS = ("law", "serial", "overhead", "exponent", "border", "log_prior", "box", "issue")
+COLUMNS = ("serial", "overhead", "exponent", "border", "log_prior", "box")
 LEAST = 0.05
 """Below the first value measured an overhead counts backwards: at least this share of the work remains."""
 
 
 def together(boxes: tuple[Box, ...], count: int) -> Curves:
-    """The curves of many boxes."""
-    return joined([box.curves(i, count) for i, box in enumerate(boxes)], boxes)
+    """Curves from the prior within many boxes."""
+    drawn = [box.coordinates(count) for box in boxes]
+    numbers = [one.shape[1] for one in drawn]
+    ends = np.cumsum(numbers)
+    columns = np.repeat(FIXED, ends[-1], axis=1)
+    for box, one, end in zip(boxes, drawn, ends.tolist(), strict=True):
+        columns[box.free, end - one.shape[1] : end] = one
+    serial, overhead, exponent, border = columns
+    for logs in (serial, overhead, border):
+        np.exp(logs, out=logs)
+    prior = np.log(np.array([box.share for box in boxes]) / numbers)
+    places = np.repeat(np.arange(len(boxes)), numbers)
+    return Curves(serial, overhead, exponent, border, prior[places], places, boxes)
 
 
-def joined(parts: Sequence[Curves], boxes: tuple[Box, ...] = ()) -> Curves:
+def joined(parts: Sequence[Curves]) -> Curves:
     """Several sets of curves as one."""
-    return Curves(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS}, boxes=boxes)
+    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS[:-1]}
+    starts = np.cumsum([0, *(len(part.boxes) for part in parts[:-1])])
+    places = np.concatenate([part.box + start for part, start in zip(parts, starts, strict=True)])
+    return Curves(**columns, box=places, boxes=tuple(box for part in parts for box in part.boxes))
 
 
 @lru_cache(maxsize=8)

@@ -60,15 +60,15 @@ def test_a_bandwidth_that_is_used_up_takes_the_time_of_the_roofline() -> None:
     """Williams et al. 2009: (1 - m)/p + m/min(p, s)."""
     curves = prior_curves(priors=PRIORS)
     some = curves.only(np.flatnonzero((curves.law == BANDWIDTH) & (curves.serial == 0))[:20])
-    p = np.array([1.0, 3.0, 20.0, 500.0])
-    m, s = some.overhead[:, None], some.border[:, None]
-    assert np.exp(some.log_times(p)) == pytest.approx((1 - m) / p + m / np.minimum(p, s))
+    p = np.array([1.0, 3.0, 20.0, 500.0])[:, None]
+    m, s = some.overhead, some.border
+    assert np.exp(some.log_times(p[:, 0])) == pytest.approx((1 - m) / p + m / np.minimum(p, s))
 
 
 def test_pages_over_domains_of_memory_send_all_but_one_share_elsewhere() -> None:
     """Bolosky et al. 1989: of n domains, (n - 1)/n of the accesses are remote."""
     curves = prior_curves(priors=PRIORS)
     some = curves.only(np.flatnonzero((curves.law == DOMAINS) & (curves.serial == 0))[:20])
-    p = np.array([1.0, 3.0, 20.0, 500.0])
-    n = np.ceil(p / some.border[:, None])
-    assert np.exp(some.log_times(p)) == pytest.approx((1 + some.overhead[:, None] * (n - 1) / n) / p)
+    p = np.array([1.0, 3.0, 20.0, 500.0])[:, None]
+    n = np.ceil(p / some.border)
+    assert np.exp(some.log_times(p[:, 0])) == pytest.approx((1 + some.overhead * (n - 1) / n) / p)
