@@ -152,14 +152,17 @@ def front_lines(runs: Mapping[str, Saved], boards: Mapping[str, Board]) -> list[
 
 
 def board_page(run: Saved, question: str) -> str:
-    """A page: what is asked, how it was made, then the missed goals, then every data set's table."""
+    """A page: what is asked, how it was made, which goals are missed, then a table of every data set."""
     lines = [f"# Scoreboard: {run.board}", "", question, ""]
     lines += [f"`{run.command}`, {run.date}, commit {run.commit}. Made from `rows/{run.board}.json`."]
     judged = [row for row in run.rows if row.ok is not None]
     missed = [row for row in judged if row.ok is False]
     lines += ["", f"{len(judged)} goals, {len(missed)} missed."] if judged else []
     if missed:
-        lines += ["", "## Missed", "", *_table(missed, of_dataset=True)]
+        lines += ["", "## Missed", ""]
+        for dataset, group in groupby(missed, key=lambda row: row.dataset):
+            cases = dict.fromkeys(row.case for row in group)
+            lines += [f"- {dataset}: {'; '.join(cases)}"]
     for dataset, group in groupby(run.rows, key=lambda row: row.dataset):
         rows = list(group)
         reasons = dict.fromkeys(row.reason for row in rows if row.reason)
@@ -234,29 +237,37 @@ def draw(lines: Sequence[Line], path: Path) -> None:
         plt.close(figure)
 
 
-def _table(rows: Sequence[ValidationRow], *, of_dataset: bool = False) -> list[str]:
-    lines = [
-        "| case | held out | n | metric | ours | goal | met | baselines | band | noise |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
+def _table(rows: Sequence[ValidationRow]) -> list[str]:
+    """A line a case: every metric of it with its goal, then each baseline and the noise in the order of the metrics."""
+    lines = ["| case | held out | n | ours | baselines | band | noise |", "|---|---|---|---|---|---|---|"]
+    cases: dict[tuple[str, str, int], list[ValidationRow]] = {}
     for row in rows:
-        band = ""
-        if row.interval_coverage is not None and row.interval_width is not None and row.interval_level is not None:
-            band = f"{row.interval_level:.0%}: covers {row.interval_coverage:.0%} in x{row.interval_width:.2f}"
-        cells = [
-            f"{row.dataset}: {row.case}" if of_dataset else row.case,
-            row.held_out,
-            str(row.n),
-            row.metric,
-            _value(row, row.ours),
-            _value(row, row.goal),
-            {True: "yes", False: "**no**", None: ""}[row.ok],
-            ", ".join(f"{name} {_value(row, value)}" for name, value in row.baselines.items()),
-            band,
-            _value(row, row.noise_floor),
-        ]
+        cases.setdefault((row.case, row.held_out, row.n), []).append(row)
+    for (case, held_out, n), several in cases.items():
+        names = dict.fromkeys(name for row in several for name in row.baselines)
+        of_names = {name: [_value(row, row.baselines.get(name)) for row in several] for name in names}
+        bands = (
+            f"{row.interval_level:.0%}: covers {row.interval_coverage:.0%} in x{row.interval_width:.2f}"
+            for row in several
+            if row.interval_coverage is not None and row.interval_width is not None and row.interval_level is not None
+        )
+        cells = [case, held_out, str(n), ", ".join(map(_judged, several))]
+        cells += [", ".join(f"{name} {_each(values)}" for name, values in of_names.items())]
+        cells += [" / ".join(dict.fromkeys(bands)), _each([_value(row, row.noise_floor) for row in several])]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return lines
+
+
+def _judged(row: ValidationRow) -> str:
+    """A metric with our figure, bold where the goal beside it is missed."""
+    ours = _value(row, row.ours)
+    goal = "" if row.goal is None else f" (goal {_value(row, row.goal)})"
+    return f"{row.metric} {f'**{ours}**' if row.ok is False else ours}{goal}".strip()
+
+
+def _each(values: Sequence[str]) -> str:
+    """Values of several metrics; one where they are the same, a dash where one lacks it."""
+    return values[0] if len({*values}) == 1 else " / ".join(value or "-" for value in values)
 
 
 def _scale(row: ValidationRow) -> float | None:
