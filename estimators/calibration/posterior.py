@@ -25,8 +25,6 @@ ENOUGH = 0.10
 """Share of effective draws among the proposed ones that is good enough."""
 WALKERS, STEPS, BURN_IN = 40, 150, 75
 SEED = 20_260_221
-DIGITS = 9
-"""Of a kept draw: files stay readable, and a draw is not known better."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -277,19 +277,3 @@ def _crossing(
         at = {name: float(evaluate(term, near)) for name, term in terms.items()}
         sides.append(max(at, key=lambda name: at[name]))
     return sides[0], sides[1]
-
-
-def equal_at(one: Callable[[float], float], other: Callable[[float], float], low: float, high: float) -> list[float]:
-    """The points in [low, high] at which two times are equal ("at which clock is A faster than B?").
-
-    Scanned on 200 points of equal ratio, then solved; two crossings between neighbours are missed.
-    """
-    from scipy.optimize import brentq
-
-    grid = np.geomspace(low, high, 200)
-    gaps = np.array([one(float(x)) - other(float(x)) for x in grid])
-    points = [float(x) for x, gap in zip(grid, gaps, strict=True) if gap == 0]
-    for left, right, before, after in zip(grid, grid[1:], gaps, gaps[1:], strict=False):
-        if before * after < 0:
-            points.append(float(brentq(lambda x: one(x) - other(x), left, right, rtol=1e-12)))
-    return sorted(points)

@@ -22,7 +22,6 @@ from slipstick.hwmodels.files.readers import InputError, read_json, read_text, r
 MAX_FILES = 10_000
 MAX_RECORDS = 2_000_000
 MAX_DEPTH = 1000
-RANK = ("mpi.rank", "rank", "omp.thread.id", "pthread.id")
 _TIMES = (
     r"avg#(inclusive#)?(sum#)?time\.duration(\.ns)?",
     r"(inclusive#)?(sum#)?time\.duration(\.ns)?",
@@ -31,7 +30,6 @@ _TIMES = (
     r"(exclusive |inclusive )?time|avg\w*time\w*|time \(E\)|time \(I\)|Avg time/rank|Total time",
 )
 """Names of attributes that are a time, the best first; seconds, or nanoseconds where the name ends so."""
-_SPLIT = re.compile(r"(?<!\\)(?:\\\\)*,")
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ from slipstick.workloads.importers.formats.registry import identify
 from slipstick.workloads.importers.serving.llama_bench import read_llama_bench
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 REGION_COLUMNS = ("region", "series", "callpath", "benchmark", "name")
 TIME_COLUMNS = ("time", "runtime", "seconds", "duration", "elapsed", "walltime", "wall_time", "value")
@@ -195,34 +195,6 @@ def read_csv(path: str | os.PathLike[str], time: str | None = None) -> Readings:
         raise InputError(f"{path}: no parameter column with numbers (columns: {', '.join(header)})")
     points = np.stack([_column(rows, name, path) for name in numeric], axis=1)
     return Readings(tuple(numeric), points, times, regions, notes, _statistic(header, time_column))
-
-
-def from_frame(frame: pd.DataFrame, time: str = "time_s", region: str | None = None) -> Readings:
-    """Measurements from a data frame: a time column in seconds (or with its unit in its name) and numeric parameters.
-
-    Raises
-    ------
-    InputError
-        Where a column is missing or holds no numbers.
-    """
-    columns = [str(name) for name in frame.columns]
-    for name in (time, *([region] if region else [])):
-        if name not in columns:
-            raise unknown_name("column", name, columns)
-    region = region or next((name for name in REGION_COLUMNS if name in columns), None)
-    numeric = [
-        str(name) for name in frame.select_dtypes("number").columns if str(name) not in (time, region, *IGNORED_COLUMNS)
-    ]
-    if not numeric:
-        raise InputError(f"no parameter column with numbers (columns: {', '.join(columns)})")
-    unit = _looks_like_time(time)
-    try:
-        times = frame[time].to_numpy(dtype=np.float64) * SECONDS[unit or "s"]
-    except (TypeError, ValueError):
-        raise InputError(f"column {time!r} holds no numbers") from None
-    points = frame[numeric].to_numpy(dtype=np.float64)
-    regions = tuple(map(str, frame[region])) if region else ()
-    return Readings(tuple(numeric), points, times, regions, statistic=_statistic(columns, time))
 
 
 def _is_identity(name: str, cells: Sequence[str]) -> bool:

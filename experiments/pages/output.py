@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 FORMATS = ("table", "json", "csv")
-FORMAT_HELP = "table | json | csv"
 _QUANTITY = re.compile(r"-?[\d.,]+( [%$\wµ/]{1,8})?")
 """A number with its unit: ``1.53 GHz``."""
 LONG = 20

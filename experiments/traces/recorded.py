@@ -40,7 +40,7 @@ def read_recorded(path: str, machine: Machine | None = None, marker: str | None 
     """A profiler's timeline, or a Chakra trace with durations or without (then estimated on `machine`).
 
     What a file is, its content says: Chrome traces (Kineto), Nsight Systems' SQLite, rocprofv3's JSON and CSV. `marker`
-    is the pattern of its steps (see `timeline_graph`).
+    is the pattern of its steps (see `graph_of_events`).
 
     Raises
     ------

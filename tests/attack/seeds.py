@@ -231,7 +231,6 @@ def _write(folder: Path) -> None:
         "events.csv": "step,operation,duration_ms,start_s,place\n"
         + "".join(f"{i // 3},op{i % 3},{1 + i % 3},{0.01 * i},device\n" for i in range(30)),
         "lengths.csv": "length\n" + "".join(f"{10 + i % 17}\n" for i in range(50)),
-        "histogram.csv": "length,count\n10,5\n20,7\n30,9\n",
         "served-steps.csv": "step,dtype,decodes,context,prompt,time_s\ndecode:llama-3.1-8b,fp8,8,1024,,0.006\n"
         "prompt:llama-3.1-8b,fp8,,,512,0.02\n",
         "anchors.csv": "matrix,time_s\nmatrix.mtx,1e-5\n",

@@ -68,12 +68,6 @@ def use_lengths(path: Path) -> object:
     return read_lengths(path, "length", "tokens")
 
 
-def use_histogram(path: Path) -> object:
-    from slipstick.workloads.runs.lengths import read_histogram
-
-    return read_histogram(path, "length", "count", "tokens")
-
-
 def use_devices(path: Path) -> object:
     from slipstick.estimators.across_devices.files.devices_file import load_device_calibration
     from slipstick.experiments.calibrate.calibrated import read_calibration
@@ -210,9 +204,9 @@ def use_cpuinfo(path: Path) -> object:
 
 
 def use_timeline(path: Path) -> object:
-    from slipstick.workloads.importers.timeline import timeline_graph
+    from slipstick.workloads.importers.timeline import graph_of_events, read_timeline
 
-    return timeline_graph(path)
+    return graph_of_events(read_timeline(path), path)
 
 
 def use_any(path: Path) -> object:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.schedule.pipelines.pipeline import Pipeline, tpu_pipeline
+from slipstick.estimators.schedule.pipelines.pipeline import Pipeline
 from slipstick.estimators.schedule.pipelines.stage import Stage
 from slipstick.hwmodels.files.readers import InputError
 
@@ -48,7 +48,9 @@ def test_simulation_and_recurrence_agree(
 
 
 def slow_host() -> Pipeline:
-    return tpu_pipeline(storage=0.01, decode=0.4, link=0.02, step=0.1, workers=2, prefetch=2)
+    decode = Stage("decode", 0.4, workers=2, buffer=2)
+    stages = (Stage("storage", 0.01, buffer=2), decode, Stage("infeed", 0.02, buffer=2), Stage("device", 0.1))
+    return Pipeline((*stages, Stage("outfeed", 0.0)), device="device")
 
 
 def test_a_slow_host_leaves_the_device_idle() -> None:

@@ -10,7 +10,7 @@ from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.named import phi_study as xeon_phi
 from slipstick.estimators.operation.roofline import Roofline
 from slipstick.estimators.schedule.sequential import Sequential
-from slipstick.estimators.sensitivity.elasticities import crossovers, equal_at, sensitivity
+from slipstick.estimators.sensitivity.elasticities import crossovers, sensitivity
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.expressions import parse_expression
 from slipstick.hwmodels.files.readers import InputError
@@ -103,10 +103,6 @@ def test_a_ridge_point_is_peak_over_bandwidth() -> None:
     (found,) = crossovers(formula, "machine.bw", at, "gemm")
     assert found.value == pytest.approx(9e12 * 2e9 / 6e9, rel=1e-12)
     assert (found.below, found.above) == ("memory", "compute")
-
-
-def test_two_machines_are_equally_fast_where_the_equation_says() -> None:
-    assert equal_at(lambda x: 3 / x, lambda x: 1.0, 0.1, 10) == [pytest.approx(3, rel=1e-10)]
 
 
 def test_a_simulation_has_no_gradient() -> None:

@@ -23,7 +23,6 @@ from slipstick.estimators.operation.spmv.reuse import (
 )
 from slipstick.estimators.operation.spmv.spmv_model import fit_spmv, load_spmv_model, trained_model
 from slipstick.estimators.schedule.sequential import Sequential
-from slipstick.experiments.evidence.papers.spmv_cnn.frequency import constant_rate_correction, from_two
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
@@ -193,17 +192,6 @@ def test_level_loops_move_out_with_their_volume() -> None:
     assert slow.times([chain], host)[0] == pytest.approx(90 * 3000 / host.clock, rel=0.05)
     with pytest.raises(InputError, match="no counted loop"):
         model.times(spmv(generators.stencil((40, 40), 5)).operations, host)
-
-
-def test_two_clocks_split_core_and_memory() -> None:
-    split = from_two(1e9, 3.0, 2e9, 2.0)
-    assert split.time(1e9) == pytest.approx(3.0)
-    assert split.memory_time == pytest.approx(1.0)
-    assert split.core_share(2e9) == pytest.approx(0.5)
-    with pytest.raises(InputError, match="not faster than 1 / f"):
-        from_two(1.2e9, 5.71, 2.4e9, 1.42)  # Table 1 as published
-    corrected = from_two(1.2e9, constant_rate_correction(5.71, 1.2, 2.4), 2.4e9, 1.42)
-    assert corrected.core_share(2.4e9) == pytest.approx(1.0, abs=0.02)
 
 
 def test_sizes_of_caches_are_checked() -> None:

@@ -14,7 +14,6 @@ from slipstick.estimators.operation.cpu.stencil import (
     ecm_cycles,
     nearest_benchmark,
     path_traffic,
-    penalty_cycles,
     roofline,
 )
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
@@ -144,7 +143,6 @@ def test_ecm_is_bound_by_the_core_or_by_the_transfers() -> None:
     data = {"L2": 5.0, "L3": 10.0, "MEM": 16.5}
     assert ecm_cycles(data, overlapping=8, non_overlapping=4) == 35.5
     assert ecm_cycles(data, overlapping=50, non_overlapping=4) == 50
-    assert penalty_cycles(kernel_named("copy"), (10**8,), HASWELL)["MEM"] == 1.0
 
 
 def test_bad_input() -> None:

@@ -11,7 +11,6 @@ import pytest
 import slipstick as ss
 from slipstick.estimators.calibration.job_calibration import JobCalibration, load_job_calibration
 from slipstick.estimators.schedule.simulation.figures import series
-from slipstick.estimators.schedule.simulation.queueing import wait_of_many_servers
 from slipstick.experiments.commands.cli import run
 from slipstick.experiments.subjects.jobs.job_file import JobQuestion, job_question
 from slipstick.experiments.subjects.jobs.job_fit import FittedJob, fit_job
@@ -100,7 +99,8 @@ def test_a_queue_meets_erlang_and_its_server_is_found(folder: Path) -> None:
     job, _ = question.job()
     seen = np.array([series(job.simulate(seed), "latency_s")[100:].mean() for seed in range(40)])
     error = seen.std(ddof=1) / np.sqrt(len(seen))
-    assert abs(seen.mean() - (wait_of_many_servers(10, 0.15, 2) + 0.15)) < 3 * error
+    # M/M/2 at a load of 0.75 a server: s / (1 - 0.75^2) in the queue and the server
+    assert abs(seen.mean() - (0.15 / (1 - 0.75**2))) < 3 * error
     steps = written(folder / "latency.csv", "latency_s", series(job.simulate(99), "latency_s"))
     known = fit_job(job_question("queue.yaml"), steps, ["job.server.service"]).calibration
     assert abs(known.values[0] - 0.15) < 3 * known.standard_errors()["server.service"] < 0.1

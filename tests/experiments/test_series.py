@@ -4,13 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
 
 import slipstick as ss
 from slipstick.experiments.extrapolate.readings import Readings
-from slipstick.experiments.extrapolate.series_files import from_frame, read
+from slipstick.experiments.extrapolate.series_files import read
 from slipstick.hwmodels.files.readers import InputError
 
 
@@ -221,14 +219,6 @@ def test_bad_files_are_refused(tmp_path: Path, name: str, content: Any, words: s
 def test_a_folder_without_profiles_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"holds no \*/\*.cubex profiles"):
         read(tmp_path)
-
-
-def test_a_data_frame() -> None:
-    frame = pd.DataFrame({"threads": [1, 2], "region": ["a", "a"], "time_ms": [4.0, 2.0], "rep": [1, 1]})
-    readings = from_frame(frame, "time_ms")
-    assert readings.parameters == ("threads",) and np.allclose(readings.times, [4e-3, 2e-3])
-    with pytest.raises(InputError, match="unknown column 'time_s'; did you mean 'time_ms'"):
-        from_frame(frame)
 
 
 def test_lines_without_parameters_are_refused(tmp_path: Path) -> None:

@@ -15,10 +15,8 @@ from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import dense, elementwise
 from slipstick.workloads.transforms.bricks import (
-    cheapest_cover,
     find_bricks,
     jaccard_similarity,
-    overlapping_bricks,
     quotient,
     unique_bricks,
 )
@@ -90,18 +88,6 @@ def test_a_measured_table_of_bricks_composes_under_any_schedule() -> None:
     assert whole.estimate(net, phi).time == pytest.approx(
         7 * whole.estimate(Workload("one", net.operations[:1]), phi).time
     )
-
-
-def test_overlapping_bricks_cover_at_the_least_cost() -> None:
-    net = Workload(
-        "net", tuple(dense(f"l{i}", 4, 8, 8) for i in range(4)), tuple((f"l{i}", f"l{i + 1}") for i in range(3))
-    )
-    bricks = overlapping_bricks(net, 2)
-    assert len(bricks) == 4 + 3
-    seconds = [1.0 if len(brick.layers) == 1 else (0.5 if brick.begin == 1 else 3.0) for brick in bricks]
-    assert cheapest_cover(bricks, seconds, 4) == pytest.approx(1 + 0.5 + 1)
-    with pytest.raises(InputError, match="no choice of the 1 bricks holds each of 4 layers once"):
-        cheapest_cover(bricks[:1], [1.0], 4)
 
 
 def test_similarity_is_one_for_the_same_layers_and_nought_for_none() -> None:

@@ -14,7 +14,7 @@ from slipstick.estimators.schedule.replay import replay
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.importers.formats.registry import FORMATS, identify
 from slipstick.workloads.importers.profilers.nsys import read_nsys
-from slipstick.workloads.importers.timeline import read_timeline, timeline_graph
+from slipstick.workloads.importers.timeline import graph_of_events, read_timeline
 from slipstick.workloads.runs.event_steps import profile_steps
 from tests import files_made
 from tests.files_made import COPIED, KERNEL, STEP
@@ -72,7 +72,7 @@ def test_nsys_steps_and_replay(tmp_path: Path) -> None:
     steps = profile_steps(read_timeline(path), r"iteration (\d+)")
     assert [step.step for step in steps] == [1, 2]
     assert steps[0].operations["sgemm_128x64_nn"].time == pytest.approx(KERNEL * 1e-9)
-    graph = timeline_graph(path)
+    graph = graph_of_events(read_timeline(path), path)
     assert graph.device == "NVIDIA A100-SXM4-80GB"
     again = replay(graph)
     assert again.steps == pytest.approx(tuple(graph.measured_steps))
@@ -83,12 +83,12 @@ def test_nsys_steps_and_replay(tmp_path: Path) -> None:
 
 def test_ranges_that_fit_a_marker_are_steps(tmp_path: Path) -> None:
     path = files_made.nsys(tmp_path / "a", steps=2)
-    graph = timeline_graph(path, r"iteration (\d+)")
+    graph = graph_of_events(read_timeline(path), path, r"iteration (\d+)")
     assert graph.step_names == ("ProfilerStep#1", "ProfilerStep#2")
     assert graph.measured_steps == pytest.approx([(STEP - 1000) * 1e-9] * 2)
     for wrong, said in (("step (\\d+)", "no range fits"), ("(", "no regular expression"), ("(a+)+(b)", "one group")):
         with pytest.raises(InputError, match=said):
-            timeline_graph(path, wrong)
+            graph_of_events(read_timeline(path), path, wrong)
 
 
 def test_correlation_numbers_of_several_processes_stay_apart(tmp_path: Path) -> None:
@@ -140,11 +140,11 @@ def test_events_with_a_broken_clock_are_counted(tmp_path: Path) -> None:
 
 def test_rocprof_json_and_csv(tmp_path: Path) -> None:
     files = files_made.write_all(tmp_path)
-    graph = timeline_graph(files["rocprof.json"])
+    graph = graph_of_events(read_timeline(files["rocprof.json"]), files["rocprof.json"])
     assert graph.device == "AMD Instinct MI300X" and graph.notes == ()
     assert {node.kind for node in graph.nodes} >= {"host", "kernel", "copy"}
     assert replay(graph).steps == pytest.approx(tuple(graph.measured_steps))
-    alone = timeline_graph(files["rocprof.csv"])
+    alone = graph_of_events(read_timeline(files["rocprof.csv"]), files["rocprof.csv"])
     again = replay(alone)
     assert again.step == pytest.approx(350e-6) and again.busy == pytest.approx(300 / 350)
     assert any("not recorded" in note for note in alone.notes)
@@ -168,7 +168,7 @@ def test_a_public_record_of_rocprofv3() -> None:
     """TraceLens's record of a training run on MI350X: 43,915 dispatches, the device alone."""
     table = read_timeline(ROCPROF)
     assert len(table) == 43_915 and table.categories == ("kernel",) and table.notes.skipped == 0
-    graph = timeline_graph(ROCPROF)
+    graph = graph_of_events(read_timeline(ROCPROF), ROCPROF)
     assert graph.device == "AMD Instinct MI350X"
     assert replay(graph).step == pytest.approx(graph.measured_steps[0])
 

@@ -11,7 +11,7 @@ from slipstick.workloads.language.training_layout import TrainingLayout, trainin
 from slipstick.workloads.language.training_memory import (
     layer_activation_bytes,
     parameters_of,
-    stage_memory,
+    stage_memories,
     state_parts,
 )
 from slipstick.workloads.language_catalog import language_model
@@ -49,7 +49,7 @@ def test_states_of_zero() -> None:
 
 
 def test_one_device_has_no_communication_buffers() -> None:
-    memory = stage_memory(language_model("llama-3.1-8b"), TrainingLayout(), 1, 1024)
+    memory = stage_memories(language_model("llama-3.1-8b"), TrainingLayout(), 1, 1024, (0,))[0]
     assert with_band(memory, TrainingLayout()).beyond["communication buffers"] == 0
     two = with_band(memory, TrainingLayout(tensor=2, data=2)).beyond["communication buffers"]
     assert two == 2 * 32 * 2 * 4 * 2**20  # NCCL_BUFFSIZE of 4 MiB, 32 channels, two directions, two communicators
@@ -72,7 +72,7 @@ def test_memory_is_the_sum_of_its_parts_and_sharing_never_raises_it(
 ) -> None:
     model = language_model("llama-3.1-8b")
     layout = TrainingLayout(tensor, pipeline, data, shard=shard, recompute=recompute)  # type: ignore[arg-type]
-    memory = stage_memory(model, layout, 64, 8192)
+    memory = stage_memories(model, layout, 64, 8192, (0,))[0]
     assert memory.total == pytest.approx(sum(memory.parts().values()))
     band = with_band(memory, layout)
     assert band.low <= memory.total <= band.high
@@ -82,7 +82,7 @@ def test_memory_is_the_sum_of_its_parts_and_sharing_never_raises_it(
     assert band.fits(band.low / GIB_OVER_GB * (1 - 1e-9)) == "does not fit"
     if shard < 2:
         further = TrainingLayout(tensor, pipeline, data, shard=shard + 1, recompute=recompute)  # type: ignore[arg-type]
-        assert stage_memory(model, further, 64, 8192).total <= memory.total * (1 + 1e-12)
+        assert stage_memories(model, further, 64, 8192, (0,))[0].total <= memory.total * (1 + 1e-12)
 
 
 @pytest.mark.parametrize(

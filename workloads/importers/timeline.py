@@ -43,25 +43,14 @@ def read_timeline(
     return reader(Path(path)) if reader else read_events(Path(path), arguments, lists)
 
 
-def timeline_graph(path: str | os.PathLike[str], marker: str | None = None) -> TraceGraph:
-    """What waited for what in a profiler's file; where its host was not recorded, the device with its gaps.
+def graph_of_events(table: EventTable, path: str | os.PathLike[str], marker: str | None = None) -> TraceGraph:
+    """What waited for what in a file's events; where its host was not recorded, the device with its gaps; in seconds.
 
     Parameters
     ----------
     marker
         Pattern of the ranges that are steps, with a group that holds their number ("iteration (\\d+)"); None for those
         of PyTorch's profiler (ProfilerStep#N).
-
-    Raises
-    ------
-    InputError
-        Where the file is no timeline, shows no work of a device, or no range fits the marker.
-    """
-    return graph_of_events(read_timeline(path), path, marker)
-
-
-def graph_of_events(table: EventTable, path: str | os.PathLike[str], marker: str | None = None) -> TraceGraph:
-    """The graph of a file's events, as `timeline_graph` makes it; times in seconds.
 
     Raises
     ------

@@ -136,10 +136,10 @@ def parameters_of(model: LanguageModel, layers: float, ends: float) -> tuple[flo
     return dense * share + ends * model.head_weights, routed * share
 
 
-def stage_memory(
-    model: LanguageModel, layout: TrainingLayout, batch: int, sequence: int, stage: int = 0
-) -> TrainingMemory:
-    """Memory of one device of a stage, 0 the first.
+def stage_memories(
+    model: LanguageModel, layout: TrainingLayout, batch: int, sequence: int, stages: Sequence[int]
+) -> tuple[TrainingMemory, ...]:
+    """Memory of one device of each of several stages, 0 the first.
 
     A stage of 1F1B holds the activations of as many microbatches as stages come after it, and its own; interleaved,
     the first holds (p - 1) / (p v) of the model's more (Korthikanti et al., section 4.2.3). Weights that ZeRO 3 shares
@@ -149,19 +149,6 @@ def stage_memory(
     ------
     InputError
         Where model, batch or sequence do not divide so.
-    """
-    return stage_memories(model, layout, batch, sequence, (stage,))[0]
-
-
-def stage_memories(
-    model: LanguageModel, layout: TrainingLayout, batch: int, sequence: int, stages: Sequence[int]
-) -> tuple[TrainingMemory, ...]:
-    """`stage_memory` of several stages of one layout, which is checked once.
-
-    Raises
-    ------
-    InputError
-        As `stage_memory`.
     """
     layout.check(model, batch, sequence)
     for stage in stages:

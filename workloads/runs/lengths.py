@@ -15,7 +15,6 @@ from slipstick.hwmodels.files.records import content_digest
 
 IntArray = npt.NDArray[np.int64]
 MAX_LENGTH = 10_000_000
-MAX_SEQUENCES = 50_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,28 +102,6 @@ def read_lengths(path: str | os.PathLike[str], column: str, unit: str) -> Length
             raise InputError(f"{path}: line {line}: {column} = {row[column][:40]!r}: want a whole number")
         values.append(int(value))
     return Lengths(np.array(values, dtype=np.int64), unit, f"{Path(path).name}, column {column}")
-
-
-def read_histogram(path: str | os.PathLike[str], length: str, count: str, unit: str) -> Lengths:
-    """Lengths from a histogram: a CSV file with a column of lengths and a column of how many sequences have each.
-
-    Raises
-    ------
-    InputError
-        Names the file, the line and the column where a value is no whole number, or the counts sum up to too many.
-    """
-    values: list[int] = []
-    counts: list[int] = []
-    for line, row in read_csv_rows(path, required=[length, count]):
-        for column, low, kept in ((length, 1, values), (count, 0, counts)):
-            value = read_number(row[column], path, line, column, low, MAX_LENGTH)
-            if value != int(value):
-                raise InputError(f"{path}: line {line}: {column} = {row[column][:40]!r}: want a whole number")
-            kept.append(int(value))
-    if sum(counts) > MAX_SEQUENCES:
-        raise InputError(f"{path}: {count}: {sum(counts)} sequences, more than {MAX_SEQUENCES}")
-    repeated = np.repeat(np.array(values, dtype=np.int64), np.array(counts, dtype=np.int64))
-    return Lengths(repeated, unit, f"{Path(path).name}, histogram of {length}")
 
 
 def lognormal_lengths(

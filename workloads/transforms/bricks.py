@@ -80,25 +80,6 @@ def find_bricks(workload: Workload, granularity: int, buildable: Buildable | Non
     return bricks
 
 
-def overlapping_bricks(workload: Workload, granularity: int, buildable: Buildable | None = None) -> list[Brick]:
-    """All sequences of 1 to `granularity` layers, from every layer on (the paper's future work).
-
-    Raises
-    ------
-    InputError
-        Where `granularity` is below 1.
-    """
-    if granularity < 1:
-        raise InputError(f"granularity = {granularity}: want at least 1 layer a brick")
-    layers = topological_layers(workload)
-    return [
-        _brick(workload, layers, begin, end)
-        for begin in range(len(layers))
-        for end in range(begin + 1, min(begin + granularity, len(layers)) + 1)
-        if end - begin == 1 or buildable is None or buildable(layers[begin:end])
-    ]
-
-
 def _brick(workload: Workload, layers: Sequence[Op], begin: int, end: int) -> Brick:
     inner = tuple(layers[begin:end])
     names = {op.name for op in inner}
@@ -131,24 +112,6 @@ def quotient(workload: Workload, bricks: Sequence[Brick]) -> Workload:
         )
     edges = dict.fromkeys((home[a], home[b]) for a, b in workload.edges if home[a] != home[b])
     return Workload(workload.name, tuple(operations), tuple(edges), workload.defaults, workload.metadata)
-
-
-def cheapest_cover(bricks: Sequence[Brick], seconds: Sequence[float], layers: int) -> float:
-    """The least sum of seconds of overlapping bricks that hold every layer exactly once.
-
-    Raises
-    ------
-    InputError
-        Where no choice of bricks holds every layer.
-    """
-    best = np.full(layers + 1, np.inf)
-    best[0] = 0.0
-    for brick, time in sorted(zip(bricks, seconds, strict=True), key=lambda pair: pair[0].begin):
-        end = brick.begin + len(brick.layers)
-        best[end] = min(best[end], best[brick.begin] + time)
-    if not np.isfinite(best[layers]):
-        raise InputError(f"no choice of the {len(bricks)} bricks holds each of {layers} layers once")
-    return float(best[layers])
 
 
 def unique_bricks(bricks: Sequence[Brick]) -> Table[Brick]:

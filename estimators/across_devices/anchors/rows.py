@@ -22,15 +22,6 @@ class Anchor:
     dims: Mapping[str, float]
 
 
-def anchors_at(forms: Sequence[OperationTimes]) -> list[Anchor]:
-    """Anchors at the shapes of measured rows."""
-    return [
-        Anchor(form.name, {dim: float(form.column(dim)[row]) for dim in form.op.dims})
-        for form in forms
-        for row in range(len(form))
-    ]
-
-
 def taken(
     forms: Sequence[OperationTimes], anchors: Sequence[Anchor]
 ) -> tuple[list[OperationTimes], list[OperationTimes]]:

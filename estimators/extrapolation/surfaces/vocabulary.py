@@ -35,7 +35,6 @@ SCREENED = 5
 CUBE, TREE_SQUARE = PowerTerm(3.0), PowerTerm(0.0, 2)
 ALL_BUT_ONE = WorkBend(1.0)
 """1 - 1/p: what rings and all-gathers send (Thakur, Rabenseifner, Gropp 2005, Section 4)."""
-FAR_SETTING = 4.0
 
 
 @dataclass(frozen=True)

@@ -141,17 +141,6 @@ def data_cycles(
     return cycles
 
 
-def penalty_cycles(
-    kernel: LoopKernel, shape: Sequence[int], machine: Machine, caches: Machine | None = None
-) -> dict[str, float]:
-    """Cycles that the lines of each path cost beyond their transfer, for one line of results."""
-    return {
-        name: lines.loads * (machine.memory[name].load_penalty or 0.0)
-        + lines.stores * (machine.memory[name].store_penalty or 0.0)
-        for name, lines in path_traffic(kernel, shape, machine, caches).items()
-    }
-
-
 def core_elements(kernel: LoopKernel, shape: Sequence[int], line: int) -> float:
     """Elements that an iteration moves between the core and its nearest cache, each loaded once for a line of results.
 

@@ -27,7 +27,6 @@ from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language.weight_types import WeightType
 
 _Numbers: TypeAlias = Any
-BACKENDS = ("cuda", "metal", "rocm", "cpu", "vulkan")
 UNKNOWN = "not given"
 """The release of a program that is meant where none is given: one that was not measured."""
 PROMPT_BATCH = 512.0

@@ -22,7 +22,6 @@ SLICED, HYBRID = "sliced_entries", "hybrid_bytes"
 FORMATS = {"csr": DIMS, "coo": DIMS, "ell": (*DIMS, SLICED), "sellp": (*DIMS, SLICED), "hybrid": (*DIMS, HYBRID)}
 """Dims that each format's amounts read."""
 TERMS = ("call", "stream", "row", "wait", "gather")
-UNITS = {"call": "1", "stream": "1", "row": "cycle", "wait": "cycle", "gather": "1"}
 CALL = 4e-6
 """Seconds of a call among others back to back: what the cost "call" counts."""
 SECTOR, ENTRY = 32, 8

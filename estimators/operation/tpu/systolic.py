@@ -143,21 +143,6 @@ def cycles_formula(dataflow: str, convention: str) -> Formula:
     return Formula(total, "cycle", SOURCES[convention])
 
 
-def utilisation(
-    m: npt.ArrayLike,
-    n: npt.ArrayLike,
-    k: npt.ArrayLike,
-    rows: npt.ArrayLike,
-    columns: npt.ArrayLike,
-    dataflow: str = "weight_stationary",
-    convention: str = "scalesim",
-) -> npt.NDArray[np.float64]:
-    """Multiply-adds done over multiply-adds possible in `cycles` of one array."""
-    work = np.asarray(m, float) * np.asarray(n, float) * np.asarray(k, float)
-    cells = np.asarray(rows, float) * np.asarray(columns, float)
-    return np.asarray(work / (cells * cycles(m, n, k, rows, columns, dataflow, convention)))
-
-
 @dataclass(frozen=True)
 class SystolicArray(FormulaModel):
     """Matrix products and convolutions on the machine's matrix engine, everything else by `others`.

@@ -10,7 +10,7 @@ no order, for which there is no recurrence.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -226,32 +226,3 @@ def _workers(started: Floats, departed: Floats, count: int) -> list[int]:
         free.append((end if np.isfinite(end) else begin, chosen[1]))
         workers.append(chosen[1])
     return workers
-
-
-def tpu_pipeline(
-    *,
-    storage: float,
-    decode: float,
-    link: float,
-    step: float,
-    outfeed: float = 0.0,
-    batch: int = 1,
-    workers: int = 1,
-    prefetch: int = 2,
-    variation: float = 0.0,
-    start_up: float = 0.0,
-) -> Pipeline:
-    """The usual row of stages around a TPU: storage and decode per example, then infeed, device step and outfeed
-    per batch; times in s.
-
-    `batch` examples make a step; they move in one unit through storage and decode where the host works batch by
-    batch, which is what the data loaders of the usual frameworks do.
-    """
-    stages: Sequence[Stage] = (
-        Stage("storage", storage * batch, buffer=2, variation=variation),
-        Stage("decode", decode * batch, workers=workers, buffer=prefetch, variation=variation, start_up=start_up),
-        Stage("infeed", link, buffer=2, variation=variation),
-        Stage("device", step),
-        Stage("outfeed", outfeed),
-    )
-    return Pipeline(tuple(stages), device="device")

@@ -8,7 +8,7 @@ device.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -22,7 +22,6 @@ from slipstick.estimators.core.lambdified.kept import Formulas
 from slipstick.estimators.core.operation_model import machine_values
 from slipstick.estimators.core.schedule_model import FormulaSchedule, Outcome, run_values
 from slipstick.estimators.schedule.device_memory import device_memory
-from slipstick.estimators.schedule.recurrence import PrecedenceGraph
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
@@ -49,98 +48,6 @@ LANES = (
     "update",
 )
 ALIKE = ("tensor_parallel", "data_parallel", "pipeline_parallel", "microbatch", "interleave")
-
-
-def pipeline_span(
-    stages: int,
-    microbatches: int,
-    forward: Sequence[float],
-    backward: Sequence[float],
-    chunks: int = 1,
-    transfer: float = 0.0,
-) -> float:
-    """Seconds from the first forward to the last backward, by the max-plus recurrence.
-
-    Parameters
-    ----------
-    forward, backward
-        Seconds of one microbatch in each model chunk, in the order of the network, shape (stages x chunks,); chunk c
-        runs on device c mod stages.
-    transfer
-        Seconds between a chunk's end and its neighbour's start on another device; the device itself goes on.
-
-    Raises
-    ------
-    InputError
-        Where numbers do not fit each other; interleaving wants whole groups of microbatches.
-    """
-    parts = stages * chunks
-    if stages < 1 or microbatches < 1 or chunks < 1 or len(forward) != parts or len(backward) != parts:
-        raise InputError(
-            f"a pipeline of {stages} stages, {chunks} chunks each and {microbatches} microbatches needs "
-            f"{parts} forward and backward times, got {len(forward)} and {len(backward)}"
-        )
-    if chunks > 1 and microbatches % stages:
-        raise InputError(f"{microbatches} microbatches: interleaving wants a multiple of the {stages} stages")
-    orders = [_order(stages, stage, microbatches, chunks) for stage in range(stages)]
-    number: dict[tuple[str, int, int], int] = {}
-    edges: list[tuple[int, int]] = []
-    lags: list[float] = []
-    service: list[float] = []
-    following = [0] * stages
-    waiting = set(range(stages))
-    while waiting:
-        for stage in sorted(waiting):
-            while following[stage] < len(orders[stage]):
-                kind, chunk, micro = orders[stage][following[stage]]
-                need = _needs(kind, chunk, micro, parts)
-                if need is not None and need not in number:
-                    break
-                node = len(service)
-                if following[stage]:
-                    edges.append((number[orders[stage][following[stage] - 1]], node))
-                    lags.append(0.0)
-                if need is not None:
-                    edges.append((number[need], node))
-                    lags.append(transfer if need[1] != chunk and stages > 1 else 0.0)
-                number[kind, chunk, micro] = node
-                service.append((forward if kind == "forward" else backward)[chunk])
-                following[stage] += 1
-            if following[stage] == len(orders[stage]):
-                waiting.discard(stage)
-    graph = PrecedenceGraph.from_edges(len(service), np.array(edges, dtype=np.int64).reshape(-1, 2), lags)
-    return float(graph.completion(service).max())
-
-
-def _needs(kind: str, chunk: int, micro: int, parts: int) -> tuple[str, int, int] | None:
-    """What must be done before: the chunk before it, or behind it; the last backward follows its own forward."""
-    if kind == "forward":
-        return ("forward", chunk - 1, micro) if chunk else None
-    return ("backward", chunk + 1, micro) if chunk < parts - 1 else ("forward", chunk, micro)
-
-
-def _order(stages: int, stage: int, microbatches: int, chunks: int) -> list[tuple[str, int, int]]:
-    """What one device runs: (forward or backward, model chunk, microbatch)."""
-    total = microbatches * chunks
-    group = stages * chunks
-
-    def place(step: int, *, backward: bool) -> tuple[int, int]:
-        within = step % group // stages
-        chunk = chunks - 1 - within if backward else within
-        return chunk * stages + stage, step // group * stages + step % stages
-
-    if chunks == 1:
-        ahead = min(stages - stage - 1, total)
-        forwards = [(stage, step) for step in range(total)]
-        backwards = forwards
-    else:
-        ahead = min(2 * (stages - stage - 1) + (chunks - 1) * stages, total)
-        forwards = [place(step, backward=False) for step in range(total)]
-        backwards = [place(step, backward=True) for step in range(total)]
-    order = [("forward", *entry) for entry in forwards[:ahead]]
-    for step in range(total - ahead):
-        order += [("forward", *forwards[ahead + step]), ("backward", *backwards[step])]
-    return order + [("backward", *entry) for entry in backwards[total - ahead :]]
 
 
 @dataclass(frozen=True)

@@ -20,50 +20,6 @@ from slipstick.hwmodels.files.readers import InputError
 Floats = npt.NDArray[np.float64]
 
 
-def wait_of_many_servers(arrivals: float, service: float, servers: int) -> float:
-    """Mean seconds in the queue of M/M/c.
-
-    Parameters
-    ----------
-    arrivals
-        A second.
-    service
-        Mean seconds of one server.
-
-    Raises
-    ------
-    InputError
-        Where the servers cannot keep up.
-
-    Examples
-    --------
-    >>> round(wait_of_many_servers(0.5, 1.0, 1), 9)             # M/M/1: rho / (1 - rho) services
-    1.0
-    """
-    load = arrivals * service
-    if servers < 1 or not 0 <= load < servers:
-        raise InputError(f"load {load:g} of {servers} servers: want at least one server and a load below their number")
-    blocked = 1.0  # Erlang's B by its recursion
-    for count in range(1, servers + 1):
-        blocked = load * blocked / (count + load * blocked)
-    waits = blocked / (1 - load / servers * (1 - blocked))
-    return waits * service / (servers - load)
-
-
-def wait_of_one_server(arrivals: float, service: float, variation: float) -> float:
-    """Mean seconds in the queue of M/G/1: rho s (1 + variation^2) / (2 (1 - rho)).
-
-    Raises
-    ------
-    InputError
-        Where the server cannot keep up.
-    """
-    load = arrivals * service
-    if not 0 <= load < 1:
-        raise InputError(f"load {load:g} of one server: want a load below 1")
-    return load * service * (1 + variation**2) / (2 * (1 - load))
-
-
 @dataclass(frozen=True)
 class Visit:
     """A station of a closed network: mean seconds of a visit; None servers where nobody waits (threads that think)."""

@@ -8,7 +8,7 @@ Source: https://github.com/ROCm/rocprofiler-sdk, source/docs/rocprofv3-schema.js
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +101,6 @@ def _kinds(tool: Mapping[str, Any], path: Path) -> Sequence[Sequence[str]]:
 
 
 _Row = tuple[Any, Any, Any, Any, Any, str]
-_Read = Callable[[Mapping[str, Any], Mapping[int, str], Sequence[Sequence[str]]], _Row]
 
 
 def _times(entry: Mapping[str, Any]) -> tuple[Any, Any]:

@@ -9,13 +9,12 @@ ctrlDeps). A delay that no dependency explains is kept, so that a replay gives t
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from slipstick.hwmodels.files.readers import MEGABYTE, InputError, read_json, require_mapping
+from slipstick.hwmodels.files.readers import MEGABYTE, InputError, require_mapping
 from slipstick.workloads.importers.traces.trace_graph import Kind, TraceGraph, TraceNode
 
 LIMIT_BYTES = 1024 * MEGABYTE
@@ -30,17 +29,6 @@ def has_durations(document: Mapping[str, Any]) -> bool:
         isinstance(node, Mapping) and _field(node, "duration_micros", "durationMicros") not in (None, 0, "0")
         for node in nodes
     )
-
-
-def read_chakra_graph(path: str | os.PathLike[str]) -> TraceGraph:
-    """The graph of a Chakra trace (.json or .json.gz); the whole trace is one step.
-
-    Raises
-    ------
-    InputError
-        Where the file is no such trace, has no durations, or a node contradicts itself; names file and node.
-    """
-    return chakra_graph(require_mapping(read_json(path, LIMIT_BYTES), str(path), "the document"), str(path))
 
 
 def chakra_graph(document: Mapping[str, Any], where: str) -> TraceGraph:

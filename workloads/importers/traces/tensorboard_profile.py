@@ -50,24 +50,6 @@ def read_input_pipeline(path: str | os.PathLike[str]) -> list[StepProfile]:
     return steps
 
 
-def read_top_operations(path: str | os.PathLike[str]) -> dict[str, float]:
-    """Share of device self time by operation, of an overview page; largest first.
-
-    Raises
-    ------
-    InputError
-        Where the file holds no such table.
-    """
-    for table in _tables(path):
-        if "selfTimePercent" in table and "operation" in table:
-            shares = {
-                str(name): _number(share, path)
-                for name, share in zip(table["operation"], table["selfTimePercent"], strict=True)
-            }
-            return dict(sorted(shares.items(), key=lambda each: -each[1]))
-    raise InputError(f"{path}: no table with the columns selfTimePercent, operation")
-
-
 def read_pod_viewer(path: str | os.PathLike[str]) -> list[StepProfile]:
     """Steps of a pod viewer's summary, the mean over the cores: compute, infeed, outfeed, sums, transfers.
 

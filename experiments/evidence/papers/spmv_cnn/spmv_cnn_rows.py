@@ -35,11 +35,6 @@ MARKS = (
 )
 
 
-def relative_errors(estimated: Mapping[str, float], measured: Mapping[str, float]) -> dict[str, float]:
-    """Signed relative error of every loop, a share (eq. 5)."""
-    return {loop: estimated[loop] / measured[loop] - 1 for loop in measured}
-
-
 def weighted_errors(estimated: Mapping[str, float], measured: Mapping[str, float]) -> dict[str, float]:
     """Errors over the mean cost of a loop (eqs 6 and 7), as shares, and their mean as "total" (eq. 8)."""
     mean = sum(measured.values()) / len(measured)

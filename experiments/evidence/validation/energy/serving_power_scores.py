@@ -34,7 +34,6 @@ from slipstick.experiments.evidence.validation.energy.serving_fit import (
 if TYPE_CHECKING:
     import pandas as pd
 
-DATASET = "energy: serving (ML.ENERGY)"
 FAMILY_ROWS = 8
 """Rows of one family of models count at most as so many."""
 KEY = ["model", "gpu", "task", "gpus", "tensor_parallel", "max_num_seqs", "older"]

@@ -26,7 +26,6 @@ from slipstick.workloads.language_catalog import language_model
 if TYPE_CHECKING:
     import pandas as pd
 
-SOURCES = ("mlperf", "megatron-bridge", "llm-foundry")
 FILES = {
     "mlperf": "training_at_scale/mlperf_training.csv",
     "megatron-bridge": "training_at_scale/megatron_bridge.csv",
