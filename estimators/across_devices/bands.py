@@ -39,16 +39,12 @@ def scatter(errors: Sequence[FloatArray], predicted: Sequence[FloatArray], share
     """`TAILS` times the root mean square of log errors, each machine's rows together counting as its share.
 
     A rms, and not quantiles: over all public GPU data, every machine left out, their interval scores are equal.
+    Raises InputError where there is no error.
 
     Parameters
     ----------
     errors, predicted
         Of each machine: log(measured / predicted), and seconds.
-
-    Raises
-    ------
-    InputError
-        Where there is no error.
     """
     ends = []
     for brief in (True, False):

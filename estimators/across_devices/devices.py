@@ -180,6 +180,8 @@ def fit_devices(
 ) -> DeviceCalibration:
     """Fit every machine that has enough rows of a class by itself; the remaining rows are anchors.
 
+    Raises InputError where no machine has enough rows of any class.
+
     Parameters
     ----------
     sample
@@ -188,11 +190,6 @@ def fit_devices(
         Hears the machine and class that is done.
     typical
         Sources whose rows resemble the target's: how well machines predict each other is learned there.
-
-    Raises
-    ------
-    InputError
-        Where no machine has enough rows of any class.
     """
     by_class: dict[str, dict[str, list[OperationTimes]]] = {}
     for form in forms:

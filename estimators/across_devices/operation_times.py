@@ -63,10 +63,7 @@ class OperationTimes:
     ) -> OperationTimes:
         """From columns; dims that decide the form of an operation must be one number.
 
-        Raises
-        ------
-        InputError
-            Where kind, dtype or a dim is unknown or missing, or a time or dim is not positive.
+        Raises InputError where kind, dtype or a dim is unknown or missing, or a time or dim is not positive.
         """
         measured = np.asarray(times, dtype=np.float64)
         columns = {name: np.broadcast_to(np.asarray(v, dtype=np.float64), measured.shape) for name, v in dims.items()}

@@ -97,10 +97,7 @@ class ShapeFactor:
     def of(self, op: Op) -> float:
         """The factor of one operation.
 
-        Raises
-        ------
-        InputError
-            Where a dim has no number.
+        Raises InputError where a dim has no number.
         """
         sizes = tuple(op.dims[name] for name in KINDS[op.kind].dims)
         if any(symbols_of(size) for size in sizes):

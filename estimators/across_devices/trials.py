@@ -41,11 +41,7 @@ def repeats(trials: Sequence[DeviceTrial]) -> float:
     """The share of residuals at the nearest shapes that repeats, between 0 and 1, drawn towards `SHARE`.
 
     Rows of one machine err alike: a machine counts, not its rows.
-
-    Raises
-    ------
-    InputError
-        Where a trial has no rows.
+    Raises InputError where a trial has no rows.
     """
     if any(not len(trial.measured) for trial in trials):
         raise InputError("a machine without measured rows cannot score its forecast")
@@ -66,10 +62,7 @@ def repeats(trials: Sequence[DeviceTrial]) -> float:
 def left(trials: Sequence[DeviceTrial], share: float) -> Scatter:
     """How far measured times scatter around the forecast with that share.
 
-    Raises
-    ------
-    InputError
-        Where there is no trial.
+    Raises InputError where there is no trial.
     """
     predicted = [trial.plain + share * trial.factor for trial in trials]
     errors = [(trial.measured - log) * trial.scale for trial, log in zip(trials, predicted, strict=True)]

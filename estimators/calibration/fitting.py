@@ -73,6 +73,9 @@ def fit_least_squares(
 ) -> Fit:
     """Minimise the sum of squared residuals within bounds, or of a loss that outliers weigh less in.
 
+    Raises InputError where there are fewer data than parameters, the residuals are not finite at the start, or a name
+    is unknown.
+
     Parameters
     ----------
     residuals
@@ -89,11 +92,6 @@ def fit_least_squares(
         Relative change of cost and parameters at which a fit stops.
     variance
         Of the residuals, where it is known; else it is estimated from them.
-
-    Raises
-    ------
-    InputError
-        Where there are fewer data than parameters, the residuals are not finite at the start, or a name is unknown.
     """
     from scipy.optimize import least_squares
 
@@ -175,10 +173,7 @@ def _at_bounds(
 def weighed(squares: FloatArray, loss: str, scale: float = 0.1) -> FloatArray:
     """What squared residuals count in a loss (those of scipy.optimize.least_squares; `linear`: the squares).
 
-    Raises
-    ------
-    InputError
-        Where the loss is unknown.
+    Raises InputError where the loss is unknown.
     """
     if loss == "linear":
         return squares
@@ -235,6 +230,8 @@ def fit_formula(
 ) -> Fit:
     """Fit a formula's symbols to data by least squares, with the formula's own derivatives.
 
+    Raises InputError where a symbol has neither data nor a starting value.
+
     Parameters
     ----------
     data
@@ -243,11 +240,6 @@ def fit_formula(
         What the formula should give, shape (m,).
     start
         Starting values of the symbols to fit.
-
-    Raises
-    ------
-    InputError
-        Where a symbol has neither data nor a starting value.
     """
     names = tuple(start)
     for name in names:

@@ -79,10 +79,7 @@ class JobCalibration:
     def applied(self, job: Job, values: Mapping[str, float]) -> Job:
         """A job with fitted numbers, or a draw of them; services of workloads are scaled.
 
-        Raises
-        ------
-        InputError
-            Where the job has no such number.
+        Raises InputError where the job has no such number.
         """
         known = job_numbers(job)
         made = {}

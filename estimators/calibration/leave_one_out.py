@@ -28,10 +28,7 @@ class HeldOut:
 def leave_one_group_out(objective: Objective, loss: str = "linear", starts: int = 1) -> list[HeldOut]:
     """|log(estimated / measured)| of every group, with the parameters fitted to the others.
 
-    Raises
-    ------
-    InputError
-        Where there are fewer than two groups, or too few measurements beside one of them.
+    Raises InputError where there are fewer than two groups, or too few measurements beside one of them.
     """
     groups = sorted(set(objective.groups))
     if len(groups) < 2:

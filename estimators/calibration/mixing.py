@@ -59,10 +59,7 @@ class MethodWeights:
     def log(self, predicted: Mapping[str, FloatArray]) -> FloatArray:
         """Weighted mean of log predictions, each of shape (rows,); a way that has none of a row (nan) leaves it.
 
-        Raises
-        ------
-        InputError
-            Where no way has a prediction of a row.
+        Raises InputError where no way has a prediction of a row.
         """
         logs = np.stack([np.asarray(predicted[name], dtype=np.float64) for name in self.weights])
         weights = np.array(list(self.weights.values()))[:, None]
@@ -78,17 +75,14 @@ class MethodWeights:
 def mixture(expected: Mapping[str, float], splits: Sequence[Split]) -> MethodWeights:
     """The weights that groups left out have earned, and how far predictions with them scatter.
 
+    Raises InputError where a weight is negative, or all are 0.
+
     Parameters
     ----------
     expected
         Weight of each way before anything was left out, none negative; brought to the sum one.
     splits
         Groups left out; none where too few are known.
-
-    Raises
-    ------
-    InputError
-        Where a weight is negative, or all are 0.
     """
     total = sum(expected.values())
     if not expected or total <= 0 or min(expected.values()) < 0:

@@ -53,10 +53,7 @@ class Objective:
     def of(cls, estimator: Estimator, measurements: Sequence[Measurement], free: Sequence[str]) -> Objective:
         """The objective of fitting named parameters of an estimator to measured times.
 
-        Raises
-        ------
-        InputError
-            Where a name is unknown or repeated, none is given, or a measurement is no time.
+        Raises InputError where a name is unknown or repeated, none is given, or a measurement is no time.
         """
         known = parameters(estimator)
         for name in free:

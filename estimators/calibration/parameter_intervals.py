@@ -24,11 +24,7 @@ def profile(objective: Objective, fit: Fit, level: float = 0.80) -> Mapping[str,
     Both ends of each parameter, in its unit.
 
     An end at a bound is the bound: the data do not close the interval there.
-
-    Raises
-    ------
-    InputError
-        Where no degree of freedom is left.
+    Raises InputError where no degree of freedom is left.
     """
     freedom = fit.degrees_of_freedom
     if freedom < 1:
@@ -100,10 +96,7 @@ def bootstrap(
 ) -> Mapping[str, tuple[float, float]]:
     """Quantiles of the parameters refitted to measurements drawn again: whole groups where there are several.
 
-    Raises
-    ------
-    InputError
-        Where the number of draws is out of range.
+    Raises InputError where the number of draws is out of range.
     """
     if not 20 <= draws <= MAX_DRAWS:
         raise InputError(f"bootstrap draws = {draws}: want 20 .. {MAX_DRAWS}")

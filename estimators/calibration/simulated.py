@@ -56,17 +56,14 @@ def fit_simulated(
 ) -> SimulatedFit:
     """Fit parameters of a simulation to measured figures.
 
+    Raises InputError where there are fewer figures than parameters.
+
     Parameters
     ----------
     runs
         Simulated runs of each configuration at each point; None: enough for the covariance of their figures.
     progress
         Called with the number of simulated points so far, and how many are expected.
-
-    Raises
-    ------
-    InputError
-        Where there are fewer figures than parameters.
     """
     fitting = _SimulatedFitting(tuple(adjustable), tuple(configurations), runs, progress)
     result = fitting.figures_count()

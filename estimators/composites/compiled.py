@@ -312,10 +312,7 @@ def constant_group(times: FloatArray, operations: Sequence[Op], lane: Callable[[
 def check_free(free: Sequence[str]) -> None:
     """Check that free names have a namespace.
 
-    Raises
-    ------
-    InputError
-        Where one has none.
+    Raises InputError where one has none.
     """
     for name in free:
         if name.partition(".")[0] not in NAMESPACES or "." not in name:

@@ -106,6 +106,8 @@ def energy(
 ) -> Consumption:
     """Joules: the mean power of the whole workload (see `PowerModel`) times its time; symbols of the work stay open.
 
+    Raises InputError where the machine states no power, or the workload counts neither flop nor bytes.
+
     Parameters
     ----------
     power
@@ -113,11 +115,6 @@ def energy(
     clock
         The clock of the times: the machine's own, or the one that the cap holds. The mean power is never above the cap;
         `over_cap` says where the work would draw more in these times.
-
-    Raises
-    ------
-    InputError
-        Where the machine states no power, or the workload counts neither flop nor bytes.
     """
     power = power or pooled_power(machine, use_of(workload))[0]
     joules, demand = _joules_of(power, machine, clock)
@@ -264,10 +261,7 @@ def _devices(consumed: Consumption, free: Mapping[str, npt.ArrayLike], seconds: 
 def cost(machine: Machine, workload: Workload | None = None, run: Mapping[str, float] | None = None) -> Consumption:
     """Dollars: the machine's price an hour times the time, for each device of the workload (one where none is given).
 
-    Raises
-    ------
-    InputError
-        Where the machine states no price.
+    Raises InputError where the machine states no price.
     """
     if machine.price is None:
         raise InputError(f"machine {machine.name!r} gives no price in $/h: its cost is unknown")

@@ -32,10 +32,7 @@ def _fused(workload: Same[Workload], free_kinds: tuple[str, ...]) -> Workload:
 def bound_with(workload: Same[Workload], run: Table[float]) -> Workload:
     """The workload with the run's numbers and its defaults put in: one object for one question.
 
-    Raises
-    ------
-    InputError
-        Where a symbol has no value.
+    Raises InputError where a symbol has no value.
     """
     return workload.it.bound(run)
 

@@ -24,10 +24,7 @@ class OnCores(Composite):
     def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
         """See `Composite.estimate`.
 
-        Raises
-        ------
-        InputError
-            Also where the run has more threads than the machine.
+        Raises InputError also where the run has more threads than the machine.
         """
         run = dict(run or {})
         threads = int(run.pop("threads", machine.cores))

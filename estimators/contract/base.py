@@ -293,10 +293,7 @@ class About(AsInner):
     def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
         """The inner answer, about the quantity.
 
-        Raises
-        ------
-        InputError
-            Where the answer does not give it.
+        Raises InputError where the answer does not give it.
         """
         return self.inner.estimate(workload, machine, run).about(self.quantity)
 
@@ -313,10 +310,7 @@ class About(AsInner):
 def adopted(estimator: Any) -> Estimator:
     """An estimator that keeps the whole contract: itself, or its `estimate` with the contract's defaults.
 
-    Raises
-    ------
-    InputError
-        Where it has no method `estimate`.
+    Raises InputError where it has no method `estimate`.
     """
     if isinstance(estimator, Estimator):
         return estimator
@@ -330,10 +324,7 @@ def adopted(estimator: Any) -> Estimator:
 def check_run_names(estimator: Estimator, workload: Workload, machine: Machine, names: Iterable[str]) -> None:
     """Refuse numbers of the run that an estimator does not read: a misspelt one would be passed over.
 
-    Raises
-    ------
-    InputError
-        Where a name is unknown; it lists the known ones.
+    Raises InputError where a name is unknown; it lists the known ones.
     """
     known = estimator.run_names(workload, machine)
     for name in names:

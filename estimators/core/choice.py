@@ -59,10 +59,7 @@ class Least(Formula):
     def evaluate(self, values: Mapping[str, Any]) -> FloatArray:
         """The least value on arrays that broadcast against each other.
 
-        Raises
-        ------
-        InputError
-            Where a symbol has no value.
+        Raises InputError where a symbol has no value.
         """
         return self.lowered.evaluate(values)
 

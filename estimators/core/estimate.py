@@ -273,10 +273,7 @@ def _three(seconds: float) -> str:
 def quantile(level: float, degrees_of_freedom: float | None) -> float:
     """Half-width of a central interval in standard deviations, Student's t where the degrees of freedom are known.
 
-    Raises
-    ------
-    InputError
-        Where `level` is no probability between 0 and 1.
+    Raises InputError where `level` is no probability between 0 and 1.
     """
     if not 0 < level < 1:
         raise InputError(f"level = {level!r}: want a probability between 0 and 1")

@@ -138,10 +138,7 @@ class FormulaRows:
 def rows_of(model: FormulaModel, operations: Sequence[Op], machine: Machine) -> tuple[FormulaRows, ...]:
     """Bound operations by formula, ready to be evaluated; kept for the last few tuples of operations.
 
-    Raises
-    ------
-    InputError
-        Where a formula is in no seconds, or an amount is unknown.
+    Raises InputError where a formula is in no seconds, or an amount is unknown.
     """
     form = promised_form(model, machine)
     if form is None or not isinstance(operations, tuple):
@@ -193,10 +190,7 @@ def _rows(model: FormulaModel, operations: Sequence[Op], machine: Machine, known
 def names_read(model: FormulaModel, operations: Sequence[Op], machine: Machine) -> frozenset[str]:
     """The names in the formulas of some operations, whose sizes may be open.
 
-    Raises
-    ------
-    InputError
-        Where a formula is in no seconds.
+    Raises InputError where a formula is in no seconds.
     """
     form = promised_form(model, machine)
     known = Formulas() if form is None else formulas_of(type(model), form)
@@ -221,10 +215,7 @@ def _in_seconds(formula: Formula, op: Op) -> Formula:
 def grouped(model: FormulaModel, operations: Sequence[Op], machine: Machine) -> list[tuple[Formula, list[int]]]:
     """Formulas with the indices of the operations they serve.
 
-    Raises
-    ------
-    InputError
-        Where a formula is not in seconds.
+    Raises InputError where a formula is not in seconds.
     """
     groups: dict[Hashable, list[int]] = {}
     for index, op in enumerate(operations):
@@ -236,10 +227,7 @@ def grouped(model: FormulaModel, operations: Sequence[Op], machine: Machine) -> 
 def amount_of(op: Op, name: str) -> Amount:
     """The amount behind a formula's symbol ``operation.NAME``; 0 for a resource that the operation does not use.
 
-    Raises
-    ------
-    InputError
-        Where NAME is no resource, and neither a dimension of the operation nor of its kind.
+    Raises InputError where NAME is no resource, and neither a dimension of the operation nor of its kind.
     """
     part = name.removeprefix("operation.")
     if part == "bytes_moved":
@@ -274,10 +262,7 @@ def machine_values(formula: Named, machine: Machine) -> Mapping[str, float]:
 def require_bound(op: Op) -> None:
     """Check that an operation has no open symbols.
 
-    Raises
-    ------
-    InputError
-        Where it has.
+    Raises InputError where it has.
     """
     if op.symbols:
         raise InputError(f"operation {op.name!r} has open symbols {', '.join(sorted(op.symbols))}: bind them first")

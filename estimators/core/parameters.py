@@ -106,10 +106,7 @@ def check_parameters(thing: Any) -> None:
 def with_parameters(thing: Any, values: Mapping[str, float]) -> Any:
     """The same estimator with some parameters changed, each in the unit that it declares.
 
-    Raises
-    ------
-    InputError
-        Where a name is unknown or a value is out of bounds.
+    Raises InputError where a name is unknown or a value is out of bounds.
     """
     known = parameters(thing)
     for name, value in values.items():

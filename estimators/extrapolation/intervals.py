@@ -74,10 +74,7 @@ class Doubt:
     def band(self, level: float) -> tuple[FloatArray, FloatArray]:
         """How far the band reaches below and above the answer in log time, both >= 0.
 
-        Raises
-        ------
-        InputError
-            Where the level is outside 0.01 .. 0.95: the tuning sources hold nothing beyond.
+        Raises InputError where the level is outside 0.01 .. 0.95: the tuning sources hold nothing beyond.
         """
         checked(level)
         middle = np.interp(level, LEVELS, QUANTILES) * self.scale
@@ -95,10 +92,7 @@ class Doubt:
 def checked(level: float) -> float:
     """The probability of a band.
 
-    Raises
-    ------
-    InputError
-        Where it is outside 0.01 .. 0.95.
+    Raises InputError where it is outside 0.01 .. 0.95.
     """
     if not 0.01 <= level <= LEVELS[-1]:
         raise InputError(f"interval level {level:g}: want 0.01 .. {LEVELS[-1]:g}")

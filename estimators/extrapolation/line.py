@@ -27,11 +27,8 @@ def fit_line(
     The band is the Student-t prediction interval of a new measurement (parameters and residual scatter), with n - 2
     degrees of freedom; it assumes the same absolute scatter everywhere. With two points there is no scatter to
     estimate: `low`, `high` and `covariance` are None.
-
-    Raises
-    ------
-    InputError
-        Where numbers are not finite, x has fewer than two different values, or the level is outside (0, 1).
+    Raises InputError where numbers are not finite, x has fewer than two different values, or the level is outside (0,
+    1).
     """
     from scipy import stats
 
@@ -83,10 +80,7 @@ def fit_power(
 ) -> Prediction:
     """Fit y = c x^e by least squares in logarithms and predict at `to`: a line there, with its band.
 
-    Raises
-    ------
-    InputError
-        As `fit_line`, and where a number is not positive.
+    Raises InputError as `fit_line`, and where a number is not positive.
     """
     xs, ys, targets = (np.atleast_1d(np.asarray(a, dtype=np.float64)) for a in (x, y, to))
     if not all((np.isfinite(a) & (a > 0)).all() for a in (xs, ys, targets)):

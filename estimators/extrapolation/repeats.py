@@ -26,10 +26,7 @@ STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
 def statistic_of(text: str) -> Statistic:
     """A statistic of repeats by its name.
 
-    Raises
-    ------
-    InputError
-        Where there is no such statistic.
+    Raises InputError where there is no such statistic.
     """
     for known in STATISTICS:
         if text == known:

@@ -57,10 +57,7 @@ class LimitedRun(EstimatorBase):
     def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
         """Seconds, power and energy of the run under the machine's cap.
 
-        Raises
-        ------
-        InputError
-            Where the machine states no power cap, or the run drew far more than it.
+        Raises InputError where the machine states no power cap, or the run drew far more than it.
         """
         return self.under(cap_watts(machine), rated_watts(machine)[0])
 
@@ -68,11 +65,7 @@ class LimitedRun(EstimatorBase):
         """The same under a limit on a board of a rated power, both in watts.
 
         A limit makes no run faster: the band of its time begins at the measured one.
-
-        Raises
-        ------
-        InputError
-            Where a power is not above 0, or the run drew far more than the rated one.
+        Raises InputError where a power is not above 0, or the run drew far more than the rated one.
         """
         slower, drawn = map(float, self.law.ratios(self.power, limit, rated))
         free_time, free_power = map(float, self.law.ratios(self.power, rated, rated))

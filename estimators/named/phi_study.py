@@ -118,10 +118,7 @@ def schedule(beyond: Beyond) -> ThreadSchedule:
 def threaded(strategy: str, beyond: Beyond) -> ThreadedTraining:
     """Strategy "a" or "b" for any network and machine; measured contention and passes are the study's.
 
-    Raises
-    ------
-    InputError
-        Where there is no such strategy.
+    Raises InputError where there is no such strategy.
     """
     if strategy == "a":
         return ThreadedTraining(InstructionCount(15.0), schedule(beyond), "Viebke et al. 2019, Table V")

@@ -154,15 +154,12 @@ def _line_covariance(line: Fit, measured: tuple[tuple[int, float], ...]) -> tupl
 def by_weights(networks: Table[float], slopes: Table[float]) -> ContentionByWeights:
     """fixed + by_weight W through the slopes of several networks on one machine, relative errors least.
 
+    Raises InputError where there are fewer than two networks.
+
     Parameters
     ----------
     networks, slopes
         Weights, and seconds that each thread adds, by network.
-
-    Raises
-    ------
-    InputError
-        Where there are fewer than two networks.
     """
     names = list(slopes)
     if len(names) < 2:

@@ -26,10 +26,7 @@ def save(measured: ThreadMeasurement, path: str | os.PathLike[str]) -> None:
 def from_fields(document: Mapping[str, Any], path: object) -> ThreadMeasurement:
     """The measuring in a document that was read from a file.
 
-    Raises
-    ------
-    InputError
-        Where a field is missing or of another kind.
+    Raises InputError where a field is missing or of another kind.
     """
     if document.get("schema") != SCHEMA:
         raise InputError(f"{path}: schema = {str(document.get('schema'))[:40]!r}, want {SCHEMA!r}")

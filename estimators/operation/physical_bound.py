@@ -106,10 +106,7 @@ class PhysicalBound:
     def check(self, operations: Sequence[Op], times: npt.ArrayLike) -> None:
         """Check that no operation takes less than peak and bandwidth allow; times in seconds, shape (operations,).
 
-        Raises
-        ------
-        InputError
-            Where one does, or its time is not finite.
+        Raises InputError where one does, or its time is not finite.
         """
         array = np.asarray(times, dtype=np.float64)
         if isinstance(operations, tuple) and self._all_hold(Same(operations), array):

@@ -82,11 +82,7 @@ def serving_rate(machine: Machine, unit: str, dtype: str) -> tuple[str, str]:
     section 8.1.3: without AVX-512 BF16 "BF16 inputs converted to f32, computed on AVX2 f32 kernels"), and all work in
     16 bits where the engine's rate of it is below float32's (Pascal's GP102 and GP104 do 1/64 of it): PyTorch calls
     libraries to compute it in float32 (cuBLAS with CUBLAS_COMPUTE_32F), and its own kernels do (`opmath_type`).
-
-    Raises
-    ------
-    InputError
-        Where no engine of the machine computes in that dtype.
+    Raises InputError where no engine of the machine computes in that dtype.
     """
     for name in (unit, "vector"):
         rated = machine.engines[name].rated(dtype) if name in machine.engines else ""

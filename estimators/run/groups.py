@@ -34,10 +34,7 @@ class ByLength:
 def by_length(iterations: Iterations) -> ByLength:
     """One row for each unique length.
 
-    Raises
-    ------
-    InputError
-        Where the iterations have no times.
+    Raises InputError where the iterations have no times.
     """
     times = iterations.known_times
     order = np.argsort(iterations.lengths)

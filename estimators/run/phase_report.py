@@ -130,10 +130,7 @@ class PhaseReport:
 def report_phases(table: StepTable, labels: Sequence[int] | Labels, top: int = 5) -> PhaseReport:
     """Describe the phases that `labels` (one a step) make.
 
-    Raises
-    ------
-    InputError
-        Where their number does not match the steps.
+    Raises InputError where their number does not match the steps.
     """
     index = np.asarray(labels, dtype=np.int64)
     if len(index) != len(table.steps):

@@ -225,11 +225,7 @@ def step_features(table: StepTable, dimensions: int = 100) -> npt.NDArray[np.flo
 
     The paper gives no scaling. Counts are divided by the mean number of invocations of a step and durations by the
     mean total duration, so both halves weigh the same and a column weighs by its share.
-
-    Raises
-    ------
-    InputError
-        Where steps times operations are more numbers than `MOST_FEATURES`.
+    Raises InputError where steps times operations are more numbers than `MOST_FEATURES`.
     """
     numbers = 2 * len(table.steps) * len(table.names)
     if numbers > MOST_FEATURES:
@@ -266,10 +262,7 @@ def k_means(
     """k-means over the step features for every k in `tried`; `clusters` of them, or as many as the elbow of the sum
     of squares shows.
 
-    Raises
-    ------
-    InputError
-        Where `clusters` were not tried.
+    Raises InputError where `clusters` were not tried.
     """
     from sklearn.cluster import KMeans
 
@@ -296,11 +289,7 @@ def density(table: StepTable, tried: Sequence[int] = range(5, 201, 25), minimum:
 
     The paper gives no neighbourhood radius; here it is the elbow of the sorted distances to the fourth neighbour
     (Ester et al., 1996), and reported in `settings["radius"]`.
-
-    Raises
-    ------
-    InputError
-        Where `minimum` was not tried.
+    Raises InputError where `minimum` was not tried.
     """
     from sklearn.cluster import DBSCAN
     from sklearn.neighbors import NearestNeighbors

@@ -106,11 +106,7 @@ def values_from(selection: Selection, chosen_on: Iterations, measured: Iteration
 
     By index where both logs hold the same iterations in the same order; else by length, the mean of all iterations of
     that length.
-
-    Raises
-    ------
-    InputError
-        Where the other log has no iteration of a representative's length.
+    Raises InputError where the other log has no iteration of a representative's length.
     """
     times = measured.known_times
     same = len(measured) == len(chosen_on) and (

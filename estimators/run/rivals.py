@@ -42,11 +42,7 @@ def prior(iterations: Iterations, size: int = 50, warm_up: int = 50) -> Selectio
     """`size` consecutive iterations after a warm-up (Zhu et al., IISWC 2018); fewer where the run is shorter.
 
     Its interval supposes that they are like a random sample of the run, which is what the method supposes.
-
-    Raises
-    ------
-    InputError
-        Where `size` is below 1 or `warm_up` is negative.
+    Raises InputError where `size` is below 1 or `warm_up` is negative.
     """
     if size < 1 or warm_up < 0:
         raise InputError(f"prior: size = {size}, warm_up = {warm_up}: want size >= 1 and warm_up >= 0")
@@ -80,11 +76,7 @@ def stratified(
     also reproduce three totals of the run exactly: iterations, length, and time as a smooth function of length (Deville
     and Saerndal, JASA 87, 1992). What another machine does to the cost of an iteration, of a step or of all alike then
     cancels.
-
-    Raises
-    ------
-    InputError
-        Where `error` or `level` lies outside (0, 1).
+    Raises InputError where `error` or `level` lies outside (0, 1).
     """
     if not (0 < error < 1 and 0 < level < 1):
         raise InputError(f"stratified: error = {error:g}, level = {level:g}: want both between 0 and 1")

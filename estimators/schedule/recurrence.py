@@ -59,10 +59,7 @@ class PrecedenceGraph:
     ) -> PrecedenceGraph:
         """Build from `(before, after)` pairs; `lags` are seconds, one an edge.
 
-        Raises
-        ------
-        InputError
-            Where their numbering is not topological, or a node does not exist.
+        Raises InputError where their numbering is not topological, or a node does not exist.
         """
         pairs = np.asarray(edges if isinstance(edges, np.ndarray) else list(edges), dtype=np.int64).reshape(-1, 2)
         if len(pairs) and int(pairs.max()) >= nodes:
@@ -79,11 +76,7 @@ class PrecedenceGraph:
 
         `service` [s] has shape (nodes,), or (nodes, scenarios) for many what-ifs in one pass; `release` [s], the
         earliest start, broadcasts to it. Returns the same shape as `service`.
-
-        Raises
-        ------
-        InputError
-            Where `service` does not have one entry a node.
+        Raises InputError where `service` does not have one entry a node.
         """
         times = np.asarray(service, dtype=np.float64)
         if times.shape[:1] != (len(self),):
@@ -182,11 +175,7 @@ def tandem(
     into a buffer of `buffers[j]` places (one fewer than stages; the last stage never waits for room). `start_up[j]`
     [s] is when its workers are ready. A worker takes inputs in order as they come, and keeps its output until all
     earlier ones have left and there is room. Raises InputError for lengths that do not match and for sizes below 1.
-
-    Raises
-    ------
-    InputError
-        Where lengths do not match, or a size is below 1.
+    Raises InputError where lengths do not match, or a size is below 1.
     """
     stages = len(service)
     gather = [1] * stages if gather is None else list(gather)

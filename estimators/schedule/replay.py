@@ -71,10 +71,7 @@ def completion_of(graph: TraceGraph, service: Floats) -> Floats:
 def replay_of(graph: TraceGraph, seconds: Floats, done: Floats) -> Replay:
     """What a replay gives whose nodes take so many seconds and end so late, both of shape (nodes,).
 
-    Raises
-    ------
-    InputError
-        Where a step takes no time: ratios to it are no numbers.
+    Raises InputError where a step takes no time: ratios to it are no numbers.
     """
     steps = tuple(float(done[last] - done[first]) for first, last in graph.steps)
     if not all(SHORTEST_STEP <= step < math.inf for step in steps):
@@ -197,6 +194,8 @@ def launches_of(graph: TraceGraph) -> dict[int, int]:
 def under_runtime(graph: TraceGraph, mode: str, joins: Callable[[int, int], bool]) -> Floats:
     """Seconds of every node when an eager run's kernels are compiled, or its step is launched as one graph.
 
+    Raises InputError where the mode is neither.
+
     Parameters
     ----------
     mode
@@ -204,11 +203,6 @@ def under_runtime(graph: TraceGraph, mode: str, joins: Callable[[int, int], bool
         elementwise kernels in one, the longest stands for all. "graph_replay": the host launches a step once.
     joins
         Of two device nodes that follow each other on a stream.
-
-    Raises
-    ------
-    InputError
-        Where the mode is neither.
     """
     service = graph.service
     launch = launches_of(graph)
@@ -255,11 +249,8 @@ def with_workers(graph: TraceGraph, workers: int, fetch: float = FETCH, prefetch
 
     Each worker makes one batch at a time and as long as the loop took to load it; up to `prefetch` batches a worker
     are under way, requested when one is taken. The batches that the first steps take are ready: a run in its middle.
-
-    Raises
-    ------
-    InputError
-        Where the trace did not load in the loop (its loading times are then unknown), or `workers` is negative.
+    Raises InputError where the trace did not load in the loop (its loading times are then unknown), or `workers` is
+    negative.
     """
     if workers < 0:
         raise InputError(f"run.workers = {workers}: want 0 or more")

@@ -21,10 +21,7 @@ Rule = tuple[str, str]
 def parse_rule(text: str) -> Rule:
     """``PATTERN+PATTERN``, with * and ? in patterns: such operations may run at the same time.
 
-    Raises
-    ------
-    InputError
-        Where the text has another form.
+    Raises InputError where the text has another form.
 
     Examples
     --------

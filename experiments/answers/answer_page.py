@@ -21,10 +21,7 @@ MOST_BARS = 12
 def write_answers(questions: Sequence[Question], path: str | Path) -> Path:
     """Write the page of one or several questions of one workload; returns its path.
 
-    Raises
-    ------
-    InputError
-        Where none of them has an answer.
+    Raises InputError where none of them has an answer.
     """
     known: list[several.Answered] = []
     refused: list[str] = []

@@ -18,10 +18,7 @@ from slipstick.hwmodels.files.readers import InputError, read_toml, unknown_name
 def spans_devices(path: str) -> bool:
     """Whether a study file calibrates operations across devices.
 
-    Raises
-    ------
-    InputError
-        Where it cannot be read.
+    Raises InputError where it cannot be read.
     """
     return is_device_study(read_toml(path))
 
@@ -37,17 +34,14 @@ def calibrate_study(
 ) -> None:
     """Fit, report, and write `out` and the picture `plot`.
 
+    Raises InputError where the study has no [fit], or a name or number cannot be used.
+
     Parameters
     ----------
     level
         Probability of the intervals.
     form
         table, json or csv.
-
-    Raises
-    ------
-    InputError
-        Where the study has no [fit], or a name or number cannot be used.
     """
     if intervals is not None and intervals not in INTERVALS:
         raise unknown_name("intervals", intervals, INTERVALS)

@@ -57,10 +57,7 @@ def _bound(part: Part | None) -> str:
 def write_graph(workload: Workload, path: str | Path, question: Question | None = None) -> Path:
     """Write a picture of a graph, FILE.svg or FILE.html; coloured by what bounds where a machine answers for it.
 
-    Raises
-    ------
-    InputError
-        Where the name ends otherwise, or there are too many operations to draw.
+    Raises InputError where the name ends otherwise, or there are too many operations to draw.
     """
     drawers = {".svg": to_svg, ".html": to_html}
     file = Path(path)

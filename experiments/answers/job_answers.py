@@ -39,10 +39,7 @@ class JobRequest:
     def question(self) -> JobQuestion:
         """The job that the options describe, calibrated where they say so.
 
-        Raises
-        ------
-        InputError
-            Where an option cannot be used, or two of them are against each other.
+        Raises InputError where an option cannot be used, or two of them are against each other.
         """
         if bool(self.measured) != bool(self.fit):
             raise InputError("give --known FILE and --fit NAME together: times, and what is fitted to them")
@@ -79,10 +76,7 @@ def print_formula(request: JobRequest) -> None:
 def print_fit(request: JobRequest, level: float, out: str | None, plot: str | None) -> None:
     """The fitted numbers of a job: value, band, start, and what the closed form alone gives; and its file.
 
-    Raises
-    ------
-    InputError
-        Where nothing is fitted, or an option cannot be used.
+    Raises InputError where nothing is fitted, or an option cannot be used.
     """
     if not (request.measured and request.fit):
         raise InputError("of a job, give --known FILE.csv and --fit job.NAME,...: times, and what is fitted to them")
@@ -123,10 +117,7 @@ def _axes(vary: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
 def print_sweep(request: JobRequest, vary: Sequence[str]) -> None:
     """Ratios to the job as it stands.
 
-    Raises
-    ------
-    InputError
-        Where nothing varies.
+    Raises InputError where nothing varies.
     """
     axes = _axes(vary)
     question = request.question()
@@ -145,10 +136,7 @@ def print_sweep(request: JobRequest, vary: Sequence[str]) -> None:
 def print_formula_sweep(request: JobRequest, vary: Sequence[str]) -> None:
     """Ratios to the job as it stands by its formula, which knows no waiting.
 
-    Raises
-    ------
-    InputError
-        Where nothing varies.
+    Raises InputError where nothing varies.
     """
     axes = _axes(vary)
     question = request.question()

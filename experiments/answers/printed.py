@@ -25,10 +25,7 @@ def print_answers(
 ) -> None:
     """The answers to one or several questions of one workload; `refused`: a line for each that has no answer.
 
-    Raises
-    ------
-    InputError
-        Where no question has an answer.
+    Raises InputError where no question has an answer.
     """
     known: list[several.Answered] = []
     refusals = list(refused)

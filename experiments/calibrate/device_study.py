@@ -93,10 +93,7 @@ def is_device_study(document: Mapping[str, Any]) -> bool:
 def device_study(document: Mapping[str, Any], path: str | os.PathLike[str]) -> DeviceStudy:
     """A study from a document; one measured file may stand without a list.
 
-    Raises
-    ------
-    InputError
-        Names the file, the field, the value and what is allowed.
+    Raises InputError, which names the file, the field, the value and what is allowed.
     """
     fit = dict(document["fit"])
     if isinstance(fit.get("known"), str):
@@ -107,10 +104,7 @@ def device_study(document: Mapping[str, Any], path: str | os.PathLike[str]) -> D
 def calibrate_devices(study: DeviceStudy, folder: Path, progress: Callable[[str], None] | None = None) -> DeviceAnswer:
     """Read, check against physics, fit, and leave every machine out in turn.
 
-    Raises
-    ------
-    InputError
-        Where a file cannot be used, or fewer than two machines have enough rows.
+    Raises InputError where a file cannot be used, or fewer than two machines have enough rows.
     """
     named = {name: machine(str(folder / name) if "." in name or "/" in name else name) for name in study.machines}
     forms: list[OperationTimes] = []

@@ -39,6 +39,8 @@ RUNS, LOCAL, TRACE, MEGATRON = "vllm-bench", "llama-bench", "chrome-trace", "meg
 def read_known_answer(known: str, machine: Machine, engine: str = "") -> Fitted | None:
     """What was measured of a question or of a server; None for a table of single operations.
 
+    Raises InputError where a file cannot be read, is of another machine, or holds nothing that was measured.
+
     Parameters
     ----------
     known
@@ -50,11 +52,6 @@ def read_known_answer(known: str, machine: Machine, engine: str = "") -> Fitted 
         That it was measured on, as it stands.
     engine
         Of steps of a server that name none.
-
-    Raises
-    ------
-    InputError
-        Where a file cannot be read, is of another machine, or holds nothing that was measured.
     """
     if (typed := known_time(known)) is not None:
         typed.only((), "the time of this question")
@@ -124,10 +121,7 @@ def _tokens(known: str, machine: Machine) -> MeasuredTokens:
 def runs_of(path: str) -> tuple[TimedServerRun, ...]:
     """Runs of a server's benchmark that say how long a further token took, the first of them.
 
-    Raises
-    ------
-    InputError
-        Where the file is no benchmark, or none of its runs does.
+    Raises InputError where the file is no benchmark, or none of its runs does.
     """
     from slipstick.experiments.calibrate.known_serving import MOST_SIMULATED, model_called, traffic_of
     from slipstick.workloads.importers.serving.vllm_bench import read_vllm_bench

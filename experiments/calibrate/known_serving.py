@@ -50,10 +50,7 @@ def model_of_size(parameters: int) -> str | None:
 def traffic_of(run: ServedRun) -> Traffic:
     """The load of a run; all requests of its mean lengths, as many as can be simulated in seconds.
 
-    Raises
-    ------
-    InputError
-        Where one request alone has more tokens than that.
+    Raises InputError where one request alone has more tokens than that.
     """
     users = run.users if run.rate is None else None
     if users is None and run.rate is None:
@@ -79,10 +76,8 @@ class AnchorRun(KnownRate):
     def of_file(cls, path: str) -> AnchorRun:
         """From the generation that llama-bench measured (its JSON, JSON lines or CSV).
 
-        Raises
-        ------
-        InputError
-            Where the file is none of these, generates nothing, or its model or type of weights is not known here.
+        Raises InputError where the file is none of these, generates nothing, or its model or type of weights is not
+        known here.
         """
         run = generation(read_llama_bench(Path(path)))
         if run is None:
@@ -97,10 +92,7 @@ class AnchorRun(KnownRate):
     def parse(cls, text: str) -> AnchorRun:
         """From "MODEL:TYPE=TOKENS_PER_S", such as "llama-3.1-8b:q4_k_m=103", or the path of a file of llama-bench.
 
-        Raises
-        ------
-        InputError
-            Where it is none.
+        Raises InputError where it is none.
         """
         if "=" not in text and Path(text).is_file():
             return cls.of_file(text)
@@ -122,10 +114,7 @@ class AnchorRun(KnownRate):
 def require_possible(anchor: AnchorRun, machine: Machine) -> None:
     """Check that a measured rate is not above what the bandwidth allows; a tenth more, for data sheets round.
 
-    Raises
-    ------
-    InputError
-        Where it is.
+    Raises InputError where it is.
     """
     most = 1 / LocalWork.of(anchor.model, weight_type(anchor.stored), machine).memory
     if anchor.rate > 1.1 * most:

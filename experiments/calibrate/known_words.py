@@ -35,10 +35,7 @@ class KnownTime:
     def only(self, names: Collection[str], what: str) -> None:
         """Check the names of its numbers.
 
-        Raises
-        ------
-        InputError
-            Where one is none of `names`.
+        Raises InputError where one is none of `names`.
         """
         for name in self.numbers:
             if name not in names:
@@ -48,10 +45,7 @@ class KnownTime:
 def known_time(known: str) -> KnownTime | None:
     """A time in words, "23.4ms" or "3.2s@devices=64,tp=8"; None where something else is meant.
 
-    Raises
-    ------
-    InputError
-        Where the unit or a number cannot be read, or the time is none.
+    Raises InputError where the unit or a number cannot be read, or the time is none.
 
     Examples
     --------

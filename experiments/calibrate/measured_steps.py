@@ -43,16 +43,12 @@ def read_measured_steps(
     Columns: ``step`` (decode:MODEL, with ``decodes`` sequences that have ``context`` tokens in the cache; or
     prompt:MODEL, with the tokens of one ``prompt``) and ``time_s``; where they are not as usual also ``dtype`` (how
     weights are stored), ``engine`` ("vllm 0.19.0") and ``tensor`` (devices that share each product).
+    Raises InputError, which names file, line and column; where no time is filled in.
 
     Parameters
     ----------
     engine
         Of lines that name none; "" for what the machine's runtime names, else vLLM.
-
-    Raises
-    ------
-    InputError
-        Names file, line and column; where no time is filled in.
     """
     made = []
     for line, cells in read_csv_rows(path, required=["step", "time_s"], limit_rows=MAX_ROWS):

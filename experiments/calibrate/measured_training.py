@@ -42,6 +42,8 @@ def holds_training(path: str | os.PathLike[str]) -> bool:
 def read_known(path: str | os.PathLike[str], batch: int = 0, sequence: int = 0, precision: str = "") -> list[KnownStep]:
     """Measured steps, one a row.
 
+    Raises InputError, which names the file, the line and the column.
+
     Parameters
     ----------
     path
@@ -52,11 +54,6 @@ def read_known(path: str | os.PathLike[str], batch: int = 0, sequence: int = 0, 
         those given here or in the log.
     batch, sequence, precision
         Of rows that do not say them; 0 and "": those of the question (`training_known.filled`).
-
-    Raises
-    ------
-    InputError
-        Names the file, the line and the column.
     """
     if (typed := known_time(str(path))) is not None:
         cells = {NAMES.get(name, name): str(number) for name, number in typed.numbers.items()}

@@ -28,16 +28,12 @@ def read_measurements(
     The CSV has a column ``time_s`` and columns named as settings are: ``run.threads``, ``machine.clock``,
     ``workload.batch``; ``group`` says what is held out together, ``protocol`` how it was measured. Requests to a
     language model may be measured by a server's benchmark: a JSON of ``vllm bench serve --save-result``.
+    Raises InputError where a column or a value cannot be used; the message names file, line and column.
 
     Parameters
     ----------
     quantity
         What was measured, a time: "ttft" is a column ``ttft_s``; None for ``time_s``.
-
-    Raises
-    ------
-    InputError
-        Where a column or a value cannot be used; the message names file, line and column.
     """
     if path.endswith(".json") and workload_kind(workload) == "requests":
         return benchmarked(path, workload, machine, quantity)
@@ -96,10 +92,7 @@ BENCHMARKED = {"ttft": "ttft", "tpot": "tpot", "itl": "itl", "latency": "e2el"}
 def benchmarked(path: str, workload: Workload, machine: Machine, quantity: str | None) -> tuple[Measurement, ...]:
     """Mean times of the runs of a server's benchmark, each under its load.
 
-    Raises
-    ------
-    InputError
-        Where the file is no such benchmark, or does not hold the quantity.
+    Raises InputError where the file is no such benchmark, or does not hold the quantity.
     """
     from slipstick.estimators.named.serving.server_run import run_of
     from slipstick.experiments.calibrate.known_serving import traffic_of

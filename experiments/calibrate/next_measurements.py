@@ -61,17 +61,14 @@ def steps_to_measure(
 ) -> NextMeasurements:
     """The steps of a served model after which its other steps are known best.
 
+    Raises InputError where a name is unknown or nothing fits the machine.
+
     Parameters
     ----------
     model
         decode:MODEL, prompt:MODEL, or the model alone for both.
     tensor
         Devices that share each product.
-
-    Raises
-    ------
-    InputError
-        Where a name is unknown or nothing fits the machine.
 
     Examples
     --------
@@ -90,10 +87,7 @@ def operations_to_measure(
 ) -> NextMeasurements:
     """The operations of a workload after which its whole time is known best; its sizes are bound.
 
-    Raises
-    ------
-    InputError
-        Where a size is open, none of its operations was fitted, or the machine was measured itself.
+    Raises InputError where a size is open, none of its operations was fitted, or the machine was measured itself.
     """
     forecast = known.forecast(machine, anchors=())
     if not forecast.belief.roots.any():

@@ -32,6 +32,7 @@ def read_operation_times(
     Columns: ``machine`` (of the catalogue, or a YAML file beside the CSV), ``kind``, ``dtype``, ``time_s``, the dims of
     the kinds by their names (empty where a kind has no such dim), and attributes: ``causal`` (yes, no), ``stride``
     (1x1), ``pass``, ``function``.
+    Raises InputError, which names file, line and column.
 
     Parameters
     ----------
@@ -39,11 +40,6 @@ def read_operation_times(
         Already known ones by the name that stands in the file.
     defaults
         Columns that the file may lack because all rows have the same.
-
-    Raises
-    ------
-    InputError
-        Names file, line and column.
     """
     path = Path(path)
     known = dict(machines or {})

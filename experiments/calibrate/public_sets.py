@@ -72,10 +72,7 @@ def _entries() -> Sequence[object]:
 def public_set(name: str) -> PublicSet:
     """A set by its name.
 
-    Raises
-    ------
-    InputError
-        Where there is none.
+    Raises InputError where there is none.
     """
     sets = {one.name: one for one in public_sets()}
     if name not in sets:

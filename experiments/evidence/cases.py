@@ -128,10 +128,7 @@ class CaseSet:
 def prediction_of(answer: Answer) -> StatedTime | None:
     """What a predictor returned, checked.
 
-    Raises
-    ------
-    InputError
-        Where it is no time, no triple, or not positive and finite.
+    Raises InputError where it is no time, no triple, or not positive and finite.
     """
     if answer is None:
         return None

@@ -29,10 +29,7 @@ def scoreboards() -> tuple[str, ...]:
 def paper(name: str) -> Any:
     """The module that reproduces a paper.
 
-    Raises
-    ------
-    InputError
-        Where no paper has this name.
+    Raises InputError where no paper has this name.
     """
     if name not in papers():
         raise unknown_name("paper", name, papers())
@@ -43,10 +40,7 @@ def paper(name: str) -> Any:
 def scoreboard(name: str) -> Board:
     """A scoreboard's declaration.
 
-    Raises
-    ------
-    InputError
-        Where no scoreboard has this name.
+    Raises InputError where no scoreboard has this name.
     """
     if name not in scoreboards():
         raise unknown_name("scoreboard", name, scoreboards())

@@ -29,10 +29,7 @@ class Mark:
 def marked(rows: Iterable[ReproductionRow], marks: Sequence[Mark]) -> list[ReproductionRow]:
     """The rows with the first mark that fits each; rows that none fits keep what their status says.
 
-    Raises
-    ------
-    InputError
-        Where two rows of a paper have one table and cell: each cell stands once.
+    Raises InputError where two rows of a paper have one table and cell: each cell stands once.
     """
     scores, seen = [], set()
     for row in rows:

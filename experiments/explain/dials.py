@@ -102,11 +102,7 @@ def likely_numbers(question: Question) -> list[str]:
 
     The machine's numbers that the formulas of its operations name, those of its runtime, and the open sizes of the
     workload: the schedule may read more.
-
-    Raises
-    ------
-    InputError
-        Where the operations have no formulas either.
+    Raises InputError where the operations have no formulas either.
     """
     inner = question.estimator.model
     if inner.operation_formulas is None:
@@ -125,10 +121,7 @@ def likely_numbers(question: Question) -> list[str]:
 def value_of(question: Question, name: str) -> float:
     """Today's value of a quantity, in its SI unit.
 
-    Raises
-    ------
-    InputError
-        Where it has none.
+    Raises InputError where it has none.
     """
     space, _, path = name.partition(".")
     if space == "machine":

@@ -47,15 +47,12 @@ SLOW_SCAN, SLOW_SCANS = 8, 3
 def of_time(query: Question, quantity: str | None = None) -> Question:
     """The question about a time: as it is, or about that of an answer which begins with another quantity.
 
+    Raises InputError where the one that was named is no time.
+
     Parameters
     ----------
     quantity
         The one that was named.
-
-    Raises
-    ------
-    InputError
-        Where the one that was named is no time.
     """
     answer = query.answer()
     if answer.headline.unit == "s":
@@ -277,11 +274,7 @@ def ranking(questions: Mapping[str, Question], draws: int = DRAWS) -> list[dict[
     """How surely each is faster than each other, over draws of the fitted parameters and of the scatter.
 
     Parameters that two calibrations share by name and value are drawn once for both; the scatter of each is its own.
-
-    Raises
-    ------
-    InputError
-        Where one is not calibrated.
+    Raises InputError where one is not calibrated.
     """
     times: dict[str, FloatArray] = {}
     generator = np.random.default_rng(SEED)

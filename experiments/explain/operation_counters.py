@@ -17,10 +17,8 @@ from slipstick.hwmodels.files.readers import InputError
 def counter_rows(question: Question) -> tuple[list[dict[str, Any]], float]:
     """One row a kind, most cycles first, and `all`; and the vector instructions a cycle, all cores.
 
-    Raises
-    ------
-    InputError
-        Where the estimator's operations are not tiles on a GPU (`tiled-roofline`): others have no bytes by level.
+    Raises InputError where the estimator's operations are not tiles on a GPU (`tiled-roofline`): others have no bytes
+    by level.
     """
     counts = counters_at(question, {})
     frame = counts.to_frame().drop(columns="operation").groupby("kind").sum().sort_values("cycles", ascending=False)
@@ -36,10 +34,7 @@ def counters_at(question: Question, sizes: Mapping[str, float]) -> Counters:
     """Counters (seconds, flop, bytes by level) of one run with these sizes of the workload (`{"seq_len": 94}`); see
     `counter_rows`.
 
-    Raises
-    ------
-    InputError
-        Where the estimator is not the tiled roofline.
+    Raises InputError where the estimator is not the tiled roofline.
     """
     estimator = question.estimator.estimator if isinstance(question.estimator, Calibration) else question.estimator
     model = estimator.operation if isinstance(estimator, Composite) else None

@@ -48,10 +48,7 @@ class Cali:
     def add(self, record: str, line: int) -> None:
         """Take one record.
 
-        Raises
-        ------
-        InputError
-            Where it is none, or refers to what is not there.
+        Raises InputError where it is none, or refers to what is not there.
         """
         where = f"{self.path}: line {line}"
         fields = _fields(record)

@@ -67,10 +67,7 @@ def cores_of(request: ExtrapolationRequest) -> float | None:
 def predict(readings: Readings, request: ExtrapolationRequest) -> list[Prediction]:
     """One prediction a region.
 
-    Raises
-    ------
-    InputError
-        Where a name is unknown or a target is no number.
+    Raises InputError where a name is unknown or a target is no number.
     """
     series = readings.series(request.parameter)
     if request.region is not None:
@@ -83,10 +80,7 @@ def predict(readings: Readings, request: ExtrapolationRequest) -> list[Predictio
 def one_region(series: Sequence[Series], region: str | None) -> Series:
     """The series of a region; the only one where none is named.
 
-    Raises
-    ------
-    InputError
-        Where there is none of that name, or none is named and there are several.
+    Raises InputError where there is none of that name, or none is named and there are several.
     """
     known = [one.name for one in series]
     if region is None and len(series) > 1:

@@ -62,10 +62,7 @@ class Readings:
     def series(self, parameter: str | None = None) -> list[Series]:
         """One series a region, over the one parameter that varies.
 
-        Raises
-        ------
-        InputError
-            Where several parameters vary and none is named, or one does beside the named one.
+        Raises InputError where several parameters vary and none is named, or one does beside the named one.
         """
         varying = self.varying()
         if parameter is not None and parameter not in self.parameters:
@@ -107,10 +104,7 @@ class MetricRows:
     def add(self, metric: str, region: str, point: tuple[float, ...], count: int, times: Iterable[float]) -> None:
         """Add `count` times of one point.
 
-        Raises
-        ------
-        InputError
-            Where the file then holds more than `MAX_READINGS`.
+        Raises InputError where the file then holds more than `MAX_READINGS`.
         """
         self._count += count
         if self._count > MAX_READINGS:
@@ -126,10 +120,7 @@ def too_many(path: object) -> InputError:
 def readings(rows: Iterator[Row], parameters: Sequence[str], path: object, notes: tuple[str, ...] = ()) -> Readings:
     """Rows as columns; regions are dropped where there is only one.
 
-    Raises
-    ------
-    InputError
-        Where there are none, or too many.
+    Raises InputError where there are none, or too many.
     """
     first = list(itertools.islice(rows, MAX_READINGS + 1))
     if not first or not parameters:

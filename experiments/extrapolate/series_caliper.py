@@ -44,10 +44,7 @@ class Profile:
 def read_caliper(path: Path, metric: str | None = None) -> Readings:
     """One profile: a series needs several runs, so that its regions stand at one point.
 
-    Raises
-    ------
-    InputError
-        Where the file is no profile of Caliper or holds no time.
+    Raises InputError where the file is no profile of Caliper or holds no time.
     """
     return _readings([(path, read_profile(path, metric))], path)
 
@@ -55,10 +52,7 @@ def read_caliper(path: Path, metric: str | None = None) -> Readings:
 def read_caliper_folder(folder: Path, metric: str | None = None) -> Readings:
     """A folder of profiles, one a run; the parameters are the numbers of a run that differ (jobsize, problem size).
 
-    Raises
-    ------
-    InputError
-        Where a file is no profile, or no number of the runs differs.
+    Raises InputError where a file is no profile, or no number of the runs differs.
     """
     paths = sorted(itertools.islice(folder.glob("*.cali"), MAX_FILES + 1))
     if len(paths) > MAX_FILES:
@@ -88,10 +82,7 @@ def _readings(profiles: Sequence[tuple[Path, Profile]], where: Path) -> Readings
 def read_profile(path: Path, metric: str | None = None) -> Profile:
     """A profile from .cali or JSON split, whichever the content is.
 
-    Raises
-    ------
-    InputError
-        Where it is neither, or holds no time.
+    Raises InputError where it is neither, or holds no time.
     """
     text = read_text(path)
     if text.lstrip().startswith("{"):

@@ -20,11 +20,7 @@ def read_extrap_text(path: Path, metric: str | None = None) -> Readings:
     """Extra-P text: PARAMETER, POINTS, then METRIC, REGION and one DATA line a point (its repeats).
 
     Source: https://github.com/extra-p/extrap, docs/file-formats.md.
-
-    Raises
-    ------
-    InputError
-        Where a line is malformed, or there are more DATA lines than POINTS.
+    Raises InputError where a line is malformed, or there are more DATA lines than POINTS.
     """
     parameters: list[str] = []
     points: list[tuple[float, ...]] = []
@@ -146,11 +142,8 @@ def _extrap_json_ids(fields: Mapping[str, Any], path: object, metric: str | None
 def read_extrap_lines(path: Path, metric: str | None = None) -> Readings:
     """Extra-P JSON Lines: {"params": {name: number}, "callpath": ..., "metric": ..., "value": seconds} a line.
 
-    Raises
-    ------
-    InputError
-        Where a line has no parameters, or others than the lines before; where there are more than `MAX_LINES`
-        lines or too many measurements.
+    Raises InputError where a line has no parameters, or others than the lines before; where there are more than
+    `MAX_LINES` lines or too many measurements.
     """
     parameters: list[str] = []
     counted = MetricRows(path)

@@ -29,10 +29,7 @@ def is_number(value: object) -> bool:
 def as_number(value: object, where: str) -> float:
     """A value as a number of the file's unit.
 
-    Raises
-    ------
-    InputError
-        Where it is none.
+    Raises InputError where it is none.
     """
     if not is_number(value):
         raise InputError(f"{where}: {str(value)[:40]!r} is no number")
@@ -42,10 +39,7 @@ def as_number(value: object, where: str) -> float:
 def as_list(value: object, where: str) -> list[Any]:
     """A value that must be a list.
 
-    Raises
-    ------
-    InputError
-        Where it is none.
+    Raises InputError where it is none.
     """
     if not isinstance(value, list):
         raise InputError(f"{where}: want a list, got {str(value)[:40]!r}")
@@ -60,10 +54,7 @@ def as_mapping(value: object, where: object) -> Mapping[str, Any]:
 def field_of(entry: object, key: str, where: str) -> Any:
     """One field of an entry.
 
-    Raises
-    ------
-    InputError
-        Where the entry lacks it.
+    Raises InputError where the entry lacks it.
     """
     if not isinstance(entry, Mapping) or key not in entry:
         raise InputError(f"{where}: no field {key!r}")
@@ -78,10 +69,7 @@ def optional_mapping(entry: object, key: str, where: object) -> Mapping[str, Any
 def as_identity(value: object, where: str) -> int:
     """A value that must be a whole number.
 
-    Raises
-    ------
-    InputError
-        Where it is none.
+    Raises InputError where it is none.
     """
     if type(value) is not int:
         raise InputError(f"{where}: id = {str(value)[:40]!r}: want a whole number")
@@ -91,10 +79,7 @@ def as_identity(value: object, where: str) -> int:
 def as_point(values: object, count: int, where: str) -> tuple[float, ...]:
     """The coordinates of a point, shape (parameters,).
 
-    Raises
-    ------
-    InputError
-        Where their number is not that of the parameters, or one is no number.
+    Raises InputError where their number is not that of the parameters, or one is no number.
     """
     numbers = values if isinstance(values, list) else [values]
     if len(numbers) != count:

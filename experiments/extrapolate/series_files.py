@@ -91,10 +91,7 @@ def read(path: str | os.PathLike[str], time: str | None = None) -> Readings:
 def read_llama_series(path: Path, metric: str | None = None) -> Readings:
     """Tests of llama-bench: seconds over tokens, depth, threads and batch, prompts and generation apart.
 
-    Raises
-    ------
-    InputError
-        Where a metric is named: the times are always avg_ns.
+    Raises InputError where a metric is named: the times are always avg_ns.
     """
     if metric is not None:
         raise unknown_name("column of llama-bench:", metric, ["none; times are avg_ns"])
@@ -122,10 +119,7 @@ _BY_CONTENT: Mapping[str, Callable[[Path, str | None], Readings]] = {
 def read_json_file(path: Path, metric: str | None = None) -> Readings:
     """A JSON file of a tool, known by its keys.
 
-    Raises
-    ------
-    InputError
-        Where the layout is unknown, or a field is wrong.
+    Raises InputError where the layout is unknown, or a field is wrong.
     """
     try:
         document = read_json(path)
@@ -157,11 +151,7 @@ def read_csv(path: str | os.PathLike[str], time: str | None = None) -> Readings:
     The time column is named, or one called time, runtime, ... ; its unit stands in its name (time_ms, "time [ms]"),
     else it is seconds. Cells may carry units ("12 ms"), then all of them must. A file with the columns `parameter` and
     `value` names its parameter in the rows.
-
-    Raises
-    ------
-    InputError
-        Where there are no rows, no names of columns, no time column, or no parameter with numbers.
+    Raises InputError where there are no rows, no names of columns, no time column, or no parameter with numbers.
     """
     rows = list(read_csv_rows(path))
     if not rows:

@@ -28,10 +28,7 @@ MAX_PROFILES = 10_000
 def read_hyperfine(fields: Mapping[str, Any], path: object) -> Readings:
     """hyperfine --export-json with --parameter-scan or --parameter-list; seconds.
 
-    Raises
-    ------
-    InputError
-        Where no parameter is a number.
+    Raises InputError where no parameter is a number.
     """
     entries = as_list(fields["results"], f"{path}: results")
     every = [optional_mapping(entry, "parameters", f"{path}: results[{i}]") for i, entry in enumerate(entries)]
@@ -56,10 +53,7 @@ def read_hyperfine(fields: Mapping[str, Any], path: object) -> Readings:
 def read_pytest_benchmark(fields: Mapping[str, Any], path: object) -> Readings:
     """pytest-benchmark --benchmark-json: params of parametrised benchmarks; seconds.
 
-    Raises
-    ------
-    InputError
-        Where no parameter is a number.
+    Raises InputError where no parameter is a number.
     """
     entries = [as_mapping(entry, path) for entry in fields["benchmarks"]]
     every = [optional_mapping(entry, "params", f"{path}: benchmarks[{i}]") for i, entry in enumerate(entries)]
@@ -84,10 +78,7 @@ def read_pytest_benchmark(fields: Mapping[str, Any], path: object) -> Readings:
 def read_google_benchmark(fields: Mapping[str, Any], path: object) -> Readings:
     """Google Benchmark --benchmark_format=json: the arguments stand in the name (BM_sort/1024, BM_run/threads:8).
 
-    Raises
-    ------
-    InputError
-        Where there are no runs, no argument in every name, or the time unit is unknown.
+    Raises InputError where there are no runs, no argument in every name, or the time unit is unknown.
     """
     rows = []
     for i, entry in enumerate(fields["benchmarks"]):
@@ -118,10 +109,7 @@ def read_google_benchmark(fields: Mapping[str, Any], path: object) -> Readings:
 def read_asv(fields: Mapping[str, Any], path: object) -> Readings:
     """A result file of asv: results[benchmark] = [result list, parameter lists, ...] in the order of result_columns.
 
-    Raises
-    ------
-    InputError
-        Where results and parameters differ in number.
+    Raises InputError where results and parameters differ in number.
     """
     columns = [str(name) for name in as_list(fields["result_columns"], f"{path}: result_columns")]
     rows: list[Row] = []
@@ -149,11 +137,7 @@ def read_cube_folder(folder: Path, metric: str | None = None) -> Readings:
     A region's time is its own (exclusive) time where it is longest among the locations (processes, threads).
 
     Needs the package pycubexr. Source of the naming: https://github.com/extra-p/extrap, docs/file-formats.md.
-
-    Raises
-    ------
-    InputError
-        Where there are no profiles or too many, one cannot be read, or pycubexr is missing.
+    Raises InputError where there are no profiles or too many, one cannot be read, or pycubexr is missing.
     """
     profiles = sorted(itertools.islice(folder.glob("*/*.cubex"), MAX_PROFILES + 1))
     if not profiles:

@@ -14,10 +14,7 @@ MAX_TARGETS = 10_000
 def targets_of(text: str, readings: Readings) -> list[list[float]]:
     """One value a varying parameter from "threads=64,size=3200; threads=128,size=3200".
 
-    Raises
-    ------
-    InputError
-        Where a name is unknown, a value is no number, or a varying parameter has none.
+    Raises InputError where a name is unknown, a value is no number, or a varying parameter has none.
     """
     varying, targets = readings.varying(), []
     for target in text.split(";")[: MAX_TARGETS + 1]:
@@ -46,15 +43,12 @@ def predict_surfaces(
 ) -> dict[str, SurfacePrediction]:
     """One prediction a region: region -> `SurfacePrediction`.
 
+    Raises InputError where a name is unknown or the measurements are too few.
+
     Parameters
     ----------
     level
         Probability of the band; None leaves it away.
-
-    Raises
-    ------
-    InputError
-        Where a name is unknown or the measurements are too few.
     """
     varying = readings.varying()
     columns = [readings.parameters.index(name) for name in varying]

@@ -30,10 +30,7 @@ FIELDS = ("clock", "cores", "power.cap", "runtime.issue_overhead", "runtime.laun
 def dial_tables(question: Question, level: float) -> dict[str, dict[str, Any]]:
     """Quantity -> what the time does over `POWERS` of it: those that matter most first, in SI units.
 
-    Raises
-    ------
-    InputError
-        Where each point would be a simulation, or nothing that is tried changes the time.
+    Raises InputError where each point would be a simulation, or nothing that is tried changes the time.
     """
     if question.estimator.alone:
         raise InputError("each point of this estimator is a simulation: its page has no sliders")

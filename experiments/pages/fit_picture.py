@@ -14,10 +14,7 @@ from slipstick.experiments.pages.plots import save_picture, si_ticks
 def draw_fit(objective: Objective, fit: Fit, path: Path) -> None:
     """Write estimated over measured times (both axes logarithmic, the line where they agree) and the residuals.
 
-    Raises
-    ------
-    InputError
-        Where the name ends in no known form.
+    Raises InputError where the name ends in no known form.
     """
     from matplotlib.figure import Figure
 

@@ -52,11 +52,7 @@ def emit(
     the keys and all digits. `digits` is of numbers without a unit. `remarks`: warnings of an answer, which each row of
     JSON carries, as it does `provenance`; tables have theirs among the lines.
     `columns`: what the answer declares beyond the keys that all share.
-
-    Raises
-    ------
-    InputError
-        Where the format is unknown.
+    Raises InputError where the format is unknown.
     """
     if form == "json":
         print(json_text(rows, remarks, provenance))
@@ -82,17 +78,14 @@ def show(
 ) -> None:
     """Print an answer: its heads, its tables and what it assumed; as JSON its document, as CSV its rows.
 
+    Raises InputError where the format is unknown.
+
     Parameters
     ----------
     heads, more
         What the command knows besides: lines below those of the answer, and values beside those of its document.
     remarks
         Warnings of the command's own in place of the answer's.
-
-    Raises
-    ------
-    InputError
-        Where the format is unknown.
     """
     if form == "json":
         documents = [{**one, **(more or {})} for one in answer.document()]

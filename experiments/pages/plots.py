@@ -179,10 +179,7 @@ def _faint(colour: str, share: float = 0.16) -> str:
 def save_picture(figure: Any, path: str | Path) -> None:
     """Write a figure of matplotlib, whole or not at all.
 
-    Raises
-    ------
-    InputError
-        Where the name ends in none of `PICTURES`.
+    Raises InputError where the name ends in none of `PICTURES`.
     """
     if Path(path).suffix.lower() not in PICTURES:
         raise InputError(f"{path}: want a picture that ends in {', '.join(PICTURES)}")

@@ -16,10 +16,7 @@ MOST_POINTS = 20_000
 def draw_selection(iterations: Iterations, selection: Selection, path: Path) -> None:
     """Write a histogram of lengths and a scatter of times, with the representatives (area by weight).
 
-    Raises
-    ------
-    InputError
-        Where the name ends in no known form.
+    Raises InputError where the name ends in no known form.
     """
     from matplotlib.figure import Figure
 

@@ -75,10 +75,7 @@ class Code:
     def steps(self, steps: Steps, values: Mapping[str, StepValue]) -> StepValue:
         """What the steps make of values by name.
 
-        Raises
-        ------
-        InputError
-            Where a name has no value.
+        Raises InputError where a name has no value.
         """
         for name in steps.names:
             if name not in values:

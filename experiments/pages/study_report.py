@@ -27,15 +27,12 @@ def write(
 ) -> tuple[Path, Path]:
     """Write the page and its PNG; returns both paths.
 
+    Raises InputError where no point meets the conditions, or none is answered yet.
+
     Parameters
     ----------
     names
         The objectives of the table's column `front`; none where it has none.
-
-    Raises
-    ------
-    InputError
-        Where no point meets the conditions, or none is answered yet.
     """
     sections: list[Section] = []
     cards: list[Card] = []

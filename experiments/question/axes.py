@@ -25,15 +25,12 @@ MAX_POINTS = 1_000_000
 def axis(text: str, machine: Machine) -> tuple[str, FloatArray]:
     """One ``--vary``: a name and its values, as `axis_values` reads them from the text after ``name=``.
 
+    Raises InputError where the text has another form, or as `axis_values`.
+
     Returns
     -------
     tuple of str and FloatArray
         The name and its values in SI units, shape (values,).
-
-    Raises
-    ------
-    InputError
-        Where the text has another form, or as `axis_values`.
     """
     name, written = _name_and_values(text)
     return name, axis_values(name, written, machine)
@@ -54,12 +51,8 @@ def axis_values(name: str, written: str, machine: Machine) -> FloatArray:
 
     ``low..high:nlog`` takes n steps of equal ratio. Counts (run.*, workload.*, whole fields) are rounded, and
     equal ratios may then fall on one whole number: there are fewer values than steps (see `merged_steps`).
-
-    Raises
-    ------
-    InputError
-        Where a value is no quantity of the field's unit, or a count has fewer whole numbers between low and high than
-        steps.
+    Raises InputError where a value is no quantity of the field's unit, or a count has fewer whole numbers between low
+    and high than steps.
     """
     low, dots, rest = written.partition("..")
     if not dots:
@@ -92,10 +85,7 @@ def is_count(name: str, machine: Machine) -> bool:
 def counts_axis(text: str, machine: Machine) -> tuple[str, FloatArray]:
     """As `axis`, for estimators: their numbers of a run are whole and at least 1, but for amounts (`AMOUNTS`).
 
-    Raises
-    ------
-    InputError
-        As `axis`, and where a number of the run is no whole number >= 1.
+    Raises InputError as `axis`, and where a number of the run is no whole number >= 1.
     """
     name, written = _name_and_values(text)
     return name, counts_values(name, written, machine)
@@ -148,10 +138,8 @@ def quantity(name: str, text: str, machine: Machine) -> float:
 def values_of(name: str, values: Values, machine: Machine) -> FloatArray:
     """One axis from numbers (SI) or texts with units, shape (values,); a range of a field is checked at its ends.
 
-    Raises
-    ------
-    InputError
-        Where the name has no namespace, or a value is not finite, not whole where it must be, or outside its range.
+    Raises InputError where the name has no namespace, or a value is not finite, not whole where it must be, or outside
+    its range.
     """
     if "." not in name or name.partition(".")[0] not in NAMESPACES:
         raise InputError(f"{name[:60]!r}: want NAMESPACE.NAME, such as machine.clock or run.threads")
@@ -182,10 +170,7 @@ def values_of(name: str, values: Values, machine: Machine) -> FloatArray:
 def axes_of(vary: Mapping[str, Values] | Sequence[str], machine: Machine) -> dict[str, tuple[float, ...]]:
     """Axes, each a tuple of values in SI units, from name -> values, or from texts ``name=values``.
 
-    Raises
-    ------
-    InputError
-        Where a name stands twice, or a value is no quantity of its field.
+    Raises InputError where a name stands twice, or a value is no quantity of its field.
     """
     if not vary:
         raise InputError("nothing varies: name at least one, such as machine.clock=1.2GHz,2.4GHz")

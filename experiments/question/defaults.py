@@ -68,6 +68,8 @@ def default(
 ) -> Default:
     """The best answer for a workload on a machine.
 
+    Raises InputError where the data type is unknown.
+
     Parameters
     ----------
     workload
@@ -78,11 +80,6 @@ def default(
         Fields of the machine that the question sets: those stay.
     run
         Numbers of one execution, by name.
-
-    Raises
-    ------
-    InputError
-        Where the data type is unknown.
     """
     from slipstick.estimators.named.program_sharing import by_maker
     from slipstick.estimators.operation.serving.step_graph import is_step
@@ -186,10 +183,7 @@ def _served(
 ) -> Default:
     """A step of serving by the law that `serve` asks, under the engine that the runtime names.
 
-    Raises
-    ------
-    InputError
-        Where the question sets a runtime's library that is no engine; the known ones are listed.
+    Raises InputError where the question sets a runtime's library that is no engine; the known ones are listed.
     """
     from slipstick.estimators.named.served_step import served_step
     from slipstick.estimators.operation.serving.engines import engine_of
@@ -255,10 +249,7 @@ def _gpu(
 def _library(machine: Machine, chosen: Collection[str]) -> tuple[str, tuple[str, ...]]:
     """The measured kernel library that the machine names, "" where it names none, and a line where it was not measured.
 
-    Raises
-    ------
-    InputError
-        Where the question sets one that was not measured; the known ones are listed.
+    Raises InputError where the question sets one that was not measured; the known ones are listed.
     """
     named = machine.runtime.library
     if not named:

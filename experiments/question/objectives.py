@@ -69,15 +69,12 @@ def consumptions(
 def with_objectives(frame: pd.DataFrame, wanted: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
     """The table with a column for each objective, and the names of those columns.
 
+    Raises InputError where an objective is none of these.
+
     Parameters
     ----------
     wanted
         "time", "energy", "cost", the name of a column, or NAME=FORMULA of columns ("area=machine.cores*2.5").
-
-    Raises
-    ------
-    InputError
-        Where an objective is none of these.
     """
     names: list[str] = []
     for word in wanted:
@@ -108,10 +105,7 @@ def with_column(frame: pd.DataFrame, name: str, formula: str) -> pd.DataFrame:
 def on_front(values: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     """Which points no other beats in everything: shape (points, objectives), smaller is better, finite.
 
-    Raises
-    ------
-    InputError
-        Where a value is not finite.
+    Raises InputError where a value is not finite.
     """
     columns = np.asarray(values, dtype=np.float64)
     if not np.all(np.isfinite(columns)):

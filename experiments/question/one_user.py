@@ -18,11 +18,7 @@ def runs_locally(model: LanguageModel, machine: Machine, dtype: str | None) -> s
     """llama.cpp, as the runtime calls it, where one user of the machine would run the model under it; else "".
 
     A runtime that names an engine decides; else weights as GGUF files store them, and Apple's machines, run under it.
-
-    Raises
-    ------
-    InputError
-        Where nothing stores weights in the type.
+    Raises InputError where nothing stores weights in the type.
     """
     if is_llama_cpp(machine.runtime.library):
         return machine.runtime.library
@@ -36,15 +32,12 @@ def for_one_user(
 ) -> tuple[str, str | None]:
     """The program that one user runs there and how it stores weights; "" and `dtype` where a server answers.
 
+    Raises InputError where nothing stores weights in the type.
+
     Parameters
     ----------
     numbers
         Names of the numbers of the run that are given or vary.
-
-    Raises
-    ------
-    InputError
-        Where nothing stores weights in the type.
     """
     if CROWD & set(numbers) and not is_llama_cpp(machine.runtime.library):
         return "", dtype

@@ -28,11 +28,7 @@ def own_factory(name: str) -> Callable[[], object]:
     """The function that MODULE:FACTORY is, such as one that makes an executor; modules of the current folder too.
 
     What is imported is reported on standard error.
-
-    Raises
-    ------
-    InputError
-        Where there is none, or importing it fails.
+    Raises InputError where there is none, or importing it fails.
     """
     factory: Callable[[], object] = _callable(name, "MODULE:FACTORY", "want a function without arguments")
     return factory
@@ -60,11 +56,7 @@ def own_record(name: str) -> NamedEstimator:
     """The record that MODULE:ATTRIBUTE is, or one around the estimator that it is or makes.
 
     What is imported is reported on standard error; modules of the current folder count too.
-
-    Raises
-    ------
-    InputError
-        Where the name came from a file, there is none, it fails, or it has no `estimate`.
+    Raises InputError where the name came from a file, there is none, it fails, or it has no `estimate`.
     """
     made = _imported(name)
     return made if isinstance(made, NamedEstimator) else NamedEstimator(name, lambda: made, purpose="your own")
@@ -108,15 +100,13 @@ def own_or_none(
 ) -> Workload | None:
     """`own_program` where the name is one; None for other names, which have neither inputs nor an optimizer.
 
+    Raises InputError as `own_program`, where no machine is known, or inputs or an optimizer are given to another
+    workload.
+
     Parameters
     ----------
     machines
         Those of the question: no code is run where none of them is known.
-
-    Raises
-    ------
-    InputError
-        As `own_program`, where no machine is known, or inputs or an optimizer are given to another workload.
     """
     if is_own_program(name):
         _require_one_known(machines)
@@ -135,10 +125,7 @@ def own_workload(
 ) -> str | Workload:
     """The torch program that a workload's text names, where it names one that is trusted; else the workload as it is.
 
-    Raises
-    ------
-    InputError
-        Where code is named that is not trusted, or as `own_or_none`.
+    Raises InputError where code is named that is not trusted, or as `own_or_none`.
     """
     if not isinstance(workload, str | Workload):
         raise InputError(
@@ -176,6 +163,8 @@ def own_program(
     """The forward pass of the torch program that MODULE:FUNCTION builds, or with an optimizer its training step.
 
     Imports are reported on standard error.
+    Raises InputError where there is none, it fails, torch is not installed, or the inputs fix a size that a number
+    would set.
 
     Parameters
     ----------
@@ -183,11 +172,6 @@ def own_program(
         As text, ``batch,3,224,224`` or ``input_ids=batch,seq_len:int64``; those that the function returns without.
     numbers
         Texts NAME=VALUE that were typed: a batch or a length among them must be a named size of the inputs.
-
-    Raises
-    ------
-    InputError
-        Where there is none, it fails, torch is not installed, or the inputs fix a size that a number would set.
     """
     from slipstick.workloads.importers.torch.by_name import folder_of, model_and_inputs
     from slipstick.workloads.importers.torch.importer import import_torch

@@ -25,10 +25,7 @@ NEURON = "aws-neuron"
 def in_type(workload: Workload, machine: Machine, dtype: str | None) -> Workload:
     """The workload in a data type as the machine computes it: narrow formats that it lacks are those of weights alone.
 
-    Raises
-    ------
-    InputError
-        Where the data type is unknown, or a step that trains needs a format that the machine lacks.
+    Raises InputError where the data type is unknown, or a step that trains needs a format that the machine lacks.
     """
     has = multiplied(machine)
     return as_multiplied(workload, has) if dtype is None else computed_in(workload, dtype, has)
@@ -68,10 +65,7 @@ def on_accelerator(workload: Workload, machine: Machine, dtype: str | None) -> W
 def in_served_type(workload: Workload, machine: Machine, dtype: str | None) -> Workload:
     """A decoder as serving engines quantise it: with a narrow type, the head stays in 16 bits.
 
-    Raises
-    ------
-    InputError
-        Where the data type is unknown.
+    Raises InputError where the data type is unknown.
     """
     converted = in_type(workload, machine, dtype)
     if dtype is None or not is_narrow(number_type(dtype)):

@@ -284,10 +284,7 @@ def _check_threads(estimator: Estimator, workload: Workload, machine: Machine, r
 def with_sizes(workload: Workload, sizes: Mapping[str, Value]) -> Workload:
     """The workload with symbols given values, numbers or texts such as ``{"batch": "64"}``.
 
-    Raises
-    ------
-    InputError
-        Where a name is no symbol of the workload or a value is no number above 0.
+    Raises InputError where a name is no symbol of the workload or a value is no number above 0.
     """
     if "dtype" in sizes:
         raise InputError("workload.dtype is no size: give --dtype NAME, in a study file dtype = 'NAME'")
@@ -313,10 +310,7 @@ def _size(name: str, value: Value) -> float:
 def set_parameters(estimator: Estimator, values: Mapping[str, float]) -> Estimator:
     """The estimator with some parameters given; those of a calibration then count as known.
 
-    Raises
-    ------
-    InputError
-        Where a name is unknown.
+    Raises InputError where a name is unknown.
     """
     for name in values:
         if name not in estimator.parameters:

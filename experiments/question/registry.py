@@ -37,10 +37,7 @@ def named_estimators() -> tuple[NamedEstimator, ...]:
 def named_estimator(name: str) -> NamedEstimator:
     """The record of a built-in estimator by name or alias, or of your own, an `OwnName` (which is imported and run).
 
-    Raises
-    ------
-    InputError
-        Where the name is unknown, or names code and is plain text, as everything from a file is.
+    Raises InputError where the name is unknown, or names code and is plain text, as everything from a file is.
     """
     if is_own(name):
         from slipstick.experiments.question.own import own_record

@@ -24,10 +24,7 @@ HEAD = "machine."
 def by_namespace(settings: Mapping[str, Value] | Sequence[str]) -> dict[str, dict[str, Value]]:
     """Settings by namespace (machine, workload, run, estimator) and name.
 
-    Raises
-    ------
-    InputError
-        Where a text is no NAMESPACE.NAME=VALUE, a namespace is unknown, or a name is set twice.
+    Raises InputError where a text is no NAMESPACE.NAME=VALUE, a namespace is unknown, or a name is set twice.
     """
     if not isinstance(settings, Mapping):
         return {space: dict(values) for space, values in assignments(settings, NAMESPACES).items()}
@@ -43,10 +40,7 @@ def by_namespace(settings: Mapping[str, Value] | Sequence[str]) -> dict[str, dic
 def plain_number(name: str, value: object) -> float | int:
     """A Python number of any kind of number (numpy's too); whole ones stay whole.
 
-    Raises
-    ------
-    InputError
-        Where it is none, or not finite.
+    Raises InputError where it is none, or not finite.
     """
     if not isinstance(value, Real) or isinstance(value, bool) or not math.isfinite(value):
         raise InputError(f"{name} = {value!r}: want a finite number")
@@ -67,10 +61,7 @@ def prices(texts: Sequence[str]) -> dict[str, float]:
 def assignments(texts: Sequence[str], spaces: Sequence[str]) -> dict[str, dict[str, str]]:
     """``namespace.name=value`` texts by namespace.
 
-    Raises
-    ------
-    InputError
-        Where a text has another form, or a name is set twice.
+    Raises InputError where a text has another form, or a name is set twice.
     """
     result: dict[str, dict[str, str]] = {space: {} for space in spaces}
     for text in texts:
@@ -87,10 +78,7 @@ def assignments(texts: Sequence[str], spaces: Sequence[str]) -> dict[str, dict[s
 def name_and_value(text: str) -> tuple[str, str]:
     """The two sides of ``namespace.name=value``.
 
-    Raises
-    ------
-    InputError
-        Where the text has another form.
+    Raises InputError where the text has another form.
     """
     name, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not name.partition(".")[2] or not value:
@@ -101,10 +89,7 @@ def name_and_value(text: str) -> tuple[str, str]:
 def machine_change(name: str, text: str, machine: Machine) -> float:
     """The value of a machine's field written as text with its unit, in SI.
 
-    Raises
-    ------
-    InputError
-        Where the field is no number, or the text no quantity of it.
+    Raises InputError where the field is no number, or the text no quantity of it.
     """
     path = name.partition(".")[2]
     machine.get(path)
@@ -117,10 +102,7 @@ def machine_change(name: str, text: str, machine: Machine) -> float:
 def run_number(workload: Workload, name: str, value: Value) -> float:
     """A number of the run, or one of the words that the workload has for its values 1, 2, ... (metadata words.NAME).
 
-    Raises
-    ------
-    InputError
-        Where the workload has no such word.
+    Raises InputError where the workload has no such word.
     """
     words = workload.metadata.get(f"words.{name}")
     if not isinstance(value, str) or not isinstance(words, tuple) or value[:1].isdigit():
@@ -133,10 +115,7 @@ def run_number(workload: Workload, name: str, value: Value) -> float:
 def number_of(name: str, text: Value, unit: str = "1") -> float:
     """A finite number, or a text in a unit or with one that converts to it.
 
-    Raises
-    ------
-    InputError
-        Where it is neither.
+    Raises InputError where it is neither.
     """
     if not isinstance(text, str):
         return float(plain_number(name, text))
@@ -152,10 +131,7 @@ def number_of(name: str, text: Value, unit: str = "1") -> float:
 def machine_changes(words: Sequence[str]) -> dict[str, str | float]:
     """Numbers of the machine from "machine.NAME=VALUE".
 
-    Raises
-    ------
-    InputError
-        Where a word is none of these.
+    Raises InputError where a word is none of these.
     """
     changes: dict[str, str | float] = {}
     for word in words:

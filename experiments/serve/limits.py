@@ -14,10 +14,7 @@ LIMITED = ("ttft", "tpot", "latency")
 def limits(text: str) -> Table[float]:
     """Limits from "ttft=0.5s,tpot=30ms": seconds by measure.
 
-    Raises
-    ------
-    InputError
-        Where a measure is unknown or a limit is no time above 0.
+    Raises InputError where a measure is unknown or a limit is no time above 0.
     """
     result: dict[str, float] = {}
     for word in text.split(","):
@@ -43,10 +40,7 @@ def limits_text(wanted: Mapping[str, float]) -> str:
 def prices(text: str, machines: Sequence[str]) -> Table[float]:
     """Dollars an hour by machine from "h100-sxm=2.5,mi300x=2".
 
-    Raises
-    ------
-    InputError
-        Where a machine is not among those searched, or a price is no number above 0.
+    Raises InputError where a machine is not among those searched, or a price is no number above 0.
     """
     result: dict[str, float] = {}
     for word in text.split(",") if text else ():

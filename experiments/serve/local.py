@@ -17,10 +17,7 @@ def local(
 ) -> Local:
     """The answer for one user's machine.
 
-    Raises
-    ------
-    InputError
-        Where the model does not fit, or the anchor is none.
+    Raises InputError where the model does not fit, or the anchor is none.
     """
     one = language_model(model)
     known = AnchorRun.parse(anchor) if anchor else None

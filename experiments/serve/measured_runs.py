@@ -35,11 +35,7 @@ def compared_rows(runs: Sequence[ServedRun], wanted: Wanted) -> list[dict[str, A
     """One row a run and measure: measured, estimated with the 80 % band, and measured over estimated.
 
     `measure` names the unit: ttft_s, tpot_s (means) and output_tokens_per_s.
-
-    Raises
-    ------
-    InputError
-        Where the model does not fit the machine.
+    Raises InputError where the model does not fit the machine.
     """
     deployment = wanted.deployment()
     result = []

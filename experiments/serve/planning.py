@@ -207,10 +207,7 @@ class Search:
     def run(self) -> Plan:
         """Every layout under every load.
 
-        Raises
-        ------
-        InputError
-            Where nothing fits at all (the reasons are listed).
+        Raises InputError where nothing fits at all (the reasons are listed).
         """
         model = language_model(self.model)
         if self.known is not None and len(self.machines) > 1:

@@ -27,6 +27,8 @@ Engine = Callable[[], AbstractContextManager[Executor | None]]
 def engine(kind: str, workers: int = 2, scheduler: str | None = None) -> Engine:
     """What makes an executor anew each time it is called: a dead worker takes its pool with it.
 
+    Raises InputError where the name is unknown.
+
     Parameters
     ----------
     kind
@@ -36,11 +38,6 @@ def engine(kind: str, workers: int = 2, scheduler: str | None = None) -> Engine:
         Of threads, processes and a local dask cluster.
     scheduler
         Address of a dask scheduler.
-
-    Raises
-    ------
-    InputError
-        Where the name is unknown.
     """
     if ":" in kind:
         factory = own_factory(kind)
@@ -78,10 +75,7 @@ def run_on(
 ) -> Store:
     """Run a share of a study; where a worker dies, what it had not finished is run again on a new pool.
 
-    Raises
-    ------
-    InputError
-        As `run`, and where workers die `ATTEMPTS` times.
+    Raises InputError as `run`, and where workers die `ATTEMPTS` times.
     """
     for attempt in range(1, ATTEMPTS + 1):
         try:
@@ -123,10 +117,7 @@ def _deaf_children() -> Iterator[None]:
 def executor(kind: str = "serial", workers: int = 2, scheduler: str | None = None) -> Iterator[Executor | None]:
     """An executor by name: serial (None), threads, processes, or dask (a scheduler's address, else a local cluster).
 
-    Raises
-    ------
-    InputError
-        Where the name is unknown, or dask is not installed.
+    Raises InputError where the name is unknown, or dask is not installed.
     """
     if kind not in EXECUTORS:
         raise unknown_name("executor", kind, EXECUTORS)

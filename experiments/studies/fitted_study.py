@@ -144,17 +144,14 @@ class FittedStudy(Answer):
 def fit_study(path: str, intervals: str | None, level: float, trusted: Sequence[str] = ()) -> FittedStudy:
     """Fit the parameters that a study names to its measurements.
 
+    Raises InputError where the study has no [fit], or a name or number cannot be used.
+
     Parameters
     ----------
     intervals
         covariance, profile or bootstrap; None: as the study says.
     level
         Probability of the intervals.
-
-    Raises
-    ------
-    InputError
-        Where the study has no [fit], or a name or number cannot be used.
     """
     study = load_study(path, trusted)
     if study.fit is None:

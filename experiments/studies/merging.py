@@ -15,11 +15,8 @@ def merge(
 ) -> Store:
     """Copy every verified part of `parts` into `folder`; parts that are there already stay.
 
-    Raises
-    ------
-    InputError
-        Where a folder holds another study or ratios to other times, a part is damaged, or two folders hold the same
-        part with other content.
+    Raises InputError where a folder holds another study or ratios to other times, a part is damaged, or two folders
+    hold the same part with other content.
     """
     stores = [load(path, made.fingerprint) for path in parts]
     if not stores:

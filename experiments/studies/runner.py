@@ -73,10 +73,7 @@ class PreparedStudy:
 def plan(study: Study) -> PreparedStudy:
     """Compile every case of a study.
 
-    Raises
-    ------
-    InputError
-        Where a name or a value of the study cannot be used, or its points are more than `MAX_POINTS`.
+    Raises InputError where a name or a value of the study cannot be used, or its points are more than `MAX_POINTS`.
     """
     spaces = study.spaces()
     made_of = len(study.workloads) * len(study.dtypes)
@@ -154,10 +151,7 @@ def about(made: PreparedStudy) -> dict[str, Any]:
 def stored_plan(made: PreparedStudy, store: Store) -> PreparedStudy:
     """The plan with ratios to the times that the store's ratios are relative to.
 
-    Raises
-    ------
-    InputError
-        Where the store has another number of them.
+    Raises InputError where the store has another number of them.
     """
     if store.today and len(store.today) != len(made.cases):
         raise InputError(f"{store.folder}/study.json: today_s has {len(store.today)} times for {len(made.cases)} cases")
@@ -174,11 +168,7 @@ def run(
     """Evaluate every point of a share that is not stored yet; `progress` gets (points done, points of the share).
 
     Whatever ends it (an error, Ctrl-C, a kill), every finished chunk stays, and the next run goes on from there.
-
-    Raises
-    ------
-    InputError
-        Where the folder holds another study, or a stored part is damaged.
+    Raises InputError where the folder holds another study, or a stored part is damaged.
     """
     if executor is not None and any(case.work.function.alone for case in made.cases):
         raise InputError("points of this estimator are taken one at a time: use the serial executor")

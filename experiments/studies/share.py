@@ -38,10 +38,7 @@ WHOLE = Share()
 def share_of(text: str | None) -> Share:
     """``3/64`` as a share; None is the whole study.
 
-    Raises
-    ------
-    InputError
-        Where the text is no I/N.
+    Raises InputError where the text is no I/N.
     """
     if text is None:
         return WHOLE

@@ -16,10 +16,7 @@ def preset_paths() -> dict[str, Path]:
 def study_path(name: str) -> Path:
     """The file of a study: a path, or a preset's name.
 
-    Raises
-    ------
-    InputError
-        Where neither a file nor a preset has this name.
+    Raises InputError where neither a file nor a preset has this name.
     """
     if name.endswith(".toml") or "/" in name:
         return Path(name)

@@ -154,10 +154,7 @@ class Store:
 def create(folder: Path, fingerprint: str, about: Mapping[str, Any]) -> Store:
     """A new store, or the one that is there if it is of the same study.
 
-    Raises
-    ------
-    InputError
-        Where the folder holds another study, or something else.
+    Raises InputError where the folder holds another study, or something else.
     """
     manifest = folder / "study.json"
     if manifest.exists():
@@ -173,10 +170,7 @@ def create(folder: Path, fingerprint: str, about: Mapping[str, Any]) -> Store:
 def load(folder: Path, fingerprint: str | None = None) -> Store:
     """The store in a folder.
 
-    Raises
-    ------
-    InputError
-        Where there is none, or it is of another study than `fingerprint`.
+    Raises InputError where there is none, or it is of another study than `fingerprint`.
     """
     path = folder / "study.json"
     about = require_mapping(parse_json(_text(path), path), path, "the document")

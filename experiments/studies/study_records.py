@@ -44,10 +44,7 @@ class OlderKeyWarning(UserWarning):
 def with_todays_keys(document: Mapping[str, Any], path: object) -> dict[str, Any]:
     """A study's document, and its [fit], under today's keys; an `OlderKeyWarning` for each older one.
 
-    Raises
-    ------
-    InputError
-        Where both names of a key stand there.
+    Raises InputError where both names of a key stand there.
     """
     made = dict(document)
     if isinstance(made.get("fit"), Mapping):

@@ -24,10 +24,7 @@ def study_workload(
 ) -> Workload:
     """A workload that a study in `folder` names: one that ships, a file, or code that the user named himself.
 
-    Raises
-    ------
-    InputError
-        Where there is none, or the file names code that the user does not.
+    Raises InputError where there is none, or the file names code that the user does not.
     """
     if is_own_program(name):
         return own_program(named_here(name, trusted, "workload"), inputs, train)

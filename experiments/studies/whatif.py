@@ -184,15 +184,12 @@ def answer(
 ) -> WhatIf:
     """The what-if of a question over what varies in it.
 
+    Raises InputError where the points are more than `MAX_POINTS`.
+
     Parameters
     ----------
     level
         Probability of the band.
-
-    Raises
-    ------
-    InputError
-        Where the points are more than `MAX_POINTS`.
     """
     space = question.vary
     if space.size > MAX_POINTS:

@@ -32,17 +32,14 @@ def rooflines(
 ) -> list[dict[str, Any]]:
     """One row a kernel or region, longest first.
 
+    Raises InputError where the machine has no unit for the dtype.
+
     Parameters
     ----------
     machine
         Whose peaks the reached rates are divided by; None for the counts alone.
     dtype
         Of the arithmetic, which says the peak; the first of `WITHOUT` where it is not given.
-
-    Raises
-    ------
-    InputError
-        Where the machine has no unit for the dtype.
     """
     ordered = sorted(regions, key=lambda one: -(one.seconds or one.shares.get("samples", 0.0)))[:most]
     return [_row(one, machine, dtype) for one in ordered]
@@ -80,10 +77,7 @@ def _row(one: Counted, machine: Machine | None, dtype: str | None) -> dict[str, 
 def peak_of(machine: Machine, dtype: str | None) -> float:
     """The highest flop/s of any unit in a dtype; without one, in the first of `WITHOUT` that the machine has.
 
-    Raises
-    ------
-    InputError
-        Where no unit computes in it.
+    Raises InputError where no unit computes in it.
     """
     known = {name: unit for unit, engine in machine.engines.items() for name in engine.flop_per_cycle}
     chosen = dtype or next((name for name in WITHOUT if name in known), next(iter(known), ""))

@@ -55,10 +55,7 @@ class Holding:
 def read_any(path: str, given: With | None = None) -> Holding:
     """Find out what a file is and read it.
 
-    Raises
-    ------
-    InputError
-        Where nothing is known of the file, or it is broken.
+    Raises InputError where nothing is known of the file, or it is broken.
     """
     kind = identify(path)
     if kind is None:

@@ -25,15 +25,13 @@ _BROKEN_HEADER = (SyntaxError, TokenError, MemoryError)
 def read_arrays(path: str | os.PathLike[str], limit_bytes: int, what: str) -> Arrays:
     """The arrays of an .npz by name, at most `limit_bytes` long, both packed and unpacked; pickled ones are refused.
 
+    Raises InputError where the file is missing, too large, encrypted, packed in an unknown way, or no .npz of plain
+    arrays.
+
     Parameters
     ----------
     what
         Which kind of file is wanted, for the message where this is none.
-
-    Raises
-    ------
-    InputError
-        Where the file is missing, too large, encrypted, packed in an unknown way, or no .npz of plain arrays.
     """
     packed = io.BytesIO(read_bytes(path, limit_bytes))
     try:
@@ -51,10 +49,7 @@ def read_arrays(path: str | os.PathLike[str], limit_bytes: int, what: str) -> Ar
 def text_fields(arrays: Arrays, name: str, path: object) -> Mapping[str, Any]:
     """The named fields that stand as JSON in an array of one text.
 
-    Raises
-    ------
-    InputError
-        Where the file holds no such text, or it is no JSON with named fields.
+    Raises InputError where the file holds no such text, or it is no JSON with named fields.
     """
     if name not in arrays or arrays[name].ndim != 0:
         raise InputError(f"{path}: no text {name!r} in this .npz")

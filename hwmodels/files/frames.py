@@ -21,10 +21,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def csv_frame(path: str | os.PathLike[str], limit_bytes: int = LIMIT_BYTES) -> pd.DataFrame:
     """A CSV file (also .gz) with a header, types inferred by pandas.
 
-    Raises
-    ------
-    InputError
-        Where the file cannot be read, is too large, or is no CSV.
+    Raises InputError where the file cannot be read, is too large, or is no CSV.
     """
     import pandas as pd
 
@@ -39,10 +36,7 @@ def csv_frame(path: str | os.PathLike[str], limit_bytes: int = LIMIT_BYTES) -> p
 def parquet_frame(path: str | os.PathLike[str], limit_bytes: int = LIMIT_BYTES) -> pd.DataFrame:
     """A Parquet file.
 
-    Raises
-    ------
-    InputError
-        Where the file cannot be read, is too large, or is no Parquet.
+    Raises InputError where the file cannot be read, is too large, or is no Parquet.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -15,10 +15,7 @@ LARGEST_NUMBER = 1e300
 def kept_list(value: Any, field: str, most: int = MOST_PARTS) -> list[Any]:
     """The value, if it is a list of at most `most` entries.
 
-    Raises
-    ------
-    InputError
-        Where it is none; so do the others.
+    Raises InputError where it is none; so do the others.
     """
     if type(value) is not list or len(value) > most:
         raise _unlike(field, f"a list of at most {most:,}")

@@ -27,15 +27,12 @@ _SOURCE = "they stand in a checkout and in the source distribution (pip download
 def require_packages(names: Iterable[str]) -> None:
     """Refuse where a package of an extra is not installed.
 
+    Raises InputError, which names the package and the extra that brings it.
+
     Parameters
     ----------
     names
         Packages of `EXTRAS`; nothing is imported.
-
-    Raises
-    ------
-    InputError
-        Names the package and the extra that brings it.
     """
     for name in names:
         if find_spec(name) is None:

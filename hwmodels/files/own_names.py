@@ -34,17 +34,14 @@ def is_own(name: str | None) -> bool:
 def named_here(name: str, trusted: Collection[str], place: object) -> str:
     """A name that stands in a file; one of code is an `OwnName` only where the user named the same.
 
+    Raises InputError where a file names code that the user does not.
+
     Parameters
     ----------
     trusted
         What the user named himself.
     place
         The file and its field.
-
-    Raises
-    ------
-    InputError
-        Where a file names code that the user does not.
     """
     if not is_own(name):
         return name
@@ -65,11 +62,7 @@ def import_own(name: str) -> Any:
     """What MODULE:ATTRIBUTE or FILE.py:FUNCTION is: the only place where a name that is no word of ours is imported.
 
     The caller sees to it that the module is found; whatever it raises comes through.
-
-    Raises
-    ------
-    InputError
-        Where the name is no `OwnName`.
+    Raises InputError where the name is no `OwnName`.
     """
     if not isinstance(name, OwnName):
         raise not_trusted(repr(name), name)
@@ -80,10 +73,7 @@ def import_own(name: str) -> Any:
 def found_here(name: str) -> Any:
     """What MODULE:ATTRIBUTE is, modules of the current folder too; the import is reported on standard error.
 
-    Raises
-    ------
-    InputError
-        Where the name is no `OwnName`: it came from a file.
+    Raises InputError where the name is no `OwnName`: it came from a file.
     """
     here = str(Path.cwd())
     if isinstance(name, OwnName):

@@ -54,10 +54,7 @@ def unknown_name(thing: str, name: object, known: Sequence[str], listed_by: str 
 def read_text(path: str | os.PathLike[str], limit_bytes: int = DEFAULT_LIMIT_BYTES) -> str:
     """The content of a UTF-8 file (see `read_bytes`).
 
-    Raises
-    ------
-    InputError
-        Where the file cannot be opened, is longer than `limit_bytes`, or is not UTF-8.
+    Raises InputError where the file cannot be opened, is longer than `limit_bytes`, or is not UTF-8.
     """
     content = read_bytes(path, limit_bytes)
     try:
@@ -74,10 +71,7 @@ def read_json(path: str | os.PathLike[str], limit_bytes: int = DEFAULT_LIMIT_BYT
 def parse_json(text: str, where: object) -> Any:
     """A JSON document of bounded depth and number of values; NaN, Infinity and integers beyond 1e40 are refused.
 
-    Raises
-    ------
-    InputError
-        Where it is no JSON, nests too deep, or holds too many or too large values.
+    Raises InputError where it is no JSON, nests too deep, or holds too many or too large values.
     """
 
     def refuse(constant: str) -> float:
@@ -106,10 +100,7 @@ def parse_json(text: str, where: object) -> Any:
 def read_toml(path: str | os.PathLike[str], limit_bytes: int = MEGABYTE) -> dict[str, Any]:
     """A TOML document of bounded size and depth.
 
-    Raises
-    ------
-    InputError
-        Where it is no TOML, nests too deep, or is longer than `limit_bytes`.
+    Raises InputError where it is no TOML, nests too deep, or is longer than `limit_bytes`.
     """
     import tomllib  # here: lists and help read no TOML
 
@@ -129,11 +120,7 @@ def read_yaml(path: str | os.PathLike[str], limit_bytes: int = MEGABYTE, text_ta
     """A YAML document of plain values: no tags, no aliases, no repeated keys, bounded size and depth.
 
     Scalars with one of `text_tags` are read as text; any other tag is refused.
-
-    Raises
-    ------
-    InputError
-        Where it is no such YAML, nests too deep, or is longer than `limit_bytes`.
+    Raises InputError where it is no such YAML, nests too deep, or is longer than `limit_bytes`.
     """
 
     import yaml  # here: lists and help read no YAML
@@ -164,10 +151,7 @@ def read_yaml(path: str | os.PathLike[str], limit_bytes: int = MEGABYTE, text_ta
 def check_bounds(document: Any, path: object, limit: int = MAX_DEPTH) -> None:
     """Check how deep lists and mappings nest and how large integers are.
 
-    Raises
-    ------
-    InputError
-        Where they nest deeper than `limit`, or an integer lies beyond 1e40.
+    Raises InputError where they nest deeper than `limit`, or an integer lies beyond 1e40.
     """
     level, depth = [document], 0
     while level:
@@ -199,11 +183,8 @@ def read_csv_rows(
     """Rows of a CSV file with a header, each with its line number.
 
     Values are separated by commas, or by semicolons or tabs where the header holds no comma.
-
-    Raises
-    ------
-    InputError
-        Where a required column is missing, a column repeats, a row is too short or too long, or there are too many.
+    Raises InputError where a required column is missing, a column repeats, a row is too short or too long, or there are
+    too many.
     """
     text = read_text(path, limit_bytes)
     if "\0" in text:
@@ -238,10 +219,7 @@ def read_number(
 ) -> float:
     """One finite number of a text file, within its range.
 
-    Raises
-    ------
-    InputError
-        Where the text is no finite number of [low, high]; names file, line and column.
+    Raises InputError where the text is no finite number of [low, high]; names file, line and column.
     """
     try:
         value = float(text)
@@ -262,10 +240,7 @@ def whole_number(text: str) -> int | None:
 def require_mapping(value: Any, path: object, field: str) -> Mapping[str, Any]:
     """The value, if it is a mapping with text keys.
 
-    Raises
-    ------
-    InputError
-        Where it is none.
+    Raises InputError where it is none.
     """
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise InputError(

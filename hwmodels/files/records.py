@@ -129,10 +129,7 @@ MOST_PROBLEMS = 8
 def validated(model: type[Model], data: Any, where: str) -> Model:
     """A record from plain data; all that is wrong becomes one line.
 
-    Raises
-    ------
-    InputError
-        Where a field is unknown, missing, of another type or out of range; names `where` and each field.
+    Raises InputError where a field is unknown, missing, of another type or out of range; names `where` and each field.
     """
     try:
         return model.model_validate(data)

@@ -78,10 +78,7 @@ class SqliteTables:
     def integers(self, table: str, columns: Sequence[str]) -> npt.NDArray[np.int64]:
         """Whole numbers of some columns in the order of the file, shape (rows, columns); -1 for NULL.
 
-        Raises
-        ------
-        InputError
-            Where the table lacks a column, a value is no whole number, or there are too many rows.
+        Raises InputError where the table lacks a column, a value is no whole number, or there are too many rows.
         """
         missing = [name for name in columns if name not in (*self.columns.get(table, ()), "rowid")]
         if missing:
@@ -108,10 +105,7 @@ class SqliteTables:
     def texts(self, table: str, key: str, value: str) -> dict[int, str]:
         """Text by number, such as names by their id; text is cut at 500 characters.
 
-        Raises
-        ------
-        InputError
-            Where a column is missing, or there are too many rows.
+        Raises InputError where a column is missing, or there are too many rows.
         """
         for name in (key, value):
             if name not in (*self.columns.get(table, ()), "rowid"):
@@ -124,10 +118,7 @@ class SqliteTables:
     def rows(self, table: str, columns: Sequence[str]) -> list[Row]:
         """Some columns of a table as they are.
 
-        Raises
-        ------
-        InputError
-            Where there are too many rows.
+        Raises InputError where there are too many rows.
         """
         return [row for block in self._rows([*map(_quoted, columns)], table) for row in block]
 
@@ -156,11 +147,8 @@ class SqliteTables:
 def tables(path: str | Path) -> Iterator[SqliteTables]:
     """An SQLite file of anybody, open for reading as it lies there.
 
-    Raises
-    ------
-    InputError
-        Where it is no SQLite file, larger than 32 GiB, damaged, or holds views, triggers, virtual tables or generated
-        columns; while it is read, where that takes more CPU time than 5 s and 0.2 s a MB.
+    Raises InputError where it is no SQLite file, larger than 32 GiB, damaged, or holds views, triggers, virtual tables
+    or generated columns; while it is read, where that takes more CPU time than 5 s and 0.2 s a MB.
     """
     with _connected(Path(path), "mode=ro&immutable=1") as database:
         yield SqliteTables(database, Path(path))
@@ -170,10 +158,7 @@ def tables(path: str | Path) -> Iterator[SqliteTables]:
 def own_tables(path: str | Path, kind: OwnKind) -> Iterator[SqliteTables]:
     """A file of our own kind, open for reading beside others who may write it.
 
-    Raises
-    ------
-    InputError
-        As `tables`, where it is another kind of file, or half-written by a program that was killed.
+    Raises InputError as `tables`, where it is another kind of file, or half-written by a program that was killed.
     """
     path = Path(path)
     _require_header(path, kind)
@@ -186,10 +171,7 @@ def own_tables(path: str | Path, kind: OwnKind) -> Iterator[SqliteTables]:
 def written(path: str | Path, kind: OwnKind) -> Iterator[sqlite3.Connection]:
     """A transaction in a file of our own kind, which is made where there is none; kept whole or not at all.
 
-    Raises
-    ------
-    InputError
-        As `own_tables`; a file of another kind is left as it is.
+    Raises InputError as `own_tables`; a file of another kind is left as it is.
     """
     path = Path(path)
     new = not path.exists()

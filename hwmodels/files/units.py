@@ -68,17 +68,14 @@ def _wanted(unit: str) -> str:
 def parse_quantity(value: object, unit: str) -> float:
     """A number or a string with a unit, as a float in the base unit.
 
+    Raises InputError where the text is no number with a unit, or its unit does not convert.
+
     Parameters
     ----------
     value
         A number (taken to be in `unit` already) or a text such as ``"852 MHz"``.
     unit
         The base unit; ``"1"`` for a plain number.
-
-    Raises
-    ------
-    InputError
-        Where the text is no number with a unit, or its unit does not convert.
 
     Examples
     --------

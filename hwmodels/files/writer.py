@@ -16,10 +16,8 @@ from slipstick.hwmodels.files.errors import InputError
 def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]]:
     """A file that appears whole or not at all, also when the process is killed half-way.
 
-    Raises
-    ------
-    InputError
-        Where a folder or a device stands there, which a file would take the place of, or nothing can be written there.
+    Raises InputError where a folder or a device stands there, which a file would take the place of, or nothing can be
+    written there.
     """
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")

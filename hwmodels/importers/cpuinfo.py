@@ -23,10 +23,7 @@ _NAMED = re.compile(r"^model name\s*:.*@\s*(\d+(?:\.\d+)?)\s*([GM])Hz", re.MULTI
 def parse_cpuinfo(text: str) -> float | None:
     """The clock of /proc/cpuinfo in Hz: the model's name if it states one, else the largest `cpu MHz`; else None.
 
-    Raises
-    ------
-    InputError
-        Where the text is too long to be that file.
+    Raises InputError where the text is too long to be that file.
     """
     if len(text) > MAX_TEXT:
         raise InputError(f"/proc/cpuinfo: more than {MAX_TEXT} characters")

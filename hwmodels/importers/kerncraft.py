@@ -30,10 +30,7 @@ _BINARY = {"B": 1, "kB": 1024, "MB": 1024**2, "GB": 1024**3}
 def load_kerncraft(path: str | os.PathLike[str]) -> KerncraftMachine:
     """A machine file of kerncraft.
 
-    Raises
-    ------
-    InputError
-        Names the file, the field, the value and what is allowed.
+    Raises InputError, which names the file, the field, the value and what is allowed.
     """
     document = require_mapping(read_yaml(path, LIMIT_BYTES, TEXT_TAGS), path, "the document")
     name = Path(path).stem

@@ -111,10 +111,7 @@ class KerncraftMachine:
     def bandwidth(self, level: str, benchmark: str, cores: int = 1, threads: int = 1) -> float:
         """Measured bytes a second of the first `cores` cores, as the benchmark counts them.
 
-        Raises
-        ------
-        InputError
-            Where the file holds no such measurement.
+        Raises InputError where the file holds no such measurement.
         """
         curve = self.measured.get((level, threads, benchmark))
         if curve is None:
@@ -127,10 +124,7 @@ class KerncraftMachine:
     def saturated(self, level: str, benchmark: str, threads: int = 1) -> float:
         """The largest measured bandwidth inside one NUMA domain, bytes a second as the benchmark counts them.
 
-        Raises
-        ------
-        InputError
-            Where no such bandwidth was measured.
+        Raises InputError where no such bandwidth was measured.
         """
         curve = self.measured.get((level, threads, benchmark), {})
         inside = [value for cores, value in curve.items() if cores <= self.cores_per_numa]
@@ -141,15 +135,12 @@ class KerncraftMachine:
     def machine(self, benchmark: str = "copy") -> Machine:
         """The machine of one socket in our terms; bandwidth of main memory and L1 from the measurements.
 
+        Raises InputError where the file has no such benchmark.
+
         Parameters
         ----------
         benchmark
             Whose measured curve becomes `bandwidth_by_cores` of main memory, with write-allocate traffic added.
-
-        Raises
-        ------
-        InputError
-            Where the file has no such benchmark.
         """
         if benchmark not in self.streams:
             raise unknown_name(f"benchmark of {self.name}", benchmark, list(self.streams))

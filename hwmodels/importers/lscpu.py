@@ -79,10 +79,7 @@ class Topology:
     def machine(self, name: str = "host") -> Machine:
         """The host as a machine; bandwidths are assumptions, named as such in the sources.
 
-        Raises
-        ------
-        InputError
-            Where no clock is known.
+        Raises InputError where no clock is known.
         """
         if self.clock is None:
             raise InputError(
@@ -133,15 +130,12 @@ class Topology:
 def parse_lscpu(text: str, memory: float | None = None) -> Topology:
     """The output of ``lscpu --json``; capacities in bytes, the clock in hertz.
 
+    Raises InputError where it is no such output, or a field is missing.
+
     Parameters
     ----------
     memory
         Bytes of main memory, which lscpu does not state.
-
-    Raises
-    ------
-    InputError
-        Where it is no such output, or a field is missing.
     """
     if len(text) > MAX_TEXT:
         raise InputError(f"lscpu: more than {MAX_TEXT} characters")
@@ -172,10 +166,7 @@ def parse_hwloc(text: str, clock: float | None = None, flags: frozenset[str] = f
     """The output of ``lstopo --of xml`` (hwloc 1 and 2); it knows caches (bytes) and domains, neither clock (hertz) nor
     flags.
 
-    Raises
-    ------
-    InputError
-        Where it is no such XML, or declares entities.
+    Raises InputError where it is no such XML, or declares entities.
     """
     if len(text) > MAX_TEXT:
         raise InputError(f"hwloc: more than {MAX_TEXT} characters")

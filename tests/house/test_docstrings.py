@@ -1,7 +1,8 @@
 """Every public function says what it means: a sentence, units or shapes of its numbers, the errors that it raises.
 
 Public is what does not begin with an underscore, at the top of a module or in a public class. A function that raises
-InputError itself, not through others, has a section Raises. The docstring of a command is its help for users.
+InputError itself, not through others, says "Raises InputError where ...", or has a section Raises where the API page
+shows it. The docstring of a command is its help for users.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ UNITS = re.compile(
     r"devices|users)\b)|\b(Hz|J|W|s)\b|%|\([nkm], ?"
 )
 """Words of which one says what a number is: its unit, its shape, or what is counted."""
-HEADING = re.compile(r"^Raises\n-{6}\n(?: *\n)?.*\bInputError\b", re.M | re.S)
+HEADING = re.compile(r"^Raises( InputError\b|\n-{6}\n(?: *\n)?.*\bInputError\b)", re.M | re.S)
 
 
 @dataclass(frozen=True)

@@ -194,10 +194,7 @@ def _symbols_of(expression: sp.Basic) -> frozenset[str]:
 def bind_amount(amount: Amount, values: Mapping[str, Amount]) -> Amount:
     """The amount with symbols replaced by name; a plain number where nothing is left open.
 
-    Raises
-    ------
-    InputError
-        Where that is no real number, or one beyond 1e300.
+    Raises InputError where that is no real number, or one beyond 1e300.
     """
     if not is_symbolic(amount):
         return amount

@@ -30,11 +30,7 @@ def from_digraph(graph: nx.Graph[Any]) -> Workload:
 
     Where a node of an existing workload gets other dims, another data type or other attributes, its cost follows by the
     formula of its kind; one that had a cost of its own needs a new one.
-
-    Raises
-    ------
-    InputError
-        Names each node and field that cannot be used, all at once.
+    Raises InputError, which names each node and field that cannot be used, all at once.
 
     Examples
     --------

@@ -99,17 +99,14 @@ def to_svg(
 ) -> str:
     """The graph as SVG, operations in rows by how deep they stand; the whole name and the sizes show on hover.
 
+    Raises InputError where there are more operations than a page can show.
+
     Parameters
     ----------
     shades
         Of each operation by name; None: coloured by the family of its kind.
     legend
         Colours and what they mean; "" where words stand alone.
-
-    Raises
-    ------
-    InputError
-        Where there are more operations than a page can show.
     """
     if len(workload) > MAX_DRAWN:
         raise InputError(f"workload {workload.name!r}: {len(workload)} operations, more than {MAX_DRAWN} to draw")

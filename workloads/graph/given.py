@@ -103,10 +103,7 @@ class KeptAmount:
     def of(cls, text: object, steps: object, symbols: Iterable[object]) -> KeptAmount:
         """From plain data.
 
-        Raises
-        ------
-        InputError
-            Where the steps are none.
+        Raises InputError where the steps are none.
         """
         return cls(str(text), None if steps is None else SizeSteps.of(steps), frozenset(map(str, symbols)))
 

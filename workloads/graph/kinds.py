@@ -145,10 +145,7 @@ def operation(
 ) -> Op:
     """An operation of a kind with its cost by the kind's formula.
 
-    Raises
-    ------
-    InputError
-        Where the kind, a dim or the data type is unknown, or a dim is missing.
+    Raises InputError where the kind, a dim or the data type is unknown, or a dim is missing.
     """
     if kind not in KINDS:
         raise unknown_name("kind of operation", kind, list(KINDS))

@@ -35,15 +35,12 @@ class Neighbours:
     def ordered(self, place: Mapping[str, int] | None = None) -> list[str]:
         """Each name behind all that it waits for.
 
+        Raises InputError where names wait for each other.
+
         Parameters
         ----------
         place
             Of those that may stand next, the one with the lowest place does; None: the one that could first.
-
-        Raises
-        ------
-        InputError
-            Where names wait for each other.
         """
         waits = {name: len(names) for name, names in self.before.items()}
         ready = [(place[name] if place else index, name) for index, name in enumerate(waits) if not waits[name]]

@@ -161,10 +161,7 @@ class SizeSteps:
     def of(cls, data: Any) -> SizeSteps:
         """The steps of `data`.
 
-        Raises
-        ------
-        InputError
-            Where that is none.
+        Raises InputError where that is none.
         """
         try:
             steps, read, has_float, polynomial = data

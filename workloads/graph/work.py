@@ -29,10 +29,7 @@ class Work:
     def cost(self, dtype: str) -> Cost:
         """As a cost in a data type: flop by unit, bytes read and written.
 
-        Raises
-        ------
-        InputError
-            Where the data type is unknown.
+        Raises InputError where the data type is unknown.
         """
         if dtype not in SIZE_BYTES:
             raise unknown_name("data type", dtype, list(SIZE_BYTES))
@@ -85,10 +82,7 @@ AXES = ("depth", "height", "width")
 def convolution_work(d: Dims, a: Facts) -> Work:
     """A window of each input channel of a group for each output place; three passes over the same products.
 
-    Raises
-    ------
-    InputError
-        Where the pass is not forward, backward_data or backward_weight.
+    Raises InputError where the pass is not forward, backward_data or backward_weight.
     """
     groups = d["groups"]
     window = product(d[f"kernel_{axis}"] for axis in AXES)
@@ -261,10 +255,7 @@ _OPTIMIZERS: Mapping[str, tuple[int, int, int, int]] = {
 def optimizer_work(d: Dims, a: Facts) -> Work:
     """Reads gradient and states, writes parameters and states.
 
-    Raises
-    ------
-    InputError
-        Where the optimizer is unknown.
+    Raises InputError where the optimizer is unknown.
     """
     name = str(a.get("function"))
     if name not in _OPTIMIZERS:
@@ -277,10 +268,7 @@ def optimizer_work(d: Dims, a: Facts) -> Work:
 def collective_work(d: Dims, a: Facts) -> Work:
     """Bytes each participant sends in a ring (Patarasuk and Yuan, JPDC 69, 2009).
 
-    Raises
-    ------
-    InputError
-        Where the collective is unknown.
+    Raises InputError where the collective is unknown.
     """
     n, ranks = d["elements"], d["participants"]
     share = n * (ranks - 1) / ranks

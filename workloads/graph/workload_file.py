@@ -45,10 +45,7 @@ def load_workload(path: str | os.PathLike[str]) -> Workload:
 def from_json(document: Any, where: str) -> Workload:
     """A workload from plain data; `where` is the file, for messages.
 
-    Raises
-    ------
-    InputError
-        Where a field is missing, of another type or out of range.
+    Raises InputError where a field is missing, of another type or out of range.
     """
     document = require_mapping(document, where, "the document")
     if document.get("schema") != SCHEMA:

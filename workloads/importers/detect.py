@@ -80,11 +80,7 @@ def import_torch_by_name(target: str, shapes: Sequence[str] = (), **options: Any
 
     Inputs are text, ``batch,3,224,224`` or ``input_ids=batch,seq_len:int64``, or what the function returns beside the
     model.
-
-    Raises
-    ------
-    InputError
-        Where the target or an input cannot be read.
+    Raises InputError where the target or an input cannot be read.
     """
     from slipstick.workloads.importers.torch.by_name import model_and_inputs
     from slipstick.workloads.importers.torch.importer import import_torch

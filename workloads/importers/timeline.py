@@ -27,16 +27,13 @@ def read_timeline(
 ) -> EventTable:
     """The events of a profiler's file, found by its content.
 
+    Raises InputError where the file cannot be read or is no timeline.
+
     Parameters
     ----------
     arguments, lists
         Numeric arguments, and arguments that are lists, to keep of a Chrome trace; of other files correlation, stream
         and bytes.
-
-    Raises
-    ------
-    InputError
-        Where the file cannot be read or is no timeline.
     """
     kind = identify(path)
     reader = READERS.get(kind.key) if kind else None
@@ -46,16 +43,13 @@ def read_timeline(
 def graph_of_events(table: EventTable, path: str | os.PathLike[str], marker: str | None = None) -> TraceGraph:
     """What waited for what in a file's events; where its host was not recorded, the device with its gaps; in seconds.
 
+    Raises InputError where they show no work of a device, or no range fits the marker.
+
     Parameters
     ----------
     marker
         Pattern of the ranges that are steps, with a group that holds their number ("iteration (\\d+)"); None for those
         of PyTorch's profiler (ProfilerStep#N).
-
-    Raises
-    ------
-    InputError
-        Where they show no work of a device, or no range fits the marker.
     """
     kind = identify(path)
     table = table if marker is None else marked(table, marker, path)
@@ -66,10 +60,7 @@ def graph_of_events(table: EventTable, path: str | os.PathLike[str], marker: str
 def marked(table: EventTable, marker: str, path: object) -> EventTable:
     """The events with the ranges that fit a marker named as steps are by PyTorch's profiler.
 
-    Raises
-    ------
-    InputError
-        Where the marker is no pattern with one group, or nothing fits.
+    Raises InputError where the marker is no pattern with one group, or nothing fits.
     """
     try:
         pattern = re.compile(marker)

@@ -65,10 +65,7 @@ class BlockTable:
 def network_input(matrix: SparseMatrix, block: int = BLOCK) -> npt.NDArray[np.float32]:
     """What the published network sees: log(|diff(vpos)| + 1) of every whole block, shape (blocks, block - 1).
 
-    Raises
-    ------
-    InputError
-        Where the matrix has no whole block.
+    Raises InputError where the matrix has no whole block.
     """
     count = whole_blocks(matrix, block)
     columns = matrix.columns[: count * block].reshape(count, block).astype(np.int64)
@@ -78,10 +75,7 @@ def network_input(matrix: SparseMatrix, block: int = BLOCK) -> npt.NDArray[np.fl
 def whole_blocks(matrix: SparseMatrix, block: int = BLOCK) -> int:
     """How many whole blocks there are; the rest of fewer than `block` non-zeros is dropped, as in the paper.
 
-    Raises
-    ------
-    InputError
-        Where `block` is below 2, or the matrix has fewer non-zeros than one block.
+    Raises InputError where `block` is below 2, or the matrix has fewer non-zeros than one block.
     """
     if block < 2:
         raise InputError(f"block = {block}: want at least 2 non-zeros")
@@ -198,10 +192,7 @@ COUNTED = {
 def blocks_within(matrix: SparseMatrix, size: int) -> BlockTable:
     """The features of a matrix in blocks of `size` non-zeros; a matrix smaller than a block is one block.
 
-    Raises
-    ------
-    InputError
-        Where the matrix has fewer than two non-zeros.
+    Raises InputError where the matrix has fewer than two non-zeros.
     """
     if matrix.nonzeros < 2:
         raise InputError(f"matrix {matrix.name!r} has {matrix.nonzeros} non-zeros: want at least 2 to say anything")
@@ -214,11 +205,7 @@ def pattern_counts(matrix: SparseMatrix) -> dict[str, float]:
     `far_0`, `far_1`, ... count those whose line of the dense vector was last touched within VOLUME_EDGES[0], [1], ...
     bytes (and is not next to the one before); `footprint` is in bytes. The last, incomplete block counts as the others
     do on average; a matrix smaller than a block is one block.
-
-    Raises
-    ------
-    InputError
-        Where the matrix has fewer than two non-zeros.
+    Raises InputError where the matrix has fewer than two non-zeros.
     """
     table = blocks_within(matrix, BLOCK)
     whole = matrix.nonzeros / (table.size * table.blocks)

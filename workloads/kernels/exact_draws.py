@@ -42,10 +42,7 @@ class Draws:
     def below(self, bound: int, count: int) -> Integers:
         """Integers from 0 to bound - 1; none is likelier than another by more than bound / 2**32.
 
-        Raises
-        ------
-        InputError
-            Where the bound is not from 1 to 2**32.
+        Raises InputError where the bound is not from 1 to 2**32.
         """
         if not 1 <= bound <= ONE:
             raise InputError(f"draws below {bound}: want a bound from 1 to 2**32")

@@ -33,10 +33,7 @@ def builders() -> dict[str, Callable[[], Workload]]:
 def of_file(text: str) -> Workload:
     """A product with the matrix of a file, or ``pagerank:FILE``: until the ranks stand still on the graph of a file.
 
-    Raises
-    ------
-    InputError
-        Where the file is no usable matrix.
+    Raises InputError where the file is no usable matrix.
     """
     path = text.removeprefix("pagerank:")
     matrix = read_matrix(path)

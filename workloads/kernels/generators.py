@@ -118,10 +118,7 @@ def rmat(scale: int, edges: int, seed: int, probabilities: tuple[float, ...] = R
 def permuted(matrix: SparseMatrix, seed: int, window: float | None = None) -> SparseMatrix:
     """Rows and columns of a square matrix renumbered at random, anywhere or by at most about `window` places.
 
-    Raises
-    ------
-    InputError
-        Where the matrix is not square.
+    Raises InputError where the matrix is not square.
     """
     draws = Draws(seed)
     size = matrix.shape[0]
@@ -177,10 +174,7 @@ GENERATORS: dict[str, Callable[..., SparseMatrix]] = {
 def from_recipe(name: str, recipe: dict[str, Any]) -> SparseMatrix:
     """The matrix that a recipe names: {"generator": ..., its arguments, optionally permute_seed and permute_window}.
 
-    Raises
-    ------
-    InputError
-        Where the generator or an argument is unknown.
+    Raises InputError where the generator or an argument is unknown.
     """
     arguments = dict(recipe)
     kind = arguments.pop("generator", None)

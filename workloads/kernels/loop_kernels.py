@@ -121,10 +121,7 @@ def _weighted_stencils() -> list[LoopKernel]:
 def kernel_named(name: str) -> LoopKernel:
     """One of `kernels`.
 
-    Raises
-    ------
-    InputError
-        Where the name is unknown.
+    Raises InputError where the name is unknown.
     """
     known = kernels()
     if name not in known:

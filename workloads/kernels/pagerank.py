@@ -188,15 +188,12 @@ def run_pagerank(
 ) -> tuple[npt.NDArray[np.float64], int]:
     """Ranks that sum to 1, shape (pages,), and the number of iterations needed; numpy and scipy only.
 
+    Raises InputError where `limit` iterations are not enough.
+
     Parameters
     ----------
     threshold
         Of the sum of absolute changes between two iterations.
-
-    Raises
-    ------
-    InputError
-        Where `limit` iterations are not enough.
     """
     n = problem.pages
     matrix = problem.matrix.to_scipy()

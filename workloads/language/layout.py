@@ -58,10 +58,7 @@ class Layout:
     def check(self, model: LanguageModel) -> None:
         """Check that a model can be laid out so.
 
-        Raises
-        ------
-        InputError
-            Where heads, layers or experts do not divide among the ranks.
+        Raises InputError where heads, layers or experts do not divide among the ranks.
         """
         if model.heads % self.tensor:
             raise InputError(f"{model.name}: {model.heads} heads on {self.tensor} tensor ranks: want a divisor")

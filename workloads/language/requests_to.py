@@ -62,10 +62,7 @@ class Requests(Workload):
     def stored_in(self, dtype: str) -> Requests:
         """The same with weights stored in another type, by the words of `stored_as` ("fp8", "nvfp4").
 
-        Raises
-        ------
-        InputError
-            Where nothing stores weights in that type.
+        Raises InputError where nothing stores weights in that type.
         """
         return replace(requests_to(self.model, stored_as(self.model, dtype), self.given), name=self.name)
 

@@ -77,10 +77,7 @@ class TrainingLayout:
     def microbatches(self, batch: int) -> int:
         """Microbatches of a step of `batch` sequences.
 
-        Raises
-        ------
-        InputError
-            Where the batch does not divide.
+        Raises InputError where the batch does not divide.
         """
         part = self.data * self.micro
         if batch < 1 or batch % part:
@@ -90,10 +87,7 @@ class TrainingLayout:
     def check(self, model: LanguageModel, batch: int, sequence: int) -> None:
         """Check that a model, its batch (sequences) and their length (tokens) divide so.
 
-        Raises
-        ------
-        InputError
-            Where heads, layers, experts, tokens or microbatches do not divide.
+        Raises InputError where heads, layers, experts, tokens or microbatches do not divide.
         """
         if model.heads % self.tensor:
             raise InputError(f"{model.name}: {model.heads} heads on {self.tensor} tensor ranks: want a divisor")
@@ -119,11 +113,7 @@ class TrainingLayout:
         """Layers of the first stage, of a middle one and of the last.
 
         Where they do not divide, the two ends have fewer (beside the embedding and the head), a chunk's at most.
-
-        Raises
-        ------
-        InputError
-            Where the ends would have to give up more than that.
+        Raises InputError where the ends would have to give up more than that.
         """
         if self.pipeline == 1:
             return layers, layers, layers
@@ -151,15 +141,12 @@ class TrainingLayout:
 def training_flop(model: LanguageModel, sequence: int) -> float:
     """Model flop of one token in forward and backward pass, 6 a weight and causal attention at half its square.
 
+    Raises InputError where the sequence has no token.
+
     Parameters
     ----------
     sequence
         Tokens of a sequence.
-
-    Raises
-    ------
-    InputError
-        Where the sequence has no token.
 
     Notes
     -----

@@ -144,11 +144,7 @@ def stage_memories(
     A stage of 1F1B holds the activations of as many microbatches as stages come after it, and its own; interleaved,
     the first holds (p - 1) / (p v) of the model's more (Korthikanti et al., section 4.2.3). Weights that ZeRO 3 shares
     out are whole for two layers at a time.
-
-    Raises
-    ------
-    InputError
-        Where model, batch or sequence do not divide so.
+    Raises InputError where model, batch or sequence do not divide so.
     """
     layout.check(model, batch, sequence)
     for stage in stages:

@@ -63,10 +63,7 @@ class Training(Workload):
     def trained_in(self, dtype: str) -> Training:
         """The same with the layers' products in another type ("bf16", "fp8", "mxfp8", "nvfp4").
 
-        Raises
-        ------
-        InputError
-            Where training has no such type.
+        Raises InputError where training has no such type.
         """
         made = training_of(self.model, dtype)
         return replace(made.bind_known(self.sizes), name=self.name)
@@ -75,15 +72,12 @@ class Training(Workload):
 def training_of(model: LanguageModel, precision: str = "bf16") -> Training:
     """A step of training `model`, a workload whose operations are those of a whole batch.
 
+    Raises InputError where training has no such type.
+
     Parameters
     ----------
     precision
         Of the layers' products, one of `PRECISIONS`.
-
-    Raises
-    ------
-    InputError
-        Where training has no such type.
 
     Examples
     --------

@@ -90,10 +90,7 @@ CACHE_BYTES: Mapping[str, float] = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8"
 def weight_type(name: str) -> WeightType:
     """A way of storing weights by its name, or "bits LINEAR/EXPERTS/REST" as a GGUF file's tensors have them.
 
-    Raises
-    ------
-    InputError
-        Where it is not known.
+    Raises InputError where it is not known.
     """
     if name.startswith("bits "):
         return _own_type(name)
@@ -120,11 +117,7 @@ def stored_as(model: LanguageModel, dtype: str | None) -> str:
 
     4-bit weights of a model with experts leave attention in bfloat16 and 8-bit ones have scales by blocks, as published
     checkpoints do; "mxfp4" is that of gpt-oss where there are experts and of all layers where there are none.
-
-    Raises
-    ------
-    InputError
-        Where the type is unknown.
+    Raises InputError where the type is unknown.
     """
     return model.weights if dtype is None else stored_name(dtype, model.weights, model.experts is not None)
 
@@ -132,10 +125,7 @@ def stored_as(model: LanguageModel, dtype: str | None) -> str:
 def stored_name(dtype: str, weights: str, experts: bool) -> str:  # noqa: FBT001
     """The same for a model whose file stores `weights`, and that has experts or not.
 
-    Raises
-    ------
-    InputError
-        Where the type is unknown.
+    Raises InputError where the type is unknown.
     """
     name = SPELLINGS.get(dtype.lower(), dtype.lower())
     if name == "fp8" and experts:

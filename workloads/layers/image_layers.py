@@ -28,10 +28,7 @@ class ImageLayers(GradientTape):
     ) -> Value:
         """A convolution over the axes after (batch, channels).
 
-        Raises
-        ------
-        InputError
-            Where shape and kernel, or groups and channels, do not fit.
+        Raises InputError where shape and kernel, or groups and channels, do not fit.
         """
         rank = len(kernel)
         strides = (stride,) * rank if isinstance(stride, int) else tuple(stride)
@@ -148,10 +145,7 @@ class ImageLayers(GradientTape):
 def windows(size: Amount, kernel: int, stride: int, padding: int, where: str) -> Amount:
     """Number of places of a window along an axis: floor((size + 2 padding - kernel) / stride) + 1, all in elements.
 
-    Raises
-    ------
-    InputError
-        Where the window does not fit.
+    Raises InputError where the window does not fit.
     """
     from sympy import Basic, floor
 

@@ -24,11 +24,7 @@ def data_parallel_mlp(cores: int = 8, optimizer: str = "adam", dtype: str = "flo
     "Benchmarking TPU, GPU, and CPU Platforms for Deep Learning", 2019). Operations are those of one core and step:
     three products a layer (the first needs no gradient of its input), the sum of gradients over the cores, their
     mean, and the optimizer; features and labels (one-hot) come from the host for all cores.
-
-    Raises
-    ------
-    InputError
-        Where `cores` is below 1.
+    Raises InputError where `cores` is below 1.
     """
     if cores < 1:
         raise InputError(f"data_parallel_mlp: cores = {cores}: want at least 1")

@@ -33,11 +33,7 @@ def llama(
     Symbols: `batch` (sequences), `seq_len`. "inference" reads prompts of `seq_len` words; "decode" makes one new word
     for each sequence, which attends to the keys and values of `seq_len` words (itself among them) in the cache.
     Attention is one fused operation; where `kv_heads` < `heads`, groups of heads share keys and values.
-
-    Raises
-    ------
-    InputError
-        Where heads do not divide the width, or key and value heads the heads.
+    Raises InputError where heads do not divide the width, or key and value heads the heads.
     """
     if width % heads or heads % kv_heads:
         raise InputError(f"llama: width {width}, heads = {heads}, kv_heads = {kv_heads}: want each to divide the last")

@@ -24,10 +24,7 @@ def mlp(
 ) -> Workload:
     """Hidden layers of equal width with ReLU, then a classifier: layers + 1 matrices. Symbol: `batch`.
 
-    Raises
-    ------
-    InputError
-        Where a size is below 1.
+    Raises InputError where a size is below 1.
     """
     for name, size in (("layers", layers), ("width", width), ("inputs", inputs), ("outputs", outputs)):
         if size < 1:

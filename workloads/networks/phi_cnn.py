@@ -70,10 +70,7 @@ def _counts(pool: float, fully_connected: float, convolution: float, total: floa
 def phi_network(size: str) -> PhiNetwork:
     """The network "small", "medium" or "large".
 
-    Raises
-    ------
-    InputError
-        Where there is no network of that size.
+    Raises InputError where there is no network of that size.
     """
     networks = {
         "small": PhiNetwork(

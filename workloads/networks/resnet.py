@@ -22,10 +22,7 @@ def resnet(
 ) -> Workload:
     """ResNet of a depth, its stride in the 3 x 3 convolutions (version 1.5, as frameworks ship it). Symbol: `batch`.
 
-    Raises
-    ------
-    InputError
-        Where the depth is none of 18, 34, 50, 101, 152.
+    Raises InputError where the depth is none of 18, 34, 50, 101, 152.
     """
     if depth not in BLOCKS:
         raise unknown_name("depth of ResNet", depth, [str(known) for known in BLOCKS])

@@ -22,10 +22,7 @@ def vgg(
 ) -> Workload:
     """VGG of a depth, without batch norm. Symbol: `batch`.
 
-    Raises
-    ------
-    InputError
-        Where the depth is none of 11, 13, 16, 19.
+    Raises InputError where the depth is none of 11, 13, 16, 19.
     """
     if depth not in CONVOLUTIONS:
         raise unknown_name("depth of VGG", depth, [str(known) for known in CONVOLUTIONS])

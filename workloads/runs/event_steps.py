@@ -45,10 +45,7 @@ class DividedEvents:
 def step_marker(text: str) -> re.Pattern[str]:
     """A regular expression for the names of markers, whose first group holds the number of the step.
 
-    Raises
-    ------
-    InputError
-        Where it is none, has no group, or repeats a group as a whole.
+    Raises InputError where it is none, has no group, or repeats a group as a whole.
     """
     if _REPEATED_GROUP.search(text):  # such as (a+)+$: may take for ever on a name of forty letters
         raise InputError(f"step marker {text!r}: a group may not be repeated as a whole")
@@ -64,10 +61,7 @@ def step_marker(text: str) -> re.Pattern[str]:
 def profile_steps(events: EventTable, marker: str = MARKER) -> list[StepProfile]:
     """The steps of `divided_events`, without what was left out.
 
-    Raises
-    ------
-    InputError
-        As `divided_events`.
+    Raises InputError as `divided_events`.
     """
     return divided_events(events, marker).steps
 
@@ -81,11 +75,8 @@ def divided_events(events: EventTable, marker: str = MARKER) -> DividedEvents:
     else to the step in which it starts. Where there is no marker, events that number their step by an argument (one of
     `STEP_ARGUMENTS`, read with the table) make the steps: each from the first of its events to the end of the last.
     Events outside all steps, and of categories that are no operations, are counted.
-
-    Raises
-    ------
-    InputError
-        Where there is neither a marker with a number nor such an argument, or it repeats a group as a whole.
+    Raises InputError where there is neither a marker with a number nor such an argument, or it repeats a group as a
+    whole.
     """
     marked = _marked(events, marker)
     skipped = np.array([category.lower() in SKIPPED_CATEGORIES for category in events.categories], dtype=bool)

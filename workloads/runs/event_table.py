@@ -39,10 +39,7 @@ class TraceNotes:
     def count(self, event: Any, source: str) -> None:
         """Count an event that was read alone.
 
-        Raises
-        ------
-        InputError
-            Where more than `MAX_BROKEN` events, and more than half of all so far, are broken or skipped.
+        Raises InputError where more than `MAX_BROKEN` events, and more than half of all so far, are broken or skipped.
         """
         phase = event.get("ph") if isinstance(event, dict) else None
         whole = isinstance(phase, str) and len(phase) == 1

@@ -63,10 +63,7 @@ class Lengths:
     def resampled(self, size: int, seed: int = 0) -> Lengths:
         """`size` lengths drawn from these with replacement: a data set of another size, labelled synthetic.
 
-        Raises
-        ------
-        InputError
-            Where `size` is below 1.
+        Raises InputError where `size` is below 1.
         """
         if size < 1:
             raise InputError(f"size = {size}: want at least one sequence")
@@ -76,10 +73,7 @@ class Lengths:
     def scaled(self, factor: float, unit: str) -> Lengths:
         """The lengths in another unit, rounded down, at least 1 (samples at 16 kHz to frames: factor 1 / 160).
 
-        Raises
-        ------
-        InputError
-            Where the factor is not above 0.
+        Raises InputError where the factor is not above 0.
         """
         if not factor > 0:
             raise InputError(f"factor = {factor!r}: want a number > 0")
@@ -90,10 +84,7 @@ class Lengths:
 def read_lengths(path: str | os.PathLike[str], column: str, unit: str) -> Lengths:
     """Lengths from a column of a CSV file.
 
-    Raises
-    ------
-    InputError
-        Names the file, the line and the column where a value is no whole number >= 1.
+    Raises InputError, which names the file, the line and the column where a value is no whole number >= 1.
     """
     values = []
     for line, row in read_csv_rows(path, required=[column]):
@@ -110,11 +101,7 @@ def lognormal_lengths(
     """Synthetic lengths: log-normal (median, standard deviation of the log), clipped to [low, high].
 
     Sentence lengths and utterance durations are skewed so; low and high are a data set's filters.
-
-    Raises
-    ------
-    InputError
-        Where `size`, `median`, `sigma` or the filter is out of range.
+    Raises InputError where `size`, `median`, `sigma` or the filter is out of range.
     """
     if size < 1 or not (median > 0 and sigma > 0 and 1 <= low <= high <= MAX_LENGTH):
         raise InputError(

@@ -56,11 +56,7 @@ def drawn(
 
     Public tables of "1k/8k" rows are made with spread 0.2; equal lengths that start together stay in lock-step.
     `prefix` is the share of each prompt that other requests left in the cache.
-
-    Raises
-    ------
-    InputError
-        Where `spread` or `prefix` is no share of [0, 1).
+    Raises InputError where `spread` or `prefix` is no share of [0, 1).
     """
     if not 0 <= spread < 1 or not 0 <= prefix < 1:
         raise InputError(f"spread = {spread:g}, prefix = {prefix:g}: want shares in [0, 1)")
@@ -80,11 +76,7 @@ def arriving(requests: Sequence[Request], rate: float, burstiness: float = 1.0, 
     """The requests with arrival times: gaps are gamma distributed with mean 1 / rate (seconds).
 
     `burstiness` is the squared coefficient of variation of the gaps: 1 is a Poisson stream, 0 a regular one.
-
-    Raises
-    ------
-    InputError
-        Where `rate` or `burstiness` is out of range.
+    Raises InputError where `rate` or `burstiness` is out of range.
     """
     if not 0 < rate < float("inf"):
         raise InputError(f"rate = {rate} requests/s: want a finite rate > 0")
@@ -105,10 +97,7 @@ def arriving(requests: Sequence[Request], rate: float, burstiness: float = 1.0, 
 def recorded(path: str | os.PathLike[str]) -> tuple[Request, ...]:
     """Requests from a file of JSON lines: input_tokens, output_tokens, arrival_s, and cached_tokens where known.
 
-    Raises
-    ------
-    InputError
-        Names the line and the field.
+    Raises InputError, which names the line and the field.
     """
     requests = []
     for number, line in enumerate(read_text(path).splitlines(), 1):

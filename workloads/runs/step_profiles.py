@@ -91,10 +91,7 @@ class StepTable:
     def of(cls, steps: Iterable[StepProfile]) -> StepTable:
         """Collect profiles.
 
-        Raises
-        ------
-        InputError
-            Where there is none.
+        Raises InputError where there is none.
         """
         profiles = tuple(steps)
         if not profiles:
@@ -151,10 +148,7 @@ def _record(profile: StepProfile) -> dict[str, Any]:
 def load_steps(path: str | Path) -> Iterator[StepProfile]:
     """Read profiles written by `save_steps`, one at a time.
 
-    Raises
-    ------
-    InputError
-        Names the file and the line where a record is wrong.
+    Raises InputError, which names the file and the line where a record is wrong.
     """
     number = 0
     try:

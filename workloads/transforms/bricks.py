@@ -52,17 +52,14 @@ def topological_layers(workload: Workload) -> list[Op]:
 def find_bricks(workload: Workload, granularity: int, buildable: Buildable | None = None) -> list[Brick]:
     """Cut a workload into bricks of at most `granularity` layers (Algorithm 1).
 
+    Raises InputError where `granularity` is below 1.
+
     Parameters
     ----------
     buildable
         Whether a sequence is a network that can be built and run; where it is not, its first layer stands alone and
         the window shifts by one (Algorithm 2). All are if None: with views kept by their neighbours, any sequence of
         operations on tensors runs on inputs of the right shapes.
-
-    Raises
-    ------
-    InputError
-        Where `granularity` is below 1.
     """
     if granularity < 1:
         raise InputError(f"granularity = {granularity}: want at least 1 layer a brick")
@@ -98,10 +95,7 @@ def brick_operation(brick: Brick) -> Op:
 def quotient(workload: Workload, bricks: Sequence[Brick]) -> Workload:
     """The workload with every brick as one operation; edges between bricks are those between their layers.
 
-    Raises
-    ------
-    InputError
-        Where the bricks do not hold every layer exactly once.
+    Raises InputError where the bricks do not hold every layer exactly once.
     """
     operations = [brick_operation(brick) for brick in bricks]
     home = {name: op.name for brick, op in zip(bricks, operations, strict=True) for name in brick.layers}

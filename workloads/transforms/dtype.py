@@ -44,11 +44,7 @@ def in_dtype(workload: Workload, dtype: str) -> Workload:
     Work is counted as that type's and bytes scale with its size. Updates of parameters stay as they are: frameworks
     keep master weights and optimizer state in float32 (Micikevicius et al., "Mixed Precision Training", ICLR 2018).
     Indices keep their size, integers and complex numbers their type.
-
-    Raises
-    ------
-    InputError
-        Where the data type is unknown.
+    Raises InputError where the data type is unknown.
 
     Examples
     --------
@@ -69,10 +65,7 @@ def in_dtype(workload: Workload, dtype: str) -> Workload:
 def dtype_name(text: str) -> str:
     """A data type by its name or a short one: ``bf16``, ``fp8``, ``tf32``.
 
-    Raises
-    ------
-    InputError
-        Where it is unknown.
+    Raises InputError where it is unknown.
     """
     name = SPELLINGS.get(text.lower(), text.lower())
     if name not in DTYPES:

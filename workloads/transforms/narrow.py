@@ -48,10 +48,7 @@ PLAIN_WEIGHTS = ("bf16", "fp16", "fp32")
 def number_type(text: str) -> str:
     """The name of a data type to compute in, narrow formats included: ``fp4`` is nvfp4, ``bf16`` bfloat16.
 
-    Raises
-    ------
-    InputError
-        Where it is unknown.
+    Raises InputError where it is unknown.
 
     Examples
     --------
@@ -76,15 +73,12 @@ def is_narrow(dtype: str) -> bool:
 def computed_in(workload: Workload, dtype: str, has: Collection[str] | None = None) -> Workload:
     """The workload in any data type: all of it in a plain one (`in_dtype`), products of weights in a narrow one.
 
+    Raises InputError where the data type is unknown or cannot be used for this workload (see `narrow_products`).
+
     Parameters
     ----------
     has
         Data types that the machine's matrix engine multiplies; None where no machine is known.
-
-    Raises
-    ------
-    InputError
-        Where the data type is unknown or cannot be used for this workload (see `narrow_products`).
 
     Examples
     --------
@@ -106,6 +100,9 @@ def wide_type(has: Collection[str] | None = None) -> str:
 def narrow_products(workload: Workload, dtype: str, has: Collection[str] | None = None) -> Workload:
     """A workload in 16 bits with the products of its weights in a narrow format (see the module).
 
+    Raises InputError where weights alone are narrow in a step that trains, or the workload's file stores them narrow
+    already.
+
     Parameters
     ----------
     workload
@@ -114,11 +111,6 @@ def narrow_products(workload: Workload, dtype: str, has: Collection[str] | None 
         A name of `number_type`.
     has
         As of `computed_in`; where the format is not among them, weights alone are stored in it.
-
-    Raises
-    ------
-    InputError
-        Where weights alone are narrow in a step that trains, or the workload's file stores them narrow already.
     """
     stored = dtype.removesuffix(WEIGHTS)
     given = workload.metadata.get("weights", "bf16")

@@ -37,11 +37,7 @@ def on_cores(workload: Workload, cores: int) -> Workload:
     Symbols: those of the workload (`batch` is the global one) and, where a batch is divided, `SYMBOLS`, whose defaults
     are the workload's feed (`workloads.feed`) or 0 where nothing is known of it. A workload that says itself what each
     device does is handed back as it is; one without a symbol `batch` is taken as one core's.
-
-    Raises
-    ------
-    InputError
-        Where `cores` is below 1.
+    Raises InputError where `cores` is below 1.
     """
     if cores < 1:
         raise InputError(f"cores = {cores}: want at least 1")

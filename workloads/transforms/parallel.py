@@ -32,11 +32,7 @@ def data_parallel(workload: Workload, bucket_bytes: float = BUCKET_BYTES) -> Wor
     (gradients too) a bucket is scattered instead, each device updates its part of the parameters, and the new ones are
     gathered. Symbols: those of the workload, `data_parallel` and `shard`. Sources: Li et al., PyTorch Distributed, VLDB
     13(12), 2020, section 3.2; Rajbhandari et al., SC 2020, arXiv 1910.02054.
-
-    Raises
-    ------
-    InputError
-        Where the workload updates no parameters, or has no symbol `batch` to divide.
+    Raises InputError where the workload updates no parameters, or has no symbol `batch` to divide.
     """
     updates = [op for op in workload if op.kind == "optimizer"]
     if not updates:

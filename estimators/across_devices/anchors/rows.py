@@ -27,10 +27,7 @@ def taken(
 ) -> tuple[list[OperationTimes], list[OperationTimes]]:
     """The forms without the rows that stand for anchors, and those rows.
 
-    Raises
-    ------
-    InputError
-        Where an anchor has a dim that its operation lacks.
+    Raises InputError where an anchor has a dim that its operation lacks.
     """
     left, measured = list(forms), []
     for anchor in anchors:

@@ -29,10 +29,7 @@ def steps_of(expression: sp.Expr) -> Steps:
 def evaluate(expression: sp.Expr, values: Mapping[str, Any]) -> FloatArray:
     """An expression on arrays that broadcast against each other, symbols found by name; an array of their shape.
 
-    Raises
-    ------
-    InputError
-        Where a symbol has no value.
+    Raises InputError where a symbol has no value.
     """
     names = names_of(expression)
     missing = [name for name in names if name not in values]

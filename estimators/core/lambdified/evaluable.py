@@ -35,10 +35,7 @@ class Steps:
     def __call__(self, values: Mapping[str, Any]) -> FloatArray:
         """The value at arrays that broadcast.
 
-        Raises
-        ------
-        InputError
-            Where a name has no value.
+        Raises InputError where a name has no value.
         """
         missing = [name for name in self.names if name not in values]
         if missing:
@@ -53,10 +50,7 @@ class Steps:
     def of(cls, data: Any) -> Steps:
         """The steps of `data`.
 
-        Raises
-        ------
-        InputError
-            Where that is none.
+        Raises InputError where that is none.
         """
         try:
             names, tape = kept_list(data, "formula")
@@ -99,10 +93,7 @@ class Evaluable:
     def evaluate(self, values: Mapping[str, Any]) -> FloatArray:
         """The value on arrays that broadcast against each other.
 
-        Raises
-        ------
-        InputError
-            Where a name has no value.
+        Raises InputError where a name has no value.
         """
         if self.menu:
             return least(self.names, self.menu, self.whole, self.criterion, values)
@@ -119,10 +110,7 @@ class Evaluable:
     def of(cls, data: Any) -> Evaluable:
         """The formula of `data`.
 
-        Raises
-        ------
-        InputError
-            Where that is none.
+        Raises InputError where that is none.
         """
         try:
             unit, whole, terms, menu, criterion, source = kept_list(data, "formula")

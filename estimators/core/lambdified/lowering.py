@@ -39,10 +39,7 @@ _JOINED = {"And": "and", "Or": "or"}
 def lowered(expression: sp.Basic, names: Sequence[str]) -> Tape:
     """The tape of an expression (or of a Tuple of some) of the named symbols, common parts computed once.
 
-    Raises
-    ------
-    InputError
-        Where it has another symbol, or a function that no tape knows.
+    Raises InputError where it has another symbol, or a function that no tape knows.
     """
     together = isinstance(expression, sp.Tuple)
     places = {name: index for index, name in enumerate(names)}

@@ -146,10 +146,7 @@ class Tape:
     def of(cls, data: Any) -> Tape:
         """The tape of `data`.
 
-        Raises
-        ------
-        InputError
-            Where that is none.
+        Raises InputError where that is none.
         """
         try:
             arguments, constants, steps, results, together = data

@@ -39,10 +39,7 @@ def missed(weighed: Weighed) -> float:
 def surface_band(scale: FloatArray, ratios: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
     """How far the band reaches below and above in log time, at targets so many times beyond the data.
 
-    Raises
-    ------
-    InputError
-        Where the level is outside 0.01 .. 0.95.
+    Raises InputError where the level is outside 0.01 .. 0.95.
     """
     if not 0.01 <= level <= LEVELS[-1]:
         raise InputError(f"interval level {level:g}: want 0.01 .. {LEVELS[-1]:g}")

@@ -107,11 +107,7 @@ def surface_kind(x: FloatArray, y: FloatArray, column: int, name: str, given: st
 
     It is taken from the line on which the time falls most, of those on which only this parameter varies: a program
     that scales at one size is cut into shares, also where another size shows only its overhead.
-
-    Raises
-    ------
-    InputError
-        Where the given kind is unknown.
+    Raises InputError where the given kind is unknown.
     """
     if given is not None and given not in SURFACE_KINDS:
         raise unknown_name("kind of scaling", given, SURFACE_KINDS)

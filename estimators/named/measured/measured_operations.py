@@ -28,11 +28,7 @@ class MeasuredOperations:
 
         A host that issues operations stays a host that does, so one measured operation changes its kind alone. Where
         the answer has no such schedule, operations follow one another.
-
-        Raises
-        ------
-        InputError
-            Where the machine is no GPU: kernels of GPUs say nothing of its other operations.
+        Raises InputError where the machine is no GPU: kernels of GPUs say nothing of its other operations.
         """
         if (kind := machine_kind(machine)) != "gpu":
             raise InputError(

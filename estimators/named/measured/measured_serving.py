@@ -43,10 +43,7 @@ class MeasuredSteps:
     ) -> Estimator:
         """The law of a step as these steps move it (seconds), or the server whose steps it gives the time of.
 
-        Raises
-        ------
-        InputError
-            Where the workload is no step of serving, or a step contradicts the data sheet.
+        Raises InputError where the workload is no step of serving, or a step contradicts the data sheet.
         """
         if isinstance(instead_of, ServedRequests):
             return replace(instead_of, known=self.steps)
@@ -82,11 +79,7 @@ class TimedServerRun:
         A benchmark measures means over a run, the fitted law speaks of single steps: the run is simulated as it was
         made, and by how much its further token took longer than simulated, by so much did its mean decode step. The
         same holds of its first token and the law of first tokens.
-
-        Raises
-        ------
-        InputError
-            Where the model does not fit, or the load cannot be served.
+        Raises InputError where the model does not fit, or the load cannot be served.
         """
         if self.model is not None and self.model != deployment.model.name:
             ran = language_model(self.model)
@@ -129,10 +122,7 @@ class MeasuredRuns:
     ) -> Estimator:
         """The server whose steps are as long as the runs say (seconds).
 
-        Raises
-        ------
-        InputError
-            Where the question is no requests to a language model.
+        Raises InputError where the question is no requests to a language model.
         """
         if not isinstance(instead_of, ServedRequests):
             raise InputError(
@@ -164,10 +154,7 @@ class MeasuredTokens:
     ) -> Estimator:
         """The law of llama.cpp's tokens as the run moves it (seconds).
 
-        Raises
-        ------
-        InputError
-            Where the workload is no step of a language model, or has several sequences.
+        Raises InputError where the workload is no step of a language model, or has several sequences.
         """
         if not is_step(workload) or isinstance(instead_of, ServedRequests):
             raise InputError(

@@ -79,11 +79,7 @@ class MeasuredTime:
 
         Of requests it is the time of a further token, of the training of a language model that of a step: it moves
         what was fitted to those.
-
-        Raises
-        ------
-        InputError
-            Where the measured time is shorter than physics allows.
+        Raises InputError where the measured time is shorter than physics allows.
         """
         if isinstance(instead_of, TrainedModel):
             return replace(instead_of, known=self.steps or (self._step(workload, machine, run, instead_of),))

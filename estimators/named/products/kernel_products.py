@@ -196,10 +196,7 @@ class KernelProducts:
     def times(self, operations: Sequence[Op], machine: Machine) -> FloatArray:
         """Seconds of one product each.
 
-        Raises
-        ------
-        InputError
-            Where an operation is no product with one of the matrices.
+        Raises InputError where an operation is no product with one of the matrices.
         """
         known = {matrix.digest: matrix for matrix in self.matrices}
         here = replace(self.kernel, machine=machine)

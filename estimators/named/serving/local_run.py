@@ -141,10 +141,7 @@ class Local(Answer):
     def check(self) -> None:
         """Check that weights and cache fit the machine's memory.
 
-        Raises
-        ------
-        InputError
-            Where they do not.
+        Raises InputError where they do not.
         """
         capacity = self.machine.memory[self.machine.main_memory].capacity
         needed = self.weights_bytes + self.cache_bytes
@@ -275,10 +272,7 @@ def _sum(first: _Band, second: _Band) -> _Band:
 def as_stored(model: LanguageModel, dtype: str | None) -> str:
     """How llama.cpp stores the weights: as the model's own file where that is a GGUF, else in the usual type.
 
-    Raises
-    ------
-    InputError
-        Where nothing stores weights in the type.
+    Raises InputError where nothing stores weights in the type.
     """
     published = dtype is None and is_gguf(in_gguf(model.weights))
     return in_gguf(model.weights if published else stored_as(model, dtype or DEFAULT_TYPE))

@@ -29,10 +29,7 @@ FINE = 1.05
 def limits_of(run: Mapping[str, float]) -> Table[float]:
     """Seconds by measure, of the numbers of a run that are limits.
 
-    Raises
-    ------
-    InputError
-        Where a limit is no time above 0.
+    Raises InputError where a limit is no time above 0.
     """
     for name in LIMITS:
         if name in run and not run[name] > 0:
@@ -50,16 +47,12 @@ def most_users(deployment: Deployment, traffic: Traffic, limits: Mapping[str, fl
     """The largest number of users at which the limits are kept, between the numbers at the edges of the band.
 
     Each number of users sends as many requests as it takes to settle, whatever `count` the traffic has.
+    Raises InputError where one user alone does not keep them, or nothing is limited.
 
     Parameters
     ----------
     limits
         Seconds by measure (ttft, tpot, latency).
-
-    Raises
-    ------
-    InputError
-        Where one user alone does not keep them, or nothing is limited.
     """
     if not limits:
         raise InputError(f"how many users keep no limit? give one: {', '.join(f'run.{name}' for name in LIMITS)}")

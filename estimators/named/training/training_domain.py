@@ -42,10 +42,7 @@ def training_fit() -> TrainingFit:
 def fitted_runs(software: str) -> FittedRuns:
     """What the runs were that a stack of software was fitted to.
 
-    Raises
-    ------
-    InputError
-        Where none was fitted.
+    Raises InputError where none was fitted.
     """
     if software not in SOFTWARE:
         raise unknown_name("training software", software, list(SOFTWARE))

@@ -67,17 +67,14 @@ def lower_watts(machine: Machine, time: TrainingStepTime, watts: float, clock: f
 def clock_left(machine: Machine, time: TrainingStepTime, watts: float) -> float:
     """The clock that a cap leaves over the machine's own, at most 1.
 
+    Raises InputError where the cap is not above idle power.
+
     Parameters
     ----------
     machine
         With the cap that was set; its clock is that of the step.
     time, watts
         A step under the board's rated cap, and its mean power [W].
-
-    Raises
-    ------
-    InputError
-        Where the cap is not above idle power.
     """
     refuse_idle_cap(machine, cap_watts(machine))
     rated, idle = rated_watts(machine)

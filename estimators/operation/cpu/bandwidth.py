@@ -97,10 +97,7 @@ class Saturation:
     def bandwidth(self, cores: npt.ArrayLike) -> FloatArray:
         """Bytes a second of the first `cores` cores together, work divided equally.
 
-        Raises
-        ------
-        InputError
-            Where a number of cores is below 1.
+        Raises InputError where a number of cores is below 1.
         """
         n = np.asarray(cores, dtype=np.float64)
         if np.any(n < 1):
@@ -167,11 +164,7 @@ def curve_rows(machine: str, borders: Borders, curves: Mapping[str, Points]) -> 
     """Curves of one machine (benchmark -> pairs of cores and bytes a second of traffic) as rows of the law.
 
     Where the borders have no peak, the largest bandwidth stands in its place.
-
-    Raises
-    ------
-    InputError
-        Where a curve is empty or a bandwidth is not positive.
+    Raises InputError where a curve is empty or a bandwidth is not positive.
     """
     for name, points in curves.items():
         if not points or any(not (cores >= 1 and rate > 0) for cores, rate in points):
@@ -227,10 +220,7 @@ class FittedSaturation:
     def of(self, benchmark: str) -> Saturation:
         """The curve of one benchmark.
 
-        Raises
-        ------
-        InputError
-            Where it was not fitted.
+        Raises InputError where it was not fitted.
         """
         if benchmark not in self.benchmarks:
             raise InputError(f"no fitted bandwidth of benchmark {benchmark!r} (fitted: {', '.join(self.benchmarks)})")
@@ -265,6 +255,8 @@ class FittedSaturation:
 def fit_saturation(curves: Mapping[str, Points], borders: Borders, prior: LawFit | None = None) -> FittedSaturation:
     """What the measured cores of a machine say of its curves, as few as they are.
 
+    Raises InputError where a curve is empty or a bandwidth is not positive.
+
     Parameters
     ----------
     curves
@@ -273,11 +265,6 @@ def fit_saturation(curves: Mapping[str, Points], borders: Borders, prior: LawFit
         What other machines say (`usual`); public ones where None.
 
     Where no data-sheet peak is given, the machine's limit is free.
-
-    Raises
-    ------
-    InputError
-        Where a curve is empty or a bandwidth is not positive.
     """
     known, rows = prior or shipped(), curve_rows(HERE, borders, curves)
     if borders.peak is None:

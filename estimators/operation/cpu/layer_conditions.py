@@ -48,10 +48,8 @@ class LayerConditions(OperationModel):
     def times(self, operations: Sequence[Op], machine: Machine) -> FloatArray:
         """Seconds of one sweep of each operation, shape (operations,).
 
-        Raises
-        ------
-        InputError
-            Where an operation is no loop over arrays, or the machine lacks the width of a path or a vector unit.
+        Raises InputError where an operation is no loop over arrays, or the machine lacks the width of a path or a
+        vector unit.
         """
         return np.array([self._seconds(op, machine) for op in operations])
 
@@ -85,16 +83,13 @@ class LoopCycles:
 def loop_cycles(op: Op, machine: Machine, cores: int, rate: float) -> LoopCycles:
     """The ECM model of a loop while so many cores share the caches.
 
+    Raises InputError where the operation is no loop over arrays, the machine lacks the width of a path or a vector
+    unit, or has fewer cores.
+
     Parameters
     ----------
     rate
         Of main memory as one core alone would see it, bytes a second.
-
-    Raises
-    ------
-    InputError
-        Where the operation is no loop over arrays, the machine lacks the width of a path or a vector unit, or has fewer
-        cores.
     """
     name = op.attributes.get("loop")
     if not isinstance(name, str):
@@ -119,10 +114,7 @@ def loop_cycles(op: Op, machine: Machine, cores: int, rate: float) -> LoopCycles
 def _element_bytes(op: Op) -> int:
     """Of all arrays, from the operation's data type.
 
-    Raises
-    ------
-    InputError
-        Where loops in that type are not modelled.
+    Raises InputError where loops in that type are not modelled.
     """
     if op.dtype not in ELEMENT_BYTES:
         raise InputError(f"loop {op.name!r} in {op.dtype}: its arithmetic is not modelled (known: float32, float64)")

@@ -57,10 +57,7 @@ class PassTimes(FormulaModel):
     def key(self, op: Op, machine: Machine) -> Hashable:
         """The pass; refuses what was not measured.
 
-        Raises
-        ------
-        InputError
-            Where the machine, the network or the pass is not the measured one.
+        Raises InputError where the machine, the network or the pass is not the measured one.
         """
         if self.fingerprint and machine.fingerprint != self.fingerprint:
             raise InputError(
@@ -79,10 +76,7 @@ class PassTimes(FormulaModel):
     def check_free(self, free: Sequence[str]) -> None:
         """Refuse every quantity of the machine: measured times hold for the machine that was measured.
 
-        Raises
-        ------
-        InputError
-            Where one is free.
+        Raises InputError where one is free.
         """
         for name in free:
             if name.startswith("machine."):

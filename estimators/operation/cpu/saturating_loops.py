@@ -61,10 +61,8 @@ class SaturatingLoops(OperationModel):
     def times(self, operations: Sequence[Op], machine: Machine) -> FloatArray:
         """Seconds of one sweep of each operation, shape (operations,).
 
-        Raises
-        ------
-        InputError
-            Where an operation is no loop over arrays, or the machine lacks a cache's rate, a vector unit or the cores.
+        Raises InputError where an operation is no loop over arrays, or the machine lacks a cache's rate, a vector unit
+        or the cores.
         """
         return np.array([self._seconds(op, machine) for op in operations])
 

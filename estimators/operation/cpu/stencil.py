@@ -61,10 +61,7 @@ class RooflinePoint:
 def cache_traffic(kernel: LoopKernel, shape: Sequence[int], capacity: float, line: int = 64) -> LineTraffic:
     """Lines of `line` bytes that a cache of `capacity` bytes exchanges with what lies beyond it.
 
-    Raises
-    ------
-    InputError
-        Where the shape does not have the kernel's dimensions.
+    Raises InputError where the shape does not have the kernel's dimensions.
     """
     if len(shape) != kernel.dimensions or any(size < 1 for size in shape):
         raise InputError(f"kernel {kernel.name!r}: shape {tuple(shape)}: want {kernel.dimensions} sizes >= 1")

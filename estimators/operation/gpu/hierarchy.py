@@ -50,11 +50,7 @@ class GpuMemory:
 
         A shared cache whose file states bytes a second gives them; bytes a cycle of all slices are rarely reached, and
         they are inferred from main memory.
-
-        Raises
-        ------
-        InputError
-            Where the machine states no rate for it.
+        Raises InputError where the machine states no rate for it.
         """
         main = machine.main_memory
         if level == main:

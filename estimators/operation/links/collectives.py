@@ -106,10 +106,8 @@ class Collectives(FormulaModel):
     def formula(self, op: Op, machine: Machine) -> Least:
         """Symbols: operation.elements, .participants, .stride, .sharing, machine.links.*, parameter.*.
 
-        Raises
-        ------
-        InputError
-            Where the operation is no collective that is known, or the machine has no links between devices.
+        Raises InputError where the operation is no collective that is known, or the machine has no links between
+        devices.
         """
         function = str(op.attributes.get("function", "all_reduce"))
         if op.kind != "collective" or function not in (*TRAFFIC, "broadcast", "send_recv"):
@@ -159,10 +157,8 @@ class Collectives(FormulaModel):
     def chosen(self, op: Op, machine: Machine) -> tuple[str, str]:
         """Algorithm ("ring", "tree", "NVLS", "direct") and protocol of the least time, where all sizes are known.
 
-        Raises
-        ------
-        InputError
-            Where the operation is no collective that is known, or the machine has no links between devices.
+        Raises InputError where the operation is no collective that is known, or the machine has no links between
+        devices.
         """
         formula = self.formula(op, machine)
         sizes = {name: amount_of(op, name.removeprefix("operation.")) for name in formula.names if "operation." in name}

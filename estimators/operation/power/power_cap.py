@@ -109,10 +109,7 @@ def stretched(clock: npt.ArrayLike, follows: npt.ArrayLike) -> FloatArray:
 def rated_watts(machine: Machine) -> tuple[float, float]:
     """Rated power of the board, whatever cap was set instead, and idle power [W].
 
-    Raises
-    ------
-    InputError
-        Where the machine states no power cap.
+    Raises InputError where the machine states no power cap.
     """
     cap = machine.stated.power.cap or machine.power.cap
     if cap is None:
@@ -123,10 +120,7 @@ def rated_watts(machine: Machine) -> tuple[float, float]:
 def cap_watts(machine: Machine) -> float:
     """The cap that holds [W]: the machine's, and never more than the board's rated power.
 
-    Raises
-    ------
-    InputError
-        Where the machine states no power cap.
+    Raises InputError where the machine states no power cap.
     """
     rated, _ = rated_watts(machine)
     return min(machine.power.cap or rated, rated)
@@ -142,10 +136,7 @@ def beyond_rated(machine: Machine) -> str:
 def refuse_idle_cap(machine: Machine, caps: npt.ArrayLike) -> None:
     """Check that caps [W] that were set lie above idle power, which no clock lowers.
 
-    Raises
-    ------
-    InputError
-        Where one does not.
+    Raises InputError where one does not.
     """
     _, idle = rated_watts(machine)
     least = float(np.min(np.asarray(caps, dtype=np.float64)))

@@ -58,6 +58,8 @@ class PowerLimit:
     def ratios(self, power: npt.ArrayLike, limit: npt.ArrayLike, rated: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Time and mean power under a limit, both over those without one; shapes broadcast.
 
+        Raises InputError where a power is not above 0, or the mean power exceeds 1.3 times the rated one.
+
         Parameters
         ----------
         power
@@ -66,11 +68,6 @@ class PowerLimit:
             The power limit [W].
         rated
             The board's rated power [W].
-
-        Raises
-        ------
-        InputError
-            Where a power is not above 0, or the mean power exceeds 1.3 times the rated one.
         """
         mean, cap, board = np.broadcast_arrays(
             *(np.asarray(value, dtype=np.float64) for value in (power, limit, rated))

@@ -53,10 +53,7 @@ class ServingWork:
     def columns(self) -> FloatArray:
         """What the log odds are linear in, shape (6, n): read, flop, log2 ranks, ln sequences, narrow, grouped.
 
-        Raises
-        ------
-        InputError
-            Where an amount is negative or not finite.
+        Raises InputError where an amount is negative or not finite.
         """
         read, flop, ranks, sequences, narrow, grouped = np.broadcast_arrays(
             *(np.atleast_1d(np.asarray(v, dtype=np.float64)) for v in self._values())
@@ -98,10 +95,7 @@ class ServingPower:
     def share(self, work: ServingWork) -> FloatArray:
         """Power of a device that works all the time, over its cap.
 
-        Raises
-        ------
-        InputError
-            Where an amount is negative or not finite.
+        Raises InputError where an amount is negative or not finite.
         """
         odds = self.base + np.array([getattr(self, name) for name in COLUMNS]) @ work.columns()
         return np.asarray(MOST / (1 + np.exp(-odds)))
@@ -109,17 +103,14 @@ class ServingPower:
     def watts(self, machine: Machine, work: ServingWork, busy: float = 1.0) -> float:
         """Mean power of one device [W] that works for the share `busy` of the time and is idle for the rest.
 
+        Raises InputError where the machine states no power cap, or `busy` is no share.
+
         Parameters
         ----------
         machine
             At its clock, which may differ from the stated one (`Machine.using`), as may its cap.
         work
             Of the machine at its stated clock.
-
-        Raises
-        ------
-        InputError
-            Where the machine states no power cap, or `busy` is no share.
         """
         if not 0 <= busy <= 1:
             raise InputError(f"busy = {busy:g}: want a share from 0 to 1")
@@ -136,11 +127,7 @@ class ServingPower:
         """The clock [Hz] at which the power of a device that works is at its cap; the machine's where it is below.
 
         A cap above the rated one raises no clock. Parameters as of `watts`.
-
-        Raises
-        ------
-        InputError
-            Where the machine states no power cap, or one that idle power and that of memory reach.
+        Raises InputError where the machine states no power cap, or one that idle power and that of memory reach.
         """
         rated, idle = rated_watts(machine)
         cap, stated = cap_watts(machine), machine.stated.clock

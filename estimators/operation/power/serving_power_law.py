@@ -98,10 +98,7 @@ class PowerFit:
     def of(cls, document: FittedFile) -> PowerFit:
         """From a file of fitted numbers.
 
-        Raises
-        ------
-        InputError
-            Where one of the two laws is missing.
+        Raises InputError where one of the two laws is missing.
         """
         return cls(document.fit(PowerLaw().name), document.fit(FactorsLaw().name))
 

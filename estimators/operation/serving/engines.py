@@ -102,10 +102,7 @@ class ServingFit:
     def of(cls, document: FittedFile) -> ServingFit:
         """From a file of fitted numbers.
 
-        Raises
-        ------
-        InputError
-            Where one of the two laws is missing.
+        Raises InputError where one of the two laws is missing.
         """
         return cls(document.fit(StepLaw().name), document.fit(FirstTokenLaw().name), document.facts.get(ALONE, {}))
 
@@ -184,10 +181,7 @@ def step_groups(
 def engine_of(library: str) -> tuple[str, str]:
     """Engine and version of a runtime's library in words: "vLLM 0.19.0" is ("vllm", "0.19.0").
 
-    Raises
-    ------
-    InputError
-        Where the engine is not known.
+    Raises InputError where the engine is not known.
     """
     name, _, version = library.strip().partition(" ")
     name = _WORDS.get(name.lower(), name.lower())

@@ -65,17 +65,14 @@ def is_llama_cpp(engine: str) -> bool:
 def groups_on(machine: Machine, engine: str, model: str, parameters: float, stored: str) -> dict[str, str]:
     """The groups of a step of a server: maker, generation and chip, engine and version, weights, model.
 
+    Raises InputError where the engine is not known.
+
     Parameters
     ----------
     parameters
         Of the model: one of equal shape that was fitted under another name stands for it.
     stored
         How its weights are stored.
-
-    Raises
-    ------
-    InputError
-        Where the engine is not known.
     """
     known = serving_fit().steps
     name, version = engine_of(engine)

@@ -192,10 +192,7 @@ class LocalWork:
     ) -> LocalWork:
         """Of a model stored in one way; `share` of the machine's cores compute, `context` tokens are in the cache.
 
-        Raises
-        ------
-        InputError
-            Where the machine states no plain rate, or none of products.
+        Raises InputError where the machine states no plain rate, or none of products.
         """
         shares, n = Shares(model, Layout(), kind), prompt_tokens
         prompt = shares.amounts(Batch(prompt=n, chunk=n))
@@ -211,10 +208,7 @@ class LocalWork:
     def of_amounts(cls, amounts: Amounts, layers: _Numbers, machine: Machine, beyond: _Numbers = 0.0) -> LocalWork:
         """Of the amounts of a step, of whose cache so many bytes are `beyond` the first tokens.
 
-        Raises
-        ------
-        InputError
-            Where the machine states no plain rate, or none of products.
+        Raises InputError where the machine states no plain rate, or none of products.
         """
         unit, narrow, counted = product_type(machine)
         bandwidth, plain = machine.bandwidth(machine.main_memory), machine.peak("vector", plain_type(machine))
@@ -266,10 +260,7 @@ ON_CPUS = 2.0
 def plain_type(machine: Machine) -> str:
     """The type of plain arithmetic on the vector units.
 
-    Raises
-    ------
-    InputError
-        Where the machine states no such rate.
+    Raises InputError where the machine states no such rate.
     """
     vector = machine.engines["vector"].flop_per_cycle if "vector" in machine.engines else {}
     plain = next((name for name in ("float32", "float16") if name in vector), None)
@@ -281,10 +272,7 @@ def plain_type(machine: Machine) -> str:
 def product_type(machine: Machine) -> tuple[str, str, float]:
     """The engine and type of a prompt's products, and the share of that rate that counts: the fastest (`COUNTED`).
 
-    Raises
-    ------
-    InputError
-        Where the machine states no such rate.
+    Raises InputError where the machine states no such rate.
     """
     stated = [
         (rate * COUNTED[name], unit, name)

@@ -53,10 +53,7 @@ class ServerStep:
     def row(self) -> StepSum:
         """What the law reads of it.
 
-        Raises
-        ------
-        InputError
-            Where the machine lacks a rate or a link that is needed.
+        Raises InputError where the machine lacks a rate or a link that is needed.
         """
         shares = Shares(self.model, self.layout, weight_type(self.stored))
         device = Device.of(self.machine, shares.kind.compute, self.layout.group)
@@ -134,15 +131,12 @@ class MeasuredServing:
 def with_measured(steps: Sequence[TimedServerStep], fit: ServingFit | None = None) -> MeasuredServing:
     """The fitted law of a step after some were measured.
 
+    Raises InputError where a step is faster than the data sheet allows, or an engine is not known.
+
     Parameters
     ----------
     fit
         What ships where None.
-
-    Raises
-    ------
-    InputError
-        Where a step is faster than the data sheet allows, or an engine is not known.
     """
     plain = fit or serving_fit()
     rows = _rows([one.step for one in steps], [one.seconds for one in steps])
@@ -231,15 +225,12 @@ def usual_steps(
 ) -> list[ServerStep]:
     """Batches between which a server's steps lie and that fit the machine.
 
+    Raises InputError where none fits.
+
     Parameters
     ----------
     purpose
         "decode", "prompt", or "mixed" for both.
-
-    Raises
-    ------
-    InputError
-        Where none fits.
     """
     batches = [Batch(float(n), float(context)) for n in DECODES for context in CONTEXTS if purpose != "prompt"]
     batches += [Batch(prompt=float(n), chunk=float(n), finished=1.0) for n in PROMPTS if purpose != "decode"]

@@ -79,10 +79,7 @@ class GraphStep:
 def graph_step(workload: Workload, sizes: Mapping[str, float]) -> GraphStep:
     """The numbers of a step at given sizes (decodes, context, ... or batch, seq_len).
 
-    Raises
-    ------
-    InputError
-        Where a size has no value.
+    Raises InputError where a size has no value.
     """
     return _step(workload, {name: float(one.evaluate(sizes)) for name, one in _formulas(Same(workload)).items()})
 

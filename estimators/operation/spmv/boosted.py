@@ -57,10 +57,7 @@ class BoostedTrees:
     def predict(self, names: Sequence[str], values: npt.NDArray[np.float32]) -> FloatArray:
         """The sum of the trees for every row of `values`, whose columns are `names`.
 
-        Raises
-        ------
-        InputError
-            Where a feature is not among the columns.
+        Raises InputError where a feature is not among the columns.
         """
         missing = [name for name in self.features if name not in names]
         if missing:

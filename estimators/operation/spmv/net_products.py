@@ -75,11 +75,7 @@ class NetProducts:
         """Of one product: T = b sum t_i, the incomplete last block at the mean of the others (Section 4.1).
 
         With a machine: times what the reuse model says of its core against the one measured.
-
-        Raises
-        ------
-        InputError
-            Where the matrix has fewer than two non-zeros, or the machine no cache.
+        Raises InputError where the matrix has fewer than two non-zeros, or the machine no cache.
         """
         blocks = self.reuse.blocks_of(matrix)
         here = self.reuse.reuse.seconds_per_nonzero(blocks)
@@ -101,10 +97,7 @@ class NetProducts:
 def shipped_net(label: LabelKind = "hot") -> NetProducts:
     """The network of Table 2 that ships, trained on measured labels.
 
-    Raises
-    ------
-    InputError
-        Where none ships for this kind of label.
+    Raises InputError where none ships for this kind of label.
     """
     if not has_net(label):
         raise InputError(f"no network ships for {label} labels; train one: slipstick spmv train --method network")
@@ -121,11 +114,7 @@ def better_of(label: LabelKind) -> tuple[SpmvModel | NetProducts, str]:
 
     The error is the standard deviation of log(predicted / measured) over matrices left out. Where no network ships for
     the label, the costs.
-
-    Raises
-    ------
-    InputError
-        Where the label kind is unknown.
+    Raises InputError where the label kind is unknown.
     """
     costs = trained_model(label)
     if not has_net(label):
@@ -146,10 +135,7 @@ def _shipped(label: LabelKind) -> Path:
 def load_block_model(path: str | Path) -> SpmvModel | NetProducts:
     """A model of 'slipstick spmv train': costs with trees, or a network, whichever the file holds.
 
-    Raises
-    ------
-    InputError
-        Where it is neither.
+    Raises InputError where it is neither.
     """
     arrays = read_arrays(path, HEAD_BYTES, "SpMV model")
     schema = str(text_fields(arrays, "head", path).get("schema"))

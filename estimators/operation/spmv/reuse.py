@@ -56,10 +56,7 @@ MEMORY_TERMS = frozenset({"gather_beyond_L3", "stream_beyond_L2", "stream_beyond
 def label_kind(name: str) -> LabelKind:
     """A kind of label by name.
 
-    Raises
-    ------
-    InputError
-        Where there is no such kind.
+    Raises InputError where there is no such kind.
     """
     if name == "hot":
         return "hot"
@@ -89,10 +86,7 @@ class CacheSizes:
 def cache_levels(machine: Machine) -> tuple[str, str]:
     """The names of a core's second level and of the last level; a machine's only cache is both.
 
-    Raises
-    ------
-    InputError
-        Where the machine has no cache before its main memory.
+    Raises InputError where the machine has no cache before its main memory.
     """
     levels = [name for name, level in machine.memory.items() if level.capacity]
     if len(levels) < 2:
@@ -133,10 +127,7 @@ class ReuseModel:
     def at_clock(self, ratio: float) -> ReuseModel:
         """The model at `ratio` times the clock: core-bound terms follow it, memory-bound ones stay.
 
-        Raises
-        ------
-        InputError
-            Where the ratio is not above 0.
+        Raises InputError where the ratio is not above 0.
         """
         if not ratio > 0:
             raise InputError(f"clock ratio = {ratio:g}: want a number > 0")
@@ -196,10 +187,7 @@ def fit_reuse(
     """Costs of a non-zero (labels: seconds or joules each, shape (blocks,)) by non-negative least squares of relative
     errors.
 
-    Raises
-    ------
-    InputError
-        Where labels are not positive, or there are fewer blocks than terms.
+    Raises InputError where labels are not positive, or there are fewer blocks than terms.
     """
     labels = np.asarray(seconds_per_nonzero, dtype=np.float64)
     counts = term_counts(blocks, label, caches) / blocks.size

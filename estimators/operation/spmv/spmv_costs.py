@@ -57,10 +57,7 @@ def is_accelerator(machine: Machine) -> bool:
 def caches_of_core(machine: Machine) -> CacheSizes:
     """What the core that runs a product has behind it.
 
-    Raises
-    ------
-    InputError
-        Where the machine is an accelerator, or has no cache.
+    Raises InputError where the machine is an accelerator, or has no cache.
     """
     if is_accelerator(machine):
         raise InputError(
@@ -113,10 +110,7 @@ class SpmvCosts(FormulaModel):
     def formula(self, op: Op, machine: Machine) -> Formula:
         """Symbols: operation.* (counts), machine.clock, machine.memory.*.capacity, parameter.cost.*.
 
-        Raises
-        ------
-        InputError
-            Where the operation is no counted product, or the machine is no processor with a cache.
+        Raises InputError where the operation is no counted product, or the machine is no processor with a cache.
         """
         if op.kind != "spmv" or "footprint" not in op.dims:
             raise InputError(f"operation {op.name!r} ({op.kind}) is no sparse product with the counts of its pattern")

@@ -104,10 +104,7 @@ class SpmvModel:
     def reuse_on(self, machine: Machine) -> ReuseModel:
         """The eight costs on a machine's core: those inside the core follow its clock, what is cached its capacities.
 
-        Raises
-        ------
-        InputError
-            Where the machine is an accelerator or has no cache.
+        Raises InputError where the machine is an accelerator or has no cache.
         """
         return replace(self.reuse.at_clock(machine.clock / self.clock), caches=caches_of_core(machine))
 
@@ -115,11 +112,7 @@ class SpmvModel:
         """Of every block, on the machine measured or on another's core; the correction is the same on both.
 
         Blocks smaller than the trees learned from are those of a matrix that is smaller: the eight costs alone answer.
-
-        Raises
-        ------
-        InputError
-            Where the blocks are larger, or more than one of another size.
+        Raises InputError where the blocks are larger, or more than one of another size.
         """
         measured = self.reuse.seconds_per_nonzero(blocks)
         here = measured if machine is None else self.reuse_on(machine).seconds_per_nonzero(blocks)
@@ -132,10 +125,7 @@ class SpmvModel:
     def blocks_of(self, matrix: SparseMatrix) -> BlockTable:
         """The features that it reads; a matrix smaller than a block is one block.
 
-        Raises
-        ------
-        InputError
-            Where the matrix has fewer than two non-zeros.
+        Raises InputError where the matrix has fewer than two non-zeros.
         """
         return blocks_within(matrix, self.block)
 
@@ -169,10 +159,7 @@ class SpmvModel:
 def load_spmv_model(path: str | Path) -> SpmvModel:
     """A model from its .npz.
 
-    Raises
-    ------
-    InputError
-        Where the file is no such model.
+    Raises InputError where the file is no such model.
     """
     arrays = read_arrays(path, MODEL_BYTES, "SpMV model")
     head = text_fields(arrays, "head", path)
@@ -200,10 +187,7 @@ def _trees(arrays: dict[str, npt.NDArray[np.generic]], part: str) -> BoostedTree
 def trained_model(label: LabelKind = "streaming") -> SpmvModel:
     """The model that ships, fitted to our own measurements (its `source` says where and how).
 
-    Raises
-    ------
-    InputError
-        Where the label kind is unknown.
+    Raises InputError where the label kind is unknown.
     """
     names = sorted(path.stem.removeprefix("spmv-") for path in TRAINED.glob("spmv-*.npz"))
     if label not in names:

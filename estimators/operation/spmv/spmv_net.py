@@ -57,10 +57,7 @@ class NetShape:
     def lengths(self) -> tuple[int, ...]:
         """Positions left after the input, and after each convolution and pooling.
 
-        Raises
-        ------
-        InputError
-            Where a block is too short for the kernels and pools.
+        Raises InputError where a block is too short for the kernels and pools.
         """
         from slipstick.workloads.layers.image_layers import windows
 
@@ -131,10 +128,7 @@ class SpmvNet:
 def load_net(path: str | Path) -> SpmvNet:
     """A network from its .npz; nothing is unpickled.
 
-    Raises
-    ------
-    InputError
-        Where the file is no such network, or its weights do not fit its shape.
+    Raises InputError where the file is no such network, or its weights do not fit its shape.
     """
     try:
         arrays = read_arrays(path, WEIGHT_BYTES, "SpMV network")

@@ -62,11 +62,7 @@ def train(
     With `start`, training goes on from another network's weights: another frequency, metric or machine (fine-tuning).
     The network sees labels over their mean, so weights carry over between units and clocks.
     `progress` is called with epoch and validation error (relative root mean square).
-
-    Raises
-    ------
-    InputError
-        Where blocks and labels do not fit, or are too few to be split.
+    Raises InputError where blocks and labels do not fit, or are too few to be split.
     """
     import torch
 
@@ -173,11 +169,7 @@ def fold_errors(
 
     Folds are pieces in the order given; the first is the validation set of the paper's single training. The fold also
     guides the stopping, as in the paper, so this is a check of spread and not of accuracy on unseen matrices.
-
-    Raises
-    ------
-    InputError
-        Where there are fewer than two folds, or fewer blocks than folds.
+    Raises InputError where there are fewer than two folds, or fewer blocks than folds.
     """
     values = np.asarray(labels, dtype=np.float64)
     if not 2 <= parts <= len(values):
@@ -209,11 +201,7 @@ def train_family(
     At the highest clock the networks of time and of total energy are trained from the start, with the shapes of
     Table 2; package and DRAM energy inherit the shape of total energy and go on from its weights; other clocks inherit
     shape and weights of the same metric at the highest clock. `tuning` is the recipe of what goes on from weights.
-
-    Raises
-    ------
-    InputError
-        Where a metric is unknown, or a clock lacks the metric that another goes on from.
+    Raises InputError where a metric is unknown, or a clock lacks the metric that another goes on from.
     """
     unknown = sorted({metric for _, metric in labels if metric not in METRICS})
     if unknown or not labels:

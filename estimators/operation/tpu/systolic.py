@@ -85,6 +85,7 @@ def cycles(
     """Cycles of products (m, k) x (k, n) on an array of rows x columns cells; arguments broadcast.
 
     The product is input (m, k) times weights (k, n): m rows of input, n filters, k multiply-adds for each output.
+    Raises InputError where a size is below 1 or a name is unknown.
 
     Parameters
     ----------
@@ -96,11 +97,6 @@ def cycles(
         How many such arrays share the folds.
     products
         How many products of this size are done (a batch).
-
-    Raises
-    ------
-    InputError
-        Where a size is below 1 or a name is unknown.
 
     Examples
     --------
@@ -120,10 +116,7 @@ def cycles(
 def cycles_formula(dataflow: str, convention: str) -> Formula:
     """Cycles as a formula of m, n, k, rows, columns, arrays and products (see `cycles`).
 
-    Raises
-    ------
-    InputError
-        Where the dataflow or the convention is unknown.
+    Raises InputError where the dataflow or the convention is unknown.
     """
     if dataflow not in DATAFLOWS:
         raise unknown_name("dataflow", dataflow, [*DATAFLOWS, *SHORT_NAMES])

@@ -37,11 +37,7 @@ def padded_flop(op: Op, machine: Machine) -> sp.Expr:
     """The flop that the array does for an operation: every side is filled up to a multiple of the array's.
 
     Symbols: operation.DIM, machine.engines.matrix.rows and .columns.
-
-    Raises
-    ------
-    InputError
-        Where the machine's matrix engine is no systolic array.
+    Raises InputError where the machine's matrix engine is no systolic array.
     """
     if "matrix" not in machine.engines or not machine.engines["matrix"].rows:
         rows = machine.engines["matrix"].rows if "matrix" in machine.engines else "no matrix engine"

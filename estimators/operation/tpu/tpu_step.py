@@ -75,10 +75,7 @@ class TpuOperations(FormulaModel):
     def formula(self, op: Op, machine: Machine) -> Formula:
         """Symbols: operation dims and costs, machine.*, parameter.*.
 
-        Raises
-        ------
-        InputError
-            Where an operation sends over a link that the machine lacks.
+        Raises InputError where an operation sends over a link that the machine lacks.
         """
         start = symbol("operation.launches") * symbol("parameter.overhead")
         memory_rate = self._rate(machine, machine.bandwidth_factors(machine.main_memory))

@@ -107,10 +107,7 @@ class Fed(InfeedOverlap):
     def combine(self, workload: Workload, times: FloatArray, machine: Machine, run: Mapping[str, float]) -> Outcome:
         """See `Schedule.combine`; metrics are those of `account`, and the useful flop's share of the peak (matrix).
 
-        Raises
-        ------
-        InputError
-            Where the machine has no matrix engine.
+        Raises InputError where the machine has no matrix engine.
         """
         outcome = FormulaSchedule.combine(self, workload, times, machine, run)
         account = self.account(workload, machine, run, self.lanes(workload, times))

@@ -50,10 +50,7 @@ class Pipeline:
     def using(self, **changes: Mapping[str, Any]) -> Pipeline:
         """A new pipeline with some stages changed: `pipeline.using(decode={"workers": 8})`.
 
-        Raises
-        ------
-        InputError
-            Where a stage is unknown.
+        Raises InputError where a stage is unknown.
         """
         unknown = set(changes) - {stage.name for stage in self.stages}
         if unknown:
@@ -91,10 +88,7 @@ class Pipeline:
     def run(self, steps: int, seed: int = 0) -> PipelineRun:
         """Times (seconds) of `steps` steps by the exact max-plus recurrence.
 
-        Raises
-        ------
-        InputError
-            Where stages share a limited resource or keep no order.
+        Raises InputError where stages share a limited resource or keep no order.
         """
         shared = [stage.name for stage in self.stages if stage.resource is not None]
         if shared:
@@ -145,10 +139,7 @@ class PipelineRun:
     def step_time(self, skip: int = 0) -> float:
         """Mean time per step [s] after the first `skip` steps.
 
-        Raises
-        ------
-        InputError
-            Where the run has no more than `skip` steps.
+        Raises InputError where the run has no more than `skip` steps.
         """
         departed = self.times.departed[-1]
         if not 0 <= skip < len(departed):

@@ -65,10 +65,7 @@ class PipelineParallel(FormulaSchedule):
     def lane(self, op: Op) -> str:
         """By the operation's attribute `lane`; operations without one are layers.
 
-        Raises
-        ------
-        InputError
-            Where the attribute names no lane of a pipeline.
+        Raises InputError where the attribute names no lane of a pipeline.
         """
         lane = str(op.attributes.get("lane", "layer"))
         if lane not in LANES:

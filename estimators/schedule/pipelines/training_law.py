@@ -90,10 +90,7 @@ class TrainingFit:
     def of(cls, document: FittedFile) -> TrainingFit:
         """From a file of fitted numbers.
 
-        Raises
-        ------
-        InputError
-            Where it holds no fit of the law.
+        Raises InputError where it holds no fit of the law.
         """
         return cls(document.fit(TrainingLaw().name))
 

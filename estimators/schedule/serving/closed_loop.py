@@ -55,11 +55,7 @@ def steady(
 
     Where the cache or the scheduler's places hold fewer requests than there are users, the others queue: the time to
     the first token includes that wait.
-
-    Raises
-    ------
-    InputError
-        Where not one request fits the cache, or a lock-step's prompts do not fit one step.
+    Raises InputError where not one request fits the cache, or a lock-step's prompts do not fit one step.
     """
     users = load.users / replicas
     longest = load.input_tokens + load.output_tokens

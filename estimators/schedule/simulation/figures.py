@@ -29,17 +29,14 @@ def quantities(job_stages: tuple[str, ...]) -> list[str]:
 def series(run: JobRun, quantity: str) -> Floats:
     """The values [s] of a quantity in one run: one of the whole, or one an iteration, request or service, in order.
 
+    Raises InputError where the run has no such quantity.
+
     Parameters
     ----------
     quantity
         ``time_s``: of the run; ``step_s``: from the end of one iteration to the end of the next, the first from the
         start; ``latency_s``: from leaving the first stage to leaving the last (in a queue, where the first stage is
         the arrivals: the response time); ``STAGE.service_s``: of one service, without waiting.
-
-    Raises
-    ------
-    InputError
-        Where the run has no such quantity.
     """
     if quantity == TIME:
         return np.array([run.time])

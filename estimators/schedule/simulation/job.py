@@ -110,10 +110,7 @@ class Job:
     def simulate(self, seed: int = 0) -> JobRun:
         """One run, every random number from `seed`.
 
-        Raises
-        ------
-        InputError
-            Where failures come so often that the run hardly moves.
+        Raises InputError where failures come so often that the run hardly moves.
         """
         once = np.random.default_rng([seed, 0])
         rows = self._rows(once)

@@ -87,10 +87,7 @@ def job_numbers(job: Job) -> dict[str, JobNumber]:
 def with_numbers(job: Job, values: Mapping[str, float]) -> Job:
     """The same job with these numbers, each in its unit; the mean of a stage whose service is given is certain.
 
-    Raises
-    ------
-    InputError
-        Where the job has no such number, or a value is out of its bounds.
+    Raises InputError where the job has no such number, or a value is out of its bounds.
     """
     known = job_numbers(job)
     changes: dict[str, dict[str, Any]] = {}

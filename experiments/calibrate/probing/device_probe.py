@@ -65,10 +65,7 @@ class DeviceProbe:
 def machine_called(device: str) -> Machine:
     """The machine of the catalogue that a device calls itself.
 
-    Raises
-    ------
-    InputError
-        Where the catalogue has none of that name.
+    Raises InputError where the catalogue has none of that name.
     """
     named = machine_of_device(device)
     if named is None:
@@ -87,6 +84,8 @@ def probe_device(
 ) -> DeviceProbe:
     """Time the operations that teach most about a GPU.
 
+    Raises InputError where the machine's own rows are in the law already, or no operation can be timed.
+
     Parameters
     ----------
     known
@@ -97,11 +96,6 @@ def probe_device(
         The CSV for ``--known``, written after each row; rows that it has are not timed again.
     seconds
         About how long; one operation is always timed.
-
-    Raises
-    ------
-    InputError
-        Where the machine's own rows are in the law already, or no operation can be timed.
     """
     begin = time.perf_counter()
     forecast = known.forecast(machine, anchors=())

@@ -110,6 +110,8 @@ def probe(
 ) -> Probe:
     """Measure this host's processor and calibrate it.
 
+    Raises InputError where torch or numba is missing, or the host has fewer cores than `threads`.
+
     Parameters
     ----------
     seconds
@@ -120,11 +122,6 @@ def probe(
         Measured before; None measures the host.
     timed
         Times rows; None runs them with torch here.
-
-    Raises
-    ------
-    InputError
-        Where torch or numba is missing, or the host has fewer cores than `threads`.
     """
     begin, load = time.perf_counter(), load_per_core()
     if machine is None:

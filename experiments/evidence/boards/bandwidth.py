@@ -116,10 +116,7 @@ def chip_of(name: str) -> str:
 def refit() -> FittedFile:
     """The law fitted to one thread a core of all machines, and how four cores of chips left out said the others.
 
-    Raises
-    ------
-    InputError
-        Where the public measurements are missing.
+    Raises InputError where the public measurements are missing.
     """
     path = training_file(FILE)
     if path is None:

@@ -59,10 +59,7 @@ class Answered:
 def answered(figure: Figure, scored: Path | None = None) -> Answered:
     """The default answer to a figure's question.
 
-    Raises
-    ------
-    InputError
-        Where it cannot be evaluated, or its row is missing.
+    Raises InputError where it cannot be evaluated, or its row is missing.
     """
     measured = figure.measured(scored)
     times = [_times(figure, name, sizes) for name, sizes, _ in _parts(figure)]

@@ -238,10 +238,7 @@ def _baseline(results: Sequence[tuple[KerncraftCase, Agreement]]) -> float:
 def read_cases(path: Path) -> tuple[list[KerncraftCase], set[str]]:
     """The cases whose kernel is known here, and the names of the kernels that are not.
 
-    Raises
-    ------
-    InputError
-        Where the file is no list of cases.
+    Raises InputError where the file is no list of cases.
     """
     document = read_json(path)
     if not isinstance(document, list):

@@ -19,10 +19,8 @@ OURS = "ours"
 def case_set(name: str, scored: Path | None = None) -> CaseSet:
     """The cases of a scoreboard, from the public measurements or from another folder of the same files.
 
-    Raises
-    ------
-    InputError
-        Where no scoreboard has this name, its files are not here, or it scores no times that anyone could predict.
+    Raises InputError where no scoreboard has this name, its files are not here, or it scores no times that anyone could
+    predict.
     """
     board = scoreboard(name)
     if (Path(__file__).parent / "sets" / f"{name}_cases.py").exists():
@@ -34,10 +32,7 @@ def case_set(name: str, scored: Path | None = None) -> CaseSet:
 def cases_of(name: str, board: Board, data: Data) -> CaseSet:
     """What a board scores in seconds, as cases in groups; ours and its baselines are the references.
 
-    Raises
-    ------
-    InputError
-        Where it scores no times that anyone could predict.
+    Raises InputError where it scores no times that anyone could predict.
     """
     parts = [(dataset, one) for dataset, one in board.scored(data) if isinstance(one, Scored)]
     parts = [(dataset, one) for dataset, one in parts if len(one.measured) and one.unit == "s"]

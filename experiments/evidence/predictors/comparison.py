@@ -37,6 +37,8 @@ def compare(
 ) -> Comparison:
     """Score predictors on a set of cases.
 
+    Raises InputError where a function cannot be imported, a file is refused, or a reference is unknown.
+
     Parameters
     ----------
     functions
@@ -45,11 +47,6 @@ def compare(
         Predictions as CSV.
     beside
         Names of the set's own references; "all" for every one, none for a quick score.
-
-    Raises
-    ------
-    InputError
-        Where a function cannot be imported, a file is refused, or a reference is unknown.
     """
     names = list(cases.references) if ALL in beside else list(beside)
     for name in names:

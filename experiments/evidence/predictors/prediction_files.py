@@ -39,11 +39,8 @@ def read_predictions(cases: CaseSet, path: Path) -> list[StatedTime | None]:
     """Predictions by case, in the order of the cases; None where the file has none.
 
     Columns: case, time_s, and low_s and high_s where there is a band (both or none).
-
-    Raises
-    ------
-    InputError
-        Names the lines of unknown or repeated cases, and of times that are no positive finite numbers, all at once.
+    Raises InputError, which names the lines of unknown or repeated cases, and of times that are no positive finite
+    numbers, all at once.
     """
     places = {one.case.name: place for place, one in enumerate(cases.measured)}
     written = {csv_text(name): name for name in places}

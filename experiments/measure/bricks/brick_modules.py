@@ -40,10 +40,7 @@ class LayerModel:
 def layer_model(name: str, model: Any, example: Sequence[Any] | Mapping[str, Any]) -> LayerModel:
     """Export a torch module (on the CPU, any weights) and name its layers; `example`: its inputs, by place or by name.
 
-    Raises
-    ------
-    InputError
-        Where torch cannot export it.
+    Raises InputError where torch cannot export it.
     """
     import torch
 
@@ -96,11 +93,7 @@ def brick_module(model: LayerModel, brick: Brick) -> tuple[Any, tuple[Any, ...]]
     """The brick as a torch module of its own and synthetic inputs for it.
 
     Weights and buffers are drawn anew; nothing of the model but the brick's own layers is in it.
-
-    Raises
-    ------
-    InputError
-        Where a constant or an input is no tensor.
+    Raises InputError where a constant or an input is no tensor.
     """
     import torch
     from torch import fx
@@ -195,10 +188,7 @@ def _tensor_of(node: Any) -> Any:
 def synthetic(example: Any) -> Any:
     """A tensor of the same shape, strides and dtype with drawn values (small, positive: also fit for a variance).
 
-    Raises
-    ------
-    InputError
-        Where the example is no tensor.
+    Raises InputError where the example is no tensor.
     """
     import torch
 
@@ -252,10 +242,8 @@ def at_batch(name: str, batch: int) -> str:
 def batched(name: str, inputs: Inputs, batch: int) -> Inputs:
     """The inputs with their first size at `batch` where it is 1; a symbol as the first size is left to its value.
 
-    Raises
-    ------
-    InputError
-        Where `batch` is below 1, or a batch above 1 is wanted of inputs whose first sizes are other numbers.
+    Raises InputError where `batch` is below 1, or a batch above 1 is wanted of inputs whose first sizes are other
+    numbers.
     """
     if batch < 1:
         raise InputError(f"--batch {batch}: want a whole number >= 1")

@@ -84,10 +84,7 @@ OPERATIONS = frozenset(f"aten.{name}" for name in _LISTED.split())
 def operation(name: str, where: str) -> Any:
     """The operation of torch behind a name such as ``aten.relu.default``.
 
-    Raises
-    ------
-    InputError
-        Where the name is not listed, or this torch has none of that name.
+    Raises InputError where the name is not listed, or this torch has none of that name.
     """
     if name not in OPERATIONS:
         raise InputError(f"{where}: operation {name[:80]!r} is none that a sheet may name")
@@ -103,10 +100,7 @@ def operation(name: str, where: str) -> Any:
 def check_arguments(target: Any, places: int, names: Sequence[str], where: str) -> None:
     """Check that an operation takes the arguments that are given by place and by name.
 
-    Raises
-    ------
-    InputError
-        Where it has fewer places, or no argument of a given name.
+    Raises InputError where it has fewer places, or no argument of a given name.
     """
     arguments = target._schema.arguments
     by_place = [argument for argument in arguments if not argument.kwarg_only]

@@ -19,10 +19,7 @@ _PARTED = {"unbind": "dim", "split": "split_size", "chunk": "chunks", "tensor_sp
 def shapes_only(where: str) -> Iterator[None]:
     """Inside, torch computes shapes and allocates nothing.
 
-    Raises
-    ------
-    InputError
-        Where the results take more than 8 GiB together, or take more than 50,000 steps or 1e14 flop.
+    Raises InputError where the results take more than 8 GiB together, or take more than 50,000 steps or 1e14 flop.
     """
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -60,10 +57,7 @@ def shapes_only(where: str) -> Iterator[None]:
 def check_parts(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], where: str) -> None:
     """Check into how many parts an operation would cut a tensor.
 
-    Raises
-    ------
-    InputError
-        Where they are more than 10,000, or the dimension does not exist.
+    Raises InputError where they are more than 10,000, or the dimension does not exist.
     """
     name = getattr(target, "_overloadname", None) and target._opname
     if name not in _PARTED:

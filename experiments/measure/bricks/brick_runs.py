@@ -52,10 +52,7 @@ paper's (100 runs, 20 % trimmed mean; it wants fixed clocks, no turbo, no SMT)."
 def protocol_keys(name: str, device: TorchDevice = CPU) -> dict[str, str]:
     """Under which protocol text a store keeps the results of a named protocol, by cache state.
 
-    Raises
-    ------
-    InputError
-        Where the name is unknown.
+    Raises InputError where the name is unknown.
     """
     if name not in PROTOCOLS:
         raise unknown_name("protocol", name, list(PROTOCOLS))
@@ -85,16 +82,12 @@ def build(name: str, shapes: Sequence[str] = (), batch: int = 1) -> LayerModel:
     """A model by name: zoo:NAME (bricks.model_population), or MODULE:FUNCTION of your own.
 
     Above batch 1 the model is called ``NAME, batch 8``: its bricks are others.
+    Raises InputError where the name has another form, or the model cannot be built or exported.
 
     Parameters
     ----------
     shapes
         Inputs of a MODULE:FUNCTION that returns the model alone, as ``batch,3,224,224``.
-
-    Raises
-    ------
-    InputError
-        Where the name has another form, or the model cannot be built or exported.
     """
     family, _, variant = name.partition(":")
     if not variant:

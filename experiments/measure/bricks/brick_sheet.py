@@ -32,10 +32,7 @@ NAMED = ("dtype", "layout", "memory_format", "device")
 def save_sheet(bricks: Iterable[tuple[str, Any]], path: Path, seed: int | None = None) -> int:
     """Write (identity, module of `brick_module`) in an order that is drawn anew each time; returns how many.
 
-    Raises
-    ------
-    InputError
-        Where a brick holds what a sheet cannot say.
+    Raises InputError where a brick holds what a sheet cannot say.
     """
     entries = [{"identity": identity, "nodes": _nodes(module)} for identity, module in bricks]
     random.Random(seed).shuffle(entries)
@@ -48,10 +45,8 @@ def save_sheet(bricks: Iterable[tuple[str, Any]], path: Path, seed: int | None =
 def load_sheet(path: Path) -> dict[str, tuple[Any, tuple[Any, ...]]]:
     """Modules and synthetic inputs by identity.
 
-    Raises
-    ------
-    InputError
-        Where the file is no sheet, names an operation or an argument that a sheet may not name, or takes too much.
+    Raises InputError where the file is no sheet, names an operation or an argument that a sheet may not name, or takes
+    too much.
     """
     sheet = read_json(path)
     if not isinstance(sheet, dict) or sheet.get("schema") != SCHEMA or not isinstance(sheet.get("bricks"), list):

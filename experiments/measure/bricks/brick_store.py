@@ -109,10 +109,7 @@ class BrickStore:
     def existing(cls, path: Path) -> BrickStore:
         """The store in a file, for reading: none is made, and nothing is written.
 
-        Raises
-        ------
-        InputError
-            Where there is no such file, or it is no store.
+        Raises InputError where there is no such file, or it is no store.
         """
         if not path.is_file():
             require_regular(path) if path.exists() else None
@@ -187,11 +184,7 @@ class BrickStore:
         """Copy what another store knows and this one does not; how many results that were.
 
         A result of the same brick, machine, software and protocol that is here already stays as it is.
-
-        Raises
-        ------
-        InputError
-            Where a time, a machine or a model of the other store cannot be used: nothing is copied then.
+        Raises InputError where a time, a machine or a model of the other store cannot be used: nothing is copied then.
         """
         other.measured()
         with own_tables(other.path, STORE) as tables:

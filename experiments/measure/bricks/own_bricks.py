@@ -31,10 +31,7 @@ class OwnBricks:
 def own_bricks(folder: Path = FOLDER) -> OwnBricks:
     """Read the measurement that ships with the project.
 
-    Raises
-    ------
-    InputError
-        Where a file is missing or broken.
+    Raises InputError where a file is missing or broken.
     """
     facts = read_json(folder / "bricks.json")
     if facts.get("schema") != SCHEMA:

@@ -74,10 +74,7 @@ def run_session(
 ) -> Session:
     """Time bricks in turn, with the whole model between them.
 
-    Raises
-    ------
-    InputError
-        Where there is neither a brick nor a model to time.
+    Raises InputError where there is neither a brick nor a model to time.
     """
     if not bricks and whole is None:
         raise InputError("nothing to measure: no brick and no model is named")

@@ -150,10 +150,7 @@ class WallStopwatch:
 def stopwatch(device: str) -> tuple[Stopwatch, str]:
     """What times calls on a device ("cpu", "cuda", "rocm", "mps"), and what the device calls itself.
 
-    Raises
-    ------
-    InputError
-        Where the name is unknown, or torch sees no such device here.
+    Raises InputError where the name is unknown, or torch sees no such device here.
     """
     from slipstick.experiments.measure.clocks.torch_device import torch_device
 
@@ -168,10 +165,7 @@ def stopwatch(device: str) -> tuple[Stopwatch, str]:
 def torch_call(wanted: AnchorOperation, place: str) -> Task:
     """The operation as a call of torch on a device.
 
-    Raises
-    ------
-    InputError
-        Where torch has no such operation for the data type, or the device has not the memory.
+    Raises InputError where torch has no such operation for the data type, or the device has not the memory.
     """
     import torch
 
@@ -197,6 +191,7 @@ def timed(
 
     Rows that the file has already are not measured again, so that a stopped measurement goes on where it was; rows that
     cannot be measured are named and left out.
+    Raises InputError where the file holds something else, or no row could be measured.
 
     Parameters
     ----------
@@ -206,11 +201,6 @@ def timed(
         Makes a row something to call (`torch_call`).
     progress
         Hears a line a row.
-
-    Raises
-    ------
-    InputError
-        Where the file holds something else, or no row could be measured.
     """
     known = read_rows(path) if path.exists() else {}
     for place, row in enumerate(rows, 1):
@@ -234,10 +224,7 @@ def timed(
 def read_rows(path: Path) -> dict[AnchorOperation, float]:
     """Rows that a stopped measurement wrote, in seconds.
 
-    Raises
-    ------
-    InputError
-        Names file, line and column.
+    Raises InputError, which names file, line and column.
     """
     known = {}
     for line, cells in read_csv_rows(path, required=["kind", "dtype", "time_s"], limit_rows=10_000):

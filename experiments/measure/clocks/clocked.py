@@ -49,10 +49,7 @@ class Clocked(EstimatorBase):
     def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
         """What the clock says; the band is the standard error of its samples.
 
-        Raises
-        ------
-        InputError
-            Where a symbol has no value, or an operation is none that can run.
+        Raises InputError where a symbol has no value, or an operation is none that can run.
         """
         timing = self.time(workload.bound(run or {}))
         return Estimate(
@@ -73,10 +70,7 @@ class Clocked(EstimatorBase):
     ) -> PointByPoint:
         """One measurement a point.
 
-        Raises
-        ------
-        InputError
-            Where something else than a symbol of the workload is free.
+        Raises InputError where something else than a symbol of the workload is free.
         """
         for name in free:
             space, _, path = name.partition(".")
@@ -94,10 +88,7 @@ class Clocked(EstimatorBase):
     def time(self, workload: Workload) -> Timing:
         """The timing of one pass over a bound workload.
 
-        Raises
-        ------
-        InputError
-            Where the workload moves more bytes than `MAX_BYTES`.
+        Raises InputError where the workload moves more bytes than `MAX_BYTES`.
         """
         from threadpoolctl import threadpool_limits  # type: ignore[import-untyped, unused-ignore]
 

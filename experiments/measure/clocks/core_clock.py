@@ -32,11 +32,7 @@ def counted_clock() -> float:
 
     Two cycles a step on every core since the 1990s, whatever its width; the fastest of a few samples on the thread's
     CPU time counts, since whatever disturbs it makes it slower.
-
-    Raises
-    ------
-    InputError
-        Where numba is missing, or what was counted is no clock of a core.
+    Raises InputError where numba is missing, or what was counted is no clock of a core.
     """
     chain = _chain()
     chain(1000, 12345)

@@ -57,10 +57,7 @@ class TorchDevice:
     def moved(self, module: Any, inputs: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
         """A module and its inputs on the device; in mode compiled it is compiled and has run once.
 
-        Raises
-        ------
-        InputError
-            Where torch.compile cannot compile it here.
+        Raises InputError where torch.compile cannot compile it here.
         """
         if self.launches:
             module, inputs = module.to(self.place), tuple(value.to(self.place) for value in inputs)
@@ -100,10 +97,7 @@ CPU = TorchDevice()
 def torch_device(name: str, mode: str = EAGER) -> TorchDevice:
     """A device by name, and how torch runs what is timed there.
 
-    Raises
-    ------
-    InputError
-        Where a name is unknown, or torch sees no such device here.
+    Raises InputError where a name is unknown, or torch sees no such device here.
     """
     if name not in DEVICES:
         raise unknown_name("device", name, DEVICES)

@@ -69,10 +69,7 @@ def usual() -> list[Decoder]:
 def own_decoder(target: str) -> Decoder:
     """The decoder MODULE:FUNCTION: a function without arguments that makes an example, or gives examples one by one.
 
-    Raises
-    ------
-    InputError
-        Where there is no such function, or it fails.
+    Raises InputError where there is no such function, or it fails.
     """
     try:
         function = found_here(target)

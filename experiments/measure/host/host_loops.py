@@ -45,10 +45,7 @@ STREAMS = {"load": Stream(1, 8, 8), "scale": Stream(2, 16, 24), "triad": Stream(
 def compiled() -> dict[str, Loop]:
     """The loops by name, compiled to run without the interpreter's lock.
 
-    Raises
-    ------
-    InputError
-        Where numba is not installed.
+    Raises InputError where numba is not installed.
     """
     try:
         import numba

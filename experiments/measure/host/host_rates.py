@@ -103,17 +103,14 @@ def measure_host(
 ) -> HostMeasurement:
     """Measure every level of the host.
 
+    Raises InputError where numba is missing, or a result is not plausible.
+
     Parameters
     ----------
     topology
         The host's; detected if None.
     progress
         Called with a word about what comes next.
-
-    Raises
-    ------
-    InputError
-        Where numba is missing, or a result is not plausible.
     """
     topology = topology if topology is not None else detect()
     protocol = protocol or Protocol()

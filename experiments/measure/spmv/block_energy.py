@@ -46,10 +46,7 @@ def rapl_domains(root: Path = Path("/sys/class/powercap")) -> tuple[RaplDomain, 
 def energy_of(task: Callable[[], object], domains: tuple[RaplDomain, ...]) -> dict[str, float]:
     """Joules by domain that the machine used while `task` ran; one wrap-around of a counter is made good.
 
-    Raises
-    ------
-    InputError
-        Where there is no counter.
+    Raises InputError where there is no counter.
     """
     if not domains:
         raise InputError("this host has no readable RAPL counter (/sys/class/powercap/intel-rapl:*): no energy labels")

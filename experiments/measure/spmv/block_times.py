@@ -144,10 +144,7 @@ def measure_blocks(
 ) -> BlockTimes:
     """Hot and streaming labels of a matrix's whole blocks.
 
-    Raises
-    ------
-    InputError
-        Where the matrix has no whole block.
+    Raises InputError where the matrix has no whole block.
     """
     import resource
 

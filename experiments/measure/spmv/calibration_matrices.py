@@ -137,10 +137,7 @@ def family(recipe: Recipe) -> str:
 def expected_nonzeros(recipe: Recipe) -> float:
     """About how many non-zeros a calibration matrix has, before it is generated.
 
-    Raises
-    ------
-    InputError
-        For generators that calibration does not use.
+    Raises InputError for generators that calibration does not use.
     """
     kind = recipe["generator"]
     if kind == "stencil":

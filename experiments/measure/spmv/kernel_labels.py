@@ -80,10 +80,7 @@ class KernelLabels:
 def shipped_products() -> KernelLabels:
     """The products that ship.
 
-    Raises
-    ------
-    InputError
-        Where the file is damaged, or this is an installed wheel, which does not hold it.
+    Raises InputError where the file is damaged, or this is an installed wheel, which does not hold it.
     """
     if not FILE.exists():
         raise source_only("measured sparse products")

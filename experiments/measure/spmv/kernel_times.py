@@ -100,10 +100,7 @@ def time_products(
 ) -> list[KernelTime]:
     """Times of one matrix; kernels without threads are left out where several are wanted.
 
-    Raises
-    ------
-    InputError
-        Where a kernel is unknown or cannot run here.
+    Raises InputError where a kernel is unknown or cannot run here.
     """
     protocol = protocol or RoundProtocol()
     runs = {kernel: product(kernel, matrix) for kernel in kernels} if 1 in threads else {}

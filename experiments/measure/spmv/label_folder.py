@@ -54,10 +54,7 @@ class FolderLabels(Labels):
     def facts(self) -> dict[str, Any]:
         """As in `Labels`; all files must be of one machine.
 
-        Raises
-        ------
-        InputError
-            Where files are of different machines.
+        Raises InputError where files are of different machines.
         """
         each = [facts for facts, _ in self._files]
         for name in ("machine", "caches_bytes", "clock_hz"):

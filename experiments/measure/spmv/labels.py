@@ -88,10 +88,7 @@ class Labels:
     def facts(self) -> Mapping[str, Any]:
         """Machine, date, protocol, caches, and every matrix's recipe or file, shape, digest and conditions.
 
-        Raises
-        ------
-        InputError
-            Where the file's schema is another.
+        Raises InputError where the file's schema is another.
         """
         facts = read_json(self.path.with_suffix(".json"))
         if not isinstance(facts, dict) or facts.get("schema") != SCHEMA:
@@ -123,10 +120,7 @@ class Labels:
     def matrices(self, data: Path | None, largest: int | None = None) -> Iterator[SparseMatrix]:
         """The matrices of files, read from `data` (left out where it is None); blocks of generated ones are stored.
 
-        Raises
-        ------
-        InputError
-            Where a file holds another matrix than the one measured.
+        Raises InputError where a file holds another matrix than the one measured.
         """
         for name, fact in self.facts["matrices"].items():
             if fact["recipe"] is not None or (largest is not None and fact["nonzeros"] > largest):
@@ -145,10 +139,7 @@ class Labels:
     def blocks(self, kind: LabelKind, data: Path | None, largest: int | None = None) -> LabelledBlocks:
         """Labels of a kind with the features of their blocks; see `blocks_by_kind`.
 
-        Raises
-        ------
-        InputError
-            Where the kind is unknown, or no matrix has such labels.
+        Raises InputError where the kind is unknown, or no matrix has such labels.
         """
         if kind not in LABEL_KINDS:
             raise unknown_name("label kind", kind, LABEL_KINDS)
@@ -161,11 +152,7 @@ class Labels:
 
         Blocks of generated matrices are those that were measured, as they were stored: no host has to draw the same
         positions again. Matrices of files are read from `data`.
-
-        Raises
-        ------
-        InputError
-            Where no matrix has labels of one of the kinds.
+        Raises InputError where no matrix has labels of one of the kinds.
         """
         by_matrix = dict(tuple(self.frame.groupby("matrix", observed=True)))
         result: dict[LabelKind, list[_Part]] = {kind: [] for kind in kinds}
@@ -259,10 +246,8 @@ def _joined(parts: list[_Part]) -> LabelledBlocks:
 def shipped_labels() -> Labels:
     """The labels that ship with the source.
 
-    Raises
-    ------
-    InputError
-        Where this is an installed wheel, which holds the trained models and not what they were trained on.
+    Raises InputError where this is an installed wheel, which holds the trained models and not what they were trained
+    on.
     """
     path = SHIPPED / "spmv_labels.parquet"
     if not path.exists():

@@ -105,10 +105,7 @@ def measure_pagerank(
     """Medians (seconds a loop) over the quiet iterations of as many runs as the budget allows, at most until `wanted`
     are quiet.
 
-    Raises
-    ------
-    InputError
-        Where fewer than two iterations are requested.
+    Raises InputError where fewer than two iterations are requested.
     """
     if iterations < 2:
         raise InputError(f"iterations = {iterations}: want at least 2, the first is kept apart")

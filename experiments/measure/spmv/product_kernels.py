@@ -36,10 +36,7 @@ def software(kernel: str) -> str:
 def product(kernel: str, matrix: SparseMatrix, threads: int = 1) -> Product:
     """A call that multiplies the matrix by a vector, float64, positions in 32 bits.
 
-    Raises
-    ------
-    InputError
-        Where the kernel is unknown, its package is missing, or it has no threads.
+    Raises InputError where the kernel is unknown, its package is missing, or it has no threads.
     """
     if kernel not in PACKAGE_OF:
         raise unknown_name("sparse kernel", kernel, list(PACKAGE_OF))

@@ -45,10 +45,7 @@ class PublishedSet:
     def training(self, metric: str = "time") -> tuple[Inputs, Labels]:
         """Inputs (blocks, 249) and labels (blocks,) of all training matrices, shuffled by the authors.
 
-        Raises
-        ------
-        InputError
-            Where the file or a part of it is missing, or h5py is not installed.
+        Raises InputError where the file or a part of it is missing, or h5py is not installed.
         """
         path = self.folder / "train" / f"merged_energy_train_shuffle_f{self.clock}_{BLOCK}.h5"
         columns, labels = _arrays(path, _key(metric))
@@ -59,10 +56,7 @@ class PublishedSet:
     def tests(self, metric: str = "time") -> dict[str, tuple[Inputs, Labels]]:
         """The same of every test matrix, by its name.
 
-        Raises
-        ------
-        InputError
-            As `training`.
+        Raises InputError as `training`.
         """
         folder = self.folder / "test" / f"f_{self.clock}_b{BLOCK}"
         paths = sorted(folder.glob("*.h5"))

@@ -38,10 +38,7 @@ class ContentionTime:
 def layer_weights(workload: Workload) -> tuple[int, ...]:
     """Weights of each layer that is updated; the whole network as one layer where the graph lists no updates.
 
-    Raises
-    ------
-    InputError
-        Where the graph does not say how many weights it has, or they are too many to hold.
+    Raises InputError where the graph does not say how many weights it has, or they are too many to hold.
     """
     bound = workload.bound()
     layers = [round(float(op.dims["elements"]) * float(op.times)) for op in bound if op.kind == "optimizer"]
@@ -68,17 +65,14 @@ def measure_contention(
 ) -> tuple[ContentionTime, ...]:
     """The seconds of an update at each thread count; the counts take turns, so that a slow spell meets them all.
 
+    Raises InputError where a thread count is out of range, or numba is missing.
+
     Parameters
     ----------
     layers
         Weights of each layer.
     repeats
         Samples of every count; their median is the value.
-
-    Raises
-    ------
-    InputError
-        Where a thread count is out of range, or numba is missing.
     """
     for count in threads:
         if not 1 <= count <= MAX_THREADS:

@@ -21,10 +21,7 @@ MAX_LISTED = 64
 def thread_counts(text: str) -> tuple[int, ...]:
     """``1..8`` (1, 2, 4, 8: doubling, and the last), or ``1,2,6``.
 
-    Raises
-    ------
-    InputError
-        Where it is neither.
+    Raises InputError where it is neither.
     """
     first, dots, last = text.partition("..")
     if dots:
@@ -68,6 +65,8 @@ def measure_network(
 ) -> tuple[ThreadMeasurement, Workload]:
     """Contention, cycles per instruction, passes and training times of a torch model here; and its graph.
 
+    Raises InputError where torch or numba is missing, or the model cannot be built, imported or run.
+
     Parameters
     ----------
     machine
@@ -76,11 +75,6 @@ def measure_network(
         Counts to measure.
     images
         Trained by each worker at each count.
-
-    Raises
-    ------
-    InputError
-        Where torch or numba is missing, or the model cannot be built, imported or run.
     """
     speak = say or (lambda text: None)
     speak("importing the network's graph")

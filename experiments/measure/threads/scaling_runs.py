@@ -86,6 +86,8 @@ def measure_scaling(
 ) -> list[ScalingTime]:
     """Wall and CPU time of a program at every combination of threads and sizes; points take turns, repeat after repeat.
 
+    Raises InputError where the program fails, names an unknown number, or there are too many points.
+
     Parameters
     ----------
     program
@@ -97,11 +99,6 @@ def measure_scaling(
         Values of each size by name.
     timeout
         Seconds after which one run is given up.
-
-    Raises
-    ------
-    InputError
-        Where the program fails, names an unknown number, or there are too many points.
     """
     points = [
         {"threads": float(count), **dict(zip(sizes, values, strict=True))}
@@ -199,10 +196,7 @@ def _plain(value: float) -> int | float:
 def sizes_of(texts: Sequence[str]) -> dict[str, tuple[float, ...]]:
     """``NAME=100,200`` texts as values by name.
 
-    Raises
-    ------
-    InputError
-        Where a text has another form, or a name is given twice or is `threads`.
+    Raises InputError where a text has another form, or a name is given twice or is `threads`.
     """
     sizes: dict[str, tuple[float, ...]] = {}
     for text in texts:

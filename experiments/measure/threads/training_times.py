@@ -45,10 +45,7 @@ class TrainingTime:
 def measure_passes(target: str, shapes: Sequence[str] = (), images: int = 20) -> PassTime:
     """Forward and backward of one image on one thread, medians.
 
-    Raises
-    ------
-    InputError
-        Where the model cannot be built or run.
+    Raises InputError where the model cannot be built or run.
     """
     from slipstick.experiments.measure.clocks.one_thread import one_thread
 
@@ -74,10 +71,7 @@ def measure_training(
 ) -> tuple[TrainingTime, ...]:
     """Seconds an image of a worker takes with p workers training at once, for each p; counts take turns.
 
-    Raises
-    ------
-    InputError
-        Where torch is missing, or the model cannot be built.
+    Raises InputError where torch is missing, or the model cannot be built.
     """
     samples: dict[int, list[float]] = {count: [] for count in threads}
     for turn in range(repeats):
@@ -168,10 +162,7 @@ def _workers(target: str, shapes: tuple[str, ...], count: int, images: int) -> l
 def _answers(target: str, workers: Sequence[Any], answers: Any) -> list[float]:
     """What each worker found.
 
-    Raises
-    ------
-    InputError
-        As soon as one of them fails or is gone: the others wait for it.
+    Raises InputError as soon as one of them fails or is gone: the others wait for it.
     """
     results: list[float] = []
     while len(results) < len(workers):

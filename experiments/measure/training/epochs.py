@@ -174,12 +174,8 @@ def measure_epoch(
     Of several `repeats` of a step the median counts. The log is a CSV: iteration, seq_len and one column
     CONFIGURATION_s of seconds each; beside it LOG.json says where, when and how. A log that is there already is
     continued after its last whole row.
-
-    Raises
-    ------
-    InputError
-        Where a name is unknown, a length is no whole number >= 1, the log belongs to other lengths or configurations,
-        or a process fails.
+    Raises InputError where a name is unknown, a length is no whole number >= 1, the log belongs to other lengths or
+    configurations, or a process fails.
     """
     for name in configurations:
         if name not in CONFIGURATIONS:
@@ -219,10 +215,7 @@ def measure_epoch(
 def wanted_lengths(text: str, network: str, iterations: int, order: str) -> list[int]:
     """Lengths from an option's text: a list, a CSV with seq_len, a JSON of representatives, or "synthetic".
 
-    Raises
-    ------
-    InputError
-        Where the text is none of these, or a length is no whole number >= 1.
+    Raises InputError where the text is none of these, or a length is no whole number >= 1.
     """
     if network not in NETWORKS:
         raise unknown_name("network", network, list(NETWORKS))

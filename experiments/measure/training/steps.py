@@ -46,11 +46,7 @@ def measure_steps(path: str | os.PathLike[str], names: Sequence[str] = (), say: 
     """Write a CSV of the steps of the named networks (all of them if none is named) and of their operations.
 
     Beside it `PATH.json` says where, when and how. A row `step` is the median of a whole step, three times over.
-
-    Raises
-    ------
-    InputError
-        Where a network is unknown.
+    Raises InputError where a network is unknown.
     """
     import torch
 

@@ -223,10 +223,7 @@ def phi_simulated(how: Literal["simulated", "queue"]) -> Estimator:
 def best_known() -> Estimator:
     """The default answer has no estimator of its own.
 
-    Raises
-    ------
-    InputError
-        Always.
+    Raises InputError always.
     """
     from slipstick.hwmodels.files.readers import InputError
 

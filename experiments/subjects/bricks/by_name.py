@@ -66,10 +66,7 @@ def bricks(
 def layers_of(name: str, shapes: Sequence[str] = (), batch: int = 1) -> tuple[Workload, Any]:
     """A model's layers by name, and the torch model where there is one; `shapes` and `batch` as `bricks` takes them.
 
-    Raises
-    ------
-    InputError
-        Where the name is unknown.
+    Raises InputError where the name is unknown.
     """
     if ":" in name and not name.endswith(".json"):
         layered = build(name, shapes, batch)

@@ -112,10 +112,7 @@ def leave_one_model_out(
 ) -> list[ModelScore]:
     """Every model with what the framework adds fitted to the others; models not wholly measured are left out.
 
-    Raises
-    ------
-    InputError
-        Where fewer than four models are complete.
+    Raises InputError where fewer than four models are complete.
     """
     complete = whole_models(measured, known)
     if len(complete) < FEWEST_MODELS:
@@ -202,10 +199,7 @@ def _latency(
 def schedule_named(name: str, rules: Sequence[str] = (), workers: int | None = None) -> Schedule:
     """ "sequential", "critical-path", or "rules" with what may run side by side.
 
-    Raises
-    ------
-    InputError
-        Where the name or a rule is unknown.
+    Raises InputError where the name or a rule is unknown.
     """
     if name == "rules":
         from slipstick.estimators.schedule.side_by_side import SideBySide, parse_rule

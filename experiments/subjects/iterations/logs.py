@@ -23,11 +23,7 @@ def simulated_log(
     """Iterations of these lengths with the times that an estimator gives for a workload on a machine.
 
     The workload's length is its symbol `seq_len`; `settings` are `namespace.name=value` as for the other verbs.
-
-    Raises
-    ------
-    InputError
-        Where a name is unknown, or the workload has no sequence length.
+    Raises InputError where a name is unknown, or the workload has no sequence length.
     """
     from slipstick.experiments.question.question import question
 

@@ -15,10 +15,7 @@ METHODS = ("duration", "published", "k-means", "dbscan")
 def read_steps(path: Path, marker: str) -> tuple[list[StepProfile], list[str]]:
     """Step profiles of a trace or of a recorded run, and a line on each thing that was passed over in it.
 
-    Raises
-    ------
-    InputError
-        Names the file where it cannot be read, or has no steps.
+    Raises InputError, which names the file where it cannot be read, or has no steps.
     """
     from slipstick.hwmodels.files.readers import InputError
     from slipstick.workloads.importers.formats.registry import identify
@@ -76,15 +73,12 @@ def labels_of(
 ) -> Labels:
     """The phase of every step by one of `METHODS`, shape (steps,).
 
+    Raises InputError where the method is unknown.
+
     Parameters
     ----------
     threshold
         Similarity (a share) above which steps are of one phase.
-
-    Raises
-    ------
-    InputError
-        Where the method is unknown.
     """
     from slipstick.estimators.run.phases import DurationScan, PublishedScan, density, k_means, scan_labels
     from slipstick.hwmodels.files.readers import unknown_name

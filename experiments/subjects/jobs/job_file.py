@@ -75,10 +75,7 @@ class JobQuestion:
     def job(self) -> tuple[Job, tuple[str, ...]]:
         """The job with its fitted numbers, and what its stages' estimates assume.
 
-        Raises
-        ------
-        InputError
-            Where the file or a setting is wrong, or the calibration is of another job.
+        Raises InputError where the file or a setting is wrong, or the calibration is of another job.
         """
         job, lines = self.uncalibrated()
         if self.calibration is None:
@@ -119,10 +116,7 @@ class JobQuestion:
     def uncalibrated(self) -> tuple[Job, tuple[str, ...]]:
         """The job as its file and settings have it, and what its stages' estimates assume.
 
-        Raises
-        ------
-        InputError
-            Where the file or a setting is wrong, or a stage gives neither a time nor a workload.
+        Raises InputError where the file or a setting is wrong, or a stage gives neither a time nor a workload.
         """
         file, lines, stages = self.file, [], []
         others = [text for text in self.settings if not text.startswith("job.")]
@@ -169,10 +163,7 @@ class JobQuestion:
     def formula(self, job: Job) -> tuple[float, str]:
         """Seconds of the job by a formula, and which: the file's own, or the slowest stage without waiting.
 
-        Raises
-        ------
-        InputError
-            Where the file's formula names what the job has not, or gives no time.
+        Raises InputError where the file's formula names what the job has not, or gives no time.
         """
         text = self.file.formula
         if text is None:
@@ -223,11 +214,7 @@ def job_question(
     """A job by file or name, or a workload as a job of one stage, `step`, whose copies wait for each other.
 
     Where the estimate knows an input pipeline, `host` and `infeed` are stages before it.
-
-    Raises
-    ------
-    InputError
-        Where there is no such job or workload.
+    Raises InputError where there is no such job or workload.
     """
     if is_job(name):
         path = Path(name) if name.endswith((".yaml", ".yml")) else SHIPPED / f"{name}.yaml"

@@ -51,11 +51,7 @@ def read_job_measurements(path: str, stages: Sequence[str]) -> tuple[MeasuredRun
     (``latency_s``), a service of a stage (``STAGE.service_s``) or a whole run (``time_s``); cells may be empty. ``run``
     tells runs apart, ``step`` is the iteration's number from 1 (else they count from the first row of the run), and
     ``job.NAME`` is what was set.
-
-    Raises
-    ------
-    InputError
-        Where a column or a value cannot be used; the message names file, line and column.
+    Raises InputError where a column or a value cannot be used; the message names file, line and column.
     """
     known = quantities(tuple(stages))
     collected: dict[tuple[tuple[str, ...], str], _Collected] = {}

@@ -45,10 +45,7 @@ class JobReasons:
 def job_reasons(question: JobQuestion, progress: Progress | None = None) -> JobReasons:
     """Simulate a job as it stands, and with each of its numbers (seconds, counts, shares) halved and doubled.
 
-    Raises
-    ------
-    InputError
-        Where the job cannot be used, or so many runs would take minutes.
+    Raises InputError where the job cannot be used, or so many runs would take minutes.
     """
     job, assumed = question.job()
     known = {name: number for name, number in job_numbers(job).items() if number.value > 0}

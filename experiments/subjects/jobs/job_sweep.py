@@ -39,11 +39,7 @@ def sweep(
 
     Columns: the names that vary, time_ratio (median over runs), low_ratio and high_ratio (80 %), time_s (median),
     p90_s, p99_s, formula_s (of a formula without waiting, or the file's), step_s, idle.
-
-    Raises
-    ------
-    InputError
-        Where the points are more than `MOST_POINTS`.
+    Raises InputError where the points are more than `MOST_POINTS`.
     """
     import pandas as pd
 
@@ -72,10 +68,7 @@ def sweep(
 def formula_sweep(question: JobQuestion, axes: Sequence[tuple[str, Sequence[str]]]) -> pd.DataFrame:
     """Every combination of the axes by the job's formula: the names that vary, time_ratio (to today), time_s, step_s.
 
-    Raises
-    ------
-    InputError
-        Where the points are more than `MOST_POINTS`.
+    Raises InputError where the points are more than `MOST_POINTS`.
     """
     import pandas as pd
 
@@ -102,10 +95,7 @@ def _points(axes: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[tuple[str, 
 def axis_of(text: str) -> tuple[str, tuple[str, ...]]:
     """``name=v1,v2`` or ``name=low..high:n`` (even steps) or ``:nlog`` (equal ratios) as texts of values.
 
-    Raises
-    ------
-    InputError
-        Where the text has another form.
+    Raises InputError where the text has another form.
     """
     name, equals, written = (part.strip() for part in text.partition("="))
     if not equals or "." not in name or not written:

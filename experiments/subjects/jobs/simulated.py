@@ -173,10 +173,7 @@ class Simulated(Answer):
     def write_trace(self, path: str | Path) -> Path:
         """The first run as a Chrome trace (chrome://tracing, Perfetto).
 
-        Raises
-        ------
-        InputError
-            Where it has more than a million events.
+        Raises InputError where it has more than a million events.
         """
         events = []
         for event in self.first.chrome_events():
@@ -283,10 +280,7 @@ def services_limit(question: JobQuestion) -> int:
 def require_services(jobs: Sequence[Job], runs: int, most: int) -> None:
     """Refuse what would take minutes before it begins.
 
-    Raises
-    ------
-    InputError
-        Where the services of all runs are more than `most`.
+    Raises InputError where the services of all runs are more than `most`.
     """
     services = sum(map(services_of, jobs))
     if services * runs > most:

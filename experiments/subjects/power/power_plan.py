@@ -79,6 +79,8 @@ def power_plan(
 ) -> PowerPlan:
     """Time and energy of a measured run under power limits.
 
+    Raises InputError where a number is not above 0, or a limit or the mean power lies above the rated power.
+
     Parameters
     ----------
     time, power
@@ -89,11 +91,6 @@ def power_plan(
         How much longer the run may take.
     limits
         Limits to try [W]; by default steps of 5 % from 40 % of the rated power.
-
-    Raises
-    ------
-    InputError
-        Where a number is not above 0, or a limit or the mean power lies above the rated power.
     """
     run = LimitedRun(time, power, model or fitted_limit())
     if not (math.isfinite(rated) and rated > 0):

@@ -24,10 +24,7 @@ from slipstick.hwmodels.files.records import Table
 def fit_public(stored: str = "csr") -> TrainedDevices:
     """The model that ships for a format: all public devices, each left out in turn for the spreads.
 
-    Raises
-    ------
-    InputError
-        Where the public data are not there.
+    Raises InputError where the public data are not there.
     """
     times, matrices = training_file(TIMES), training_file(MATRICES)
     if times is None or matrices is None:

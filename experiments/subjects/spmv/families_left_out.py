@@ -83,10 +83,7 @@ def family_errors(
 ) -> FamilyErrors:
     """Train on all families but `out`, and score that.
 
-    Raises
-    ------
-    InputError
-        Where no other family is there to train on.
+    Raises InputError where no other family is there to train on.
     """
     left = np.array([members.get(name) == out for name in blocks.names])[blocks.matrix]
     if left.all() or not left.any():
@@ -120,10 +117,7 @@ def left_out(
 ) -> list[FamilyErrors]:
     """Every family of both kinds of labels; folds that `save` holds are not made again.
 
-    Raises
-    ------
-    InputError
-        Where a kept fold cannot be read.
+    Raises InputError where a kept fold cannot be read.
     """
     recipe, members, done = recipe or Recipe(), families(labels), list[FamilyErrors]()
     for kind in kinds:
@@ -145,10 +139,7 @@ def left_out(
 def own_labels_left_out(label: str | None, save: Path | None, epochs: int | None) -> tuple[list[dict[str, Any]], str]:
     """The rows of `spmv validate` on the labels that ship (both kinds if None), and where these come from.
 
-    Raises
-    ------
-    InputError
-        Where no label has this name, a kept fold cannot be read, or torch is not installed.
+    Raises InputError where no label has this name, a kept fold cannot be read, or torch is not installed.
     """
     if find_spec("torch") is None:
         raise InputError("training the network needs PyTorch: pip install 'slipstick[torch]'")
@@ -168,10 +159,7 @@ def keep(folds: Sequence[FamilyErrors], path: Path) -> None:
 def read_folds(path: Path) -> list[FamilyErrors]:
     """Folds of a file.
 
-    Raises
-    ------
-    InputError
-        Where it is no such file.
+    Raises InputError where it is no such file.
     """
     document = read_json(path)
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:

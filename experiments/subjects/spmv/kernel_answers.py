@@ -55,10 +55,7 @@ def kernel_rows(
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """A row a kernel, and what the answers take for granted.
 
-    Raises
-    ------
-    InputError
-        Where the kernel is unknown or has no threads, or the machine is an accelerator.
+    Raises InputError where the kernel is unknown or has no threads, or the machine is an accelerator.
     """
     if machine is not None and is_accelerator(machine):
         raise InputError(
@@ -117,10 +114,7 @@ def _row(
 def load_kernel(path: Path, threads: int, machine: Machine) -> OnKernel:
     """The kernel of a file of 'slipstick spmv calibrate' that answers for workloads: scipy's, or with threads numba's.
 
-    Raises
-    ------
-    InputError
-        Where the file is none, or no kernel was calibrated with threads.
+    Raises InputError where the file is none, or no kernel was calibrated with threads.
     """
     host = load_host_kernels(path)
     several = [name.removesuffix(" warm") for name in host.threads if name.endswith(" warm")]

@@ -33,10 +33,7 @@ def fit_kernels(
 ) -> HostKernels:
     """Costs of every kernel, state and number of threads that were measured.
 
-    Raises
-    ------
-    InputError
-        Where nothing was measured, or products are of fewer than two families.
+    Raises InputError where nothing was measured, or products are of fewer than two families.
     """
     keys = sorted(
         {key for one in products for key in one.seconds}, key=lambda key: (key[0], STATES.index(key[1]), key[2])

@@ -92,10 +92,7 @@ class Products:
 def read_products(times: Path, matrices: Path, stored: str = "csr") -> tuple[dict[str, Products], list[str]]:
     """The products of at least a million non-zeros in a format by device, and the devices that the catalogue lacks.
 
-    Raises
-    ------
-    InputError
-        Names file, line and column of what cannot be read.
+    Raises InputError, which names file, line and column of what cannot be read.
     """
     facts: dict[str, dict[str, float]] = {}
     for line, row in read_csv_rows(matrices, ("matrix", *STATISTICS)):

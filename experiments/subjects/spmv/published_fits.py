@@ -15,10 +15,7 @@ from slipstick.hwmodels.files.readers import InputError
 def train_published(folder: Path, save: Path, clock: int, metric: str, epochs: int) -> list[dict[str, Any]]:
     """Train the network of Table 2 for a metric at a frequency [kHz] on the published training matrices.
 
-    Raises
-    ------
-    InputError
-        Where files cannot be used.
+    Raises InputError where files cannot be used.
     """
     from slipstick.estimators.operation.spmv.spmv_net import ENERGY_NET, TIME_NET
     from slipstick.estimators.operation.spmv.spmv_training import Recipe, train
@@ -44,11 +41,7 @@ def score_published(model: Path, folder: Path, clock: int, metric: str) -> list[
     """Errors on the published test matrices, one row each and their mean last.
 
     `block_error` is the mean relative error of the blocks (Figure 4), `matrix_error` that of their sum (Figure 5).
-
-    Raises
-    ------
-    InputError
-        Where files cannot be used, or the network is of another quantity.
+    Raises InputError where files cannot be used, or the network is of another quantity.
     """
     from slipstick.estimators.operation.spmv.spmv_net import load_net
 

@@ -54,11 +54,7 @@ def answers(
 
     On a machine whose kernels were calibrated (a file beside its own) those alone answer; elsewhere the model learned
     from blocks answers first, for our kernel, and the calibrated kernels that ship beside it.
-
-    Raises
-    ------
-    InputError
-        Where a file, a name or a unit cannot be used, or options exclude each other.
+    Raises InputError where a file, a name or a unit cannot be used, or options exclude each other.
     """
     host = calibrated_beside(machine_name)
     learned = (model, power, anchors) != (None, None, None) or label != "streaming"
@@ -91,10 +87,7 @@ def answer(
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The row of one product learned from blocks or from devices, and what it takes for granted.
 
-    Raises
-    ------
-    InputError
-        Where a file, a name or a unit cannot be used, or options exclude each other.
+    Raises InputError where a file, a name or a unit cannot be used, or options exclude each other.
     """
     asked_label = label_kind(label)
     host = machine(machine_name) if machine_name else None
@@ -154,15 +147,12 @@ def _by_network(
 def with_products(question: Question, workload: str, model: Path) -> Question:
     """The question with its products answered by a model of 'slipstick spmv train'.
 
+    Raises InputError where the workload is no file, or a file cannot be used.
+
     Parameters
     ----------
     workload
         As it was given: a matrix file, or ``pagerank:FILE``; a model of blocks needs the positions themselves.
-
-    Raises
-    ------
-    InputError
-        Where the workload is no file, or a file cannot be used.
     """
     matrix = _matrix_of(workload, f"--calibration {model}: products learned from blocks: want")
     learned = learned_estimator(load_block_model(model), [matrix], question.machine)
@@ -172,15 +162,12 @@ def with_products(question: Question, workload: str, model: Path) -> Question:
 def with_kernel(question: Question, workload: str, calibration: str, threads: Sequence[str]) -> Question:
     """The question with its products answered by a kernel of 'slipstick spmv calibrate'.
 
+    Raises InputError where the workload is no file, or a file or number cannot be used.
+
     Parameters
     ----------
     threads
         ``run.threads=N`` as it was given, the last one counts; one thread if empty.
-
-    Raises
-    ------
-    InputError
-        Where the workload is no file, or a file or number cannot be used.
     """
     matrix = _matrix_of(workload, f"--calibration {calibration}: kernels need")
     count = number_of("run.threads", threads[-1].partition("=")[2]) if threads else 1.0
@@ -207,10 +194,7 @@ def _model(path: Path) -> SpmvModel | NetProducts | TrainedDevices:
 def read_anchors(path: Path) -> list[tuple[SparseMatrix, float]]:
     """Products measured on this machine: a CSV with ``matrix`` (a file, beside the CSV) and ``time_s``.
 
-    Raises
-    ------
-    InputError
-        Names file, line and column of what cannot be used.
+    Raises InputError, which names file, line and column of what cannot be used.
     """
     anchors = []
     for line, row in read_csv_rows(path, ("matrix", "time_s"), limit_rows=MOST_ANCHORS):

@@ -30,11 +30,7 @@ def train_and_save(
     """Fit a model by one of `METHODS`, write it, and say what came out: a row each.
 
     Of networks a file holds one, a folder sixteen: of four clocks and four metrics, each going on from the last.
-
-    Raises
-    ------
-    InputError
-        Where an option does not belong to this kind, or files and labels cannot be used.
+    Raises InputError where an option does not belong to this kind, or files and labels cannot be used.
     """
     label_kind_wanted = label_kind(label)
     source = FolderLabels(labels) if labels and labels.is_dir() else Labels(labels) if labels else shipped_labels()

@@ -41,10 +41,7 @@ class TrainingSearch:
     def run(self, best: int = 8) -> TrainingPlan:
         """Every layout.
 
-        Raises
-        ------
-        InputError
-            Where none fits in memory, or the machine cannot do it at all.
+        Raises InputError where none fits in memory, or the machine cannot do it at all.
         """
         if self.devices < 1:
             raise InputError(f"devices = {self.devices}: want at least 1")

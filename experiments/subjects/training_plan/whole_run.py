@@ -20,10 +20,7 @@ DAY = 86_400.0
 def tokens_of(text: str) -> float:
     """Tokens from ``"1T"``, ``"300B"``, ``"1.5e12"``.
 
-    Raises
-    ------
-    InputError
-        Where the text is no count of 1 to 1e18 tokens.
+    Raises InputError where the text is no count of 1 to 1e18 tokens.
 
     Examples
     --------

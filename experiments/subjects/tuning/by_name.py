@@ -64,10 +64,7 @@ def tune(
 def jobs(name: str) -> dict[str, Any]:
     """The jobs that ship: one, or all simulated ones by the name "simulated".
 
-    Raises
-    ------
-    InputError
-        Where there is none of that name.
+    Raises InputError where there is none of that name.
     """
     simulated: dict[str, Any] = {f"simulated-{i + 1}": each for i, each in enumerate(simulated_jobs())}
     known = {**simulated, "loader": None}
@@ -81,15 +78,12 @@ def jobs(name: str) -> dict[str, Any]:
 def tuned(name: str, job: Any, budget: float, policy: str, start: str) -> tuple[tuner.Tuning, Start | None]:
     """How the tuning of a job went, and what made it begin; None where nothing was waited for.
 
+    Raises InputError as `tune`.
+
     Parameters
     ----------
     budget
         Share of all combinations that may be tried.
-
-    Raises
-    ------
-    InputError
-        As `tune`.
     """
     if policy not in POLICIES:
         raise unknown_name("policy", policy, POLICIES)

@@ -125,10 +125,7 @@ class Profiler:
     def start(self, analyzer: Analyzer | None = None) -> None:
         """Begin to record; `analyzer` takes the steps while the program runs, None keeps them for later.
 
-        Raises
-        ------
-        InputError
-            Where it records already, or torch is not installed.
+        Raises InputError where it records already, or torch is not installed.
         """
         if self._thread is not None:
             raise InputError("the profiler records already; stop it first")
@@ -179,10 +176,7 @@ class Profiler:
     def stop(self) -> ProfilerReport:
         """End the recording, wait for the analysis, and return the steps.
 
-        Raises
-        ------
-        InputError
-            Where it was not started.
+        Raises InputError where it was not started.
         """
         if self._thread is None:
             raise InputError("the profiler was not started")

@@ -57,10 +57,7 @@ class ProgramJob:
     def knobs(self) -> tuple[Knob, ...]:
         """What can be tuned: parameters of `build`, and calls that a first short run of it makes.
 
-        Raises
-        ------
-        InputError
-            Where nothing can be.
+        Raises InputError where nothing can be.
         """
         self.tunable = own_parameters(self.build)
         with instrumented(self.folder, {}) as calls:
@@ -86,10 +83,7 @@ class ProgramJob:
     def stretch(self, settings: Settings) -> Trial:
         """Seconds per step of a stretch from the first batch, and a digest of its batches.
 
-        Raises
-        ------
-        InputError
-            Where the pipeline ends early, or takes `SLOWEST` times as long as under its defaults.
+        Raises InputError where the pipeline ends early, or takes `SLOWEST` times as long as under its defaults.
         """
         first = self._default_time is None
         taken, digest, step = self._run(settings, 0, self.steps)
@@ -181,16 +175,12 @@ def load_program(target: str, steps: int, step_seconds: float) -> ProgramJob:
     """The job of MODULE:ATTRIBUTE, a function that builds an input pipeline; modules of the current folder too.
 
     What is imported is reported on standard error.
+    Raises InputError where there is no such function, or it needs arguments.
 
     Parameters
     ----------
     step_seconds
         Seconds that the device takes for a step.
-
-    Raises
-    ------
-    InputError
-        Where there is no such function, or it needs arguments.
     """
     try:
         build = found_here(target)

@@ -72,10 +72,7 @@ class RunSettings:
 def record(settings: RunSettings | None = None, analyzer: Analyzer | None = None) -> ProfilerReport:
     """Train by the schedule and return the profiled, labelled steps.
 
-    Raises
-    ------
-    InputError
-        Where torch is not installed.
+    Raises InputError where torch is not installed.
     """
     settings = settings or RunSettings()
     torch = _torch()

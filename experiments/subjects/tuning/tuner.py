@@ -194,10 +194,7 @@ def by_formula(knobs: Sequence[Knob], predict: Callable[[Settings], float]) -> d
     """The settings that a formula says are fastest; of equals the one nearest the defaults. No stretch of the job
     is run. `predict` gives seconds a step.
 
-    Raises
-    ------
-    InputError
-        Where no combination of settings can be used.
+    Raises InputError where no combination of settings can be used.
     """
     places = {knob.name: knob.values.index(knob.default) for knob in knobs}
 
@@ -233,10 +230,7 @@ def paired_interval(
 ) -> tuple[float, float]:
     """Bootstrap interval of the ratio of medians one / other, from stretches taken in pairs.
 
-    Raises
-    ------
-    InputError
-        Where the two are not of one length, or shorter than 3.
+    Raises InputError where the two are not of one length, or shorter than 3.
     """
     a, b = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
     if len(a) != len(b) or len(a) < 3:

@@ -88,10 +88,7 @@ class SimulatedJob:
     def pipeline(self, settings: Settings) -> Pipeline:
         """The job under some settings.
 
-        Raises
-        ------
-        InputError
-            Where the cache does not fit into memory.
+        Raises InputError where the cache does not fit into memory.
         """
         by_name = {each.name: each for each in self.maps}
         order = [by_name[name] for name in settings["order"]]

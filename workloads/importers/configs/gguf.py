@@ -40,10 +40,7 @@ Value = float | str | int
 def read_gguf(path: str | os.PathLike[str]) -> LanguageModel:
     """The model that a GGUF file holds; `weights` states its bits a weight as its tensors have them.
 
-    Raises
-    ------
-    InputError
-        Where the file is no GGUF, is cut short, or its architecture is not known.
+    Raises InputError where the file is no GGUF, is cut short, or its architecture is not known.
     """
     with opened(path, _LARGEST_HEADER) as stream:
         return _model(_HeaderReader(stream, path), Path(path))

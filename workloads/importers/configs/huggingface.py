@@ -55,10 +55,7 @@ _SHARED_AS_ROUTED = ("llama4_text",)
 def read_config(path: str | os.PathLike[str]) -> LanguageModel:
     """The model of a config.json (see `from_config`); its name is that of the file's folder, or of the file.
 
-    Raises
-    ------
-    InputError
-        Where the file is no such configuration, or a number in it cannot be meant.
+    Raises InputError where the file is no such configuration, or a number in it cannot be meant.
     """
     document = require_mapping(read_json(path, _LIMIT_BYTES), path, "the document")
     file = Path(path).resolve()
@@ -80,10 +77,7 @@ def is_config(path: str | os.PathLike[str]) -> bool:
 def from_config(document: Mapping[str, Any], where: object, name: str) -> LanguageModel:
     """The model that a configuration in Hugging Face's words describes; the text part of one that also sees or hears.
 
-    Raises
-    ------
-    InputError
-        Names the file, the field and what is wanted.
+    Raises InputError, which names the file, the field and what is wanted.
     """
     whole = document
     if isinstance(document.get("text_config"), Mapping):

@@ -38,10 +38,7 @@ class _Region:
 def read_likwid(path: Path) -> tuple[Counted, ...]:
     """Regions of the file, or the whole run; `values` are the raw counts, summed over cores.
 
-    Raises
-    ------
-    InputError
-        Where the file holds no tables of likwid-perfctr, or no region has a number.
+    Raises InputError where the file holds no tables of likwid-perfctr, or no region has a number.
     """
     regions: dict[str, _Region] = {}
     name, kind = WHOLE, ""

@@ -48,10 +48,7 @@ Launch = dict[str, tuple[float, str]]
 def read_ncu(path: Path) -> tuple[Counted, ...]:
     """Kernels, all launches of one name together.
 
-    Raises
-    ------
-    InputError
-        Where the file is none of these; names the lines whose values are no numbers, all at once.
+    Raises InputError where the file is none of these; names the lines whose values are no numbers, all at once.
     """
     launches: dict[tuple[str, str], Launch] = {}
     for line, row in _rows(path):

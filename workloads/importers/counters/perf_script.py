@@ -27,10 +27,7 @@ _OFFSET = re.compile(r"\+0x[0-9a-f]{1,16}$")
 def read_perf_script(path: Path) -> tuple[Counted, ...]:
     """Functions with their samples, of the event cycles or the first; `shares` are of periods, or of samples without.
 
-    Raises
-    ------
-    InputError
-        Where the file holds no samples.
+    Raises InputError where the file holds no samples.
     """
     counts: dict[str, dict[str, _Samples]] = {}
     event, leaf, period = "", "", 1.0

@@ -32,10 +32,7 @@ _MOVED = re.compile(r"uncore_imc\w*/(data_reads|data_writes|cas_count_read|cas_c
 def read_perf_stat(path: Path) -> tuple[Counted, ...]:
     """The run; `values` are the counts by event.
 
-    Raises
-    ------
-    InputError
-        Where the file is none of these, or no event was counted.
+    Raises InputError where the file is none of these, or no event was counted.
     """
     text = read_text(path)
     if text.count("\n") > MOST_LINES:

@@ -27,10 +27,7 @@ _MOST_ERRORS = 5
 def read_rocprof_counters(path: Path) -> tuple[Counted, ...]:
     """Kernels, all dispatches of one name together.
 
-    Raises
-    ------
-    InputError
-        Where columns are missing; names the lines whose numbers are wrong, all at once.
+    Raises InputError where columns are missing; names the lines whose numbers are wrong, all at once.
     """
     launches: dict[tuple[str, str], dict[str, float]] = {}
     times: dict[tuple[str, str], float] = {}

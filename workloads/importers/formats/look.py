@@ -74,10 +74,7 @@ class Look:
 def look(path: str | os.PathLike[str]) -> Look:
     """The beginning of a file.
 
-    Raises
-    ------
-    InputError
-        Where the file is missing, no regular file, or a broken gzip.
+    Raises InputError where the file is missing, no regular file, or a broken gzip.
     """
     with opened(path, LARGEST) as stream:
         return Look(Path(path), stream.read(LENGTH))

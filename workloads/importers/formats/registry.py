@@ -212,10 +212,7 @@ FORMATS: tuple[Format, ...] = (
 def identify(path: str | os.PathLike[str]) -> Format | None:
     """The format of a file by its content; None where no sign is known.
 
-    Raises
-    ------
-    InputError
-        Where the file cannot be read, or is an SQLite file that is refused.
+    Raises InputError where the file cannot be read, or is an SQLite file that is refused.
     """
     seen = look(path)
     return next((one for one in FORMATS if one.seen_in(seen)), None)

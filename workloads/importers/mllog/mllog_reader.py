@@ -40,11 +40,8 @@ def is_mllog(path: str | os.PathLike[str]) -> bool:
 def read_mllog(path: str | os.PathLike[str]) -> TrainingLog:
     """The run of a log; text around its lines (ranks, progress bars) is passed over.
 
-    Raises
-    ------
-    InputError
-        Names the file and the line: JSON that is broken, an event without a time or a key, a stop without a start, a
-        second run.
+    Raises InputError, which names the file and the line: JSON that is broken, an event without a time or a key, a stop
+    without a start, a second run.
     """
     state = _State(str(path))
     for line, event in _events(path):

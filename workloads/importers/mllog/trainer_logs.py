@@ -57,10 +57,7 @@ def is_trainer_state(text: str) -> bool:
 def read_training_log(path: str | os.PathLike[str]) -> TrainingLog:
     """The run of a log, whichever of these trainers wrote it.
 
-    Raises
-    ------
-    InputError
-        Where the file is none of these logs, or holds no time of a step; names file, line and field.
+    Raises InputError where the file is none of these logs, or holds no time of a step; names file, line and field.
     """
     if is_mllog(path):
         return read_mllog(path)
@@ -76,11 +73,7 @@ def read_megatron(path: str | os.PathLike[str]) -> TrainingLog:
     """What Megatron-LM prints: its arguments where they stand in the log, and the mean step between two lines.
 
     The first line of a run holds its warm-up and is left out where others follow.
-
-    Raises
-    ------
-    InputError
-        Where no line has a time, or one is out of range.
+    Raises InputError where no line has a time, or one is out of range.
     """
     settings: dict[str, float] = {}
     words: dict[str, str] = {}
@@ -139,10 +132,7 @@ def _take(name: str, value: str, settings: dict[str, float], words: dict[str, st
 def read_trainer_state(path: str | os.PathLike[str]) -> TrainingLog:
     """The mean step of a run of the Hugging Face Trainer: its run time less its evaluations, over its steps.
 
-    Raises
-    ------
-    InputError
-        Where the run has not ended (its state holds no train_runtime), or a number is out of range.
+    Raises InputError where the run has not ended (its state holds no train_runtime), or a number is out of range.
     """
     document = require_mapping(read_json(path), path, "file")
     history = document.get("log_history")

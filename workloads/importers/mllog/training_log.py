@@ -82,10 +82,7 @@ class TrainingLog:
     def step_seconds(self) -> float:
         """Median step.
 
-        Raises
-        ------
-        InputError
-            Where the log holds no steps.
+        Raises InputError where the log holds no steps.
         """
         if not self.steps:
             raise InputError(f"{self.source}: holds no steps (no statistics, losses or blocks with their samples)")

@@ -18,10 +18,7 @@ Reader: TypeAlias = Callable[[str, Facts, list[Tensor], list[Tensor]], list[Piec
 def read_node(kind: str, attributes: Facts, reads: Tensors, writes: Tensors, where: str) -> list[Piece] | None:
     """Kinds and dims of one node; None where its operator is not known.
 
-    Raises
-    ------
-    InputError
-        Where the operator's inputs cannot be what they say.
+    Raises InputError where the operator's inputs cannot be what they say.
     """
     reader = _READERS.get(kind)
     if reader is None:

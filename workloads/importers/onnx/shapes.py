@@ -39,10 +39,7 @@ MAX_RANK = 32
 def stated_shape(value: Any, where: str) -> Shape | None:
     """The shape that a file states, names as symbols; None where an axis is open without a name.
 
-    Raises
-    ------
-    InputError
-        Where a size is negative or absurd, or a name is none.
+    Raises InputError where a size is negative or absurd, or a name is none.
     """
     if not value.type.HasField("tensor_type") or not value.type.tensor_type.HasField("shape"):
         return None
@@ -95,10 +92,7 @@ def result_shapes(
 ) -> list[Shape | None]:
     """Shapes of a node's results: as stated, else by the rule of its kind, else None.
 
-    Raises
-    ------
-    InputError
-        Where the rule and the inputs do not fit.
+    Raises InputError where the rule and the inputs do not fit.
     """
     if all(shape is not None for shape in stated) or not shapes or shapes[0] is None:
         return list(stated)

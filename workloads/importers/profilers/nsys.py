@@ -51,11 +51,7 @@ def read_nsys(path: Path) -> EventTable:
 
     Categories are those of Kineto (kernel, gpu_memcpy, gpu_memset, cuda_runtime, user_annotation), so that a graph and
     steps are made of them as of its traces. Arguments: correlation, stream, bytes.
-
-    Raises
-    ------
-    InputError
-        Where the file is not one of these, is damaged, or holds no events.
+    Raises InputError where the file is not one of these, is damaged, or holds no events.
     """
     notes = TraceNotes()
     with tables(path) as opened:

@@ -29,10 +29,8 @@ _MOST_ERRORS = 5
 def read_rocprof_csv(path: Path) -> EventTable:
     """The events of one file (see `nsys.read_nsys` for categories and arguments).
 
-    Raises
-    ------
-    InputError
-        Where columns are missing or the file holds no rows; names the lines whose numbers are wrong, all at once.
+    Raises InputError where columns are missing or the file holds no rows; names the lines whose numbers are wrong, all
+    at once.
     """
     labels: dict[str, int] = {}
     rows: list[tuple[int, ...]] = []

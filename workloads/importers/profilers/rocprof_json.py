@@ -31,10 +31,8 @@ _MOST_ERRORS = 5
 def read_rocprof_json(path: Path) -> EventTable:
     """The events of the first process in a file (see `nsys.read_nsys` for categories and arguments).
 
-    Raises
-    ------
-    InputError
-        Where the file is not one of these or holds no events; names the first fields that are wrong, all at once.
+    Raises InputError where the file is not one of these or holds no events; names the first fields that are wrong, all
+    at once.
     """
     document = require_mapping(read_json(path, LIMIT_BYTES), path, "the document")
     tools = document.get(TOP)

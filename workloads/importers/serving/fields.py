@@ -43,10 +43,7 @@ class Fields:
     def finish(self) -> None:
         """End the reading of a file.
 
-        Raises
-        ------
-        InputError
-            Where something was wrong; names the first fields.
+        Raises InputError where something was wrong; names the first fields.
         """
         if self.wrong:
             more = len(self.wrong) - MOST_ERRORS

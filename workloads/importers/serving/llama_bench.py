@@ -60,10 +60,7 @@ class LocalRun:
 def read_llama_bench(path: Path) -> tuple[LocalRun, ...]:
     """The tests of a file.
 
-    Raises
-    ------
-    InputError
-        Where it is none of these; names all fields that are missing or wrong.
+    Raises InputError where it is none of these; names all fields that are missing or wrong.
     """
     fields = Fields(path)
     runs = [_test(entry, where, fields) for where, entry in _entries(path)]

@@ -68,10 +68,7 @@ class ServedRun:
 def read_vllm_bench(path: Path) -> tuple[ServedRun, ...]:
     """The runs of a file.
 
-    Raises
-    ------
-    InputError
-        Where it is none of these; names all fields that are missing or wrong.
+    Raises InputError where it is none of these; names all fields that are missing or wrong.
     """
     entries = _entries(path)
     fields = Fields(path)

@@ -22,11 +22,7 @@ def build_by_name(target: str) -> tuple[Any, Inputs | None]:
     Numbers among its inputs stay what they are.
 
     This is your own code, and it is run; modules of the current folder are found. A name from a file is refused.
-
-    Raises
-    ------
-    InputError
-        Where there is no such function, it fails, or it returns something else.
+    Raises InputError where there is no such function, it fails, or it returns something else.
     """
     sys.path.insert(0, str(folder_of(target)))
     try:
@@ -50,10 +46,7 @@ def build_by_name(target: str) -> tuple[Any, Inputs | None]:
 def folder_of(target: str) -> Path:
     """Where ``MODULE:FUNCTION`` or ``FILE.py:FUNCTION`` is imported from: the current folder, or that of the file.
 
-    Raises
-    ------
-    InputError
-        Where there is no such file.
+    Raises InputError where there is no such file.
     """
     module_name = target.rpartition(":")[0]
     if not module_name.endswith(".py"):
@@ -91,10 +84,7 @@ def _is_own(filename: str) -> bool:
 def inputs_from_text(shapes: Sequence[str]) -> Inputs:
     """Inputs such as ``batch,3,224,224`` or ``input_ids=batch,seq_len:int64``.
 
-    Raises
-    ------
-    InputError
-        Where one cannot be read, or some are named and some are not.
+    Raises InputError where one cannot be read, or some are named and some are not.
     """
     import torch
 
@@ -121,10 +111,7 @@ def inputs_from_text(shapes: Sequence[str]) -> Inputs:
 def model_and_inputs(target: str, shapes: Sequence[str] = ()) -> tuple[Any, Inputs]:
     """The model of ``MODULE:FUNCTION`` with the inputs given as text, else with those that the function returns.
 
-    Raises
-    ------
-    InputError
-        Where neither says what the inputs are.
+    Raises InputError where neither says what the inputs are.
     """
     model, inputs = build_by_name(target)
     if shapes:

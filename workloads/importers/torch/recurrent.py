@@ -65,10 +65,7 @@ def recurrent_pieces(config: dict[str, Any], *, backward: bool, needs_input: boo
 def recurrent_macros(recorder: Any) -> Iterator[None]:
     """Recurrent modules are macros inside this block.
 
-    Raises
-    ------
-    InputError
-        Inside, where a module is given a packed sequence: its lengths are known to data only.
+    Raises InputError inside, where a module is given a packed sequence: its lengths are known to data only.
     """
     import torch
     from torch import nn

@@ -46,10 +46,7 @@ class Branches:
     def read(self) -> bool:
         """What a truth value read in the code that runs now is taken for.
 
-        Raises
-        ------
-        InputError
-            Where one recording reads so many that it is a loop.
+        Raises InputError where one recording reads so many that it is a loop.
         """
         self._reads += 1
         place = _place()
@@ -64,6 +61,7 @@ def decided_branches(record: Callable[[Branches], R], values: Mapping[str, int])
     """The recording of most work among the ways of a model's branches on values, its branches, and assumptions.
 
     Each branch is turned by itself. A way that the model ends by an error of its own is none (a check of the inputs).
+    Raises InputError where a way cannot be recorded for another reason, or there are more than `MAX_BRANCHES` branches.
 
     Parameters
     ----------
@@ -71,11 +69,6 @@ def decided_branches(record: Callable[[Branches], R], values: Mapping[str, int])
         Records the model with the given truth values.
     values
         Example sizes, at which the work of two ways is compared (flop, then bytes).
-
-    Raises
-    ------
-    InputError
-        Where a way cannot be recorded for another reason, or there are more than `MAX_BRANCHES` branches.
     """
     best, way = _first_way(record)
     turned: set[str] = set()

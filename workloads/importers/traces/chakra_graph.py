@@ -34,10 +34,7 @@ def has_durations(document: Mapping[str, Any]) -> bool:
 def chakra_graph(document: Mapping[str, Any], where: str) -> TraceGraph:
     """The graph of a Chakra document; `where` is the file, for messages.
 
-    Raises
-    ------
-    InputError
-        Where it is no Chakra trace, holds no durations, or two nodes have one id.
+    Raises InputError where it is no Chakra trace, holds no durations, or two nodes have one id.
     """
     entries = document.get("nodes")
     if not isinstance(entries, list) or not entries:

@@ -27,11 +27,7 @@ def read_event_csv(path: str | os.PathLike[str]) -> tuple[list[StepProfile], lis
     time_ms, dur_us, ...); and where they are known the operation (operation, name, op, event), a start (start_s, ts_us,
     ...) and the place (host, cpu, device, gpu or tpu). A step lasts from the first start to the last end; without
     starts as long as its events together, one step after the other.
-
-    Raises
-    ------
-    InputError
-        Names the file, the line and the column.
+    Raises InputError, which names the file, the line and the column.
     """
     path = Path(path)
     durations: dict[int, float] = {}

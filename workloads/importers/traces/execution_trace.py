@@ -44,10 +44,7 @@ class _Memory:
 def import_execution_trace(path: str | os.PathLike[str]) -> Workload:
     """The operations of one recorded run with their real shapes; phases by where autograd and optimizers stand.
 
-    Raises
-    ------
-    InputError
-        Where the file is no such trace, is truncated, or a node contradicts itself; names file and node.
+    Raises InputError where the file is no such trace, is truncated, or a node contradicts itself; names file and node.
     """
     document = require_mapping(read_json(path, LIMIT_BYTES), str(path), "the document")
     schema, entries = str(document.get("schema", "")), document.get("nodes")

@@ -38,10 +38,7 @@ _FLASH_BACKWARD = ("_flash_attention_backward", "_efficient_attention_backward",
 def read_kernel_operations(path: str | Path) -> dict[int, Op]:
     """The operation behind each kernel of a trace (see `kernel_operations`), by the kernel's correlation number.
 
-    Raises
-    ------
-    InputError
-        Where the trace cannot be read.
+    Raises InputError where the trace cannot be read.
     """
     return kernel_operations(read_events(path, ARGUMENTS, LISTS), str(path))
 
@@ -50,16 +47,12 @@ def kernel_operations(table: EventTable, where: str) -> dict[int, Op]:
     """The operation behind each kernel, by the kernel's correlation number; only where its shapes are known.
 
     It is the one of the same "External id"; where a profiler wrote none, the innermost around the launch.
+    Raises InputError where the trace holds more than 5 million operations.
 
     Parameters
     ----------
     table
         With the arguments `ARGUMENTS` and the lists `LISTS`.
-
-    Raises
-    ------
-    InputError
-        Where the trace holds more than 5 million operations.
     """
     if table.text is None:
         return {}

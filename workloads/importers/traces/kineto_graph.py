@@ -41,10 +41,7 @@ BACKWARDS = 0.001
 def read_trace_graph(path: str | os.PathLike[str]) -> TraceGraph:
     """The graph of a Kineto (Chrome) trace; without ProfilerStep annotations the whole trace is one step.
 
-    Raises
-    ------
-    InputError
-        Where the trace has no device operations or no launches.
+    Raises InputError where the trace has no device operations or no launches.
     """
     table = read_events(Path(path), arguments=("correlation", "stream"))
     return build_graph(table, str(path))
@@ -53,10 +50,7 @@ def read_trace_graph(path: str | os.PathLike[str]) -> TraceGraph:
 def build_graph(table: EventTable, where: str) -> TraceGraph:
     """The graph of a trace's events; `where` is the file, for messages.
 
-    Raises
-    ------
-    InputError
-        Where the trace has no device operations, or no call that launches them.
+    Raises InputError where the trace has no device operations, or no call that launches them.
     """
     on_device = with_category(table, DEVICE)
     device = np.flatnonzero(on_device)
@@ -89,11 +83,7 @@ def build_device_graph(table: EventTable, where: str) -> TraceGraph:
     """The graph of a trace whose host was not recorded: what a device does, with its gaps as they were measured.
 
     The host waits for the last of it; a kernel waits for the one before it on its stream.
-
-    Raises
-    ------
-    InputError
-        Where the trace has no device operations.
+    Raises InputError where the trace has no device operations.
     """
     device = np.flatnonzero(with_category(table, DEVICE))
     if not len(device):

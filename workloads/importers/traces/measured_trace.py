@@ -52,10 +52,7 @@ class MeasuredStep:
 def import_measured_steps(path: str | os.PathLike[str], mark: str = MARK) -> list[MeasuredStep]:
     """All steps of a Chrome or Kineto trace (.json or .json.gz, streamed).
 
-    Raises
-    ------
-    InputError
-        Where the file is no trace, or holds no mark of a step.
+    Raises InputError where the file is no trace, or holds no mark of a step.
     """
     return measured_steps(read_events(Path(path), arguments=("correlation", "bytes")), Path(path).name, mark)
 
@@ -63,10 +60,7 @@ def import_measured_steps(path: str | os.PathLike[str], mark: str = MARK) -> lis
 def measured_steps(events: EventTable, name: str, mark: str = MARK) -> list[MeasuredStep]:
     """As `import_measured_steps`, of events already read.
 
-    Raises
-    ------
-    InputError
-        Where no event matches `mark`.
+    Raises InputError where no event matches `mark`.
     """
     numbers = {code: int(match.group(1)) for code, text in enumerate(events.names) if (match := re.search(mark, text))}
     categories = np.array([category.lower() for category in events.categories])

@@ -30,10 +30,7 @@ _POD_COLUMNS = {
 def read_input_pipeline(path: str | os.PathLike[str]) -> list[StepProfile]:
     """Steps of an input-pipeline summary: seconds that the device computes, and waits for input.
 
-    Raises
-    ------
-    InputError
-        Where the file holds no table of steps, or a cell is no number.
+    Raises InputError where the file holds no table of steps, or a cell is no number.
     """
     for table in _tables(path):
         if all(name in table for name in _STEP_COLUMNS):
@@ -53,10 +50,7 @@ def read_input_pipeline(path: str | os.PathLike[str]) -> list[StepProfile]:
 def read_pod_viewer(path: str | os.PathLike[str]) -> list[StepProfile]:
     """Steps of a pod viewer's summary, the mean over the cores: compute, infeed, outfeed, sums, transfers.
 
-    Raises
-    ------
-    InputError
-        Where the file holds no such steps, or a cell is no number.
+    Raises InputError where the file holds no such steps, or a cell is no number.
     """
     document = read_json(path)
     sequence = document.get("podStatsSequence") if isinstance(document, dict) else None

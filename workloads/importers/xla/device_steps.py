@@ -46,10 +46,7 @@ class ProfiledEvent:
 def steps_of(events: Iterable[ProfiledEvent], source: str) -> list[StepProfile]:
     """Step profiles of a profile's events.
 
-    Raises
-    ------
-    InputError
-        Where the profile shows no steps.
+    Raises InputError where the profile shows no steps.
     """
     steps: dict[str, list[ProfiledEvent]] = defaultdict(list)
     noted: list[ProfiledEvent] = []

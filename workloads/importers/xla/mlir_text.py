@@ -81,10 +81,8 @@ class Function:
 def read_functions(path: Path) -> dict[str, Function]:
     """Functions of a file by name, in the order of the file.
 
-    Raises
-    ------
-    InputError
-        Where the file holds no functions, a statement does not end, or a shape is not a number or too large.
+    Raises InputError where the file holds no functions, a statement does not end, or a shape is not a number or too
+    large.
     """
     functions: dict[str, Function] = {}
     name, arguments, body = "", tuple[str, ...](), list[Statement]()

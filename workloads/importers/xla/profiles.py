@@ -10,10 +10,7 @@ from slipstick.workloads.runs.step_profiles import StepProfile
 def profiled_steps(path: Path) -> list[StepProfile] | None:
     """Steps of an XPlane, of a trace of JAX or TensorBoard, or of a summary of TensorBoard; None for other files.
 
-    Raises
-    ------
-    InputError
-        Where the file is one of these and cannot be read, or shows no steps.
+    Raises InputError where the file is one of these and cannot be read, or shows no steps.
     """
     from slipstick.workloads.importers.traces import tensorboard_profile
     from slipstick.workloads.importers.xla import xplane

@@ -27,10 +27,8 @@ MAX_CALLS = 64
 def import_stablehlo(path: str | os.PathLike[str]) -> Workload:
     """The function main (or the first one) of a StableHLO module, with what it calls.
 
-    Raises
-    ------
-    InputError
-        Where the file holds no function, calls go in circles, shapes are open, or an operation contradicts its shapes.
+    Raises InputError where the file holds no function, calls go in circles, shapes are open, or an operation
+    contradicts its shapes.
     """
     path = Path(path)
     functions = read_functions(path)

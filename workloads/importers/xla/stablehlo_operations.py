@@ -54,10 +54,7 @@ _PARTICIPANTS = re.compile(r"tensor<\d+x(\d{1,9})xi64>")
 def pieces_of(kind: str, statement: Statement, where: str) -> list[Piece] | None:
     """Kinds and dims of a statement; None where its operation is not known.
 
-    Raises
-    ------
-    InputError
-        Where its types or attributes contradict each other.
+    Raises InputError where its types or attributes contradict each other.
     """
     try:
         return _pieces(kind, statement)

@@ -18,10 +18,7 @@ Field = tuple[int, int | memoryview]
 def fields(message: memoryview, source: str) -> Iterator[Field]:
     """The fields of a message in file order.
 
-    Raises
-    ------
-    InputError
-        Where the bytes are no message.
+    Raises InputError where the bytes are no message.
     """
     place, end = 0, len(message)
     while place < end:

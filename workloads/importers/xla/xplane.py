@@ -32,10 +32,7 @@ _LINE_NAME, _LINE_CLOCK, _LINE_EVENTS, _SHOWN_NAME = 2, 3, 4, 11
 def read_xplane(path: str | os.PathLike[str]) -> list[StepProfile]:
     """Steps of an XPlane profile, packed or not; times in seconds.
 
-    Raises
-    ------
-    InputError
-        Where the file cannot be read, is no such profile, or shows no steps.
+    Raises InputError where the file cannot be read, is no such profile, or shows no steps.
     """
     return steps_of(xplane_events(path), str(path))
 
@@ -43,10 +40,7 @@ def read_xplane(path: str | os.PathLike[str]) -> list[StepProfile]:
 def read_trace(path: str | os.PathLike[str]) -> list[StepProfile]:
     """Steps of a trace that JAX or TensorBoard wrote (NAME.trace.json.gz).
 
-    Raises
-    ------
-    InputError
-        As `read_xplane`.
+    Raises InputError as `read_xplane`.
     """
     return steps_of(trace_events(path), str(path))
 

@@ -43,10 +43,7 @@ LAYOUTS = {
 def megatron(size: str) -> Workload:
     """A size of the paper with its layout as defaults, selective recomputation and sequence parallelism.
 
-    Raises
-    ------
-    InputError
-        Where there is no such size.
+    Raises InputError where there is no such size.
     """
     if size not in SIZES:
         raise InputError(f"unknown Megatron size {size!r} (known: {', '.join(SIZES)})")
@@ -64,10 +61,7 @@ def parallel_gpt(
 ) -> Workload:
     """A GPT of any size as one device of many trains it.
 
-    Raises
-    ------
-    InputError
-        Where the heads do not divide the width.
+    Raises InputError where the heads do not divide the width.
     """
     if width % heads:
         raise InputError(f"{name}: {heads} heads do not divide a width of {width}")

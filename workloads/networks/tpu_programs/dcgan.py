@@ -22,11 +22,7 @@ def dcgan(data: Literal["cifar10", "mnist"] = "cifar10", dtype: str = "float32")
     """One joint training step: real and made images through the discriminator, gradients to both. Symbol: `batch`.
 
     The update of the discriminator is counted for the real and for the made images.
-
-    Raises
-    ------
-    InputError
-        Where the data set is unknown.
+    Raises InputError where the data set is unknown.
     """
     if data not in IMAGES:
         raise unknown_name("data set of DCGAN", data, list(IMAGES))

@@ -60,10 +60,7 @@ def kernel_class(op: Op) -> str:
 def relative(name: str, known: Container[str]) -> str:
     """The class itself, or the nearest that is known: without its layout or pass, then its kind, then elementwise.
 
-    Raises
-    ------
-    InputError
-        Where none of them is known.
+    Raises InputError where none of them is known.
     """
     plain = name.replace(LAST, "").replace(BACK, "")
     nearest = next((one for one in (name, plain, plain.rpartition(".")[0], OTHERS) if one in known), None)

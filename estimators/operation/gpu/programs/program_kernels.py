@@ -86,10 +86,7 @@ class ProgramKernels(FormulaModel):
     def key(self, op: Op, machine: Machine) -> Hashable:
         """Operations of one form: by what their flop run on, and whether rows are one block's.
 
-        Raises
-        ------
-        InputError
-            Where a size is open: the class of a kernel depends on it.
+        Raises InputError where a size is open: the class of a kernel depends on it.
         """
         if op.kind in machine.runtime.free_kinds:
             return "free"
@@ -107,10 +104,7 @@ class ProgramKernels(FormulaModel):
     def formula(self, op: Op, machine: Machine) -> Formula:
         """SymbolTerms: operation.* (`amount`), machine.*.
 
-        Raises
-        ------
-        InputError
-            Where the machine cannot compute in the operation's data type.
+        Raises InputError where the machine cannot compute in the operation's data type.
         """
         if op.kind in machine.runtime.free_kinds:
             return Formula(sp.Integer(0), "s", "free under this runtime")

@@ -99,10 +99,7 @@ class HostKernels:
     def of(self, kernel: str, state: State) -> KernelCosts:
         """The costs of a kernel.
 
-        Raises
-        ------
-        InputError
-            Where it was not calibrated.
+        Raises InputError where it was not calibrated.
         """
         for one in self.costs:
             if (one.kernel, one.state) == (kernel, state):
@@ -112,10 +109,7 @@ class HostKernels:
     def threads_of(self, kernel: str, state: State) -> ThreadCosts:
         """What threads cost a kernel.
 
-        Raises
-        ------
-        InputError
-            Where it was calibrated on one thread only.
+        Raises InputError where it was calibrated on one thread only.
         """
         fitted = self.threads.get(f"{kernel} {state}")
         if fitted is None:
@@ -135,15 +129,12 @@ class HostKernels:
     ) -> tuple[float, float]:
         """Of one product, and the share of a core's time that lies beyond its own caches.
 
+        Raises InputError where the kernel, or its threads, were not calibrated.
+
         Parameters
         ----------
         caches, clock_ratio
             Of another machine's core; the host's own if None.
-
-        Raises
-        ------
-        InputError
-            Where the kernel, or its threads, were not calibrated.
         """
         costs, there = self.of(kernel, state), caches or self.caches
         if threads == 1:
@@ -200,10 +191,7 @@ UNMEASURED = 0.15
 def load_host_kernels(path: str | Path = SHIPPED) -> HostKernels:
     """The kernels of a host from its file; those that ship if none is named.
 
-    Raises
-    ------
-    InputError
-        Where the file holds no such thing.
+    Raises InputError where the file holds no such thing.
     """
     document = require_mapping(read_json(path), path, "file")
     if document.get("schema") != SCHEMA:

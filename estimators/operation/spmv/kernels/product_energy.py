@@ -62,11 +62,7 @@ def modelled_energy(seconds: float, clock: float) -> ProductEnergy:
 
     The power is that of one Haswell package with one busy core whose matrix lies in its first cache: another processor,
     or heavy traffic to memory, takes another. a = 15.5 W, b = 4.46 W / GHz, c = 1.42 W.
-
-    Raises
-    ------
-    InputError
-        Where a number is not above 0.
+    Raises InputError where a number is not above 0.
     """
     if not (seconds > 0 and clock > 0):
         raise InputError(f"energy of {seconds:g} s at {clock:g} Hz: want both above 0")

@@ -28,10 +28,7 @@ LINE_ENTRIES = 8
 def split_of(kernel: str) -> Split:
     """How a kernel shares out the rows.
 
-    Raises
-    ------
-    InputError
-        Where it has no threads.
+    Raises InputError where it has no threads.
     """
     if kernel not in SPLIT_OF:
         raise InputError(f"kernel {kernel!r} runs on one thread; with threads: {', '.join(SPLIT_OF)}")
@@ -41,10 +38,7 @@ def split_of(kernel: str) -> Split:
 def cuts(matrix: SparseMatrix, threads: int, split: Split) -> tuple[int, ...]:
     """The rows where chunks begin, and the number of rows last: threads + 1 numbers.
 
-    Raises
-    ------
-    InputError
-        Where there is not at least one thread.
+    Raises InputError where there is not at least one thread.
     """
     if threads < 1:
         raise InputError(f"threads = {threads}: want at least 1")
@@ -79,11 +73,7 @@ def counts_of(matrix: SparseMatrix) -> dict[str, float]:
     """What the terms of `kernel_costs` count: `pattern_counts`, shape, and lines of the vector that are touched.
 
     A chunk with fewer than two non-zeros counts as its rows alone.
-
-    Raises
-    ------
-    InputError
-        Where a whole matrix has fewer than two non-zeros (`pattern_counts`).
+    Raises InputError where a whole matrix has fewer than two non-zeros (`pattern_counts`).
     """
     rows, columns = matrix.shape
     lines = len(np.unique(matrix.columns // LINE_ENTRIES))

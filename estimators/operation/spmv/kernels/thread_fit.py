@@ -73,10 +73,7 @@ class ThreadedProducts:
     def fit(self) -> ThreadCosts:
         """Start and sharing of least mean error of log time; the spread is that of families held out.
 
-        Raises
-        ------
-        InputError
-            Where there are fewer than two families.
+        Raises InputError where there are fewer than two families.
         """
         names = np.array(self.families)
         if len(set(self.families)) < 2:

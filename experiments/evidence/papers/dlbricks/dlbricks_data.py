@@ -47,10 +47,7 @@ class Timings:
 def timings(scored: Path | None = None) -> Timings | None:
     """The first sweep of every instance, without the one that has no name; None where a file is missing.
 
-    Raises
-    ------
-    InputError
-        Where a column is missing.
+    Raises InputError where a column is missing.
     """
     import pandas as pd
 

@@ -15,10 +15,7 @@ from slipstick.hwmodels.files.readers import InputError
 def case_set(scored: Path | None) -> CaseSet:
     """Inputs: workload, machine, dtype, mode and sizes; figures whose rows are not here are left out.
 
-    Raises
-    ------
-    InputError
-        Where the public data are missing.
+    Raises InputError where the public data are missing.
     """
     result = []
     for figure in figures().figures:

@@ -17,10 +17,7 @@ FILES = ("scaling/index.csv", "scaling/series.csv")
 def case_set(scored: Path | None) -> CaseSet:
     """Inputs: kind, parameter, the known values and their median times, and the value that is wanted (`to`).
 
-    Raises
-    ------
-    InputError
-        Where the public data are missing.
+    Raises InputError where the public data are missing.
     """
     index, series = (scored_file(name, scored) for name in FILES)
     if index is None or series is None:

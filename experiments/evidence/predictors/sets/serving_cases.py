@@ -22,10 +22,7 @@ from slipstick.hwmodels.files.readers import InputError
 def case_set(scored: Path | None) -> CaseSet:
     """Inputs: model, machine, engine and version, layout, types of weights, tokens and users; times of one token.
 
-    Raises
-    ------
-    InputError
-        Where the public data are missing.
+    Raises InputError where the public data are missing.
     """
     path = scored_file(FILE, scored)
     if path is None:

@@ -19,11 +19,7 @@ def case_set(scored: Path | None) -> CaseSet:
     """Inputs: the parameters' names, the known points (row after row) with their times, and the point wanted (`to`).
 
     Cases are scored by table and by how far beyond the known box the point lies; those beyond no cell are left out.
-
-    Raises
-    ------
-    InputError
-        Where the public data are missing.
+    Raises InputError where the public data are missing.
     """
     cuts = []
     for file, name in TABLES.items():

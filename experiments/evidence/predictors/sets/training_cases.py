@@ -27,10 +27,7 @@ LAYOUT = ("tensor", "pipeline", "data", "context", "expert", "chunks", "micro", 
 def case_set(scored: Path | None) -> CaseSet:
     """Inputs: model and its sizes, system, devices, layout, batch, sequence, precision; times are of one step.
 
-    Raises
-    ------
-    InputError
-        Where the public data are missing.
+    Raises InputError where the public data are missing.
     """
     paths = {source: scored_file(file, scored) for source, file in FILES.items()}
     if not any(paths.values()):

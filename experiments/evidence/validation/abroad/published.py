@@ -66,10 +66,7 @@ class PublishedFigure(Record):
     def published(self) -> float:
         """The figure in its unit.
 
-        Raises
-        ------
-        InputError
-            Where a text is neither a number nor a quotient of numbers.
+        Raises InputError where a text is neither a number nor a quotient of numbers.
         """
         if isinstance(self.value, float):
             return self.value
@@ -107,10 +104,7 @@ class PublishedAnswer:
 def figures() -> PublishedFigures:
     """The published figures.
 
-    Raises
-    ------
-    InputError
-        Where the file is not as its schema says.
+    Raises InputError where the file is not as its schema says.
     """
     return validated(PublishedFigures, read_yaml(FILE), str(FILE.name))
 
@@ -118,10 +112,7 @@ def figures() -> PublishedFigures:
 def answer_json(arguments: list[str]) -> Any:
     """The JSON of a command, run in this process.
 
-    Raises
-    ------
-    InputError
-        With the command's own line where it refuses.
+    Raises InputError with the command's own line where it refuses.
     """
     from slipstick import main
 
@@ -140,10 +131,7 @@ def answer_json(arguments: list[str]) -> Any:
 def answered(figure: PublishedFigure) -> PublishedAnswer:
     """The command's answer to a figure's question.
 
-    Raises
-    ------
-    InputError
-        Where the command refuses, or its answer lacks the key.
+    Raises InputError where the command refuses, or its answer lacks the key.
     """
     reply = answer_json(figure.arguments)
     row = reply[0] if isinstance(reply, list) else reply

@@ -97,10 +97,7 @@ class MeasuredMachine:
 def read_bandwidths(path: Path) -> dict[str, MeasuredMachine]:
     """Machines by name.
 
-    Raises
-    ------
-    InputError
-        Where a column is missing or a value is no number in its range.
+    Raises InputError where a column is missing or a value is no number in its range.
     """
     columns = ("machine", "cores_per_socket", "cores_per_numa", "level", "smt_threads", "kernel", "cores", "GBs")
     sizes: dict[str, tuple[int, int]] = {}

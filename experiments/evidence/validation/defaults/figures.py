@@ -68,10 +68,7 @@ class Figure(Record):
     def measured(self, scored: Path | None = None) -> float:
         """Seconds.
 
-        Raises
-        ------
-        InputError
-            Where its file or its row is missing.
+        Raises InputError where its file or its row is missing.
         """
         if self.data is None:
             return self.seconds or self.of / self.rate

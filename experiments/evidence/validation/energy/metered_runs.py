@@ -133,10 +133,7 @@ def plain_name(name: str) -> str:
 def parameters_of(name: str) -> float:
     """Parameters that a model's name states ("8x7b" counts shared weights once).
 
-    Raises
-    ------
-    InputError
-        Where the name states none and is none of those known.
+    Raises InputError where the name states none and is none of those known.
     """
     lower = name.lower()
     known = next((size for word, size in SIZES.items() if word in lower), None)
@@ -228,10 +225,7 @@ def _fits(layout: Layout, model: LanguageModel) -> bool:
 def metered_machine(gpu: str) -> Machine:
     """The machine of a published name.
 
-    Raises
-    ------
-    InputError
-        Where the catalogue has none that states a power cap.
+    Raises InputError where the catalogue has none that states a power cap.
     """
     found = machine_of_device({"A100-40": "A100-40GB"}.get(gpu, gpu))
     if found is None or found.power.cap is None:

@@ -142,10 +142,7 @@ def newer(runs: pd.DataFrame) -> pd.DataFrame:
 def refit() -> FittedFile:
     """Both laws of power fitted to all metered runs, at their measured step times.
 
-    Raises
-    ------
-    InputError
-        Where the public rows are missing.
+    Raises InputError where the public rows are missing.
     """
     names = (*FILES, FILE)
     paths = {name: path for name in names if (path := training_file(name))}

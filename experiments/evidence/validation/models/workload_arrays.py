@@ -48,11 +48,7 @@ class CompiledWorkload:
         """Arrays by amount: "times", "dims.NAME" and the resources of the cost, shape (..., operations).
 
         Values are numbers or arrays that broadcast together; counts are exact up to 2**53.
-
-        Raises
-        ------
-        InputError
-            Where a name is missing or unknown.
+        Raises InputError where a name is missing or unknown.
         """
         for name in values:
             if name not in self.symbols:

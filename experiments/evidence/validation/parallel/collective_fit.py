@@ -96,10 +96,7 @@ def one_an_octave(frame: pd.DataFrame) -> pd.DataFrame:
 def refit() -> FittedFile:
     """The law fitted to all timings; outer folds leave out a machine, or a generation of devices.
 
-    Raises
-    ------
-    InputError
-        Where the public rows are missing.
+    Raises InputError where the public rows are missing.
     """
     folder = data_folder()
     files = [] if folder is None else [*folder.glob(f"{FOLDER}/*/*.csv.gz"), *folder.glob(NCCL_FILES)]

@@ -31,10 +31,7 @@ class ScalingSeries:
 def read_collection(index: Path, series: Path) -> list[ScalingSeries]:
     """The series of an index (series, kind, source) and a table of measurements (series, parameter, value, time_s).
 
-    Raises
-    ------
-    InputError
-        Where a series of the table is not listed in the index.
+    Raises InputError where a series of the table is not listed in the index.
     """
     known = csv_frame(index).set_index("series")
     collected = []

@@ -65,10 +65,7 @@ def same(case: SiliconCase) -> tuple[object, ...]:
 def calls() -> list[PricedPair]:
     """All pairs at all ratios of prices.
 
-    Raises
-    ------
-    InputError
-        Where the public rows are missing.
+    Raises InputError where the public rows are missing.
     """
     path = training_file(FILE)
     if path is None:

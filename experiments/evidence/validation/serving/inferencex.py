@@ -35,10 +35,7 @@ VERSION = re.compile(r":v?(\d+(?:\.\d+)+(?:rc\d+)?)")
 def read_inferencex(path: Path) -> list[SiliconCase]:
     """The rows of one pool that did not speculate.
 
-    Raises
-    ------
-    InputError
-        Where a column is missing, or a machine or model is not known here.
+    Raises InputError where a column is missing, or a machine or model is not known here.
     """
     return [
         _case(row)

@@ -77,10 +77,7 @@ def score(made: LeftOutRows, rows: LawRows, cases: Sequence[SiliconCase], held: 
 def refit() -> FittedFile:
     """Steps and first tokens fitted to all public rows.
 
-    Raises
-    ------
-    InputError
-        Where the public rows are missing.
+    Raises InputError where the public rows are missing.
     """
     paths = {}
     for name in (FILE, MORE):

@@ -104,10 +104,7 @@ class SiliconCase:
 def read_cases(path: Path) -> tuple[list[SiliconCase], dict[str, int]]:
     """The rows of a file that can be evaluated, and how many cannot, by reason.
 
-    Raises
-    ------
-    InputError
-        Where a line cannot be read; names it.
+    Raises InputError where a line cannot be read; names it.
     """
     cases, refused = [], dict[str, int]()
     beside = path.with_name(SPECULATION)
@@ -150,10 +147,7 @@ def _case(row: dict[str, str], known: dict[str, str] | None) -> SiliconCase:
 def stored_in(model: LanguageModel, precision: str) -> str:
     """The type of weights: gpt-oss is labelled fp4 and has MXFP4 experts; four bits are those of experts.
 
-    Raises
-    ------
-    InputError
-        Where the precision is none that is known.
+    Raises InputError where the precision is none that is known.
     """
     if model.weights == "mxfp4":
         return "mxfp4"
@@ -181,10 +175,7 @@ def _machine_name(system: str) -> str:
 def machine_of_system(system: str) -> Machine:
     """The machine of the catalogue for a system of the table.
 
-    Raises
-    ------
-    InputError
-        Where there is none.
+    Raises InputError where there is none.
     """
     name = _machine_name(system)
     if name not in machine_names():
@@ -195,10 +186,7 @@ def machine_of_system(system: str) -> Machine:
 def model_named(key: str) -> LanguageModel:
     """The shipped model of a published name: its own entry, or the name without maker, tuning and precision.
 
-    Raises
-    ------
-    InputError
-        Where no configuration of it ships.
+    Raises InputError where no configuration of it ships.
     """
     plain = key.rpartition("/")[2].lower()
     for word in TUNINGS:

@@ -44,10 +44,7 @@ TOTAL_GOAL, LOOP_GOAL = 0.10, 0.30
 def rows() -> list[ValidationRow]:
     """Two rows a graph: signed error of the total, and the worst loop's.
 
-    Raises
-    ------
-    InputError
-        Where the measurements are of another schema.
+    Raises InputError where the measurements are of another schema.
     """
     if not MEASURED.exists():
         return [skipped(DATASET, f"{MEASURED.name}: no quiet measurement")]

@@ -73,10 +73,7 @@ def _columns(name: str, pixels: int, batch: int, setting: Setting, device: str) 
 def refit() -> FittedFile:
     """The law fitted to all of them; outer folds leave out a family of networks, and a chip.
 
-    Raises
-    ------
-    InputError
-        Where the public rows are missing.
+    Raises InputError where the public rows are missing.
     """
     path = training_file(FILE)
     if path is None:

@@ -42,10 +42,7 @@ def names() -> frozenset[tuple[str, int]]:
 def image_network(name: str, pixels: int, batch: int) -> Workload:
     """The forward pass of a network, in float32 and evaluation mode, at a batch.
 
-    Raises
-    ------
-    InputError
-        Where the network is not kept at that size.
+    Raises InputError where the network is not kept at that size.
     """
     known = _kept()["networks"]
     if (key := f"{name}@{pixels}") not in known:
@@ -84,10 +81,8 @@ def pack(traces: Iterable[tuple[str, Sequence[Any], Sequence[tuple[str, str]]]])
 def traced(name: str, pixels: int) -> tuple[str, Sequence[Any], Sequence[tuple[str, str]]]:
     """One network as `pack` takes it: recorded at both batches, without weights.
 
-    Raises
-    ------
-    InputError
-        Where timm is not installed, has no such network, or its operations differ between the two batches.
+    Raises InputError where timm is not installed, has no such network, or its operations differ between the two
+    batches.
     """
     try:
         timm = import_module("timm")  # not among the dependencies: only tracing needs it

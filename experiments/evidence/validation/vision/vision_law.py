@@ -112,10 +112,7 @@ def unfused(network: Workload) -> Workload:
 def network_row(model: str, pixels: int, batch: int, setting: Setting, target: Machine) -> NetworkRow:
     """A network's columns.
 
-    Raises
-    ------
-    InputError
-        Where it is not traced.
+    Raises InputError where it is not traced.
     """
     distinct: dict[tuple[object, ...], tuple[Op, float]] = {}
     for op in handed_over(image_network(model, pixels, batch), setting):

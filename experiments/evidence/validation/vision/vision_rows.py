@@ -29,10 +29,7 @@ KEY = [*SETTING, "torch", "model", "image", "batch"]
 def read_rows(path: Path) -> pd.DataFrame:
     """Rows without marked ones, sizes as whole numbers, seconds above zero.
 
-    Raises
-    ------
-    InputError
-        Where the file lacks a column or holds no usable row.
+    Raises InputError where the file lacks a column or holds no usable row.
     """
     frame = csv_frame(path)
     missing = sorted({*KEY, "family", "step_s", "macs", "activations"} - set(frame.columns))

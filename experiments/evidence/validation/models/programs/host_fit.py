@@ -73,10 +73,7 @@ def _needs(program: Program, on: Machine) -> tuple[float, float] | None:
 def refit() -> FittedFile:
     """The law fitted to all hosts; outer folds leave a host out.
 
-    Raises
-    ------
-    InputError
-        Where the public rows are missing.
+    Raises InputError where the public rows are missing.
     """
     folder = data_folder()
     if folder is None or not (folder / FILE).exists():

@@ -35,11 +35,7 @@ def refit() -> FittedFile:
     """Programs in float32, eager and compiled, and image networks in 16 bits, each by a law over generations and chips.
 
     Outer folds leave out programs, and families of image networks.
-
-    Raises
-    ------
-    InputError
-        Where the public rows are missing.
+    Raises InputError where the public rows are missing.
     """
     folder = data_folder()
     if folder is None:
