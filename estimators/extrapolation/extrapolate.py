@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import overload
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +17,7 @@ from slipstick.estimators.extrapolation.laws.selection import POOLS, Mixture, Po
 from slipstick.estimators.extrapolation.line import fit_line, fit_power
 from slipstick.estimators.extrapolation.prediction import AveragedLaw, Prediction, shares_of
 from slipstick.estimators.extrapolation.repeats import noise_at, widened
-from slipstick.estimators.extrapolation.series import FARTHEST, KINDS, Series, check_series, counts_nodes, kind_of
+from slipstick.estimators.extrapolation.series import FARTHEST, Series, check_series, counts_nodes, kind_of
 from slipstick.estimators.extrapolation.strong import cycles, strong
 from slipstick.estimators.extrapolation.verdict import (
     ABOVE,
@@ -43,7 +42,6 @@ LEAST_SQUARES = {"line": fit_line, "power": fit_power}
 """Single laws with Student-t bands, by name only."""
 
 
-@overload
 def extrapolate(
     series: Series,
     to: npt.ArrayLike,
@@ -51,65 +49,14 @@ def extrapolate(
     machine: Machine | None = None,
     family: str | None = None,
     level: float | None = 0.80,
-) -> Prediction: ...
-
-
-@overload
-def extrapolate(
-    series: npt.ArrayLike,
-    to: npt.ArrayLike,
-    kind: npt.ArrayLike,
-    machine: Machine | None = None,
-    family: str | None = None,
-    level: float | None = 0.80,
-) -> Prediction: ...
-
-
-def extrapolate(
-    series: Series | npt.ArrayLike,
-    to: npt.ArrayLike,
-    kind: npt.ArrayLike | str | None = None,
-    machine: Machine | None = None,
-    family: str | None = None,
-    level: float | None = 0.80,
 ) -> Prediction:
-    """Predict a series at new values: ``extrapolate(series, to)``, or of two lists ``extrapolate(values, times, to)``.
-
-    Parameters
-    ----------
-    to
-        Values of the parameter, > 0; usually beyond the last one measured.
-    kind
-        "strong", "weak", "problem_size" or "collective"; taken from the name and the slope if None.
-    machine
-        Its borders (NUMA domain, socket, cores, hardware threads) become the change points; of strong scaling none is
-        trusted across a border that no measurement crossed, and its cycles per instruction join the laws.
-    family
-        One family by name instead of the average over the kind's; "line" and "power" are ordinary least squares.
-    level
-        Probability of the band; None: no band and no verdict (faster).
+    """Predict one series at new values, times in seconds: `extrapolate_many` of one.
 
     Raises
     ------
     InputError
-        Where the series has fewer than two values, a target is not positive, or a name is unknown.
-
-    Examples
-    --------
-    1 s that cannot be shared and 9 s that can:
-
-    >>> import slipstick as ss
-    >>> series = ss.Series((1, 2, 4, 8), (10.0, 5.5, 3.25, 2.125), (1, 1, 1, 1), parameter="threads")
-    >>> [round(value, 2) for value in ss.extrapolate(series, [16, 32], kind="strong").value]
-    [1.56, 1.28]
-    >>> round(ss.extrapolate([1, 2, 4, 8], [10.0, 5.5, 3.25, 2.125], 16).value[0], 2)
-    1.56
+        As there.
     """
-    if not isinstance(series, Series) and kind is not None and not isinstance(kind, str):
-        return extrapolate_many([Series.of(series, to)], kind, None, machine, family, level)[0]
-    if not isinstance(series, Series) or not (kind is None or isinstance(kind, str)):
-        check_series(series)
-        raise InputError(f"kind {str(kind)[:60]!r}: want one of {', '.join(KINDS)}, or extrapolate(values, times, to)")
     return extrapolate_many([series], to, kind, machine, family, level)[0]
 
 
@@ -121,12 +68,14 @@ def extrapolate_many(
     family: str | None = None,
     level: float | None = 0.80,
 ) -> list[Prediction]:
-    """Predict many series at the same new values; series of one length are fitted together (see `extrapolate`).
+    """Predict many series at the same new values; series of one length are fitted together.
 
     Parameters
     ----------
     to
         Values of the parameter at which times are predicted, shape (targets,), > 0.
+    kind, machine, family
+        As `slipstick.extrapolate` takes them; the machine as a record.
     level
         Probability of the band; None leaves it away.
 

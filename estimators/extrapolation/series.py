@@ -225,9 +225,14 @@ def check_series(series: object) -> None:
     """
     columns = [np.asarray(column) for column in (series.x, series.y)] if isinstance(series, Series) else []
     if not columns or any(one.dtype.kind not in "fiu" or one.shape != columns[0].shape for one in columns):
-        raise InputError(
-            f"{str(series)[:60]!r} is no series: want ss.Series.of([1, 2, 4], [9.0, 5.1, 3.2], parameter='threads')"
-        )
+        raise no_series(series)
+
+
+def no_series(given: object) -> InputError:
+    """The error of what was given in the place of a series: it names the call that makes one."""
+    return InputError(
+        f"{str(given)[:60]!r} is no series: want ss.Series.of([1, 2, 4], [9.0, 5.1, 3.2], parameter='threads')"
+    )
 
 
 def kind_of(series: Series, given: str | None = None) -> tuple[str, str]:

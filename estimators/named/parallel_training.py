@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.composites.consumption import device_count
 from slipstick.estimators.composites.utilisation import utilisation
+from slipstick.estimators.contract.begins_with import BeginsWith
 from slipstick.estimators.core.estimate import Estimate, Spread
 from slipstick.estimators.core.operation_model import amount_of
 from slipstick.estimators.core.quantity import Quantity
@@ -99,7 +100,7 @@ def ways(links: Collectives, workload: Workload, machine: Machine) -> str:
 
 
 @dataclass(frozen=True)
-class ParallelTraining(Composite):
+class ParallelTraining(BeginsWith, Composite):
     """A composite whose band follows from the scatter of each part of the iteration.
 
     Parameters
@@ -112,15 +113,6 @@ class ParallelTraining(Composite):
 
     scatter: Table[float] = SCATTER
     quantity: str = ""
-
-    @property
-    def wanted(self) -> str:
-        """The quantity with which its answers begin."""
-        return self.quantity
-
-    def about(self, quantity: str) -> ParallelTraining:
-        """The same whose answers hold all quantities of a step and begin with one: mfu, tokens, memory, power"""
-        return replace(self, quantity=quantity)
 
     @property
     def keeps_open(self) -> frozenset[str]:

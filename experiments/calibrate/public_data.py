@@ -5,12 +5,28 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from slipstick.hwmodels.files.readers import InputError
+
 
 def data_folder() -> Path | None:
     """The folder of public measurements, or None where there is none."""
     named = os.environ.get("SLIPSTICK_DATA")
     folder = Path(named) if named else Path(__file__).resolve().parents[2].parent / "shared" / "data"
     return folder if folder.is_dir() else None
+
+
+def needed_folder() -> Path:
+    """The folder of public measurements.
+
+    Raises
+    ------
+    InputError
+        Where there is none.
+    """
+    folder = data_folder()
+    if folder is None:
+        raise InputError("no public measurements here (set SLIPSTICK_DATA; `slipstick data list` says where)")
+    return folder
 
 
 def training_file(relative: str) -> Path | None:

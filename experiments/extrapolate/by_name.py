@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy.typing as npt
 
 from slipstick.estimators.extrapolation import Prediction, Series, extrapolate_many
-from slipstick.estimators.extrapolation import extrapolate as of_series
 from slipstick.estimators.extrapolation.repeats import Statistic
+from slipstick.estimators.extrapolation.series import no_series
 from slipstick.experiments.extrapolate.predictions import one_region
 from slipstick.experiments.extrapolate.series_files import read
 from slipstick.hwmodels.catalog import machine as machine_by_name
@@ -77,11 +77,13 @@ def extrapolate(
         words = {"parameter": parameter, "column": column, "region": region, "statistic": statistic}
         if unused := [name for name, word in words.items() if word is not None]:
             raise InputError(f"{', '.join(unused)}: of a file, but a series was given")
-        if not isinstance(series, Series):
-            return of_series(series, to, kind if kind is not None else "", at, family, level)
-        if kind is not None and not isinstance(kind, str):
-            raise InputError("kind: want a word, such as 'strong'; times stand in the series")
-        return of_series(series, to, kind, at, family, level)
+        if isinstance(series, Series):
+            if kind is not None and not isinstance(kind, str):
+                raise InputError("kind: want a word, such as 'strong'; times stand in the series")
+            return extrapolate_many([series], to, kind, at, family, level)[0]
+        if kind is None or isinstance(kind, str):
+            raise no_series(series)
+        return extrapolate_many([Series.of(series, to)], kind, None, at, family, level)[0]
     readings = read(os.fspath(series), column)
     readings = replace(readings, statistic=statistic or readings.statistic)
     if kind is not None and not isinstance(kind, str):

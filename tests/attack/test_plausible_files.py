@@ -15,7 +15,7 @@ import pytest
 
 from slipstick.estimators.schedule.pipelines.stage import Stage
 from slipstick.experiments.commands.cli import run
-from slipstick.experiments.evidence.validation.gpu.gpu_boards import Board
+from slipstick.experiments.evidence.validation.gpu.gpu_boards import OperationBoard
 from slipstick.hwmodels.files.arrays import read_arrays
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.catalog import workload
@@ -120,7 +120,7 @@ def test_a_device_without_a_rate_is_a_skipped_row() -> None:
     frames = [
         pd.DataFrame({**dims, "machine": name, "time": 1e-5 + 2 * sizes**3 / rate}) for name, rate in rates.items()
     ]
-    board = Board(pd.concat(frames, ignore_index=True), "gemm", "float8")
+    board = OperationBoard(pd.concat(frames, ignore_index=True), "gemm", "float8")
     assert "states no rate for matrix.float8" in board.refused("v100-sxm", frames[2])
     assert board.refused("h100-sxm", frames[0]) == ""
     assert {form.machine.name for form in board.forms} == {"H100 SXM5 80 GB", "H200 SXM5 141 GB"}

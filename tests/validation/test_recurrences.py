@@ -21,7 +21,7 @@ from slipstick.experiments.calibrate.public_data import training_file, why_missi
 from slipstick.experiments.evidence.validation.models.recurrent_fit import (
     FILE,
     PROGRAMS,
-    Step,
+    RecurrentStep,
     deepbench_steps,
     pytorch_steps,
     rows_of,
@@ -30,14 +30,14 @@ from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import machine
 
 
-def steps() -> list[Step]:
+def steps() -> list[RecurrentStep]:
     paths = [training_file(name) for name in (FILE, PROGRAMS)]
     if paths[0] is None or paths[1] is None:
         pytest.skip(why_missing(FILE))
     return [*deepbench_steps(paths[0]), *pytorch_steps(paths[1].parent.parent)]
 
 
-def errors(of: list[Step], model: TiledRoofline | Roofline) -> np.ndarray:
+def errors(of: list[RecurrentStep], model: TiledRoofline | Roofline) -> np.ndarray:
     return np.array([np.log(float(model.times([one.op], one.machine)[0]) / one.seconds) for one in of])
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Annotated
 
-from slipstick.estimators.contract.base import EstimatorBase, PointByPoint
+from slipstick.estimators.contract.base import PointByPoint
+from slipstick.estimators.contract.begins_with import BeginsWith
 from slipstick.estimators.contract.protocols import TimeFunction
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate, Part, Spread, quantile
 from slipstick.estimators.core.parameters import Parameter, check_parameters, parameters
@@ -53,7 +54,7 @@ SOURCE = "a server's steps (docs/notes/serving.md) under continuous batching, re
 
 
 @dataclass(frozen=True)
-class ServedRequests(EstimatorBase):
+class ServedRequests(BeginsWith):
     """A server of a language model: a closed loop of users, a stream, or recorded requests, simulated.
 
     The workload is `Requests`; the engine is the machine's runtime (`machine.runtime.library`); users, rate, degrees
@@ -84,11 +85,6 @@ class ServedRequests(EstimatorBase):
         check_parameters(self)
 
     @property
-    def wanted(self) -> str:
-        """The quantity with which its answers begin."""
-        return self.quantity
-
-    @property
     def keeps_open(self) -> frozenset[str]:
         """The lengths of a request: the simulation draws them."""
         return frozenset({"input_tokens", "output_tokens"})
@@ -102,10 +98,6 @@ class ServedRequests(EstimatorBase):
     def run_defaults(self, machine: Machine) -> Mapping[str, float]:
         """Numbers of the run that hold where none are given; one user, where no rate is given."""
         return {"concurrency": 1.0, **({} if is_llama_cpp(machine.runtime.library) else DEFAULTS)}
-
-    def about(self, quantity: str) -> ServedRequests:
-        """The same estimator whose answers begin with a quantity, in its unit."""
-        return replace(self, quantity=quantity)
 
     def of_run(
         self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None

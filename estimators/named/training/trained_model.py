@@ -9,7 +9,8 @@ from typing import Annotated
 
 import numpy as np
 
-from slipstick.estimators.contract.base import EstimatorBase, PointByPoint
+from slipstick.estimators.contract.base import PointByPoint
+from slipstick.estimators.contract.begins_with import BeginsWith
 from slipstick.estimators.contract.protocols import Estimator, TimeFunction
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate, Part, Spread, quantile
 from slipstick.estimators.core.parameters import Parameter, check_parameters, parameters
@@ -60,7 +61,7 @@ SOURCE = "terms fitted to 323 published steps (docs/notes/training.md); power by
 
 
 @dataclass(frozen=True)
-class TrainedModel(EstimatorBase):
+class TrainedModel(BeginsWith):
     """A step of training a language model on many devices, under one layout, by the law fitted to published steps.
 
     The workload is `Training`; the software is the machine's runtime (`machine.runtime.library`, megatron or fsdp); the
@@ -88,11 +89,6 @@ class TrainedModel(EstimatorBase):
         check_parameters(self)
 
     @property
-    def wanted(self) -> str:
-        """The quantity with which its answers begin."""
-        return self.quantity
-
-    @property
     def keeps_open(self) -> frozenset[str]:
         """The batch and the length of its sequences: the layout divides them."""
         return frozenset(SIZES)
@@ -104,10 +100,6 @@ class TrainedModel(EstimatorBase):
     def run_defaults(self, machine: Machine) -> Mapping[str, float]:
         """Numbers of the run that hold where none are given: one device; FSDP shares out weights too."""
         return {**LAYOUT, "shard": 4.0} if software_of(machine) == "fsdp" else LAYOUT
-
-    def about(self, quantity: str) -> TrainedModel:
-        """The same estimator whose answers begin with a quantity, in its unit."""
-        return replace(self, quantity=quantity)
 
     def of_run(
         self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def _operations(data: Data) -> Iterator[Scored | ValidationRow]:
     """Every case, speed-ups, and whole models, which are summed from the same fits."""
-    boards: dict[tuple[str, ...], gpu_boards.Board] = {}
+    boards: dict[tuple[str, ...], gpu_boards.OperationBoard] = {}
     if data.scored is not None:
         for case in {case.source: case for case in reversed(cases())}.values():
             yield from guarded(_title(case), partial(_scored_rows, case), data)
@@ -39,7 +39,7 @@ def _operations(data: Data) -> Iterator[Scored | ValidationRow]:
     yield from guarded("whole models", partial(_whole_models, boards), data)
 
 
-def _whole_models(boards: Mapping[tuple[str, ...], gpu_boards.Board], data: Data) -> list[ValidationRow]:
+def _whole_models(boards: Mapping[tuple[str, ...], gpu_boards.OperationBoard], data: Data) -> list[ValidationRow]:
     from slipstick.experiments.evidence.validation.models import whole_models
 
     return whole_models.rows(data.scored, _model_boards(boards, data.folder))
@@ -57,7 +57,9 @@ def _other_programs(data: Data) -> Iterator[Scored]:
     return other_programs.rows(data)
 
 
-def _model_boards(boards: Mapping[tuple[str, ...], gpu_boards.Board], folder: Path) -> dict[str, gpu_boards.Board]:
+def _model_boards(
+    boards: Mapping[tuple[str, ...], gpu_boards.OperationBoard], folder: Path
+) -> dict[str, gpu_boards.OperationBoard]:
     """The boards that whole models are summed from, by class of operation; fitted ones are used again."""
     names = {
         "bmm": "bmm, H",
@@ -74,7 +76,7 @@ def _model_boards(boards: Mapping[tuple[str, ...], gpu_boards.Board], folder: Pa
     return result
 
 
-def _left_out_rows(case: GpuCase, board: gpu_boards.Board, folder: Path) -> Iterator[Scored | ValidationRow]:
+def _left_out_rows(case: GpuCase, board: gpu_boards.OperationBoard, folder: Path) -> Iterator[Scored | ValidationRow]:
     training = board.training
     if training.empty:
         yield skipped(case.name, "its files are not in the data folder")

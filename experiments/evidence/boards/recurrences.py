@@ -18,7 +18,7 @@ from slipstick.experiments.evidence.score import Board, Data, Scored, logarithmi
 from slipstick.experiments.evidence.validation.models.recurrent_fit import (
     FILE,
     PROGRAMS,
-    Step,
+    RecurrentStep,
     cells_of,
     deepbench_steps,
     pytorch_steps,
@@ -51,11 +51,11 @@ def _scores(data: Data) -> Iterator[Scored]:
             )  # fmt: skip
 
 
-def _times(model: Roofline | TiledRoofline, steps: Sequence[Step]) -> FloatArray:
+def _times(model: Roofline | TiledRoofline, steps: Sequence[RecurrentStep]) -> FloatArray:
     return np.array([float(model.times([step.op], step.machine)[0]) for step in steps])
 
 
-def _inputs(step: Step) -> dict[str, Input]:
+def _inputs(step: RecurrentStep) -> dict[str, Input]:
     dims = {name: float(step.op.dims[name]) for name in ("batch", "hidden", "gates", "outputs")}
     return {"machine": step.machine.name, "dtype": step.op.dtype, **dims}
 

@@ -21,7 +21,7 @@ from slipstick.estimators.core.estimate import DEFAULT_LEVEL
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.learning.scores import coverage, mean_error, width
 from slipstick.experiments.calibrate.devices_left_out import roofline
-from slipstick.experiments.calibrate.public_data import data_folder
+from slipstick.experiments.calibrate.public_data import needed_folder
 from slipstick.experiments.evidence.rows import ValidationRow
 from slipstick.experiments.evidence.score import Board, Data, MissingError
 from slipstick.experiments.evidence.validation.gpu.gpu_cases import GpuCase, cases
@@ -46,9 +46,7 @@ def public_times() -> list[OperationTimes]:
     InputError
         Where the measurements are not here.
     """
-    folder = data_folder()
-    if folder is None:
-        raise InputError("no public measurements here (set SLIPSTICK_DATA; `slipstick data list` says where)")
+    folder = needed_folder()
     result: dict[str, list[OperationTimes]] = {}
     shipped = ("BF16", "FP8 gemm a tensor", "FP8 gemm in blocks, its twin", "context", "generation", "deepbench conv")
     for case in cases():

@@ -26,7 +26,7 @@ from slipstick.estimators.operation.serving.measured_steps import CONFIGURATION
 from slipstick.estimators.operation.serving.step_law import StepLaw
 from slipstick.experiments.evidence.rows import ValidationRow
 from slipstick.experiments.evidence.score import MAPE, PERCENT, Data, MissingError, Scored
-from slipstick.experiments.evidence.validation.gpu.gpu_boards import Board as OperationBoard
+from slipstick.experiments.evidence.validation.gpu.gpu_boards import OperationBoard
 from slipstick.experiments.evidence.validation.gpu.gpu_cases import BLACKWELL, HOPPER, cases
 from slipstick.experiments.evidence.validation.serving.refit import FILE, more_cases, trained_on
 from slipstick.experiments.evidence.validation.serving.silicon import read_cases

@@ -33,7 +33,7 @@ vLLM's 0.22 does not: with the bytes counted, its times would need more than twi
 
 
 @dataclass(frozen=True, eq=False)
-class Board:
+class OperationBoard:
     """Measured operations of one kind and dtype, and what is predicted from them.
 
     Parameters

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from slipstick.estimators.across_devices.devices import SAMPLE
 from slipstick.experiments.evidence.validation.gpu import gpu_data
-from slipstick.experiments.evidence.validation.gpu.gpu_boards import Board
+from slipstick.experiments.evidence.validation.gpu.gpu_boards import OperationBoard
 from slipstick.workloads.graph.workload import Attribute
 
 if TYPE_CHECKING:
@@ -76,9 +76,9 @@ class GpuCase:
         """What lines share that are predicted from the same fits."""
         return repr(self.load), self.kind, repr(sorted(self.facts)), repr(self.keep)
 
-    def board(self, frame: pd.DataFrame) -> Board:
+    def board(self, frame: pd.DataFrame) -> OperationBoard:
         """Fits to the rows of a frame, and predictions from them."""
-        return Board(frame, self.kind, self.dtype, self.facts, self.sample, self.test)
+        return OperationBoard(frame, self.kind, self.dtype, self.facts, self.sample, self.test)
 
     def scored(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Of a frame, the rows that are scored where a machine is left out."""

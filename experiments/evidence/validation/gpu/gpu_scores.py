@@ -17,7 +17,7 @@ from slipstick.estimators.learning.scores import coverage, interval_score, width
 from slipstick.experiments.evidence.cases import Input
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.score import LOGARITHMIC, MAPE, Scored
-from slipstick.experiments.evidence.validation.gpu.gpu_boards import Board
+from slipstick.experiments.evidence.validation.gpu.gpu_boards import OperationBoard
 from slipstick.experiments.evidence.validation.gpu.gpu_cases import GpuCase
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class ScoredPart:
     """Machine -> what was left out with it."""
 
 
-def score(board: Board, name: str, frame: pd.DataFrame, group: Sequence[str]) -> ScoredPart:
+def score(board: OperationBoard, name: str, frame: pd.DataFrame, group: Sequence[str]) -> ScoredPart:
     """Predictions for the rows of one machine, in seconds, beside those of two rooflines; `group` is held out."""
     flagged = _impossible(board.forms_of(name, frame))
     if flagged:
@@ -86,7 +86,7 @@ def _impossible(forms: Sequence[OperationTimes]) -> set[int]:
     return places
 
 
-def _sizes(board: Board, name: str, frame: pd.DataFrame) -> list[dict[str, float]]:
+def _sizes(board: OperationBoard, name: str, frame: pd.DataFrame) -> list[dict[str, float]]:
     """Dims of each row by name."""
     return [
         dict(zip(form.dims, map(float, row), strict=True))

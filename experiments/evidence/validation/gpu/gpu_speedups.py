@@ -10,7 +10,7 @@ from slipstick.estimators.across_devices.anchors import Anchor, taken
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.experiments.evidence.rows import ValidationRow
 from slipstick.experiments.evidence.validation.gpu import gpu_data
-from slipstick.experiments.evidence.validation.gpu.gpu_boards import Board
+from slipstick.experiments.evidence.validation.gpu.gpu_boards import OperationBoard
 from slipstick.experiments.evidence.validation.gpu.gpu_scores import ENOUGH, thinned
 from slipstick.hwmodels.catalog import machine
 
@@ -26,7 +26,7 @@ TITLE = "speed-up, one machine measured"
 DIMS = (*gpu_data.GEMM_DIMS, "elements", "reads", "rows", "columns")
 
 
-def rows(boards: Sequence[Board]) -> list[ValidationRow]:
+def rows(boards: Sequence[OperationBoard]) -> list[ValidationRow]:
     """Speed-up of B over A, with A measured and B left out: errors of the ratio, and who wins."""
     scores = []
     for new, known in RATIOS:
@@ -41,7 +41,7 @@ def rows(boards: Sequence[Board]) -> list[ValidationRow]:
     return scores
 
 
-def _both(board: Board, new: str, known: str) -> Iterator[tuple[FloatArray, ...]]:
+def _both(board: OperationBoard, new: str, known: str) -> Iterator[tuple[FloatArray, ...]]:
     """Log speed-ups of operations that both machines were measured at: measured, roofline, ours, ours with anchors."""
     if "file" not in board.training or board.kind == "convolution":
         return

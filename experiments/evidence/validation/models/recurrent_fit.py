@@ -56,7 +56,7 @@ STACK = {"batch": 10, "length": 512, "inputs": 128, "hidden": 256, "layers": 6}
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class RecurrentStep:
     """A step of a layer on a machine, and its measured seconds."""
 
     machine: Machine
@@ -65,7 +65,7 @@ class Step:
     stack: str
 
 
-def deepbench_steps(path: Path) -> list[Step]:
+def deepbench_steps(path: Path) -> list[RecurrentStep]:
     """Every layer of the machines that the catalogue has; a layer's time over its length is a step."""
     import pandas as pd
 
@@ -81,17 +81,17 @@ def deepbench_steps(path: Path) -> list[Step]:
     wide["hidden"] = wide["Hidden Units"].fillna(wide["Hidden units"])
     columns = {"hidden": "width", "N": "batch", "Timesteps": "length", "Time Forward (msec)": "taken"}
     layers = wide[list(columns)].rename(columns=columns).dropna()
-    steps: list[Step] = []
+    steps: list[RecurrentStep] = []
     for row in layers[(layers > 0).all(axis=1)].reset_index().itertuples():
         function, gates = CELLS[str(row.section).rpartition("- ")[2]]
         dims = {"batch": int(row.batch), "hidden": int(row.width), "gates": gates, "outputs": int(row.width)}
         dtype = "float16" if "Mixed" in str(row.sheet) else "float32"
         op = operation(f"step.{len(steps)}", "recurrent", dims, dtype, {"function": function})
-        steps.append(Step(machine(MACHINES[str(row.file)]), op, 1e-3 * row.taken / row.length, DEEPBENCH))
+        steps.append(RecurrentStep(machine(MACHINES[str(row.file)]), op, 1e-3 * row.taken / row.length, DEEPBENCH))
     return steps
 
 
-def pytorch_steps(folder: Path) -> Iterator[Step]:
+def pytorch_steps(folder: Path) -> Iterator[RecurrentStep]:
     """KernelBench's stacks of layers in eager mode, as steps."""
     for cohort in ("v0", "v0.1"):
         frame = times(folder, cohort)
@@ -105,7 +105,7 @@ def pytorch_steps(folder: Path) -> Iterator[Step]:
             done = STACK["layers"] * STACK["length"] * directions
             dims = {**STACK, "directions": directions, "gates": gates, "outputs": STACK["hidden"]}
             op = operation(f"{row.problem} {row.machine}", "recurrent", dims, "float32", {"function": function})
-            yield Step(on, op, (float(str(row.mean_s)) - before) / done, PYTORCH)
+            yield RecurrentStep(on, op, (float(str(row.mean_s)) - before) / done, PYTORCH)
 
 
 def _projections(gates: int, directions: int) -> list[Op]:
@@ -119,7 +119,7 @@ def _projections(gates: int, directions: int) -> list[Op]:
     ]
 
 
-def rows_of(steps: Sequence[Step]) -> LawRows:
+def rows_of(steps: Sequence[RecurrentStep]) -> LawRows:
     """Rows of the law."""
     groups = [groups_of(step.machine, step.stack) for step in steps]
     return LawRows(
@@ -131,7 +131,7 @@ def rows_of(steps: Sequence[Step]) -> LawRows:
     )
 
 
-def cells_of(steps: Sequence[Step]) -> list[str]:
+def cells_of(steps: Sequence[RecurrentStep]) -> list[str]:
     """The function of each step's cell."""
     return [str(step.op.attributes["function"]) for step in steps]
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from slipstick.experiments.calibrate.public_data import data_folder, scored_file, why_missing
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
-from slipstick.experiments.evidence.validation.gpu.gpu_boards import Board
+from slipstick.experiments.evidence.validation.gpu.gpu_boards import OperationBoard
 from slipstick.experiments.evidence.validation.gpu.gpu_data import machine_of
 from slipstick.experiments.evidence.validation.models.model_graphs import Node, graph, node_of
 from slipstick.experiments.evidence.validation.models.switch_transformer import MODELS, switch_transformer
@@ -31,7 +31,7 @@ HOST = 9e-6
 
 
 def predicted(
-    nodes: Sequence[Node], name: str, boards: Mapping[str, Board], left_out: Sequence[str]
+    nodes: Sequence[Node], name: str, boards: Mapping[str, OperationBoard], left_out: Sequence[str]
 ) -> dict[str, float]:
     """Seconds by class of operation. What a launch costs alone hides behind other kernels; the device's share stays."""
     import pandas as pd
@@ -56,7 +56,7 @@ def accumulations(nodes: Sequence[Node]) -> list[Node]:
     return [Node("elementwise", {"elements": w, "reads": 2 * w, "writes": w}, times) for w, times in weights]
 
 
-def rows(scored: Path | None, boards: Mapping[str, Board]) -> list[ValidationRow]:
+def rows(scored: Path | None, boards: Mapping[str, OperationBoard]) -> list[ValidationRow]:
     """MAPE over the cases, and the worst; cases without a graph are named."""
 
     folder, title = data_folder(), "neusight whole models"
@@ -107,7 +107,7 @@ def rows(scored: Path | None, boards: Mapping[str, Board]) -> list[ValidationRow
 def seconds(
     row: Any,
     work: Sequence[Node],
-    boards: Mapping[str, Board],
+    boards: Mapping[str, OperationBoard],
     left_out: Sequence[str],
     backward: Mapping[str, float],
 ) -> float:
@@ -120,7 +120,7 @@ def seconds(
     return total + predicted(accumulations(work), row.machine, boards, left_out)["elementwise"]
 
 
-def excess(labels: pd.DataFrame, nodes: pd.DataFrame, boards: Mapping[str, Board]) -> list[tuple[str, float]]:
+def excess(labels: pd.DataFrame, nodes: pd.DataFrame, boards: Mapping[str, OperationBoard]) -> list[tuple[str, float]]:
     """By machine and forward pass: log of what a model takes over the sum of its operations on that measured machine.
 
     Operations that are timed one by one find their inputs in caches and a chip at rest.

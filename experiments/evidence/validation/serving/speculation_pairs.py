@@ -14,7 +14,7 @@ import numpy as np
 
 from slipstick.estimators.named.serving.server_run import deployment_of
 from slipstick.estimators.schedule.serving.closed_loop import Load, steady
-from slipstick.experiments.calibrate.public_data import data_folder
+from slipstick.experiments.calibrate.public_data import needed_folder
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows
 from slipstick.workloads.language.weight_types import stored_as
@@ -38,9 +38,7 @@ def pairs() -> list[tuple[float, float]]:
     InputError
         Where there are no public measurements.
     """
-    folder = data_folder()
-    if folder is None:
-        raise InputError("no public measurements here (set SLIPSTICK_DATA)")
+    folder = needed_folder()
     times: dict[tuple[str, ...], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for _, row in read_csv_rows(folder / "serving/inferencex.csv.gz", limit_rows=100_000):
         if row["mode"] == "agg" and row["tpot_s"] and row["system"] in MACHINES:

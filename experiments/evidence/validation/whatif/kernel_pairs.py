@@ -17,7 +17,7 @@ from slipstick.estimators.core.ratio_band import RatioBand
 from slipstick.estimators.tuned.tuned_ratios import OTHER_MACHINE
 from slipstick.experiments.calibrate.devices_left_out import roofline
 from slipstick.experiments.evidence.validation.gpu import gpu_data
-from slipstick.experiments.evidence.validation.gpu.gpu_boards import Board
+from slipstick.experiments.evidence.validation.gpu.gpu_boards import OperationBoard
 from slipstick.experiments.evidence.validation.whatif.machine_pairs import changes, difference
 from slipstick.experiments.evidence.validation.whatif.ratios import Ratios
 from slipstick.experiments.question.defaults import gpu_kernels
@@ -57,7 +57,7 @@ class KernelRows:
         if both.empty:
             return None
         both = both.sample(min(SAMPLE, len(both)), random_state=0)
-        board = Board(self.frame, self.kind, self.dtype)
+        board = OperationBoard(self.frame, self.kind, self.dtype)
         here, there = board.machine(before), board.machine(after)
         fit = fit or self.shipped(here)
         if fit is None:
@@ -91,7 +91,7 @@ class KernelRows:
     def fitted(self, name: str) -> MachineFit:
         """A machine's own fit to rows of it."""
         rows = self.frame[self.frame["machine"] == name]
-        board = Board(self.frame, self.kind, self.dtype)
+        board = OperationBoard(self.frame, self.kind, self.dtype)
         forms = [board.rows(name, rows.sample(min(FITTED, len(rows)), random_state=1))]
         priors = priors_of(f"{self.kind}.{self.dtype}")
         return fit_machine(board.machine(name), RowFormula.of(MODEL, forms), {}, joined_times(forms), priors, PREFIX)

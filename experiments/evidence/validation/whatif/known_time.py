@@ -14,10 +14,10 @@ import numpy as np
 from slipstick.estimators.core.estimate import Estimate
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.named.measured.measured_time import MeasuredTime
-from slipstick.experiments.calibrate.public_data import data_folder
+from slipstick.experiments.calibrate.public_data import needed_folder
 from slipstick.experiments.evidence.validation.gpu.gpu_data import machine_of
 from slipstick.experiments.question.question import question
-from slipstick.hwmodels.files.readers import InputError, read_csv_rows
+from slipstick.hwmodels.files.readers import read_csv_rows
 
 NETWORKS = {
     "bert_large-inf": "bert-large-inference",
@@ -37,9 +37,7 @@ def pairs() -> FloatArray:
     InputError
         Where there are no public measurements.
     """
-    folder = data_folder()
-    if folder is None:
-        raise InputError("no public measurements here (set SLIPSTICK_DATA)")
+    folder = needed_folder()
     times: dict[tuple[str, str, int], list[tuple[int, float]]] = defaultdict(list)
     for _, row in read_csv_rows(folder / "gpu/neusight/e2e_labels.csv", limit_rows=10_000):
         words, name = row["case"].split("-"), machine_of(row["device"])

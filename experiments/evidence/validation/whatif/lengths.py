@@ -10,7 +10,7 @@ from slipstick.estimators.across_devices.kernel_class import times
 from slipstick.estimators.core.ratio_band import RatioBand, kept_for
 from slipstick.experiments.calibrate.devices_left_out import roofline
 from slipstick.experiments.evidence.score import Data
-from slipstick.experiments.evidence.validation.gpu.gpu_boards import Board
+from slipstick.experiments.evidence.validation.gpu.gpu_boards import OperationBoard
 from slipstick.experiments.evidence.validation.whatif.kernel_pairs import SAMPLE, KernelRows, attention
 from slipstick.experiments.evidence.validation.whatif.ratios import Ratios
 from slipstick.experiments.question.defaults import gpu_kernels
@@ -44,7 +44,7 @@ def doubled(kernels: KernelRows, name: str, left_out: tuple[str, ...]) -> Ratios
     if both.empty:
         return None
     both = both.sample(min(SAMPLE, len(both)), random_state=0)
-    board = Board(kernels.frame, kernels.kind, kernels.dtype)
+    board = OperationBoard(kernels.frame, kernels.kind, kernels.dtype)
     short = board.rows(name, both)
     long = board.rows(name, both.assign(queries=both["queries_long"], keys=both["keys_long"]))
     variants = tuple(f"{one}, {library}" for one in left_out for library in gpu_kernels().libraries)

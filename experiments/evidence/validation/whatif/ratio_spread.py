@@ -16,13 +16,12 @@ from slipstick.estimators.core.estimate import quantile
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.learning import scores
 from slipstick.estimators.tuned.tuned_ratios import NEAR, OTHER_MACHINE, OTHER_SIZES
-from slipstick.experiments.calibrate.public_data import data_folder
-from slipstick.experiments.evidence.validation.gpu.gpu_boards import Board
+from slipstick.experiments.calibrate.public_data import needed_folder
+from slipstick.experiments.evidence.validation.gpu.gpu_boards import OperationBoard
 from slipstick.experiments.evidence.validation.whatif.kernel_pairs import SAMPLE, KernelRows, attention, products
 from slipstick.experiments.evidence.validation.whatif.lengths import doubled
 from slipstick.experiments.evidence.validation.whatif.ratios import Ratios
 from slipstick.experiments.question.defaults import gpu_kernels
-from slipstick.hwmodels.files.readers import InputError
 
 MACHINES = ("b200-sxm", "b300-sxm", "gb200", "gb300")
 STRANGE: dict[str, tuple[str, ...]] = {"l40s": ("L40S",), "b200-sxm": (), "b300-sxm": (), "gb200": (), "gb300": ()}
@@ -40,9 +39,7 @@ def pairs() -> list[Ratios]:
     InputError
         Where there are no public measurements.
     """
-    folder = data_folder()
-    if folder is None:
-        raise InputError("no public measurements here (set SLIPSTICK_DATA)")
+    folder = needed_folder()
     result: list[Ratios] = []
     for kernels in [*products(folder, ("bfloat16", "float8")), *attention(folder)]:
         present = [name for name in MACHINES if (kernels.frame["machine"] == name).any()]
@@ -80,9 +77,7 @@ def sizes() -> list[tuple[FloatArray, FloatArray, FloatArray]]:
     InputError
         Where there are no public measurements.
     """
-    folder = data_folder()
-    if folder is None:
-        raise InputError("no public measurements here (set SLIPSTICK_DATA)")
+    folder = needed_folder()
     result = [
         one
         for kernels in products(folder, ("bfloat16", "float8"))
@@ -109,7 +104,7 @@ def _larger(
     if len(both) < LEAST:
         return None
     both = both.sample(min(SAMPLE, len(both)), random_state=0)
-    board = Board(kernels.frame, kernels.kind, kernels.dtype)
+    board = OperationBoard(kernels.frame, kernels.kind, kernels.dtype)
     forms = [board.rows(name, both), board.rows(name, both.assign(n=both["n_long"]))]
     variants = tuple(f"{one}, {library}" for one in left_out for library in gpu_kernels().libraries)
     forecast = gpu_kernels().forecast(board.machine(name), (*left_out, *variants), ())
