@@ -11,7 +11,7 @@ from slipstick.estimators.learning.fit import fit
 from slipstick.estimators.learning.folds import Fold, folds
 from slipstick.estimators.learning.law import FloatArray, LawRows, TimeLaw
 from slipstick.estimators.learning.law_fit import LawFit
-from slipstick.estimators.learning.scores import LEVEL
+from slipstick.estimators.learning.scores import LEVEL, weighted_quantile
 
 WORTH = 4.0
 """Groups that an unstretched band is worth."""
@@ -95,9 +95,7 @@ def stretch(seconds: FloatArray, half: FloatArray, measured: FloatArray, groups:
     ratio = np.abs(np.log(seconds[there] / measured[there])) / half[there]
     names = np.array([str(name) for name in groups])[there]
     distinct, place, count = np.unique(names, return_inverse=True, return_counts=True)
-    order = np.argsort(ratio, kind="stable")
-    share = np.cumsum((1 / count[place] / len(distinct))[order])
-    quantile = float(ratio[order][np.searchsorted(share, LEVEL * share[-1])])
+    quantile = weighted_quantile(ratio, 1 / count[place] / len(distinct), LEVEL)
     return float(max(quantile, 1e-3) ** (len(distinct) / (len(distinct) + WORTH)))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +46,21 @@ def log_quantile(share: float, predicted: npt.ArrayLike, measured: npt.ArrayLike
     the errors of folds that were left out).
     """
     return float(np.quantile(log_errors(predicted, measured), share))
+
+
+def weighted_quantile(values: npt.ArrayLike, weights: npt.ArrayLike, share: float = 0.5) -> float:
+    """The least value at which values up to it have a share of the weight; arrays of shape (n,), weights above 0."""
+    known = np.asarray(values, dtype=float)
+    order = np.argsort(known, kind="stable")
+    reached = np.cumsum(np.asarray(weights, dtype=float)[order])
+    return float(known[order][np.searchsorted(reached, share * reached[-1])])
+
+
+def normal_spread(errors: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> float:
+    """Standard deviation of the normal law whose 80 % band holds 80 % of the errors (by weight), shape (n,)."""
+    sizes = np.abs(np.asarray(errors, dtype=float))
+    held = float(np.quantile(sizes, LEVEL)) if weights is None else weighted_quantile(sizes, weights, LEVEL)
+    return held / NormalDist().inv_cdf(0.5 + LEVEL / 2)
 
 
 def inside(low: npt.ArrayLike, high: npt.ArrayLike, measured: npt.ArrayLike) -> npt.NDArray[np.bool_]:
@@ -97,10 +113,21 @@ def grouped_coverage(groups: Sequence[str], held: npt.ArrayLike, level: float = 
         Whether each row's measurement lies in its band, shape (n,).
     """
     _, place = np.unique(np.asarray(groups), return_inverse=True)
-    sizes, hits = np.bincount(place), np.bincount(place, weights=np.asarray(held, dtype=float))
-    drawn = np.random.default_rng(SEED).integers(0, len(sizes), (BOOTSTRAPS, len(sizes)))
-    shares = hits[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
-    low, high = np.quantile(shares, [(1 - level) / 2, (1 + level) / 2])
+    return redrawn(np.bincount(place, weights=np.asarray(held, dtype=float)), np.bincount(place), level)
+
+
+def redrawn(sums: npt.ArrayLike, counts: npt.ArrayLike, level: float = 0.9) -> tuple[float, float]:
+    """The interval of a mean over rows where whole groups are drawn again.
+
+    Parameters
+    ----------
+    sums, counts
+        Of each group's rows, shape (groups,).
+    """
+    total, rows = np.asarray(sums, dtype=float), np.asarray(counts, dtype=float)
+    drawn = np.random.default_rng(SEED).integers(0, len(rows), (BOOTSTRAPS, len(rows)))
+    means = total[drawn].sum(axis=1) / rows[drawn].sum(axis=1)
+    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.learning.law import Columns, FloatArray, Grouping, ParameterPrior
+from slipstick.estimators.learning.scores import weighted_quantile
 
 FAILED = 10.0
 """A sequence so many times faster than the rest of its network, by other machines' times, did not run to its end."""
@@ -131,7 +132,7 @@ def repaired(seconds: FloatArray, elsewhere: FloatArray, network: Sequence[str])
         ratio, weight = np.log(seconds[mine] / elsewhere[mine]), elsewhere[mine]
         failed = ratio < np.median(ratio) - np.log(FAILED)
         if failed.any():
-            usual = _weighted_median(ratio[~failed], weight[~failed])
+            usual = weighted_quantile(ratio[~failed], weight[~failed])
             result[mine[failed]] = weight[failed] * np.exp(usual)
     return result
 
@@ -155,12 +156,6 @@ def _slopes(seconds: FloatArray, counts: FloatArray) -> FloatArray:
     apart = counts[first] - counts[second]
     there = apart != 0
     return np.asarray((seconds[first] - seconds[second])[there] / apart[there])
-
-
-def _weighted_median(values: FloatArray, weights: FloatArray) -> float:
-    order = np.argsort(values, kind="stable")
-    above = np.cumsum(weights[order])
-    return float(values[order][np.searchsorted(above, above[-1] / 2)])
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 """Machines that nobody measured: kernels of PyTorch programs (`operation/gpu/program_kernels.py`) before one was timed,
-and the mixing of several predictions (`estimators/calibration/mixing.py`).
+and the mixing of several predictions (`estimators/learning/mixing.py`).
 
 version: 1
 chosen on: KernelBench v0.1, eager, an H100 SXM, an H100 PCIe and an L40S, each device left out with its family and each

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from slipstick.estimators.learning.fitted_file import FITTED, load_fitted
+from slipstick.estimators.learning.scores import redrawn
 from slipstick.hwmodels.files.readers import read_json
 
 ERROR = re.compile(r"error|MAPE|log ratio|- 1\|")
@@ -34,7 +35,6 @@ METRIC = re.compile(r", (median|90th percentile)$")
 """What a metric adds to the name of a case."""
 LEAST = 1e-4
 """An error below which nothing is compared: 0.01 %."""
-DRAWS, SEED = 1000, 7
 
 
 @dataclass(frozen=True)
@@ -67,11 +67,7 @@ class Grouped:
 
     def interval(self, level: float) -> tuple[float, float]:
         """Of the mean, where whole groups are drawn again."""
-        sums, counts = (np.array([of(each) for each in self.groups], dtype=float) for of in (sum, len))
-        drawn = np.random.default_rng(SEED).integers(0, len(self.groups), (DRAWS, len(self.groups)))
-        means = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
-        low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
-        return float(low), float(high)
+        return redrawn([sum(each) for each in self.groups], [len(each) for each in self.groups], level)
 
     @property
     def surely_worse(self) -> bool:

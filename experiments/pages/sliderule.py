@@ -16,6 +16,7 @@ from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import names_of, steps_of
 from slipstick.estimators.core.operation_model import amount_of
 from slipstick.estimators.core.parameters import Parameter
+from slipstick.estimators.learning.law_fit import QUANTILE
 from slipstick.estimators.tuned.tuned_ratios import NEAR, OTHER_MACHINE, OTHER_SIZES, SAME_OPERATIONS
 from slipstick.experiments.explain.dials import Dials, numbers_of, value_of
 from slipstick.experiments.pages.dial_tables import TOGETHER, dial_tables
@@ -31,7 +32,7 @@ from slipstick.experiments.pages.steps_script import (
     times_of,
 )
 from slipstick.experiments.question.facts import HOST
-from slipstick.experiments.question.memory_need import EIGHTY, FITS, MAY, NOT
+from slipstick.experiments.question.memory_need import FITS, MAY, NOT
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.studies.at_sizes import MemoryColumns
 from slipstick.hwmodels.columns import unit_of_name
@@ -148,7 +149,7 @@ def memory_table(question: Question, names: Sequence[str]) -> dict[str, Any] | N
         "sizes": [names.index(name) for name in sizes],
         "powers": list(POWERS),
         "values": values,
-        "wide": math.exp(EIGHTY * here.scatter),
+        "wide": math.exp(QUANTILE * here.scatter),
         "there": here.there,
         "capacity": names.index(capacity) if capacity in names else -1,
         "level": here.level,

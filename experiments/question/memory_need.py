@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.learning.fitted_file import load_fitted
+from slipstick.estimators.learning.law_fit import QUANTILE
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.machine_kind import machine_kind
 from slipstick.workloads.graph.footprint import resident_bytes
@@ -26,8 +27,6 @@ from slipstick.workloads.graph.workload import Workload
 CONTEXT = 0.5e9
 """Bytes of a CUDA context with its libraries, a round number: PyTorch's first kernel takes 0.3 to 0.6 GB of a card."""
 NAME = "memory"
-EIGHTY = 1.2816
-"""Standard deviations to either side of an 80 % band."""
 FITS, MAY, NOT = "fits", "may not fit", "DOES NOT FIT"
 
 
@@ -73,7 +72,7 @@ class MemoryNeed:
     @property
     def band(self) -> tuple[float, float]:
         """The ends of its 80 % band."""
-        factor = math.exp(EIGHTY * self.scatter)
+        factor = math.exp(QUANTILE * self.scatter)
         return self.needed / factor, self.needed * factor
 
     @property
@@ -83,7 +82,7 @@ class MemoryNeed:
 
     def verdicts(self, needed: npt.ArrayLike, there: npt.ArrayLike) -> npt.NDArray[np.str_]:
         """The words for other sizes of the same workload in other capacities, in bytes; shape of both together."""
-        wide = math.exp(EIGHTY * self.scatter)
+        wide = math.exp(QUANTILE * self.scatter)
         size, has = np.asarray(needed, dtype=float), np.asarray(there, dtype=float)
         fits = FITS if self.activations is not None else MAY
         return np.where(size * wide <= has, fits, np.where(size / wide > has, NOT, MAY))

@@ -20,11 +20,12 @@ from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.learning.scores import mean_error
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
-from slipstick.estimators.operation.power.energy import PowerModel, fit_power
+from slipstick.estimators.operation.power.energy import PowerModel
 from slipstick.estimators.tuned.tuned_devices import LARGEST, SHARE, TAILS
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.evidence.validation.gpu import gpu_data
 from slipstick.experiments.evidence.validation.gpu.gpu_cases import BLACKWELL, HOPPER, cases
+from slipstick.experiments.evidence.validation.gpu.gpu_power import fit_power
 from slipstick.experiments.evidence.validation.models.model_graphs import graph
 from slipstick.experiments.evidence.validation.models.switch_transformer import (
     MODELS,

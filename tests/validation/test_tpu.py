@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from slipstick.estimators.core.parameters import parameters
+from slipstick.estimators.learning.student import student_scatter
 from slipstick.experiments.calibrate.public_data import training_file
 from slipstick.experiments.evidence.boards import tpu
 from slipstick.experiments.evidence.validation.tpu import tpu_fit
@@ -22,7 +23,7 @@ def test_the_scatter_finds_both_of_its_parts_and_its_tails() -> None:
     generator = np.random.default_rng(0)
     time = np.exp(generator.uniform(np.log(1e-3), np.log(1.0), 3000))
     error = generator.standard_t(4.0, size=3000) * np.hypot(0.02, 3e-4 / time)
-    relative, seconds, freedom = tpu_fit.scatter(error, time)
+    relative, seconds, freedom = student_scatter(error, time)
     assert relative == pytest.approx(0.02, rel=0.1)
     assert seconds == pytest.approx(3e-4, rel=0.1)
     assert freedom == pytest.approx(4.0, rel=0.2)

@@ -24,14 +24,10 @@ from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.machine_kind import machine_kind
 
 SOURCE = "docs/notes/gpu-operations.md; energy roofline: Choi et al., IPDPS 2013"
-START = {"active": 1.1, "flop": 1.0, "byte": 2.0, "settle": 5e-6}
-"""The parameters, and where a fit begins."""
+NAMES = ("active", "flop", "byte", "settle")
+"""The parameters."""
 TYPICAL = {"idle": np.array([0.15]), "flop": np.array([0.2]), "byte": np.array([0.1])}
 """Shares of the cap of a device at work, for which a band of the pooled factors is given."""
-NEAR_CAP = 0.93
-"""Share of the cap from which a chip is held back."""
-SOFT = 0.2
-"""Log error beyond which a row's weight falls."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +88,7 @@ class PowerModel:
         return self.watts(machine, time, float32_flop, moved) * time
 
     def _own(self) -> dict[str, float]:
-        return {f"parameter.{name}": getattr(self, name) for name in START}
+        return {f"parameter.{name}": getattr(self, name) for name in NAMES}
 
 
 def pooled_power(machine: Machine, use: Use = "inference") -> tuple[PowerModel, float | None]:
@@ -111,41 +107,6 @@ def pooled_power(machine: Machine, use: Use = "inference") -> tuple[PowerModel, 
 def _pooled(groups: tuple[tuple[str, str], ...]) -> tuple[PowerModel, float]:
     fitted, named = power_fit(), dict(groups)
     return PowerModel(**fitted.values(named)), fitted.factors_half_width(TYPICAL, named)
-
-
-def fit_power(
-    machine: Machine, time: FloatArray, float32_flop: FloatArray, moved: FloatArray, watts: FloatArray
-) -> PowerModel:
-    """Least squares of log power, outliers held down; rows at the cap count, as rows that the model puts there.
-
-    Parameters
-    ----------
-    time, float32_flop, moved, watts
-        Seconds, flop at the energy of a float32 flop, bytes and measured power of each row, each of shape (n,).
-
-    Raises
-    ------
-    InputError
-        Where the machine states no cap or energy, or fewer than three rows lie below the cap.
-    """
-    from scipy.optimize import least_squares
-
-    _require(machine)
-    below = watts < NEAR_CAP * float(machine.power.cap or 0)
-    if below.sum() < 3:
-        raise InputError(f"power of {machine.name}: {int(below.sum())} rows below the cap, want at least 3")
-    formula = PowerModel().formula(machine)
-    values = _values(formula, machine, time, float32_flop, moved)
-    target = np.log(watts)
-
-    def residuals(point: FloatArray) -> FloatArray:
-        fitted = {f"parameter.{name}": value for name, value in zip(START, np.exp(point), strict=True)}
-        return np.asarray(np.log(formula.evaluate({**values, **fitted})) - target)
-
-    low = np.log([1e-4, 1e-4, 1e-4, 1e-9])
-    high = np.log([10.0, 100.0, 100.0, 1.0])
-    solution = least_squares(residuals, np.log(list(START.values())), bounds=(low, high), loss="soft_l1", f_scale=SOFT)
-    return PowerModel(*map(float, np.exp(solution.x)))
 
 
 def _flop_watts() -> sp.Expr:

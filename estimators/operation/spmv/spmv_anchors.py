@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.estimators.learning.scores import weighted_quantile
 from slipstick.hwmodels.files.readers import InputError
 
 COUNTS = (1, 2, 4, 8)
@@ -48,8 +49,7 @@ def anchored(ratios: npt.ArrayLike, machine_spread: float, matrix_spread: float,
         raise InputError("measured over predicted times: want numbers > 0")
     if not len(values):
         return Scale(1.0, machine_spread)
-    share = np.cumsum(1 / values) / np.sum(1 / values)
-    best = float(values[int(np.searchsorted(share, 0.5))])
+    best = weighted_quantile(values, 1 / values)
     between, within = machine_spread**2, (doubt * matrix_spread) ** 2 / len(values)
     weight = between / (between + within) if between else 0.0
     return Scale(best**weight, float(np.sqrt(between * (1 - weight))))

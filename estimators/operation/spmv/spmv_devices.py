@@ -20,6 +20,7 @@ from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import FormulaModel
 from slipstick.estimators.core.parameters import Parameter, check_parameters
+from slipstick.estimators.learning.scores import normal_spread
 from slipstick.estimators.learning.terms import ROUNDS, nearest_terms
 from slipstick.estimators.operation.spmv.spmv_amounts import CALL, FORMATS, SOURCE, TERMS, amount_table, amounts
 from slipstick.estimators.operation.spmv.spmv_costs import is_accelerator
@@ -277,4 +278,4 @@ def spread_of(logs: Sequence[FloatArray]) -> tuple[float, float]:
     middles = [float(np.median(one)) for one in logs]
     within = np.concatenate([np.abs(one - middle) for one, middle in zip(logs, middles, strict=True)])
     between = float(np.sqrt(np.mean(np.square(middles))))
-    return between, float(np.quantile(within, 0.8) / 1.2816)
+    return between, normal_spread(within)

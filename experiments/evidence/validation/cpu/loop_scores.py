@@ -1,22 +1,27 @@
 """Streams by layer conditions and the saturation law from data sheets alone, against likwid-bench bandwidths.
 
-The three shares of a data sheet (`tuned_loops`) are chosen on the other machines: nothing of the scored one is known
-but its data sheet.
+The three shares of a data sheet (`tuned_loops`) are a law fitted to the other machines: nothing of the scored one is
+known but its data sheet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, reduce
+from operator import add
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import least_squares
 
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
-from slipstick.estimators.operation.cpu.layer_conditions import LayerConditions
-from slipstick.estimators.operation.cpu.saturating_loops import SaturatingLoops
+from slipstick.estimators.learning.fit import fit
+from slipstick.estimators.learning.formula_law import FormulaLaw
+from slipstick.estimators.learning.law import UNGROUPED, Columns, Grouping, LawRows, ParameterPrior
+from slipstick.estimators.learning.scores import normal_spread
+from slipstick.estimators.operation.cpu.bandwidth import LAW as SATURATION
+from slipstick.estimators.operation.cpu.layer_conditions import LayerConditions, loop_cycles
+from slipstick.estimators.operation.cpu.saturating_loops import SaturatingLoops, domains
 from slipstick.estimators.tuned.tuned_loops import SCATTER
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.evidence.rows import ValidationRow
@@ -29,9 +34,9 @@ from slipstick.workloads.kernels.loop_kernels import kernel_named, loop_workload
 FloatArray = npt.NDArray[np.float64]
 ELEMENTS = 10_000_000
 """A vector that no cache holds."""
-START = SaturatingLoops()
-SMALL = 0.1
-"""Log errors beyond this weigh less in the choice."""
+SHARES = {"limit": 1.0, "sharpness": 20.0}
+"""Of the law of saturation, and the most that each may be here."""
+DATA = "likwid-bench"
 
 
 @dataclass(frozen=True)
@@ -48,12 +53,6 @@ class Streams:
         points = zip(self.loops, self.cores, strict=True)
         times = [replace(model, cores=n).times(sweep(name), self.machine)[0] for name, n in points]
         return np.asarray(np.log(times / self.seconds))
-
-    def thinned(self) -> Streams:
-        """One to four cores and every fourth."""
-        kept = [i for i, n in enumerate(self.cores) if n <= 4 or n % 4 == 0]
-        names, cores = tuple(self.loops[i] for i in kept), tuple(self.cores[i] for i in kept)
-        return replace(self, loops=names, cores=cores, seconds=self.seconds[kept])
 
     def roofline(self) -> FloatArray:
         """The same of bytes over the data sheet's bandwidth, by the domains in use."""
@@ -90,23 +89,54 @@ def streams_of(measured: MeasuredMachine) -> Streams | None:
     return Streams(machine, names, cores, np.array(times))
 
 
-def chosen(known: Sequence[Streams]) -> SaturatingLoops:
-    """The shares of a data sheet by robust least squares in log time; every machine weighs the same."""
-    known = [one.thinned() for one in known]
+def _seconds(values: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
+    """Seconds of sweeps by `SaturatingLoops`, on arrays: lines and bytes of each, and what one core takes of a line."""
+    limit = values["limit"] * columns["peak"]
+    alone = values["core"] * columns["moved"] / (columns["inside"] + columns["moved"] / limit)
+    one = np.ones(len(limit))
+    shares = {"core": alone, "limit": limit, "sharpness": values["sharpness"], "cluster": one}
+    stated = {"cores": columns["cores"], "domain": columns["domain"], "cluster": 0 * one, "peak": one}
+    rate = np.minimum(SATURATION.predict(shares, stated), columns["whole"])
+    return np.asarray(columns["lines"] * columns["moved"] / rate)
 
-    def model(logs: FloatArray) -> SaturatingLoops:
-        efficiency, one_core, sharpness = np.exp(logs)
-        return SaturatingLoops(0.0, float(efficiency), float(one_core), float(sharpness))
 
-    def residuals(logs: FloatArray) -> FloatArray:
-        made = model(logs)
-        return np.concatenate([one.errors(made) / np.sqrt(len(one.cores)) for one in known])
+def _priors() -> Iterator[ParameterPrior]:
+    """What the saturation law expects; of one core what the ECM model says."""
+    for one in SATURATION.parameters:
+        if one.name == "core":
+            yield ParameterPrior("core", "1", "share of the ECM model's", 1.0, 0.3, 0.1, 3.0, "core", ("machine",))
+        elif one.name in SHARES:
+            yield replace(one, high=min(one.high, SHARES[one.name]), levels=("machine",))
 
-    start = np.log([START.efficiency, START.one_core, START.sharpness])
-    low, high = np.log([0.3, 0.1, 1.0]), np.log([1.0, 3.0, 20.0])
-    scale = SMALL / np.sqrt(np.mean([len(one.cores) for one in known]))
-    result = least_squares(residuals, start, bounds=(low, high), loss="soft_l1", f_scale=scale, diff_step=1e-3)
-    return model(result.x)
+
+LAW = FormulaLaw("loops from a data sheet", tuple(_priors()), _seconds, (Grouping("machine", 0.15),))
+"""Seconds of sweeps; each machine differs from what data sheets say by effects of its own."""
+
+
+def law_rows(streams: Streams) -> LawRows:
+    """The points of a machine whose loops reach main memory, as rows of the law."""
+    cpu = streams.machine
+    size, count = domains(cpu)
+    whole = cpu.bandwidth(cpu.main_memory)
+    peak = whole / count
+    points = zip(streams.loops, streams.cores, strict=True)
+    cycles = [loop_cycles(sweep(name)[0], cpu, n, peak) for name, n in points]
+    table = np.array([(one.lines, (one.one - one.memory) / cpu.clock, one.memory * peak / cpu.clock) for one in cycles])
+    stated = {"whole": whole, "peak": peak, "domain": float(size)}
+    columns = dict(zip(("lines", "inside", "moved"), table.T, strict=True))
+    columns |= {name: np.full(len(table), value) for name, value in stated.items()}
+    columns["cores"] = np.minimum(np.array(streams.cores, dtype=float), size * count)
+    machine = [cpu.name] * len(table)
+    cluster = [f"{cpu.name} {name}" for name in streams.loops]
+    rows = LawRows(columns, {"machine": machine}, cluster, streams.seconds, [DATA] * len(table))
+    return rows.take(np.flatnonzero(columns["moved"] > 0))
+
+
+def chosen(known: Sequence[LawRows]) -> SaturatingLoops:
+    """The shares of a data sheet that hold for a machine of which no row was fitted."""
+    values = fit(LAW, reduce(add, known)).values(LAW, {"machine": [UNGROUPED]})
+    limit, core, sharpness = (float(values[name][0]) for name in ("limit", "core", "sharpness"))
+    return SaturatingLoops(0.0, limit, core, sharpness)
 
 
 def loop_rows(
@@ -115,9 +145,10 @@ def loop_rows(
     """One row over all machines and one a machine: median |log| of time, the machine left out."""
     known = {name: streams for name, one in training.items() if (streams := streams_of(one)) is not None}
     scored = {name: streams for name, one in targets.items() if (streams := streams_of(one)) is not None}
+    fitted = {name: law_rows(one) for name, one in known.items()}
     errors, corners, roofs = {}, {}, {}
     for name, one in scored.items():
-        model = chosen([other for label, other in known.items() if label != name])
+        model = chosen([other for label, other in fitted.items() if label != name])
         errors[name], corners[name], roofs[name] = one.errors(model), one.errors(LayerConditions()), one.roofline()
     if not errors:
         return []
@@ -134,7 +165,7 @@ def _row(case: str, ours: FloatArray, corner: FloatArray, roof: FloatArray, data
     return ValidationRow(
         dataset,
         f"loops from the data sheet, 1 thread a core: {case}",
-        "machine; the shares are chosen on the others",
+        "machine; the shares are fitted to the others",
         len(ours),
         "median |log(predicted / measured)| of time",
         "1",
@@ -148,7 +179,7 @@ def _row(case: str, ours: FloatArray, corner: FloatArray, roof: FloatArray, data
 
 
 def main() -> None:
-    """Print the shares chosen on all machines, and the scatter of those left out.
+    """Print the shares fitted to all machines, and the scatter of those left out.
 
     Raises
     ------
@@ -159,9 +190,10 @@ def main() -> None:
     if path is None:
         raise InputError(why_missing(FILE))
     known = {name: streams for name, one in read_bandwidths(path).items() if (streams := streams_of(one)) is not None}
-    print(chosen([*known.values()]))
-    left = [one.errors(chosen([o for label, o in known.items() if label != name])) for name, one in known.items()]
-    print("80th percentile of |log| / 1.28:", np.percentile(np.abs(np.concatenate(left)), 80) / quantile(0.8, None))
+    fitted = {name: law_rows(one) for name, one in known.items()}
+    print(chosen([*fitted.values()]))
+    left = [one.errors(chosen([o for label, o in fitted.items() if label != name])) for name, one in known.items()]
+    print("spread of machines left out:", normal_spread(np.concatenate(left)))
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from slipstick.estimators.learning.fitted_file import FittedFile, OuterScore, di
 from slipstick.estimators.learning.folds import folds
 from slipstick.estimators.learning.law import LawRows
 from slipstick.estimators.learning.law_fit import LawFit
+from slipstick.estimators.learning.scores import normal_spread
 from slipstick.estimators.operation.power.power_limit import LAW, NAME, PowerLimit, of_fit
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
@@ -161,4 +162,4 @@ def device_scores(device: str, runs: pd.DataFrame, model: PowerLimit) -> Iterato
 
 def _scale(error: FloatArray) -> float:
     """Standard deviation that puts 80 % of the errors into the 80 % band."""
-    return float(np.quantile(np.abs(error), DEFAULT_LEVEL) / quantile(DEFAULT_LEVEL, None)) if len(error) else 0.1
+    return normal_spread(error) if len(error) else 0.1

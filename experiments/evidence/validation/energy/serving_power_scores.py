@@ -14,6 +14,7 @@ import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.learning.bands import calibrated
+from slipstick.estimators.learning.scores import weighted_quantile
 from slipstick.estimators.operation.power.serving_power_law import FactorsLaw, PowerLaw
 from slipstick.experiments.calibrate.public_data import scored_file, training_file, why_missing
 from slipstick.experiments.evidence.score import Data, MissingError, Scored, labelled, of_errors
@@ -124,7 +125,7 @@ def _by_board(values: pd.Series, known: pd.DataFrame, runs: pd.DataFrame) -> Flo
     for older in set(runs.older):
         same = known[known.older == older]
         same = known if same.empty else same
-        boards[older] = _median(values.loc[same.index], row_weights(same))
+        boards[older] = weighted_quantile(values.loc[same.index], row_weights(same))
     return np.array([boards[older] for older in runs.older])
 
 
@@ -132,12 +133,6 @@ def row_weights(runs: pd.DataFrame) -> FloatArray:
     """Weights of rows for the baselines: those of a large family count less."""
     counts = runs.family_name.map(runs.family_name.value_counts()).to_numpy()
     return np.asarray(np.minimum(1.0, FAMILY_ROWS / counts))
-
-
-def _median(values: pd.Series, weight: FloatArray) -> float:
-    order = np.argsort(values.to_numpy())
-    total = np.cumsum(weight[order])
-    return float(values.to_numpy()[order][np.searchsorted(total, total[-1] / 2)])
 
 
 def _nearest(known: pd.DataFrame, runs: pd.DataFrame) -> FloatArray:

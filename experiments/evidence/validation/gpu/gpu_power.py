@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray, evaluate
+from slipstick.estimators.learning.formula_law import FormulaLaw, expected, plain_fit
+from slipstick.estimators.learning.law import Columns
 from slipstick.estimators.operation.gpu.tiled import MATRIX_ENERGY
-from slipstick.estimators.operation.power.energy import START, PowerModel, fit_power
+from slipstick.estimators.operation.power.energy import NAMES, PowerModel
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.validation.gpu.gpu_data import aiconfigurator
 from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.symbolic import sp
+from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import KINDS, operation
 
 if TYPE_CHECKING:
@@ -31,6 +35,10 @@ KINDS_OF = {
 UNKNOWN_KIND = 0.5
 """Share of the cap that a kernel of a kind never measured is drawn to, halfway in the logarithm: what another kind
 draws beside its flop and bytes says little about it."""
+EXPECTED = {"active": 1.1, "flop": 1.0, "byte": 2.0, "settle": 5e-6}
+"""Factors before any row, known to a factor of seven; seconds of a kernel that draws half."""
+NEAR_CAP = 0.93
+"""Share of the cap from which a chip is held back."""
 SAME = 0.05
 """Octaves in time, flop and bytes within which two kernels are one to a power meter."""
 LONGEST = 6000
@@ -83,10 +91,38 @@ def _fit(parts: Mapping[str, pd.DataFrame]) -> dict[str, FittedPower]:
             counts.append(len(chosen))
             utilisation.append(_utilisation(str(target), time, flop, moved))
             share.append(watts / float(m.power.cap or 1))
-        mean = [float(np.average([getattr(model, n) for model in models], weights=counts)) for n in START]
+        mean = [float(np.average([getattr(model, n) for model in models], weights=counts)) for n in NAMES]
         line = np.polyfit(np.concatenate(utilisation), np.concatenate(share), 1)
         fits[name] = FittedPower(PowerModel(*mean), np.asarray(line))
     return fits
+
+
+def fit_power(
+    machine: Machine, time: FloatArray, float32_flop: FloatArray, moved: FloatArray, watts: FloatArray
+) -> PowerModel:
+    """The factors of one machine's rows, as a law in log power; rows at the cap count, as rows that it puts there.
+
+    Parameters
+    ----------
+    time, float32_flop, moved, watts
+        Seconds, flop at the energy of a float32 flop, bytes and measured power of each row, each of shape (n,).
+
+    Raises
+    ------
+    InputError
+        Where the machine states no cap or energy, or fewer than three rows lie below the cap.
+    """
+    formula = PowerModel().formula(machine)
+    below = watts < NEAR_CAP * float(machine.power.cap or 0)
+    if below.sum() < 3:
+        raise InputError(f"power of {machine.name}: {int(below.sum())} rows below the cap, want at least 3")
+
+    def law(values: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
+        model = PowerModel(**{name: float(value[0]) for name, value in values.items()})
+        return model.evaluated(formula, machine, time, float32_flop, moved)
+
+    priors = tuple(expected(name, value, 2.0, "s" if name == "settle" else "1") for name, value in EXPECTED.items())
+    return PowerModel(**plain_fit(FormulaLaw("power of kernels", priors, law), watts))
 
 
 def _row(

@@ -2,7 +2,7 @@
 
 The nearest machine is of the same memory technology where one is, then of the nearest bandwidth. What it took over the
 formula at the nearest shapes goes along in several ways; the weights are those that machines left out have earned
-(`estimators/calibration/mixing.py`).
+(`estimators/learning/mixing.py`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slipstick.estimators.across_devices.pooling import technology
-from slipstick.estimators.calibration.mixing import MethodWeights, Split, mixture
 from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.learning.mixing import MethodWeights, Split, mixture
 from slipstick.estimators.tuned.tuned_unseen import (
     ALIKE,
     ALIKE_SPREAD,

@@ -16,6 +16,7 @@ from slipstick.estimators.composites.compiled import Compiled
 from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.core.estimate import Spread
 from slipstick.estimators.core.parameters import parameters
+from slipstick.estimators.learning.student import student_scale, student_scatter
 from slipstick.estimators.operation.tpu.tpu_step import TpuOperations
 from slipstick.estimators.schedule.infeed import InfeedOverlap, Lane, infeed_share
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
@@ -146,7 +147,9 @@ def fit(rows: Sequence[Row], measured: Floats) -> Calibration:
     slopes = log_slopes(calibration.estimator, names, rows)
     keys = np.asarray(rows)
     kinds = [error, *(_left_out(error, slopes, keys[:, column]) for column in (1, 4))]
-    relative, seconds, freedom = scatter(np.concatenate(kinds), np.tile(times(calibration.estimator, rows), len(kinds)))
+    relative, seconds, freedom = student_scatter(
+        np.concatenate(kinds), np.tile(times(calibration.estimator, rows), len(kinds))
+    )
     return replace(calibration, residual_std=relative, residual_seconds=seconds, residual_freedom=freedom)
 
 
@@ -190,44 +193,10 @@ def with_share_scatter(fitted: Calibration, traces: Mapping[Row, tuple[float, fl
     return replace(
         fitted,
         metric_std=Table(
-            infeed=_scale(error[waits], freedom, above=error[~waits]),
-            matrix=_scale(np.log(matrix[known] / ours["matrix"][known]), freedom),
+            infeed=student_scale(error[waits], freedom, above=error[~waits]),
+            matrix=student_scale(np.log(matrix[known] / ours["matrix"][known]), freedom),
         ),
     )
-
-
-def _scale(error: Floats, freedom: float, above: Floats | None = None) -> float:
-    """Scale of Student's t that makes errors likeliest; of those `above` it is known only that they were no larger."""
-    from scipy.optimize import minimize_scalar
-    from scipy.stats import t as student
-
-    limits = np.zeros(0) if above is None else above
-
-    def cost(log_scale: float) -> float:
-        scale = np.exp(log_scale)
-        seen = student.logpdf(error / scale, freedom) - log_scale
-        return -float(np.sum(seen) + np.sum(student.logcdf(limits / scale, freedom)))
-
-    return float(np.exp(minimize_scalar(cost, bounds=(np.log(1e-3), np.log(3.0)), method="bounded").x))
-
-
-def scatter(error: Floats, time: Floats) -> tuple[float, float, float]:
-    """Student's t around a model, likeliest for errors of log time at times [s]: scale hypot(relative, seconds / time).
-
-    Returns
-    -------
-    relative, seconds, degrees of freedom
-    """
-    from scipy.optimize import minimize
-    from scipy.stats import t as student
-
-    def cost(logs: Floats) -> float:
-        scale = np.hypot(np.exp(logs[0]), np.exp(logs[1]) / time)
-        return -float(np.sum(student.logpdf(error / scale, 1 + np.exp(logs[2])) - np.log(scale)))
-
-    best = minimize(cost, np.log([0.02, 1e-4, 2.0]), method="Nelder-Mead", options={"maxiter": 2000})
-    relative, seconds, freedom = (float(np.exp(value)) for value in best.x)
-    return relative, seconds, 1 + freedom
 
 
 def log_slopes(model: Composite, names: Sequence[str], rows: Sequence[Row]) -> Floats:

@@ -19,13 +19,14 @@ import numpy.typing as npt
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.learning.fitted_file import FittedFile, digest
 from slipstick.estimators.learning.folds import folds
+from slipstick.estimators.learning.law_fit import QUANTILE
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.evidence.rows import ValidationRow
 from slipstick.experiments.evidence.validation.vision.image_networks import image_network, names
 from slipstick.experiments.evidence.validation.vision.timed_networks import catalogued
 from slipstick.experiments.evidence.validation.vision.vision_law import unfused
 from slipstick.experiments.evidence.validation.vision.vision_rows import FILE, read_rows
-from slipstick.experiments.question.memory_need import CONTEXT, EIGHTY, NAME
+from slipstick.experiments.question.memory_need import CONTEXT, NAME
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
@@ -155,7 +156,7 @@ def within_a_step(steps: LargestBatches, factor: FloatArray) -> npt.NDArray[np.b
 
 def words(steps: LargestBatches, factor: FloatArray, scatter: FloatArray) -> tuple[float, float]:
     """Shares of wrong verdicts ("fits" of what did not run, "does not fit" of what did), and of "may not fit"."""
-    wide = np.exp(EIGHTY * scatter)
+    wide = np.exp(QUANTILE * scatter)
     left = steps.there - CONTEXT
     wrong: list[npt.NDArray[np.bool_]] = []
     open_: list[npt.NDArray[np.bool_]] = []

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slipstick.estimators.calibration.mixing import MethodWeights
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.learning.law import UNGROUPED
+from slipstick.estimators.learning.mixing import MethodWeights
 from slipstick.estimators.operation.gpu.programs.program_law import COMPILED
 from slipstick.estimators.tuned.tuned_unseen import CHANGES
 from slipstick.experiments.evidence.rows import ValidationRow

@@ -1,6 +1,6 @@
 """Programs on a device that nobody timed: the formula, what others took over it, and the nearest device, mixed.
 
-The weights are those that devices left out have earned (`estimators/calibration/mixing.py`): each known device is
+The weights are those that devices left out have earned (`estimators/learning/mixing.py`): each known device is
 predicted from the others, relatives closer than the target's closest taken away.
 """
 
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstick.estimators.calibration.mixing import MethodWeights, Split, mixture
 from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.learning.mixing import MethodWeights, Split, mixture
 from slipstick.estimators.tuned.tuned_kinship import RELATIVES
 from slipstick.estimators.tuned.tuned_unseen import OTHER_CLOSENESS, PROGRAMS_RELATIVE, PROGRAMS_STRANGER
 from slipstick.experiments.evidence.validation.models.programs.program_rows import Timed, fitted

@@ -15,10 +15,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.learning.scores import normal_spread
+from slipstick.estimators.learning.terms import nonnegative
 from slipstick.estimators.tuned.tuned_unseen import LARGEST, SOFT, STRENGTH
 from slipstick.hwmodels.files.readers import InputError
+
+ROUNDS, ENDS, HEAVY = 200, 1e-10, 1e3
+"""Most rounds of a fit, the fall of the loss that ends it, and the weight of the row that makes weights sum to one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +117,15 @@ def _errors(weights: Mapping[str, float], split: Split) -> FloatArray:
     return np.asarray(MethodWeights(weights, None).log(split.predicted) - split.measured)
 
 
+def _slopes(weights: Mapping[str, float], split: Split, off: FloatArray) -> FloatArray:
+    """Derivatives of the errors by the weights, shape (rows, ways); 0 where a way has no prediction."""
+    logs = np.stack([np.asarray(split.predicted[name], dtype=np.float64) for name in weights], axis=1)
+    there = np.isfinite(logs)
+    total = (there * np.array(list(weights.values()))).sum(axis=1, keepdims=True)
+    apart = np.where(there, logs, 0.0) - there * (split.measured + off)[:, None]
+    return np.where(total > 0, apart / np.where(total > 0, total, 1.0), 0.0)
+
+
 def _loss(weights: Mapping[str, float], split: Split) -> float:
     """Weighted mean over rows: the error, quadratic below `SOFT` and none the larger above `LARGEST`."""
     sizes = np.minimum(np.abs(_errors(weights, split)), LARGEST)
@@ -125,29 +138,36 @@ def _away(weights: Mapping[str, float], start: Mapping[str, float]) -> float:
 
 
 def _fitted(start: Mapping[str, float], splits: Sequence[Split]) -> dict[str, float]:
-    """Weights of least loss over the splits, drawn to the expected ones."""
-    from scipy.optimize import LinearConstraint, minimize
+    """Weights of least loss over the splits, drawn to the expected ones.
 
-    if not splits:
-        return dict(start)
-    names, before = list(start), np.array(list(start.values()))
+    Each round is a sum of squares whose weights are those of the last errors (majorise and minimise: the loss falls),
+    over weights of at least zero with a heavy row for their sum.
+    """
+    shares, least = dict(start), _whole(start, start, splits)
+    for _ in range(ROUNDS if splits else 0):
+        parts = [np.sqrt(STRENGTH) * np.eye(len(start)), np.full((1, len(start)), HEAVY)]
+        wanted = [np.sqrt(STRENGTH) * np.array(list(start.values())), np.array([HEAVY])]
+        for split in splits:
+            off = _errors(shares, split)
+            slopes = _slopes(shares, split, off)
+            counts = split.weight / len(off) / np.sqrt(SOFT**2 + off**2) / 2 * (np.abs(off) < LARGEST)
+            parts.append(slopes * np.sqrt(counts)[:, None])
+            wanted.append((slopes @ np.array(list(shares.values())) - off) * np.sqrt(counts))
+        made = nonnegative(np.concatenate(parts), np.concatenate(wanted))
+        new = dict(zip(start, (made / made.sum()).tolist(), strict=True))
+        loss = _whole(new, start, splits)
+        if loss > least - ENDS:
+            break
+        shares, least = new, loss
+    return shares
 
-    def objective(weights: FloatArray) -> float:
-        chosen = dict(zip(names, np.clip(weights, 0.0, 1.0).tolist(), strict=True))
-        return sum(_loss(chosen, s) for s in splits) + _away(chosen, start)
 
-    one = LinearConstraint(np.ones(len(names)), 1.0, 1.0)
-    solution = minimize(objective, before, method="SLSQP", bounds=[(0.0, 1.0)] * len(names), constraints=[one]).x
-    solution = np.clip(solution, 0.0, 1.0)
-    return dict(zip(names, (solution / solution.sum()).tolist(), strict=True))
+def _whole(weights: Mapping[str, float], start: Mapping[str, float], splits: Sequence[Split]) -> float:
+    return sum(_loss(weights, split) for split in splits) + _away(weights, start)
 
 
 def _spread(turns: Sequence[Mapping[str, float]], splits: Sequence[Split]) -> float:
-    """From the 80 % quantile of errors, each group by its weight."""
+    """From the errors of all groups, each by its weight."""
     sizes = [np.abs(_errors(turn, split)) for turn, split in zip(turns, splits, strict=True)]
-    counts = np.concatenate([np.full(len(size), s.weight / len(size)) for size, s in zip(sizes, splits, strict=True)])
-    errors = np.concatenate(sizes)
-    order = np.argsort(errors)
-    reached = np.cumsum(counts[order]) / counts.sum()
-    place = min(int(np.searchsorted(reached, DEFAULT_LEVEL)), len(errors) - 1)
-    return float(errors[order[place]]) / quantile(DEFAULT_LEVEL, None)
+    counts = [np.full(len(size), split.weight / len(size)) for size, split in zip(sizes, splits, strict=True)]
+    return normal_spread(np.concatenate(sizes), np.concatenate(counts))

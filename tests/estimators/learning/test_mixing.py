@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.calibration.mixing import MethodWeights, Split, mixture
+from slipstick.estimators.learning.mixing import MethodWeights, Split, mixture
 from slipstick.estimators.tuned.tuned_unseen import SOFT
 from slipstick.hwmodels.files.readers import InputError
 
