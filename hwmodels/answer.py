@@ -33,10 +33,7 @@ IN_NOTEBOOK = 30
 class AnswerTable:
     """Rows of plain values in SI units, with what their columns hold.
 
-    Parameters
-    ----------
-    title
-        What stands above it; "" where it is the only one.
+    `title`: what stands above it; "" where it is the only one.
     """
 
     rows: Sequence[Mapping[str, Any]]

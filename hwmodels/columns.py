@@ -53,26 +53,16 @@ RATE = "/s"
 class Column:
     """A column of an answer.
 
-    Parameters
-    ----------
-    key
-        Under which each row holds it, the same in JSON and CSV.
-    head
-        What stands above it in a table; the key where left out.
-    unit
-        Base unit of its values (``s``, ``J``, ``byte/s``), `SHARE` or `RATE`; "" for plain numbers and texts.
-    factor
-        Base units in a value of 1: 1e9 where gigabytes are kept.
-    high
-        Key of the upper end, where the column is the lower end of a band.
-    better
-        Which way is better, where one is.
-    typed
-        Whether somebody typed the values, which are then shown with all their digits.
-    about
-        Key of the dotted name (``machine.clock``) whose unit each row's value has.
-    unit_in
-        Key under which each row states the unit of its value (`PART`: of a whole), where rows hold several quantities.
+    `key`: under which each row holds it, the same in JSON and CSV.
+    `head`: what stands above it in a table; the key where left out.
+    `unit`: base unit of its values (``s``, ``J``, ``byte/s``), `SHARE` or `RATE`; "" for plain numbers and texts.
+    `factor`: base units in a value of 1: 1e9 where gigabytes are kept.
+    `high`: key of the upper end, where the column is the lower end of a band.
+    `better`: which way is better, where one is.
+    `typed`: whether somebody typed the values, which are then shown with all their digits.
+    `about`: key of the dotted name (``machine.clock``) whose unit each row's value has.
+    `unit_in`: key under which each row states the unit of its value (`PART`: of a whole), where rows hold several
+        quantities.
     """
 
     key: str

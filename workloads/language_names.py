@@ -40,12 +40,8 @@ _VERSION_ORG = re.compile(r"^(?:meta|unsloth|nvidia)[-_](?=llama)", re.IGNORECAS
 class Typed:
     """What was typed, taken apart.
 
-    Parameters
-    ----------
-    names
-        The model's name, lower case: as it is, without endings, and without dates and versions either.
-    stored
-        How weights are stored, as the name says; "" where it says nothing.
+    `names`: the model's name, lower case: as it is, without endings, and without dates and versions either.
+    `stored`: how weights are stored, as the name says; "" where it says nothing.
     """
 
     names: tuple[str, ...]
@@ -92,10 +88,7 @@ def _mixture(words: str) -> str:
 def known_as(names: Iterable[str], known: Mapping[str, Iterable[str]]) -> str | None:
     """The model that the first fitting of `names` means; None where none fits.
 
-    Parameters
-    ----------
-    known
-        Model -> its aliases.
+    `known`: model -> its aliases.
     """
     table = {plain(one): model for model, aliases in known.items() for one in (*aliases, model)}
     return next((table[plain(name)] for name in names if plain(name) in table), None)

@@ -32,18 +32,12 @@ ODD = 1.6
 class Accepted:
     """What anchors change.
 
-    Parameters
-    ----------
-    belief
-        With the anchors, as far as they are believed.
-    shares
-        By class: how far towards what the anchors say.
-    errors
-        By class: log(measured / predicted) of its anchors, each by the other anchors.
-    range
-        By class: least and largest log seconds that the sources say of its anchors; of all anchors for other classes.
-    doubts
-        In words: rows that disagree with the others.
+    `belief`: with the anchors, as far as they are believed.
+    `shares`: by class: how far towards what the anchors say.
+    `errors`: by class: log(measured / predicted) of its anchors, each by the other anchors.
+    `range`: by class: least and largest log seconds that the sources say of its anchors; of all anchors for other
+        classes.
+    `doubts`: in words: rows that disagree with the others.
     """
 
     belief: Belief
@@ -56,12 +50,8 @@ class Accepted:
 def accepted(before: Belief, anchors: Sequence[OperationTimes], factors: FloatArray) -> Accepted:
     """What a few rows measured on the machine change in what is known of it.
 
-    Parameters
-    ----------
-    anchors
-        Of classes that the belief knows, at least one row.
-    factors
-        Logarithm of what each row takes besides its parameters, shape (rows,).
+    `anchors`: of classes that the belief knows, at least one row.
+    `factors`: logarithm of what each row takes besides its parameters, shape (rows,).
     """
     kin = AnchorModel.of(before.names, before.mean, before.roots, before.noise, anchors, factors)
     names = np.concatenate([np.full(len(form), form.name) for form in anchors])
@@ -90,10 +80,7 @@ def accepted(before: Belief, anchors: Sequence[OperationTimes], factors: FloatAr
 class _Tried:
     """The most likely coordinates of a model, and how well its rows predict each other.
 
-    Parameters
-    ----------
-    left_out
-        Log(measured / predicted) of each row by the others at every share, shape (shares, rows).
+    `left_out`: log(measured / predicted) of each row by the others at every share, shape (shares, rows).
     """
 
     model: AnchorModel

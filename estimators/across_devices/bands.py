@@ -39,12 +39,9 @@ def scatter(errors: Sequence[FloatArray], predicted: Sequence[FloatArray], share
     """`TAILS` times the root mean square of log errors, each machine's rows together counting as its share.
 
     A rms, and not quantiles: over all public GPU data, every machine left out, their interval scores are equal.
-    Raises InputError where there is no error.
 
-    Parameters
-    ----------
-    errors, predicted
-        Of each machine: log(measured / predicted), and seconds.
+    `errors`, `predicted`: of each machine: log(measured / predicted), and seconds.
+    Raises InputError where there is no error.
     """
     ends = []
     for brief in (True, False):
@@ -63,12 +60,8 @@ def scatter(errors: Sequence[FloatArray], predicted: Sequence[FloatArray], share
 def widened(known: Scatter, errors: FloatArray, predicted: FloatArray) -> Scatter:
     """The scatter of a machine after a few of its own rows were predicted, wider or narrower than its relatives say.
 
-    Parameters
-    ----------
-    known
-        What the relatives say.
-    errors, predicted
-        Log(measured / predicted) of rows that were left out, and predicted seconds.
+    `known`: what the relatives say.
+    `errors`, `predicted`: log(measured / predicted) of rows that were left out, and predicted seconds.
     """
     share = np.minimum(np.abs(errors), LARGEST) / (known.of(predicted) / TAILS)
     factor = float(np.sqrt((ROWS + np.sum(share**2)) / (ROWS + len(share))))

@@ -37,14 +37,9 @@ DEFAULT = "default"
 class Belief:
     """What is known of a machine: log parameters normal around `mean`, with covariance ``roots @ roots.T``.
 
-    Parameters
-    ----------
-    names
-        Class and parameter of each entry.
-    noise
-        By class: standard deviation of log(measured / modelled) with the right parameters.
-    notes
-        By class, in words: fitted, pooled over whom, anchored.
+    `names`: class and parameter of each entry.
+    `noise`: by class: standard deviation of log(measured / modelled) with the right parameters.
+    `notes`: by class, in words: fitted, pooled over whom, anchored.
     """
 
     names: tuple[tuple[str, str], ...]
@@ -69,12 +64,8 @@ def believed(
 ) -> Belief:
     """What is known of a machine from fits alone: its own, or its family's mean; anchors are not looked at.
 
-    Parameters
-    ----------
-    machines
-        Those that were fitted, by name.
-    without
-        Machines that do not count: those held out.
+    `machines`: those that were fitted, by name.
+    `without`: machines that do not count: those held out.
     """
     names: list[tuple[str, str]] = []
     means: list[float] = []

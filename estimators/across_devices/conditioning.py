@@ -23,16 +23,10 @@ STEP = 1e-3
 class AnchorModel(KnownRows):
     """Measured rows of one machine as a function of the coordinates z of its parameters.
 
-    Parameters
-    ----------
-    names
-        Class and parameter of each entry.
-    mean, roots
-        Log parameters are normal around `mean`, with covariance ``roots @ roots.T``.
-    forms
-        The measured rows, by class.
-    factors
-        Logarithm of what each row takes besides its parameters, shape (rows,).
+    `names`: class and parameter of each entry.
+    `mean`, `roots`: log parameters are normal around `mean`, with covariance ``roots @ roots.T``.
+    `forms`: the measured rows, by class.
+    `factors`: logarithm of what each row takes besides its parameters, shape (rows,).
     """
 
     names: tuple[tuple[str, str], ...]

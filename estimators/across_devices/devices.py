@@ -180,16 +180,10 @@ def fit_devices(
 ) -> DeviceCalibration:
     """Fit every machine that has enough rows of a class by itself; the remaining rows are anchors.
 
+    `sample`: rows of a machine, class and source that a fit looks at.
+    `progress`: hears the machine and class that is done.
+    `typical`: sources whose rows resemble the target's: how well machines predict each other is learned there.
     Raises InputError where no machine has enough rows of any class.
-
-    Parameters
-    ----------
-    sample
-        Rows of a machine, class and source that a fit looks at.
-    progress
-        Hears the machine and class that is done.
-    typical
-        Sources whose rows resemble the target's: how well machines predict each other is learned there.
     """
     by_class: dict[str, dict[str, list[OperationTimes]]] = {}
     for form in forms:

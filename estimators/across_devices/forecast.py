@@ -51,17 +51,11 @@ class Rule:
 class Forecast:
     """The forecast for one machine.
 
-    Parameters
-    ----------
-    classes, machines
-        What was fitted, and the fitted machines by name.
-    without
-        Machines that do not count: those held out.
-    measured
-        Rows measured on the machine, too few for a fit; those of classes that were fitted count.
-    libraries
-        Standard deviation of log time between kernel libraries of which the machine names none, in classes that several
-        ran.
+    `classes`, `machines`: what was fitted, and the fitted machines by name.
+    `without`: machines that do not count: those held out.
+    `measured`: rows measured on the machine, too few for a fit; those of classes that were fitted count.
+    `libraries`: standard deviation of log time between kernel libraries of which the machine names none, in classes
+        that several ran.
     """
 
     classes: tuple[KernelClass, ...]

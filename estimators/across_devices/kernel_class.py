@@ -30,14 +30,10 @@ SAMPLED = 300
 class KernelClass:
     """The fitted machines of one class of operations ("gemm.float32").
 
-    Parameters
-    ----------
-    rows
-        By machine: measured rows, at whose shapes the fit's residual is known.
-    typical
-        Sources whose rows resemble the target's; all where empty.
-    scatters
-        Where no rows are kept: the scatter of a machine whose closest relative shares 0, 1, 2, 3 words of the family.
+    `rows`: by machine: measured rows, at whose shapes the fit's residual is known.
+    `typical`: sources whose rows resemble the target's; all where empty.
+    `scatters`: where no rows are kept: the scatter of a machine whose closest relative shares 0, 1, 2, 3 words of the
+        family.
     """
 
     name: str
@@ -67,14 +63,9 @@ class KernelClass:
     def residual(self, machine: str, kind: Hashable, places: FloatArray, skip: int = 0) -> FloatArray:
         """Mean log(measured / own fit) of a machine at the shapes nearest to places; 0 where it has none of the kind.
 
-        Parameters
-        ----------
-        kind
-            Of operations whose shapes can be compared (`kind_of`).
-        places
-            Binary logarithms of dims, shape (rows, dims).
-        skip
-            How many of the nearest do not count: 1 leaves out the rows themselves.
+        `kind`: of operations whose shapes can be compared (`kind_of`).
+        `places`: binary logarithms of dims, shape (rows, dims).
+        `skip`: how many of the nearest do not count: 1 leaves out the rows themselves.
         """
         tree, residuals = self._trees.get((machine, kind), (None, np.zeros(0)))
         count = min(NEIGHBOURS + skip, len(residuals))

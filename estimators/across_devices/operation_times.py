@@ -27,18 +27,11 @@ FIXED = ("groups", "in_depth", "out_depth", "kernel_depth", "kernel_height", "ke
 class OperationTimes:
     """Operations of one form (kind, dtype, attributes) that were timed on one machine.
 
-    Parameters
-    ----------
-    machine
-        As it was used.
-    op
-        One operation whose dims are symbols of their own name, or numbers where all rows have the same.
-    dims
-        Of each row, by symbol; arrays of one length.
-    times
-        Seconds, shape (rows,).
-    source
-        The file that they come from.
+    `machine`: as it was used.
+    `op`: one operation whose dims are symbols of their own name, or numbers where all rows have the same.
+    `dims`: of each row, by symbol; arrays of one length.
+    `times`: seconds, shape (rows,).
+    `source`: the file that they come from.
     """
 
     machine: Machine
@@ -109,10 +102,7 @@ class OperationTimes:
 class RowFormula(Formula):
     """Times of given rows, of one or several forms, as a function of a model's parameters alone.
 
-    Parameters
-    ----------
-    rows
-        For each form: its formula, the values of everything but parameters, and how many rows it has.
+    `rows`: for each form: its formula, the values of everything but parameters, and how many rows it has.
     """
 
     rows: tuple[tuple[Formula, Mapping[str, Any], int], ...] = field(default=())

@@ -26,18 +26,11 @@ WINOGRAD = 4.0
 class Violation:
     """Rows of one form that no machine of these numbers can have done.
 
-    Parameters
-    ----------
-    rows
-        Their places in the form.
-    total
-        Rows of the form.
-    bound
-        Which one: "arithmetic", "main memory".
-    worst
-        Bound over time of the worst row: how many times too fast.
-    example
-        That row in words.
+    `rows`: their places in the form.
+    `total`: rows of the form.
+    `bound`: which one: "arithmetic", "main memory".
+    `worst`: bound over time of the worst row: how many times too fast.
+    `example`: that row in words.
     """
 
     machine: str

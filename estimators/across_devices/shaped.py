@@ -36,14 +36,9 @@ LEAST = 1e-3
 class Faded:
     """How far parameters that anchors moved hold: fully where the sources say times between those of the anchors.
 
-    Parameters
-    ----------
-    machine
-        On which the anchors were measured.
-    before, after
-        Parameters of the class without and with the anchors.
-    low, high
-        Log seconds between which the anchors lie.
+    `machine`: on which the anchors were measured.
+    `before`, `after`: parameters of the class without and with the anchors.
+    `low`, `high`: log seconds between which the anchors lie.
     """
 
     machine: Machine
@@ -55,10 +50,7 @@ class Faded:
     def logs(self, form: OperationTimes, shaped: FloatArray) -> FloatArray:
         """What takes the time of `after` back towards that of `before` beyond the anchors, in log time.
 
-        Parameters
-        ----------
-        shaped
-            Logarithm of the rows' shape factors, shape (rows,).
+        `shaped`: logarithm of the rows' shape factors, shape (rows,).
         """
         here = [replace(form, machine=self.machine)]
         before, after = (np.log(times(here, values)) for values in (self.before, self.after))
@@ -69,12 +61,8 @@ class Faded:
 class ShapeFactor:
     """What some machines take over their own fits at the shapes nearest to an operation.
 
-    Parameters
-    ----------
-    shares
-        By machine: how much of its log residual is believed.
-    faded
-        Where anchors moved the parameters: how far that holds.
+    `shares`: by machine: how much of its log residual is believed.
+    `faded`: where anchors moved the parameters: how far that holds.
     """
 
     one: KernelClass

@@ -18,16 +18,10 @@ from slipstick.hwmodels.files.readers import InputError
 class DeviceTrial:
     """A measured machine predicted from others; arrays of one shape (rows,), log seconds.
 
-    Parameters
-    ----------
-    plain
-        By the parameters that the others give it.
-    factor
-        What the others take over their own fits at the nearest shapes.
-    weight
-        How much the machine counts.
-    scale
-        How large errors of the target machine are against those of this one.
+    `plain`: by the parameters that the others give it.
+    `factor`: what the others take over their own fits at the nearest shapes.
+    `weight`: how much the machine counts.
+    `scale`: how large errors of the target machine are against those of this one.
     """
 
     plain: FloatArray

@@ -23,19 +23,12 @@ NEAR_BOUND = 1e-4
 class Fit:
     """What a fit found.
 
-    Parameters
-    ----------
-    names, values
-        The fitted parameters.
-    covariance
-        In the order of `names`; nan where the data do not fix a parameter.
-    residuals
-        Model minus data, in the scale of the fit.
-    degrees_of_freedom
-        Data less parameters.
-    held
-        Parameters that ended at a bound, or that no measurement depends on (left where they began): their errors are
-        unknown and those of the others assume them.
+    `names`, `values`: the fitted parameters.
+    `covariance`: in the order of `names`; nan where the data do not fix a parameter.
+    `residuals`: model minus data, in the scale of the fit.
+    `degrees_of_freedom`: data less parameters.
+    `held`: parameters that ended at a bound, or that no measurement depends on (left where they began): their errors
+        are unknown and those of the others assume them.
     """
 
     names: tuple[str, ...]
@@ -73,20 +66,14 @@ def fit_least_squares(
 ) -> Fit:
     """Minimise the sum of squared residuals within bounds, or of a loss that outliers weigh less in.
 
+    `residuals`: parameters, shape (n,), to residuals, shape (m,).
+    `jacobian`: parameters to (m, n); by differences if None.
+    `loss`, `loss_scale`: "linear" (least squares), "huber", "soft_l1" or "cauchy"; residuals beyond the scale weigh
+        less.
+    `starts`: fits from that many starting points, the given one first, the others spread over the bounds (Sobol, in
+        logarithms where both bounds are positive); the best one counts.
     Raises InputError where there are fewer data than parameters, the residuals are not finite at the start, or a name
     is unknown.
-
-    Parameters
-    ----------
-    residuals
-        Parameters, shape (n,), to residuals, shape (m,).
-    jacobian
-        Parameters to (m, n); by differences if None.
-    loss, loss_scale
-        "linear" (least squares), "huber", "soft_l1" or "cauchy"; residuals beyond the scale weigh less.
-    starts
-        Fits from that many starting points, the given one first, the others spread over the bounds (Sobol, in
-        logarithms where both bounds are positive); the best one counts.
 
     tolerance
         Relative change of cost and parameters at which a fit stops.
@@ -230,16 +217,10 @@ def fit_formula(
 ) -> Fit:
     """Fit a formula's symbols to data by least squares, with the formula's own derivatives.
 
+    `data`: arrays for the symbols that are not fitted.
+    `response`: what the formula should give, shape (m,).
+    `start`: starting values of the symbols to fit.
     Raises InputError where a symbol has neither data nor a starting value.
-
-    Parameters
-    ----------
-    data
-        Arrays for the symbols that are not fitted.
-    response
-        What the formula should give, shape (m,).
-    start
-        Starting values of the symbols to fit.
     """
     names = tuple(start)
     for name in names:

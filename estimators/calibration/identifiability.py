@@ -35,12 +35,8 @@ def condition_number(jacobian: FloatArray) -> float:
 def warnings(fit: Fit, low: FloatArray, high: FloatArray, jacobian: FloatArray) -> list[str]:
     """What keeps the parameters from being identified, one line each; empty where nothing does.
 
-    Parameters
-    ----------
-    low, high
-        Bounds of the parameters, each in its unit, shape (parameters,).
-    jacobian
-        Of the log residuals by the parameters, shape (measurements, parameters).
+    `low`, `high`: bounds of the parameters, each in its unit, shape (parameters,).
+    `jacobian`: of the log residuals by the parameters, shape (measurements, parameters).
     """
     lines = []
     lengths = np.max(np.abs(jacobian), axis=0)

@@ -27,27 +27,16 @@ DRAWS = 400
 class JobCalibration:
     """Numbers of a job that were fitted through its simulation.
 
-    Parameters
-    ----------
-    job
-        The job's name, for messages.
-    names, values
-        The fitted numbers without ``job.``, each in its unit.
-    covariance
-        Of their errors, in the order of `names`.
-    bases
-        Of services that a workload's estimate gave: the estimate [s] when they were fitted. What was fitted is a factor
-        on it, which holds when the workload or the machine changes.
-    residuals
-        Simulated minus measured figures, in standard deviations.
-    degrees_of_freedom
-        Figures less numbers.
-    formula
-        What the closed form by itself makes of the same measurements, by name.
-    sample
-        Draws of the numbers, one a row, where whole numbers are among them.
-    source, fingerprint
-        What was measured, in words, and its digest.
+    `job`: the job's name, for messages.
+    `names`, `values`: the fitted numbers without ``job.``, each in its unit.
+    `covariance`: of their errors, in the order of `names`.
+    `bases`: of services that a workload's estimate gave: the estimate [s] when they were fitted. What was fitted is a
+        factor on it, which holds when the workload or the machine changes.
+    `residuals`: simulated minus measured figures, in standard deviations.
+    `degrees_of_freedom`: figures less numbers.
+    `formula`: what the closed form by itself makes of the same measurements, by name.
+    `sample`: draws of the numbers, one a row, where whole numbers are among them.
+    `source`, `fingerprint`: what was measured, in words, and its digest.
     """
 
     job: str

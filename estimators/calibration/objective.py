@@ -26,18 +26,11 @@ MAX_OPERATIONS = 64
 class Objective:
     """Residuals of some measurements as a function of some parameters.
 
-    Parameters
-    ----------
-    names, start, low, high
-        The parameters, dotted, with their values and bounds.
-    functions
-        One a measurement: parameters by their full names to seconds.
-    slopes
-        One a measurement: the derivative by each parameter at a point; None where a part is no formula.
-    measured
-        Logarithms of the measured times.
-    groups
-        What is held out together, one a measurement.
+    `names`, `start`, `low`, `high`: the parameters, dotted, with their values and bounds.
+    `functions`: one a measurement: parameters by their full names to seconds.
+    `slopes`: one a measurement: the derivative by each parameter at a point; None where a part is no formula.
+    `measured`: logarithms of the measured times.
+    `groups`: what is held out together, one a measurement.
     """
 
     names: tuple[str, ...]

@@ -31,12 +31,8 @@ SEED = 20_260_221
 class Coordinates:
     """Parameters on their own scales: logarithms where the lower bound is positive; held ones stay out.
 
-    Parameters
-    ----------
-    free
-        Places of the parameters that are drawn.
-    logs
-        For each of those, whether its logarithm is the coordinate.
+    `free`: places of the parameters that are drawn.
+    `logs`: for each of those, whether its logarithm is the coordinate.
     """
 
     values: FloatArray
@@ -86,10 +82,7 @@ class Coordinates:
 def posterior_draws(objective: Objective, fit: Fit, count: int = 400, loss: str = "linear") -> FloatArray | None:
     """Parameters of shape (count, parameters); None where no scatter is known, or nothing is free.
 
-    Parameters
-    ----------
-    loss
-        That of the fit.
+    `loss`: that of the fit.
     """
     scatter = fit.residual_std
     coordinates = Coordinates.of(objective, fit)

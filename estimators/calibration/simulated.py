@@ -56,14 +56,9 @@ def fit_simulated(
 ) -> SimulatedFit:
     """Fit parameters of a simulation to measured figures.
 
+    `runs`: simulated runs of each configuration at each point; None: enough for the covariance of their figures.
+    `progress`: called with the number of simulated points so far, and how many are expected.
     Raises InputError where there are fewer figures than parameters.
-
-    Parameters
-    ----------
-    runs
-        Simulated runs of each configuration at each point; None: enough for the covariance of their figures.
-    progress
-        Called with the number of simulated points so far, and how many are expected.
     """
     fitting = _SimulatedFitting(tuple(adjustable), tuple(configurations), runs, progress)
     result = fitting.figures_count()

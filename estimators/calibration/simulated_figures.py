@@ -12,14 +12,9 @@ from slipstick.estimators.core.lambdified import FloatArray
 class Adjustable:
     """A parameter of a simulation.
 
-    Parameters
-    ----------
-    width
-        How far from its start it is expected, as a standard deviation: it decides where measurements say nothing.
-    step
-        The least difference that shows.
-    whole
-        Whether it is a whole number: then values are tried and none has a derivative.
+    `width`: how far from its start it is expected, as a standard deviation: it decides where measurements say nothing.
+    `step`: the least difference that shows.
+    `whole`: whether it is a whole number: then values are tried and none has a derivative.
     """
 
     name: str
@@ -35,16 +30,11 @@ class Adjustable:
 class MeasuredFigures:
     """One configuration that was measured.
 
-    Parameters
-    ----------
-    measured
-        Logarithms of the measured figures, shape (figures,): means over `repeats` runs.
-    spread
-        Covariance of those of one run as the measured values by themselves show it, shape (figures, figures).
-    simulate
-        Parameters by name and a seed to the same figures of one simulated run.
-    formula
-        Parameters by name to the log of the mean by a closed form, beside the measured one; None where there is none.
+    `measured`: logarithms of the measured figures, shape (figures,): means over `repeats` runs.
+    `spread`: covariance of those of one run as the measured values by themselves show it, shape (figures, figures).
+    `simulate`: parameters by name and a seed to the same figures of one simulated run.
+    `formula`: parameters by name to the log of the mean by a closed form, beside the measured one; None where there is
+        none.
     """
 
     measured: FloatArray
@@ -58,18 +48,12 @@ class MeasuredFigures:
 class SimulatedFit:
     """Parameters result through a simulation.
 
-    Parameters
-    ----------
-    names, values, covariance
-        Of the parameters, whole numbers among them; a whole number's variance is that of its draws.
-    residuals
-        Simulated minus measured figures, in their standard deviations.
-    chi_square
-        Sum of the squares of `residuals`, as many as `degrees_of_freedom` where the simulation is right.
-    formula
-        What the closed form by itself gives, by name; what it does not depend on stays as it was.
-    whole
-        Probability of each combination of whole numbers that was tried: (values, probability).
+    `names`, `values`, `covariance`: of the parameters, whole numbers among them; a whole number's variance is that of
+        its draws.
+    `residuals`: simulated minus measured figures, in their standard deviations.
+    `chi_square`: sum of the squares of `residuals`, as many as `degrees_of_freedom` where the simulation is right.
+    `formula`: what the closed form by itself gives, by name; what it does not depend on stays as it was.
+    `whole`: probability of each combination of whole numbers that was tried: (values, probability).
     """
 
     names: tuple[str, ...]

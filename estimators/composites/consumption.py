@@ -44,20 +44,13 @@ RATED_CLOCK = "rated.clock"
 class Consumption:
     """A quantity that follows from the time of a run, its work, and the machine's numbers.
 
-    Parameters
-    ----------
-    name
-        With its unit: "energy_J", "cost_usd".
-    formula
-        Symbols: time [s], machine.PATH, parameter.NAME, and those of `work`.
-    base
-        The values of all symbols that do not vary, those of the workload among them by their own names.
-    work
-        Amounts of the whole workload, of the workload's symbols: operation.float32_flop, ...
-    demand
-        What the work would take where no cap held it, in the same symbols; None where nothing holds it.
-    rated
-        Watts above which no cap of a board raises the clock of its times; infinite where the clock is the machine's.
+    `name`: with its unit: "energy_J", "cost_usd".
+    `formula`: symbols: time [s], machine.PATH, parameter.NAME, and those of `work`.
+    `base`: the values of all symbols that do not vary, those of the workload among them by their own names.
+    `work`: amounts of the whole workload, of the workload's symbols: operation.float32_flop, ...
+    `demand`: what the work would take where no cap held it, in the same symbols; None where nothing holds it.
+    `rated`: watts above which no cap of a board raises the clock of its times; infinite where the clock is the
+        machine's.
     """
 
     name: str
@@ -106,15 +99,10 @@ def energy(
 ) -> Consumption:
     """Joules: the mean power of the whole workload (see `PowerModel`) times its time; symbols of the work stay open.
 
+    `power`: if left out, the factors of `pooled_power`: fitted on metered GPUs alone.
+    `clock`: the clock of the times: the machine's own, or the one that the cap holds. The mean power is never above the
+        cap; `over_cap` says where the work would draw more in these times.
     Raises InputError where the machine states no power, or the workload counts neither flop nor bytes.
-
-    Parameters
-    ----------
-    power
-        If left out, the factors of `pooled_power`: fitted on metered GPUs alone.
-    clock
-        The clock of the times: the machine's own, or the one that the cap holds. The mean power is never above the cap;
-        `over_cap` says where the work would draw more in these times.
     """
     power = power or pooled_power(machine, use_of(workload))[0]
     joules, demand = _joules_of(power, machine, clock)
@@ -224,10 +212,7 @@ def over_cap(
 ) -> tuple[str, ...]:
     """A line where a device would draw more than its cap in these times: they are too short, or the joules too many.
 
-    Parameters
-    ----------
-    consumed
-        Joules of all devices.
+    `consumed`: Joules of all devices.
     """
     seconds = np.atleast_1d(np.asarray(times, dtype=float))
     values = {name: np.atleast_1d(np.asarray(array, dtype=float)) for name, array in free.items()}

@@ -41,10 +41,7 @@ class FedAccelerator(Composite):
     Its answers say how the batch was divided and what feeds the cores; beside the metrics of `Fed` they have `mxu`, the
     share of the run in which the matrix units are occupied, padding included.
 
-    Parameters
-    ----------
-    scatter
-        Standard deviation of the log of the seconds of the device, the host and the start-up, for the band.
+    `scatter`: standard deviation of the log of the seconds of the device, the host and the start-up, for the band.
     """
 
     operation: TpuOperations

@@ -167,10 +167,7 @@ def put_in(
 class PointByPoint:
     """The call of a compiled formula for estimators that are none: a loop over the points.
 
-    Parameters
-    ----------
-    estimator
-        Has `at(workload, machine, run, point)`, seconds at one point.
+    `estimator`: has `at(workload, machine, run, point)`, seconds at one point.
     """
 
     estimator: Any
@@ -282,10 +279,7 @@ class About(AsInner):
 
     So a sweep, an explanation and a fit, which all take one time, take that of a first token as they take a step's.
 
-    Parameters
-    ----------
-    quantity
-        As the estimator's answers name it ("ttft").
+    `quantity`: as the estimator's answers name it ("ttft").
     """
 
     quantity: str

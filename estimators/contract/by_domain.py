@@ -21,12 +21,8 @@ from slipstick.workloads.graph.workload import Workload
 class ByDomain(EstimatorBase):
     """An estimator with calibrations, each with the domain in which it holds: the first that holds answers.
 
-    Parameters
-    ----------
-    plain
-        Without what was fitted; it answers where no domain holds.
-    calibrations
-        In the order in which they are tried.
+    `plain`: without what was fitted; it answers where no domain holds.
+    `calibrations`: in the order in which they are tried.
     """
 
     plain: Estimator

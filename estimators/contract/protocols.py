@@ -127,10 +127,7 @@ class Fitted(Protocol):
     ) -> Estimator:
         """The estimator that answers a question instead of another one.
 
-        Parameters
-        ----------
-        machine
-            As it stands, before the question changes it: what was measured was measured on that one.
+        `machine`: as it stands, before the question changes it: what was measured was measured on that one.
         """
         ...
 

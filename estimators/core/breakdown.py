@@ -19,10 +19,7 @@ WORTH = 0.01
 def breakdown_html(parts: Sequence[Part], time: float) -> str:
     """Kinds of operations, the longest first, in at most `ROWS` rows; "" where there are no parts.
 
-    Parameters
-    ----------
-    time
-        Of the whole, in seconds: what the shares are of.
+    `time`: of the whole, in seconds: what the shares are of.
     """
     kinds: dict[str, list[Part]] = {}
     for part in parts:

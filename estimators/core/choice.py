@@ -21,13 +21,9 @@ from slipstick.hwmodels.files.symbolic import sp
 class Least(Formula):
     """The least value of `expression` over the rows of a menu.
 
-    Parameters
-    ----------
-    menu
-        Symbol -> its value in each row (equal lengths). These symbols are no longer names of the formula.
-    criterion
-        What is minimised to pick the row; the expression itself where None. A derivative keeps the row that its
-        function picks.
+    `menu`: symbol -> its value in each row (equal lengths). These symbols are no longer names of the formula.
+    `criterion`: what is minimised to pick the row; the expression itself where None. A derivative keeps the row that
+        its function picks.
 
     Raises
     ------

@@ -23,10 +23,7 @@ def gradient(expression: sp.Expr, values: Mapping[str, Any]) -> dict[str, FloatA
     """Name -> the partial derivative by that symbol, an array of the shape that the values broadcast to; at a maximum
     of the active side (the first of equal ones).
 
-    Parameters
-    ----------
-    values
-        Arrays of every symbol, which broadcast against each other.
+    `values`: arrays of every symbol, which broadcast against each other.
     """
     values = {name: np.asarray(values[name], dtype=np.float64) for name in names_of(expression)}
     known: dict[sp.Basic, Any] = {}

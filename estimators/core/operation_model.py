@@ -122,12 +122,8 @@ class FormulaModel(OperationModel, Protocol):
 class FormulaRows:
     """Operations of one formula.
 
-    Parameters
-    ----------
-    indices
-        Their places among all operations.
-    amounts
-        What the formula and its terms read of them, by name, shape (indices,).
+    `indices`: their places among all operations.
+    `amounts`: what the formula and its terms read of them, by name, shape (indices,).
     """
 
     formula: Evaluable

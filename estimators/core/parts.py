@@ -36,18 +36,11 @@ class Part:
 class Parts(Sequence[Part]):
     """The shares of many operations, in their order; equal to any sequence of the same records.
 
-    Parameters
-    ----------
-    names, kinds
-        Of the operations, shape (operations,).
-    seconds
-        Of one execution, shape (operations,).
-    times
-        How often each is done, shape (operations,).
-    elapsed
-        See `Part`, shape (operations,); None where the schedule cannot say.
-    bounds
-        Says what bounds each, shape (operations,); asked when somebody reads the records.
+    `names`, `kinds`: of the operations, shape (operations,).
+    `seconds`: of one execution, shape (operations,).
+    `times`: how often each is done, shape (operations,).
+    `elapsed`: see `Part`, shape (operations,); None where the schedule cannot say.
+    `bounds`: says what bounds each, shape (operations,); asked when somebody reads the records.
 
     Examples
     --------

@@ -24,20 +24,12 @@ from slipstick.hwmodels.files.records import Table
 class Quantity:
     """One number of an answer.
 
-    Parameters
-    ----------
-    name
-        As a question names it ("time", "ttft", "output").
-    value
-        In `unit`, an SI unit or one of `SUFFIXES`.
-    low, high
-        Ends of its 80 % band, which need not lie evenly around the value; None where no band is known.
-    better
-        Whether less or more of it is better; "" for neither.
-    meaning
-        In a few words.
-    parts
-        Amounts by name, in its unit, that sum to it; empty where nothing says.
+    `name`: as a question names it ("time", "ttft", "output").
+    `value`: in `unit`, an SI unit or one of `SUFFIXES`.
+    `low`, `high`: ends of its 80 % band, which need not lie evenly around the value; None where no band is known.
+    `better`: whether less or more of it is better; "" for neither.
+    `meaning`: in a few words.
+    `parts`: amounts by name, in its unit, that sum to it; empty where nothing says.
 
     Raises
     ------

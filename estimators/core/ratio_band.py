@@ -24,14 +24,9 @@ class RatioBand:
     the model misses is much the same for the same operations, the less so the farther the two times are apart. And two
     machines that the model finds alike still differ by more than it knows.
 
-    Parameters
-    ----------
-    kept
-        How far a ratio may go (in log) before its two times err independently.
-    level
-        Probability of the band.
-    degrees_of_freedom, residual_freedom
-        Of the fit and of the scatter around it; see `Spread`.
+    `kept`: how far a ratio may go (in log) before its two times err independently.
+    `level`: probability of the band.
+    `degrees_of_freedom`, `residual_freedom`: of the fit and of the scatter around it; see `Spread`.
     """
 
     kept: float = SAME_OPERATIONS
@@ -49,16 +44,10 @@ class RatioBand:
     ) -> FloatArray:
         """Half of the band in log, shape (points,).
 
-        Parameters
-        ----------
-        log_ratio
-            Of the two times, shape (points,).
-        change
-            The largest |log(new / today)| of the machine's fields that the model reads.
-        parameter
-            Standard deviation of the log ratio over draws of the fitted parameters.
-        residual, residual_today
-            Scatter of measurements around the model, of each of the two times, in log.
+        `log_ratio`: of the two times, shape (points,).
+        `change`: the largest |log(new / today)| of the machine's fields that the model reads.
+        `parameter`: standard deviation of the log ratio over draws of the fitted parameters.
+        `residual`, `residual_today`: scatter of measurements around the model, of each of the two times, in log.
         """
         apart = np.sqrt(1 - np.exp(-np.abs(np.asarray(log_ratio)) / self.kept))
         other = OTHER_MACHINE * np.sqrt(1 - np.exp(-np.asarray(change) / NEAR))
@@ -72,12 +61,8 @@ class RatioBand:
 class Held:
     """How sure answers are that a measured time holds: standard deviations of log times.
 
-    Parameters
-    ----------
-    scatter
-        Of the model alone at the measured point; None where that is not known.
-    repeats
-        Of another run of what was measured.
+    `scatter`: of the model alone at the measured point; None where that is not known.
+    `repeats`: of another run of what was measured.
     """
 
     scatter: float | None
@@ -99,16 +84,10 @@ def one_way(
 ) -> tuple[FloatArray, FloatArray]:
     """Below and above what no ratio of times lies, each of shape (points,): 1, where clock and cap go one way alone.
 
-    Parameters
-    ----------
-    free
-        Values of each point by name, shape (points,).
-    names
-        All that varies.
-    today
-        Today's values of the machine's numbers that the time reads.
-    ratios
-        Of the times, shape (points,); they lie within.
+    `free`: values of each point by name, shape (points,).
+    `names`: all that varies.
+    `today`: today's values of the machine's numbers that the time reads.
+    `ratios`: of the times, shape (points,); they lie within.
     """
     known = [name for name in names if name in today]  # others that are the machine's have no effect
     if any(not name.startswith("machine.") for name in names) or any(name not in SPEEDS for name in known):

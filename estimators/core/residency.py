@@ -46,16 +46,11 @@ def cost_by_level(
 ) -> sp.Expr:
     """The cost of a byte (or of an access) by the levels that hold the volume.
 
-    Parameters
-    ----------
-    volume
-        Bytes touched between two uses.
-    capacities
-        Of the caches, nearest first; one of no capacity is not there.
-    costs
-        Of each cache and, last, of main memory. A byte passes all nearer levels, so that no farther one is cheaper.
-    kept
-        How many caches, counted from main memory, still hold something; all where None.
+    `volume`: bytes touched between two uses.
+    `capacities`: of the caches, nearest first; one of no capacity is not there.
+    `costs`: of each cache and, last, of main memory. A byte passes all nearer levels, so that no farther one is
+        cheaper.
+    `kept`: how many caches, counted from main memory, still hold something; all where None.
     """
     there = [is_there(level_bytes) * cost for level_bytes, cost in zip(capacities, costs, strict=False)] + [costs[-1]]
     passed = [Largest(*there[: level + 1]) for level in range(len(there))]
@@ -84,10 +79,7 @@ def sizes_read(expression: sp.Expr) -> sp.Expr:
 def share_beyond(volume: sp.Expr, capacity: sp.Expr) -> sp.Expr:
     """Share of a cyclic stream that misses a cache: from none at 0.7 of the capacity to all at 1.4, linear in the log.
 
-    Parameters
-    ----------
-    volume, capacity
-        Bytes touched between two uses, and held.
+    `volume`, `capacity`: bytes touched between two uses, and held.
     """
     return Smallest(1, Largest(0, sp.Rational(1, 2) + sp.log(volume / capacity) / sp.log(2)))
 

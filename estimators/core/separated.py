@@ -130,12 +130,8 @@ def _merged(products: list[Product]) -> Sum:
 class TermRows:
     """Terms with the numbers of their rows.
 
-    Parameters
-    ----------
-    values
-        Row symbol -> its values, shape (rows, ...); what follows the rows broadcasts against the points.
-    weights
-        How often each row counts, shape (rows, ...).
+    `values`: row symbol -> its values, shape (rows, ...); what follows the rows broadcasts against the points.
+    `weights`: how often each row counts, shape (rows, ...).
     """
 
     terms: tuple[Term, ...]

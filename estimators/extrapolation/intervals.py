@@ -102,12 +102,8 @@ def checked(level: float) -> float:
 def doubt(mixture: Mixture, kind: str, x: FloatArray, y: FloatArray, to: FloatArray) -> Doubt | None:
     """The parts of the band; None where no earlier extrapolation could be tried (fewer than four points).
 
-    Parameters
-    ----------
-    x, y
-        Values of the parameter and times in seconds, shape (n,).
-    to
-        Targets, shape (m,); the parts have that shape, in log space.
+    `x`, `y`: values of the parameter and times in seconds, shape (n,).
+    `to`: targets, shape (m,); the parts have that shape, in log space.
     """
     if not len(mixture.ahead):
         return None

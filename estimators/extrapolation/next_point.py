@@ -40,14 +40,10 @@ def next_points(
 
     For each candidate its own predicted time, and one a third of its band up and down, are added to the series in turn,
     and the series is extrapolated again: no measurement is made.
-    Raises InputError where the prediction has no band.
 
-    Parameters
-    ----------
-    candidates
-        Values to try; if None, those between the first value and the target at equal ratios.
-    cost
-        (value, predicted time) -> cost; if None, value x time for strong, weak and collective scaling, else time.
+    `candidates`: values to try; if None, those between the first value and the target at equal ratios.
+    `cost`: (value, predicted time) -> cost; if None, value x time for strong, weak and collective scaling, else time.
+    Raises InputError where the prediction has no band.
     """
     if prediction.low is None or prediction.high is None or prediction.level is None:
         raise InputError("what to measure next needs a band: at least four points, and a level")

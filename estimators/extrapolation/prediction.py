@@ -25,14 +25,9 @@ NEGLIGIBLE = 5e-3
 class AveragedLaw:
     """One of the laws that were averaged, at its likeliest.
 
-    Parameters
-    ----------
-    name
-        Of the law ("amdahl").
-    share
-        Of all curves of this law in the average, 0..1.
-    times
-        Seconds at the targets, shape (targets,).
+    `name`: of the law ("amdahl").
+    `share`: of all curves of this law in the average, 0..1.
+    `times`: seconds at the targets, shape (targets,).
     """
 
     name: str

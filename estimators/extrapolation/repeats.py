@@ -39,12 +39,8 @@ def one_time_each(
 ) -> FloatArray:
     """One time a point [s], shape (points,).
 
-    Parameters
-    ----------
-    times
-        Shape (measurements,), point after point, rising within each.
-    starts, counts
-        Where each point begins and how many repeats it has, shape (points,).
+    `times`: shape (measurements,), point after point, rising within each.
+    `starts`, `counts`: where each point begins and how many repeats it has, shape (points,).
     """
     if statistic == "least":
         return np.asarray(times[starts])
@@ -75,14 +71,9 @@ def typical_times(
     Each run counts by 1 / (1 + (d / (2.5 noise))^4), where d is its distance from the mean: runs within two standard
     deviations count alike, one four of them away a seventh. Of two runs far apart the faster one counts.
 
-    Parameters
-    ----------
-    logs
-        ln of times, shape (measurements,), point after point, rising within each.
-    starts, counts
-        Where each point begins and how many repeats it has, shape (points,).
-    noise
-        Standard deviation of one run.
+    `logs`: ln of times, shape (measurements,), point after point, rising within each.
+    `starts`, `counts`: where each point begins and how many repeats it has, shape (points,).
+    `noise`: standard deviation of one run.
 
     Returns
     -------
@@ -130,10 +121,7 @@ def widened(value: FloatArray, low: FloatArray, high: FloatArray, noise: float) 
 def repeats_note(measurements: int, points: int, what: str, statistic: Statistic, noise: float | None) -> str:
     """Which statistic was taken, in words; empty where nothing repeats.
 
-    Parameters
-    ----------
-    what
-        What has repeats, such as "threads" or "point".
+    `what`: what has repeats, such as "threads" or "point".
     """
     if measurements == points:
         return ""

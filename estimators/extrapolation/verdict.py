@@ -42,18 +42,11 @@ class Verdict:
 class Certainty:
     """What an answer's uncertainty is, one a target.
 
-    Parameters
-    ----------
-    within
-        Probability that the answer is within 20 % of the truth.
-    low, high
-        Ends of the 80 % band [s].
-    reasons
-        What makes the band as wide as it is, in words.
-    misfit
-        Why nothing should be extrapolated at all; empty where a law fits.
-    rivals
-        At each target what says otherwise and is not excluded; empty text or no texts: nothing.
+    `within`: probability that the answer is within 20 % of the truth.
+    `low`, `high`: ends of the 80 % band [s].
+    `reasons`: what makes the band as wide as it is, in words.
+    `misfit`: why nothing should be extrapolated at all; empty where a law fits.
+    `rivals`: at each target what says otherwise and is not excluded; empty text or no texts: nothing.
     """
 
     within: FloatArray

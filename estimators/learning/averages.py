@@ -32,16 +32,10 @@ def shares_of_evidence(logarithms: FloatArray) -> FloatArray:
 class Average:
     """A mixture of normal distributions, usually of log time.
 
-    Parameters
-    ----------
-    weights
-        Posterior probabilities of the candidates, shape (candidates,), sum 1.
-    middles
-        What each says, shape (candidates, targets).
-    variances
-        What remains unknown of it, shape (candidates,).
-    inflation
-        How far quantiles move away from the median: 1 where the candidates are right.
+    `weights`: posterior probabilities of the candidates, shape (candidates,), sum 1.
+    `middles`: what each says, shape (candidates, targets).
+    `variances`: what remains unknown of it, shape (candidates,).
+    `inflation`: how far quantiles move away from the median: 1 where the candidates are right.
     """
 
     weights: FloatArray

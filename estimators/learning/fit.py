@@ -33,10 +33,7 @@ the largest log effect."""
 def fit(law: TimeLaw, rows: LawRows, near: LawFit | None = None) -> LawFit:
     """The parameters, effects and widths of a law that make measured rows most probable.
 
-    Parameters
-    ----------
-    near
-        A fit to more rows: two steps from its values, at its widths, stand for a fit of their own. For inner folds.
+    `near`: a fit to more rows: two steps from its values, at its widths, stand for a fit of their own. For inner folds.
 
     Raises
     ------

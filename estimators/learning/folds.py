@@ -21,13 +21,9 @@ Places = npt.NDArray[np.intp]
 class Fold:
     """Rows that a fit may see, and rows that judge it.
 
-    Parameters
-    ----------
-    held_out
-        The groups that are left out, in words.
-    known, scored
-        Numbers of rows, ascending; no row is in both. Rows that share one of several keys with those that are scored
-        are in neither.
+    `held_out`: the groups that are left out, in words.
+    `known`, `scored`: numbers of rows, ascending; no row is in both. Rows that share one of several keys with those
+        that are scored are in neither.
     """
 
     held_out: str
@@ -40,17 +36,11 @@ def folds(
 ) -> tuple[Fold, ...]:
     """Each group left out once.
 
-    Parameters
-    ----------
-    keys
-        The group of every row under each key; all of one length. A group is what has equal values of all keys.
-    rows
-        Numbers of the rows that may be used; all by default.
-    scored
-        Numbers of those that may be scored; the others are only ever known. All by default.
-    at_most
-        Groups are put together, the largest first, into this many folds of about equal numbers of rows; 0 leaves one
-        fold a group.
+    `keys`: the group of every row under each key; all of one length. A group is what has equal values of all keys.
+    `rows`: numbers of the rows that may be used; all by default.
+    `scored`: numbers of those that may be scored; the others are only ever known. All by default.
+    `at_most`: groups are put together, the largest first, into this many folds of about equal numbers of rows; 0 leaves
+        one fold a group.
 
     Returns
     -------

@@ -19,10 +19,8 @@ FAR = 30.0
 class FormulaLaw:
     """A law with one function as its formula; its parameters vary by groups of rows where it has levels.
 
-    Parameters
-    ----------
-    formula
-        Positive values of rows (seconds, or any other quantity), from the parameters and columns, arrays of one length.
+    `formula`: positive values of rows (seconds, or any other quantity), from the parameters and columns, arrays of one
+        length.
     """
 
     name: str
@@ -38,12 +36,8 @@ class FormulaLaw:
 def expected(name: str, value: float, width: float, unit: str = "1", high: float | None = None) -> ParameterPrior:
     """What is expected of one number before any row.
 
-    Parameters
-    ----------
-    value, high
-        Where it is expected and where it ends (where nobody expects it if None), in `unit`.
-    width
-        Standard deviation of its logarithm, dimensionless.
+    `value`, `high`: where it is expected and where it ends (where nobody expects it if None), in `unit`.
+    `width`: standard deviation of its logarithm, dimensionless.
     """
     ends = value * np.exp(-FAR * width), value * np.exp(FAR * width) if high is None else high
     return ParameterPrior(name, unit, "", value, width, float(ends[0]), float(ends[1]), name)
@@ -52,12 +46,8 @@ def expected(name: str, value: float, width: float, unit: str = "1", high: float
 def plain_fit(law: FormulaLaw, seconds: FloatArray, cluster: Sequence[str] | None = None) -> dict[str, float]:
     """The most probable numbers.
 
-    Parameters
-    ----------
-    seconds
-        Measured, shape (rows,).
-    cluster
-        Rows of one name err alike; None where each errs by itself.
+    `seconds`: measured, shape (rows,).
+    `cluster`: rows of one name err alike; None where each errs by itself.
 
     Raises
     ------

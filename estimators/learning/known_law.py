@@ -63,14 +63,10 @@ class LawKnown(KnownRows):
 class Known:
     """A law with a user's rows.
 
-    Parameters
-    ----------
-    fit
-        What holds with them.
-    share
-        How far they moved it: 0 where they do not predict each other better than the law alone.
-    before, after
-        Mean absolute log error of each row, by the law alone and with the others' help; None below three rows.
+    `fit`: what holds with them.
+    `share`: how far they moved it: 0 where they do not predict each other better than the law alone.
+    `before`, `after`: mean absolute log error of each row, by the law alone and with the others' help; None below three
+        rows.
     """
 
     fit: LawFit
@@ -81,12 +77,8 @@ class Known:
     def text(self, factors: Sequence[float], left: Sequence[float], half: float) -> str:
         """What the rows changed, in a line.
 
-        Parameters
-        ----------
-        factors, left
-            By how much each row took longer than the law said, alone and moved.
-        half
-            Half of the moved law's band of log time at the rows: what lies outside is said.
+        `factors`, `left`: by how much each row took longer than the law said, alone and moved.
+        `half`: half of the moved law's band of log time at the rows: what lies outside is said.
         """
         count, typical = len(factors), float(np.exp(np.median(np.log(factors))))
         words = f"{count} measured step{'s' if count > 1 else ''} (x{typical:.3g} of what others say)"
@@ -102,10 +94,7 @@ class Known:
 def open_to(fit: LawFit, law: TimeLaw, rows: LawRows, shared_by: tuple[str, str]) -> LawFit:
     """The fit with a coordinate for each group of the rows that was not fitted, and for the error of a configuration.
 
-    Parameters
-    ----------
-    shared_by
-        Parameter and level whose effects take the part of the scatter that rows of one configuration share.
+    `shared_by`: parameter and level whose effects take the part of the scatter that rows of one configuration share.
     """
     sources = _sources(fit, rows)
     scatter = max(fit.scatter[name] for name in sources)
@@ -134,12 +123,8 @@ def open_to(fit: LawFit, law: TimeLaw, rows: LawRows, shared_by: tuple[str, str]
 def with_known(fit: LawFit, law: TimeLaw, rows: LawRows, shared_by: tuple[str, str]) -> Known:
     """What a user's rows change: as far as each is predicted better by the others than by the law alone.
 
-    Parameters
-    ----------
-    rows
-        All of one machine under one engine, or of a few.
-    shared_by
-        See `open_to`.
+    `rows`: all of one machine under one engine, or of a few.
+    `shared_by`: see `open_to`.
     """
     opened = open_to(fit, law, rows, shared_by)
     model = LawKnown.of(opened, law, rows)

@@ -33,14 +33,9 @@ GAINED = 1e-3
 class KnownRows(ABC):
     """Measured rows as a function of the unknown coordinates.
 
-    Parameters
-    ----------
-    measured
-        Log seconds, shape (rows,).
-    noise
-        Scale of each row's noise in log time, shape (rows,).
-    freedom
-        Degrees of freedom of its t law; without end it is normal.
+    `measured`: log seconds, shape (rows,).
+    `noise`: scale of each row's noise in log time, shape (rows,).
+    `freedom`: degrees of freedom of its t law; without end it is normal.
     """
 
     measured: FloatArray
@@ -63,12 +58,8 @@ class KnownRows(ABC):
     def likeliest(self, keep: npt.NDArray[np.bool_], start: FloatArray | None = None) -> FloatArray:
         """The coordinates of the highest probability.
 
-        Parameters
-        ----------
-        keep
-            Which rows count, shape (rows,).
-        start
-            Where to begin; the mean where None.
+        `keep`: which rows count, shape (rows,).
+        `start`: where to begin; the mean where None.
         """
         if start is None:  # wide noise first: where all rows are far off, a narrow one takes them all for outliers
             start = replace(self, noise=COARSE * self.noise).likeliest(keep, np.zeros(self.size))
@@ -118,14 +109,9 @@ class KnownRows(ABC):
 class Choice:
     """A row that is worth measuring.
 
-    Parameters
-    ----------
-    place
-        Its number among those offered.
-    spread
-        Standard deviation of its log time as it is known now.
-    left
-        Mean standard deviation of the log times of all targets once this one and those before it are measured.
+    `place`: its number among those offered.
+    `spread`: standard deviation of its log time as it is known now.
+    `left`: mean standard deviation of the log times of all targets once this one and those before it are measured.
     """
 
     place: int
@@ -142,16 +128,10 @@ def chosen(
 ) -> list[Choice]:
     """The rows to measure, the most informative first, whatever they will show.
 
-    Parameters
-    ----------
-    slope
-        Derivatives of the offered rows' log times by the coordinates, shape (offered, coordinates).
-    noise
-        Standard deviation of a measured row about what the coordinates say, shape (offered,).
-    targets
-        Derivatives of what is wanted to be known, shape (targets, coordinates); the offered rows where None.
-    weight
-        Of the targets, shape (targets,); all alike where None.
+    `slope`: derivatives of the offered rows' log times by the coordinates, shape (offered, coordinates).
+    `noise`: standard deviation of a measured row about what the coordinates say, shape (offered,).
+    `targets`: derivatives of what is wanted to be known, shape (targets, coordinates); the offered rows where None.
+    `weight`: of the targets, shape (targets,); all alike where None.
     """
     wanted = slope if targets is None else targets
     share = np.ones(len(wanted)) if weight is None else weight
@@ -179,17 +159,11 @@ def left_out_errors(
 ) -> FloatArray:
     """Log(measured / predicted) of each row by the others, at every share of the way to what they say.
 
-    Parameters
-    ----------
-    best
-        The most likely coordinates by all rows.
-    shares
-        Of the way from the mean.
-    believed
-        How far rows take what the others say: from which rows are left out, shape (rows,), the share of each of these;
-        all of it where None.
-    folds
-        Rows beyond are left out together.
+    `best`: the most likely coordinates by all rows.
+    `shares`: of the way from the mean.
+    `believed`: how far rows take what the others say: from which rows are left out, shape (rows,), the share of each of
+        these; all of it where None.
+    `folds`: rows beyond are left out together.
 
     Returns
     -------

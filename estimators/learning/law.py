@@ -28,11 +28,8 @@ SOURCE = "source"
 class Grouping:
     """A way to group rows, such as by vendor.
 
-    Parameters
-    ----------
-    width
-        Standard deviation of log effects that is expected before any row is seen. It weighs as much as four groups,
-        so that it decides below five groups and hardly matters beyond twenty.
+    `width`: standard deviation of log effects that is expected before any row is seen. It weighs as much as four
+        groups, so that it decides below five groups and hardly matters beyond twenty.
     """
 
     name: str
@@ -43,19 +40,13 @@ class Grouping:
 class ParameterPrior:
     """What is expected of a parameter before any row is seen.
 
-    Parameters
-    ----------
-    unit, meaning
-        In words; the unit of a ratio is "1".
-    expected, width
-        Median, and standard deviation of the logarithm; the width weighs as much as four parameters of its `kind`,
-        whose common width is estimated. A parameter of width 0 stays as expected and only its groups differ.
-    low, high
-        Bounds.
-    kind
-        Parameters of one kind share the estimated width.
-    levels
-        Names of the levels by which it varies.
+    `unit`, `meaning`: in words; the unit of a ratio is "1".
+    `expected`, `width`: median, and standard deviation of the logarithm; the width weighs as much as four parameters of
+        its `kind`, whose common width is estimated. A parameter of width 0 stays as expected and only its groups
+        differ.
+    `low`, `high`: bounds.
+    `kind`: parameters of one kind share the estimated width.
+    `levels`: names of the levels by which it varies.
     """
 
     name: str
@@ -100,18 +91,11 @@ class TimeLaw(Protocol):
 class LawRows:
     """Measured rows as arrays of one length.
 
-    Parameters
-    ----------
-    columns
-        What the law reads.
-    groups
-        The group of each row at each level.
-    cluster
-        Rows of one configuration share an error: they count as repeats and not as independent evidence.
-    seconds
-        Measured times.
-    source
-        Who measured a row: rows of one source scatter alike.
+    `columns`: what the law reads.
+    `groups`: the group of each row at each level.
+    `cluster`: rows of one configuration share an error: they count as repeats and not as independent evidence.
+    `seconds`: measured times.
+    `source`: who measured a row: rows of one source scatter alike.
     """
 
     columns: Columns

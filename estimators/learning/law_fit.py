@@ -31,19 +31,14 @@ class Coordinate:
 class LawFit:
     """A law with what rows say of it.
 
-    Parameters
-    ----------
-    coordinates, logs, covariance
-        Log parameters and log effects, shape (n,), with their posterior covariance, shape (n, n).
-    widths
-        Standard deviation of log effects by (parameter, level), and of log parameters about what was expected by
+    `coordinates`, `logs`, `covariance`: log parameters and log effects, shape (n,), with their posterior covariance,
+        shape (n, n).
+    `widths`: standard deviation of log effects by (parameter, level), and of log parameters about what was expected by
         ("", kind).
-    scatter, shared
-        By source of rows: scale of the t distribution of log errors, and their correlation within a configuration.
-    stretch
-        Factor on all deviations, by which bands of left-out groups hold 80 % (`bands`).
-    inner
-        Mean |log error| of those groups; None where none were left out, and of fits that were read from a file.
+    `scatter`, `shared`: by source of rows: scale of the t distribution of log errors, and their correlation within a
+        configuration.
+    `stretch`: factor on all deviations, by which bands of left-out groups hold 80 % (`bands`).
+    `inner`: mean |log error| of those groups; None where none were left out, and of fits that were read from a file.
     """
 
     coordinates: tuple[Coordinate, ...]

@@ -29,14 +29,9 @@ ROUNDS, ENDS, HEAVY = 200, 1e-10, 1e3
 class Split:
     """A known group that was left out and predicted from the others.
 
-    Parameters
-    ----------
-    predicted
-        Log predictions by the name of the way, each of shape (rows,); nan where a way has none.
-    measured
-        Logs of what was measured, shape (rows,).
-    weight
-        How much the group counts.
+    `predicted`: log predictions by the name of the way, each of shape (rows,); nan where a way has none.
+    `measured`: logs of what was measured, shape (rows,).
+    `weight`: how much the group counts.
     """
 
     predicted: Mapping[str, FloatArray]
@@ -48,13 +43,9 @@ class Split:
 class MethodWeights:
     """Weights of several ways of predicting.
 
-    Parameters
-    ----------
-    weights
-        By way; their sum is one.
-    spread
-        Standard deviation of the normal law whose 80 % band holds 80 % of the errors of groups left out; None where no
-        group was.
+    `weights`: by way; their sum is one.
+    `spread`: standard deviation of the normal law whose 80 % band holds 80 % of the errors of groups left out; None
+        where no group was.
     """
 
     weights: Mapping[str, float]
@@ -79,14 +70,9 @@ class MethodWeights:
 def mixture(expected: Mapping[str, float], splits: Sequence[Split]) -> MethodWeights:
     """The weights that groups left out have earned, and how far predictions with them scatter.
 
+    `expected`: weight of each way before anything was left out, none negative; brought to the sum one.
+    `splits`: groups left out; none where too few are known.
     Raises InputError where a weight is negative, or all are 0.
-
-    Parameters
-    ----------
-    expected
-        Weight of each way before anything was left out, none negative; brought to the sum one.
-    splits
-        Groups left out; none where too few are known.
     """
     total = sum(expected.values())
     if not expected or total <= 0 or min(expected.values()) < 0:

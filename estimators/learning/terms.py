@@ -16,10 +16,7 @@ ROUNDS, SMALLEST_ERROR = 40, 0.02
 def nonnegative(matrix: FloatArray, target: FloatArray) -> FloatArray:
     """Coefficients of at least zero with the least squares of ``matrix @ coefficients - target``, shape (terms,).
 
-    Parameters
-    ----------
-    matrix, target
-        Of shapes (rows, terms) and (rows,); columns may differ in scale by any factor.
+    `matrix`, `target`: of shapes (rows, terms) and (rows,); columns may differ in scale by any factor.
     """
     from scipy.optimize import nnls
 
@@ -36,12 +33,9 @@ def nonnegative(matrix: FloatArray, target: FloatArray) -> FloatArray:
 def nearest_terms(matrix: FloatArray, measured: FloatArray, rounds: int = 1) -> FloatArray:
     """Coefficients of at least zero whose sums of terms are nearest to measured values, shape (terms,).
 
-    Parameters
-    ----------
-    matrix, measured
-        Of shapes (rows, terms) and (rows,), every value above 0.
-    rounds
-        One makes the mean square of relative errors least; further ones weigh rows anew towards the least mean error.
+    `matrix`, `measured`: of shapes (rows, terms) and (rows,), every value above 0.
+    `rounds`: one makes the mean square of relative errors least; further ones weigh rows anew towards the least mean
+        error.
     """
     relative, weights = matrix / measured[:, None], np.ones(len(measured))
     for _ in range(rounds):

@@ -140,12 +140,8 @@ def band(
 def longer_of(device: float, of_device: float, host: float, of_host: float) -> float:
     """Root mean square of log(longer / the longer of two times), each of a normal logarithm.
 
-    Parameters
-    ----------
-    device, host
-        Seconds.
-    of_device, of_host
-        Standard deviations of their logs.
+    `device`, `host`: seconds.
+    `of_device`, `of_host`: standard deviations of their logs.
 
     Examples
     --------

@@ -52,14 +52,9 @@ CERTAIN = 1.0
 class MeasuredKernels:
     """What is known of one machine's kernels.
 
-    Parameters
-    ----------
-    model
-        With parameters for each requested class.
-    scatter
-        By class (``gemm.bfloat16``).
-    notes
-        By class: whose measurements those are, in words.
+    `model`: with parameters for each requested class.
+    `scatter`: by class (``gemm.bfloat16``).
+    `notes`: by class: whose measurements those are, in words.
     """
 
     model: TiledRoofline
@@ -129,14 +124,9 @@ def gpu_step(
 ) -> GpuStep:
     """The estimator of a workload on a GPU, or on many: measured kernels under a schedule, with a band.
 
-    Parameters
-    ----------
-    schedule
-        `HostIssue` where None.
-    links
-        What collectives take, where the workload has some.
-    run
-        Numbers of one execution, by name.
+    `schedule`: `HostIssue` where None.
+    `links`: what collectives take, where the workload has some.
+    `run`: numbers of one execution, by name.
     """
     free = machine.runtime.free_kinds
     operations = handed_over(workload, machine).distinct.operations

@@ -24,10 +24,7 @@ SOURCE = "training on one GPU; fitted on P100, V100 and RTX 6000 (validate energ
 class LimitedRun(EstimatorBase):
     """A run whose time and mean power were measured without a limit, under the machine's power cap.
 
-    Parameters
-    ----------
-    time, power
-        Seconds, and mean watts of the device.
+    `time`, `power`: seconds, and mean watts of the device.
 
     Raises
     ------

@@ -45,10 +45,7 @@ def program_shares(known: DeviceCalibration, machine: Machine, classes: Iterable
     """Share of whole programs in the log time of each class that they were fitted to: in 16 bits, and convolutions in
     TF32, which nobody timed by themselves.
 
-    Parameters
-    ----------
-    classes
-        Kind and data type; a norm's functions are told apart in the answer ("norm.layer.float16").
+    `classes`: kind and data type; a norm's functions are told apart in the answer ("norm.layer.float16").
     """
     shares: dict[str, float] = {}
     anchored = {(one.op.kind, one.op.dtype) for one in known.anchors if one.machine.name == machine.name}

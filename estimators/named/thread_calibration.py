@@ -43,20 +43,12 @@ PUBLISHED, PUBLISHED_WEIGHT = 0.15 * math.sqrt(math.pi / 2), 4
 class ThreadMeasurement:
     """What was measured of a network on a machine, in seconds.
 
-    Parameters
-    ----------
-    machine, family, fingerprint
-        Of the machine, as its file names it.
-    cycles_per_instruction
-        By busy threads of a core, first one.
-    instructions
-        Of one trained image, as `workloads.instruction_count` counts them.
-    contention
-        (threads, seconds of one update of all weights).
-    training
-        (threads, seconds that one of them takes for an image).
-    forward, backward, preparation
-        On one thread.
+    `machine`, `family`, `fingerprint`: of the machine, as its file names it.
+    `cycles_per_instruction`: by busy threads of a core, first one.
+    `instructions`: of one trained image, as `workloads.instruction_count` counts them.
+    `contention`: (threads, seconds of one update of all weights).
+    `training`: (threads, seconds that one of them takes for an image).
+    `forward`, `backward`, `preparation`: on one thread.
     """
 
     network: str
@@ -154,12 +146,8 @@ def _line_covariance(line: Fit, measured: tuple[tuple[int, float], ...]) -> tupl
 def by_weights(networks: Table[float], slopes: Table[float]) -> ContentionByWeights:
     """fixed + by_weight W through the slopes of several networks on one machine, relative errors least.
 
+    `networks`, `slopes`: weights, and seconds that each thread adds, by network.
     Raises InputError where there are fewer than two networks.
-
-    Parameters
-    ----------
-    networks, slopes
-        Weights, and seconds that each thread adds, by network.
     """
     names = list(slopes)
     if len(names) < 2:

@@ -19,10 +19,7 @@ class ThreadedTraining(Composite):
     A plain training step becomes the run of Figure 4 (`workloads.training_run`): numbers of the run are images,
     validation_images, test_images, epochs, preparation and threads, with `exchanging` nodes and exchanges too.
 
-    Parameters
-    ----------
-    exchanging
-        The collective by which several nodes sum their weights; "" for one node.
+    `exchanging`: the collective by which several nodes sum their weights; "" for one node.
     """
 
     exchanging: str = ""

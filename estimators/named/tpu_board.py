@@ -20,10 +20,7 @@ ELSEWHERE = 0.45
 def tpu_step(fitted: Calibration, machine: Machine) -> Calibration:
     """The estimator of any network on a board of TPUs, with the numbers fitted to fully connected ones.
 
-    Parameters
-    ----------
-    fitted
-        Of the estimator "tpu".
+    `fitted`: of the estimator "tpu".
     """
     operation: TpuOperations = replace(fitted.estimator.operation, work_of="all_cores")
     schedule: InfeedOverlap = fitted.estimator.schedule

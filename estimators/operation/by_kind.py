@@ -20,12 +20,8 @@ from slipstick.workloads.graph.workload import Op
 class DeviceAndLinks(FormulaModel):
     """What a device does by itself, and what it does over its links.
 
-    Parameters
-    ----------
-    device
-        Evaluated for every kind but "collective".
-    links
-        Evaluated for collectives.
+    `device`: evaluated for every kind but "collective".
+    `links`: evaluated for collectives.
     """
 
     device: FormulaModel
@@ -92,10 +88,7 @@ OTHER = "other"
 class ByKind(FormulaModel):
     """A model for each kind of operation.
 
-    Parameters
-    ----------
-    kinds
-        By kind ("gemm"); "other" serves those that are not named.
+    `kinds`: by kind ("gemm"); "other" serves those that are not named.
     """
 
     kinds: Table[FormulaModel]

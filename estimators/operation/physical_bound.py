@@ -159,10 +159,7 @@ class PhysicalBound:
 def least_time(machine: Machine, rates: Sequence[tuple[str, str, str]]) -> sp.Expr:
     """What `PhysicalBound.least` says of an operation, as an expression of the machine's numbers and its amounts.
 
-    Parameters
-    ----------
-    rates
-        Of the operation's flop: name in its cost, and the engine and data type at whose rate they run.
+    `rates`: of the operation's flop: name in its cost, and the engine and data type at whose rate they run.
     """
     engines: dict[str, sp.Expr] = {}
     for name, engine, rated in rates:

@@ -21,12 +21,8 @@ from slipstick.workloads.graph.workload import Op
 class Piecewise:
     """Each operation is evaluated by the model of its kind, or of `otherwise`.
 
-    Parameters
-    ----------
-    by_kind
-        Operation models by kind: a learned one for "spmv", ...
-    otherwise
-        For every other kind: a roofline.
+    `by_kind`: operation models by kind: a learned one for "spmv", ...
+    `otherwise`: for every other kind: a roofline.
     """
 
     by_kind: Table[OperationModel]
@@ -47,10 +43,7 @@ class Piecewise:
 class FormulaPiecewise(FormulaModel):
     """The same where all of them are formulas: it compiles, and its parameters can be fitted.
 
-    Parameters
-    ----------
-    by_kind, otherwise
-        As in `Piecewise`; their parameters are named ``by_kind.KIND.NAME`` and ``otherwise.NAME``.
+    `by_kind`, `otherwise`: as in `Piecewise`; their parameters are named ``by_kind.KIND.NAME`` and ``otherwise.NAME``.
     """
 
     by_kind: Table[FormulaModel]

@@ -14,14 +14,9 @@ from slipstick.workloads.runs.iterations import FloatArray, Iterations
 class ByLength:
     """Unique lengths, ascending.
 
-    Parameters
-    ----------
-    values, counts, times
-        Shape (unique,): the length, its iterations, and their mean time.
-    closest
-        Shape (unique,): the iteration of that length whose time is closest to the mean, the first of equals.
-    cells
-        Shape (iterations,): which of the unique lengths each iteration has.
+    `values`, `counts`, `times`: shape (unique,): the length, its iterations, and their mean time.
+    `closest`: shape (unique,): the iteration of that length whose time is closest to the mean, the first of equals.
+    `cells`: shape (iterations,): which of the unique lengths each iteration has.
     """
 
     values: FloatArray

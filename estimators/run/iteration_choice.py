@@ -22,16 +22,10 @@ IntArray = npt.NDArray[np.int64]
 class Projection:
     """A statistic of the whole run, from its representatives.
 
-    Parameters
-    ----------
-    total
-        Sum over all iterations (eq. 1 of the SeqPoint paper).
-    mean
-        The same over the sum of weights: for statistics that are ratios (throughput, IPC).
-    standard_error
-        Of the total; None where nothing is known about it.
-    degrees_of_freedom
-        Of the standard error; None for many.
+    `total`: sum over all iterations (eq. 1 of the SeqPoint paper).
+    `mean`: the same over the sum of weights: for statistics that are ratios (throughput, IPC).
+    `standard_error`: of the total; None where nothing is known about it.
+    `degrees_of_freedom`: of the standard error; None for many.
     """
 
     total: float

@@ -36,18 +36,11 @@ TRACED = 2_000
 class Dispatched:
     """A workload laid out for dispatch: operations in issue order.
 
-    Parameters
-    ----------
-    operations
-        In topological order.
-    streams
-        The stream of each, shape (operations,).
-    edges
-        Pairs of places (before, after), shape (edges, 2).
-    issue
-        Host seconds to issue each, shape (operations,).
-    waits
-        Whether the host waits for it before it goes on, shape (operations,).
+    `operations`: in topological order.
+    `streams`: the stream of each, shape (operations,).
+    `edges`: pairs of places (before, after), shape (edges, 2).
+    `issue`: host seconds to issue each, shape (operations,).
+    `waits`: whether the host waits for it before it goes on, shape (operations,).
     """
 
     operations: tuple[Op, ...]
@@ -60,10 +53,7 @@ class Dispatched:
 def dispatched(workload: Workload, machine: Machine, issue: float = 0.0, begin: float = 0.0) -> Dispatched:
     """Issue order, streams and host costs under the machine's runtime.
 
-    Parameters
-    ----------
-    issue, begin
-        Host seconds for each operation beyond the runtime's, and once before the first.
+    `issue`, `begin`: host seconds for each operation beyond the runtime's, and once before the first.
 
     The attribute `stream` (a whole number) or `synchronise` (true) of an operation wins; else collectives run on the
     last of the runtime's streams and everything else on the first. Operations of free kinds are not issued.

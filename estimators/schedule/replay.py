@@ -28,14 +28,9 @@ SHORTEST_STEP = 1e-12
 class Replay:
     """What a replay gives.
 
-    Parameters
-    ----------
-    steps
-        Seconds of each step.
-    busy
-        Share of the span of the steps in which the device works (any stream).
-    shares
-        Device seconds by kind of node, and host seconds of waiting and loading, over the span.
+    `steps`: seconds of each step.
+    `busy`: share of the span of the steps in which the device works (any stream).
+    `shares`: device seconds by kind of node, and host seconds of waiting and loading, over the span.
     """
 
     steps: tuple[float, ...]
@@ -93,12 +88,8 @@ def critical_shares(
 
     What an edge adds (a launch on its way, a delay that nothing explains) counts as "latency".
 
-    Parameters
-    ----------
-    label
-        The kind of a node, by its name and kind.
-    ended
-        Seconds at which each node ends, where they are known.
+    `label`: the kind of a node, by its name and kind.
+    `ended`: seconds at which each node ends, where they are known.
     """
     seconds = graph.service if service is None else service
     edges = PrecedenceGraph.from_edges(len(graph.nodes), graph.edges, graph.lags)
@@ -194,15 +185,10 @@ def launches_of(graph: TraceGraph) -> dict[int, int]:
 def under_runtime(graph: TraceGraph, mode: str, joins: Callable[[int, int], bool]) -> Floats:
     """Seconds of every node when an eager run's kernels are compiled, or its step is launched as one graph.
 
+    `mode`: "compiled": a kernel that `joins` the one before it on its stream becomes part of it, and is not launched;
+        of elementwise kernels in one, the longest stands for all. "graph_replay": the host launches a step once.
+    `joins`: of two device nodes that follow each other on a stream.
     Raises InputError where the mode is neither.
-
-    Parameters
-    ----------
-    mode
-        "compiled": a kernel that `joins` the one before it on its stream becomes part of it, and is not launched; of
-        elementwise kernels in one, the longest stands for all. "graph_replay": the host launches a step once.
-    joins
-        Of two device nodes that follow each other on a stream.
     """
     service = graph.service
     launch = launches_of(graph)

@@ -38,13 +38,9 @@ def parse_rule(text: str) -> Rule:
 class SideBySide(Schedule):
     """Operations begin in the order of the workload, each as soon as its edges, the rules and the workers let it.
 
-    Parameters
-    ----------
-    rules
-        Pairs of patterns; two operations may overlap where one matches each side. A pattern is held against the name
-        of an operation, its kind and what it says it does; a brick matches where all of its layers do.
-    workers
-        How many operations may run at the same time; any number if None.
+    `rules`: pairs of patterns; two operations may overlap where one matches each side. A pattern is held against the
+        name of an operation, its kind and what it says it does; a brick matches where all of its layers do.
+    `workers`: how many operations may run at the same time; any number if None.
 
     Raises
     ------

@@ -18,12 +18,8 @@ MOST_TERMS = 10
 def shapley(terms: Sequence[str], value: Callable[[frozenset[str]], float]) -> dict[str, float]:
     """The share of each term in value(all) - value(none).
 
+    `value`: of a set of terms that have changed; evaluated once for each of the 2^n sets.
     Raises InputError where there are more than ten terms, or one is named twice.
-
-    Parameters
-    ----------
-    value
-        Of a set of terms that have changed; evaluated once for each of the 2^n sets.
     """
     count = len(terms)
     if count > MOST_TERMS or len(set(terms)) < count:

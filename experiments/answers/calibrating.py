@@ -34,14 +34,9 @@ def calibrate_study(
 ) -> None:
     """Fit, report, and write `out` and the picture `plot`.
 
+    `level`: probability of the intervals.
+    `form`: table, json or csv.
     Raises InputError where the study has no [fit], or a name or number cannot be used.
-
-    Parameters
-    ----------
-    level
-        Probability of the intervals.
-    form
-        table, json or csv.
     """
     if intervals is not None and intervals not in INTERVALS:
         raise unknown_name("intervals", intervals, INTERVALS)

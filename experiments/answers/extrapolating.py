@@ -253,10 +253,7 @@ def _say_surfaces(predictions: Mapping[str, SurfacePrediction], notes: tuple[str
 def headline(row: Mapping[str, Any], parameters: int = 1) -> str:
     """``at threads = 64, size = 3200: 52.5 ms (80 %: 45.1 .. 71.3 ms), wide: within 20 %: 62 % sure``.
 
-    Parameters
-    ----------
-    parameters
-        How many of the row's first cells are the point.
+    `parameters`: how many of the row's first cells are the point.
     """
     point = ", ".join(f"{name} = {row[name]:g}" for name in list(row)[:parameters])
     low, high = row["low_s"], row["high_s"]

@@ -32,20 +32,12 @@ class AnchorShape(Record):
 class DeviceFit(Record):
     """What is fitted, and how it is judged.
 
-    Parameters
-    ----------
-    known
-        CSV files of single operations (`read_operation_times`), relative to the study.
-    leave_out
-        What is held out in turn.
-    sample
-        Rows of a machine, class and file that a fit looks at.
-    anchors
-        What would be measured first on a new machine: its gain is part of the table.
-    typical
-        Those of the files whose rows resemble the target's; all where left out.
-    impossible
-        Whether rows faster than the machine allows are kept (and warned of) or dropped.
+    `known`: CSV files of single operations (`read_operation_times`), relative to the study.
+    `leave_out`: what is held out in turn.
+    `sample`: rows of a machine, class and file that a fit looks at.
+    `anchors`: what would be measured first on a new machine: its gain is part of the table.
+    `typical`: those of the files whose rows resemble the target's; all where left out.
+    `impossible`: whether rows faster than the machine allows are kept (and warned of) or dropped.
     """
 
     known: tuple[str, ...] = Field(min_length=1, max_length=100)
@@ -60,10 +52,7 @@ class DeviceFit(Record):
 class DeviceStudy(Record):
     """The study file: ``slipstick calibrate STUDY.toml`` with ``leave_out = "machine"`` under [fit].
 
-    Parameters
-    ----------
-    machines
-        Those of the measurements that count; all where left out. Names of the catalogue, or YAML files.
+    `machines`: those of the measurements that count; all where left out. Names of the catalogue, or YAML files.
     """
 
     schema_: Literal["slipstick-study-1"] = Field(alias="schema")

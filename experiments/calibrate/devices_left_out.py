@@ -32,16 +32,10 @@ UNSURE = 1.0
 class DeviceLeftOut:
     """One machine and class of operations.
 
-    Parameters
-    ----------
-    pooled
-        The machine new, nothing known of it but its data sheet.
-    anchored
-        After the anchors were measured on it; None where none were requested, or it has no such rows.
-    roofline, calibrated_roofline
-        MAPE of the baselines.
-    noise_floor
-        Mean relative deviation of repeated rows from their mean; None without repeats.
+    `pooled`: the machine new, nothing known of it but its data sheet.
+    `anchored`: after the anchors were measured on it; None where none were requested, or it has no such rows.
+    `roofline`, `calibrated_roofline`: MAPE of the baselines.
+    `noise_floor`: mean relative deviation of repeated rows from their mean; None without repeats.
     """
 
     machine: str

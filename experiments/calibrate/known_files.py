@@ -39,19 +39,13 @@ RUNS, LOCAL, TRACE, MEGATRON = "vllm-bench", "llama-bench", "chrome-trace", "meg
 def read_known_answer(known: str, machine: Machine, engine: str = "") -> Fitted | None:
     """What was measured of a question or of a server; None for a table of single operations.
 
+    `known`: a time ("23.4ms"), MODEL:TYPE=TOKENS_PER_S of llama.cpp, or a file: a training log (trainer_state.json,
+        what Megatron-LM prints, MLPerf's log), a Chrome trace with ProfilerStep, iterations with their times (CSV,
+        JSON), the JSON of `vllm bench serve` or of SGLang's bench_serving, what llama-bench prints, steps of a server,
+        or the time and power of a run without a power limit.
+    `machine`: that it was measured on, as it stands.
+    `engine`: of steps of a server that name none.
     Raises InputError where a file cannot be read, is of another machine, or holds nothing that was measured.
-
-    Parameters
-    ----------
-    known
-        A time ("23.4ms"), MODEL:TYPE=TOKENS_PER_S of llama.cpp, or a file: a training log (trainer_state.json, what
-        Megatron-LM prints, MLPerf's log), a Chrome trace with ProfilerStep, iterations with their times (CSV, JSON),
-        the JSON of `vllm bench serve` or of SGLang's bench_serving, what llama-bench prints, steps of a server, or the
-        time and power of a run without a power limit.
-    machine
-        That it was measured on, as it stands.
-    engine
-        Of steps of a server that name none.
     """
     if (typed := known_time(known)) is not None:
         typed.only((), "the time of this question")

@@ -20,12 +20,9 @@ _TIME = re.compile(r"(\d[\d.]*(?:e[+-]?\d+)?\s*[a-zµ]+)(?:@(.{1,400}))?", re.IG
 class KnownTime:
     """A time in words.
 
-    Parameters
-    ----------
-    numbers
-        Whole numbers at which it was measured (devices, tp, concurrency), where they are not those of the question.
-    text
-        As it was typed.
+    `numbers`: whole numbers at which it was measured (devices, tp, concurrency), where they are not those of the
+        question.
+    `text`: as it was typed.
     """
 
     seconds: float

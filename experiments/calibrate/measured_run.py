@@ -20,12 +20,8 @@ def holds_run(path: str | os.PathLike[str]) -> bool:
 def read_run(path: str | os.PathLike[str]) -> LimitedRun:
     """A run measured without a limit, as the estimator of it under limits.
 
+    `path`: a CSV of one line: `time_s` (seconds) and `power_W` (mean watts of the device).
     Raises InputError, which names the file, the line and the column.
-
-    Parameters
-    ----------
-    path
-        A CSV of one line: `time_s` (seconds) and `power_W` (mean watts of the device).
     """
     rows = list(read_csv_rows(path, required=list(COLUMNS), limit_rows=MOST_ROWS))
     if len(rows) != 1:

@@ -43,12 +43,9 @@ def read_measured_steps(
     Columns: ``step`` (decode:MODEL, with ``decodes`` sequences that have ``context`` tokens in the cache; or
     prompt:MODEL, with the tokens of one ``prompt``) and ``time_s``; where they are not as usual also ``dtype`` (how
     weights are stored), ``engine`` ("vllm 0.19.0") and ``tensor`` (devices that share each product).
-    Raises InputError, which names file, line and column; where no time is filled in.
 
-    Parameters
-    ----------
-    engine
-        Of lines that name none; "" for what the machine's runtime names, else vLLM.
+    `engine`: of lines that name none; "" for what the machine's runtime names, else vLLM.
+    Raises InputError, which names file, line and column; where no time is filled in.
     """
     made = []
     for line, cells in read_csv_rows(path, required=["step", "time_s"], limit_rows=MAX_ROWS):
@@ -88,10 +85,7 @@ def _step(cells: Mapping[str, str], path: object, line: int, machine: Machine, e
 def step_lines(steps: Sequence[ServerStep], names: Mapping[ServerStep, str]) -> list[str]:
     """Lines of the CSV that `read_measured_steps` reads, times left to fill in.
 
-    Parameters
-    ----------
-    names
-        What each step is called: decode:MODEL or prompt:MODEL, the model by the name that the user gave.
+    `names`: what each step is called: decode:MODEL or prompt:MODEL, the model by the name that the user gave.
     """
     lines = [",".join(COLUMNS)]
     for step in steps:

@@ -42,18 +42,14 @@ def holds_training(path: str | os.PathLike[str]) -> bool:
 def read_known(path: str | os.PathLike[str], batch: int = 0, sequence: int = 0, precision: str = "") -> list[KnownStep]:
     """Measured steps, one a row.
 
-    Raises InputError, which names the file, the line and the column.
-
-    Parameters
-    ----------
-    path
-        A time and where it was measured ("3.2s@devices=64,tp=8,pp=2"); the log of Megatron-LM, whose arguments say the
-        layout; or a CSV: `devices` and `step_s` (seconds), or `log`, a log of MLPerf training, Megatron-LM or the
+    `path`: a time and where it was measured ("3.2s@devices=64,tp=8,pp=2"); the log of Megatron-LM, whose arguments say
+        the layout; or a CSV: `devices` and `step_s` (seconds), or `log`, a log of MLPerf training, Megatron-LM or the
         Hugging Face Trainer beside the CSV; where they differ from 1, tensor, pipeline, context, expert, chunks, micro,
         `shard` (ZeRO stage) and `recompute` (none, selective, full); batch, sequence and precision where they are not
         those given here or in the log.
-    batch, sequence, precision
-        Of rows that do not say them; 0 and "": those of the question (`training_known.filled`).
+    `batch`, `sequence`, `precision`: of rows that do not say them; 0 and "": those of the question
+        (`training_known.filled`).
+    Raises InputError, which names the file, the line and the column.
     """
     if (typed := known_time(str(path))) is not None:
         cells = {NAMES.get(name, name): str(number) for name, number in typed.numbers.items()}

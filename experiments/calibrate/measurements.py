@@ -28,12 +28,9 @@ def read_measurements(
     The CSV has a column ``time_s`` and columns named as settings are: ``run.threads``, ``machine.clock``,
     ``workload.batch``; ``group`` says what is held out together, ``protocol`` how it was measured. Requests to a
     language model may be measured by a server's benchmark: a JSON of ``vllm bench serve --save-result``.
-    Raises InputError where a column or a value cannot be used; the message names file, line and column.
 
-    Parameters
-    ----------
-    quantity
-        What was measured, a time: "ttft" is a column ``ttft_s``; None for ``time_s``.
+    `quantity`: what was measured, a time: "ttft" is a column ``ttft_s``; None for ``time_s``.
+    Raises InputError where a column or a value cannot be used; the message names file, line and column.
     """
     if path.endswith(".json") and workload_kind(workload) == "requests":
         return benchmarked(path, workload, machine, quantity)

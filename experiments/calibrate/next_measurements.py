@@ -30,15 +30,10 @@ def is_served(name: str) -> bool:
 class NextMeasurements:
     """Rows to measure on a machine, the most informative first.
 
-    Parameters
-    ----------
-    rows
-        Each with what it is, its sizes, seconds predicted, and the standard deviation of log time now and of all that
-        is wanted afterwards.
-    lines
-        The lines of the CSV to fill in.
-    notes
-        What else to know.
+    `rows`: each with what it is, its sizes, seconds predicted, and the standard deviation of log time now and of all
+        that is wanted afterwards.
+    `lines`: the lines of the CSV to fill in.
+    `notes`: what else to know.
     """
 
     machine: str
@@ -61,14 +56,9 @@ def steps_to_measure(
 ) -> NextMeasurements:
     """The steps of a served model after which its other steps are known best.
 
+    `model`: decode:MODEL, prompt:MODEL, or the model alone for both.
+    `tensor`: devices that share each product.
     Raises InputError where a name is unknown or nothing fits the machine.
-
-    Parameters
-    ----------
-    model
-        decode:MODEL, prompt:MODEL, or the model alone for both.
-    tensor
-        Devices that share each product.
 
     Examples
     --------

@@ -32,14 +32,10 @@ def read_operation_times(
     Columns: ``machine`` (of the catalogue, or a YAML file beside the CSV), ``kind``, ``dtype``, ``time_s``, the dims of
     the kinds by their names (empty where a kind has no such dim), and attributes: ``causal`` (yes, no), ``stride``
     (1x1), ``pass``, ``function``.
-    Raises InputError, which names file, line and column.
 
-    Parameters
-    ----------
-    machines
-        Already known ones by the name that stands in the file.
-    defaults
-        Columns that the file may lack because all rows have the same.
+    `machines`: already known ones by the name that stands in the file.
+    `defaults`: columns that the file may lack because all rows have the same.
+    Raises InputError, which names file, line and column.
     """
     path = Path(path)
     known = dict(machines or {})

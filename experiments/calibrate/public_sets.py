@@ -21,14 +21,10 @@ State = Literal["here", "partly here", "differs", "missing"]
 class PublicSet(Record):
     """One set of public measurements; see the head of public_sets.yaml.
 
-    Parameters
-    ----------
-    files
-        Patterns below the data folder; a folder stands for all in it.
-    sources
-        Repositories as owner/name, with the commit after an @ where it is known.
-    count, digest
-        Files of the set, and the SHA-256 of their digests and paths, as the scoreboards' tables were made from them.
+    `files`: patterns below the data folder; a folder stands for all in it.
+    `sources`: repositories as owner/name, with the commit after an @ where it is known.
+    `count`, `digest`: files of the set, and the SHA-256 of their digests and paths, as the scoreboards' tables were
+        made from them.
     """
 
     name: str

@@ -20,18 +20,11 @@ LEVEL = 0.80
 class Case:
     """What is to be predicted.
 
-    Parameters
-    ----------
-    name
-        Unique in its set.
-    group
-        What is held out together with it: a source, a system, a model.
-    inputs
-        What is known of it, by name: numbers in SI units, words, rows of numbers.
-    kind
-        Cases of one kind are scored together (strong scaling, training of one stack); "" where there is one kind.
-    pool
-        Only cases of one pool may be known for one another: a measurement that is scored under two rules of holding
+    `name`: unique in its set.
+    `group`: what is held out together with it: a source, a system, a model.
+    `inputs`: what is known of it, by name: numbers in SI units, words, rows of numbers.
+    `kind`: cases of one kind are scored together (strong scaling, training of one stack); "" where there is one kind.
+    `pool`: only cases of one pool may be known for one another: a measurement that is scored under two rules of holding
         out stands in two pools.
     """
 
@@ -89,16 +82,10 @@ class Predictor(Protocol):
 class CaseSet:
     """The cases of one scoreboard.
 
-    Parameters
-    ----------
-    name
-        The scoreboard's.
-    held_out
-        What a group is, in words.
-    measured
-        All cases with their times.
-    references
-        Name ("ours", a baseline) -> its predictions, in the order of the cases, made when they are wanted.
+    `name`: the scoreboard's.
+    `held_out`: what a group is, in words.
+    `measured`: all cases with their times.
+    `references`: name ("ours", a baseline) -> its predictions, in the order of the cases, made when they are wanted.
     """
 
     name: str

@@ -14,10 +14,7 @@ from slipstick.hwmodels.files.readers import InputError
 class Mark:
     """Rows whose table and cell match two regular expressions (whole, ignoring nothing) are of one kind of evidence.
 
-    Parameters
-    ----------
-    inputs
-        What the number of ours was computed from, in words.
+    `inputs`: what the number of ours was computed from, in words.
     """
 
     table: str

@@ -31,14 +31,9 @@ ENOUGH_GROUPS = 5
 class Metric:
     """A figure of predictions beside measurements, by the name that is printed.
 
-    Parameters
-    ----------
-    of
-        (predicted, measured), each of shape (n,) -> a share, or a number without unit.
-    unit
-        "%" prints a share times 100.
-    label
-        What is added to the name of the case.
+    `of`: (predicted, measured), each of shape (n,) -> a share, or a number without unit.
+    `unit`: "%" prints a share times 100.
+    `label`: what is added to the name of the case.
     """
 
     name: str
@@ -78,22 +73,15 @@ MAPE = Metric("MAPE", scores.mean_error)
 class Scored:
     """Predictions of one part of a board beside what was measured, arrays of shape (n,) in one unit (mostly seconds).
 
-    Parameters
-    ----------
-    baselines
-        Predictions by name; not a number where a baseline has none, and a baseline without any is left out.
-    metrics, goals
-        One row a metric; the goals in its unit, None where there is none.
-    half
-        Half-width of the band in log time, one number or shape (n,); or else its ends are `low` and `high`.
-    enough, holds
-        Rows from which a goal is judged; whether what else it demands (the worst row, say) holds.
-    noise
-        What no model can know, in the unit of each metric.
-    unit
-        Of the measurements; "" where only their ratio to the predictions is known. Other people's models predict "s".
-    groups, inputs
-        What is held out with each row, and what any predictor may know of it (SI units): for other people's models.
+    `baselines`: predictions by name; not a number where a baseline has none, and a baseline without any is left out.
+    `metrics`, `goals`: one row a metric; the goals in its unit, None where there is none.
+    `half`: Half-width of the band in log time, one number or shape (n,); or else its ends are `low` and `high`.
+    `enough`, `holds`: rows from which a goal is judged; whether what else it demands (the worst row, say) holds.
+    `noise`: what no model can know, in the unit of each metric.
+    `unit`: of the measurements; "" where only their ratio to the predictions is known. Other people's models predict
+        "s".
+    `groups`, `inputs`: what is held out with each row, and what any predictor may know of it (SI units): for other
+        people's models.
     """
 
     case: str
@@ -236,12 +224,8 @@ Score = Callable[[Data], Iterable[Scored | ValidationRow]]
 class Front:
     """A line of the validation's front page: which rows of a board answer a question on things never seen.
 
-    Parameters
-    ----------
-    question, unseen
-        What people ask, and what was left out of the fit, in a few words.
-    case, held_out
-        Of the rows; the case without what a metric adds to its name.
+    `question`, `unseen`: what people ask, and what was left out of the fit, in a few words.
+    `case`, `held_out`: of the rows; the case without what a metric adds to its name.
     """
 
     question: str
@@ -260,14 +244,9 @@ class Front:
 class Board:
     """A scoreboard.
 
-    Parameters
-    ----------
-    question
-        What a user asks that this board answers for things never seen, in a sentence.
-    parts
-        Data set -> its scores; each part is skipped by itself where its files are missing or cannot be read.
-    front
-        Its lines of the front page.
+    `question`: what a user asks that this board answers for things never seen, in a sentence.
+    `parts`: data set -> its scores; each part is skipped by itself where its files are missing or cannot be read.
+    `front`: its lines of the front page.
     """
 
     question: str

@@ -27,17 +27,11 @@ CLOSE = 1e-4
 class Together(Answer):
     """What several quantities change to.
 
-    Parameters
-    ----------
-    changes
-        quantity, today, needed, factor, price: of each quantity that was given a price.
-    price
-        Of all: the sum of price per doubling times |log2 factor|.
-    ratio
-        Time over today's that is reached, counts rounded up.
-    at_least
-        What any change that reaches the target costs, if the time's logarithm is convex in those of the quantities (as
-        sums and maxima of products are); the price itself where the search closed the gap.
+    `changes`: quantity, today, needed, factor, price: of each quantity that was given a price.
+    `price`: of all: the sum of price per doubling times |log2 factor|.
+    `ratio`: time over today's that is reached, counts rounded up.
+    `at_least`: what any change that reaches the target costs, if the time's logarithm is convex in those of the
+        quantities (as sums and maxima of products are); the price itself where the search closed the gap.
     """
 
     changes: tuple[dict[str, Any], ...]

@@ -26,14 +26,9 @@ STEP = 1.01
 class Dials:
     """The quantities of a question as dials: the time over today's with some of them turned.
 
-    Parameters
-    ----------
-    function
-        Of `today`'s names.
-    today
-        Name -> today's value.
-    whole
-        Names that count (cores): turned in whole steps.
+    `function`: of `today`'s names.
+    `today`: name -> today's value.
+    `whole`: names that count (cores): turned in whole steps.
     """
 
     function: Any

@@ -47,12 +47,8 @@ SLOW_SCAN, SLOW_SCANS = 8, 3
 def of_time(query: Question, quantity: str | None = None) -> Question:
     """The question about a time: as it is, or about that of an answer which begins with another quantity.
 
+    `quantity`: the one that was named.
     Raises InputError where the one that was named is no time.
-
-    Parameters
-    ----------
-    quantity
-        The one that was named.
     """
     answer = query.answer()
     if answer.headline.unit == "s":

@@ -35,14 +35,10 @@ def move_rows(
 ) -> list[dict[str, Any]]:
     """Moves that shorten the time (of an item, where the batch changes): of software, then of the machine.
 
-    Parameters
-    ----------
-    today
-        The question as it is.
-    workload
-        As it was named or written down, before any data type or runtime.
-    ask
-        Makes a question of a workload, a machine, settings and a data type, with today's estimator; None: the default.
+    `today`: the question as it is.
+    `workload`: as it was named or written down, before any data type or runtime.
+    `ask`: makes a question of a workload, a machine, settings and a data type, with today's estimator; None: the
+        default.
 
     Returns
     -------

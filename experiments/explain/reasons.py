@@ -97,7 +97,7 @@ class Explanation(Answer):
         )
 
     def rows(self) -> Rows:
-        """`elasticities`: a row a quantity."""
+        """The elasticities, a row a quantity."""
         return self.elasticities
 
 

@@ -25,20 +25,12 @@ Row = tuple[str, tuple[float, ...], float]
 class Readings:
     """Measurements as columns.
 
-    Parameters
-    ----------
-    parameters
-        Names of what varies, one a column of `points`.
-    points
-        Shape (measurements, parameters).
-    times
-        Seconds, shape (measurements,).
-    regions
-        What was timed, one a measurement; empty where there is one thing only.
-    notes
-        What was taken for granted when reading.
-    statistic
-        Which of the repeats of a point counts.
+    `parameters`: names of what varies, one a column of `points`.
+    `points`: shape (measurements, parameters).
+    `times`: seconds, shape (measurements,).
+    `regions`: what was timed, one a measurement; empty where there is one thing only.
+    `notes`: what was taken for granted when reading.
+    `statistic`: which of the repeats of a point counts.
     """
 
     parameters: tuple[str, ...]

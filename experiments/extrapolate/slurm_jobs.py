@@ -34,12 +34,9 @@ def read_slurm(path: Path, metric: str | None = None) -> Readings:
     """Jobs that completed, one measurement each: elapsed time over nodes, tasks or CPUs.
 
     Steps of jobs ("4711.batch") are left out, jobs that did not complete are left out and counted.
-    Raises InputError where no job completed, a time cannot be read, or no count of workers stands beside it.
 
-    Parameters
-    ----------
-    metric
-        Not of these files: the time is always the elapsed one.
+    `metric`: not of these files: the time is always the elapsed one.
+    Raises InputError where no job completed, a time cannot be read, or no count of workers stands beside it.
     """
     if metric is not None:
         raise InputError(f"{path}: --column {metric}: the time of a job is always its elapsed time")

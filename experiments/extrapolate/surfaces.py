@@ -43,12 +43,8 @@ def predict_surfaces(
 ) -> dict[str, SurfacePrediction]:
     """One prediction a region: region -> `SurfacePrediction`.
 
+    `level`: probability of the band; None leaves it away.
     Raises InputError where a name is unknown or the measurements are too few.
-
-    Parameters
-    ----------
-    level
-        Probability of the band; None leaves it away.
     """
     varying = readings.varying()
     columns = [readings.parameters.index(name) for name in varying]

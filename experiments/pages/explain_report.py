@@ -37,10 +37,7 @@ def write(
 ) -> Path:
     """Write the page; returns its path.
 
-    Parameters
-    ----------
-    target
-        The ratio to today's time that the changes reach.
+    `target`: the ratio to today's time that the changes reach.
     """
     script, sliders = _slide_rule(question, [str(row["quantity"]) for row in tables["elasticities"]])
     tornado = tables["tornado"][:TORNADO_BARS]

@@ -34,12 +34,8 @@ def reach(prediction: Prediction) -> list[float]:
 def time_chart(prediction: Prediction, drawn: Prediction, runs: Sequence[tuple[float, float]] = ()) -> Chart:
     """Times over the parameter.
 
-    Parameters
-    ----------
-    drawn
-        The same prediction at the values of `reach`.
-    runs
-        Each measured run: value of the parameter, seconds.
+    `drawn`: the same prediction at the values of `reach`.
+    `runs`: each measured run: value of the parameter, seconds.
     """
     series = prediction.series
     band = f", with the {drawn.level:.0%} band" if drawn.low and drawn.level else ""
@@ -107,12 +103,8 @@ def write_extrapolation(
 ) -> Path:
     """Write the page: the answer, the picture, the table, the formula, and what was taken for granted folded in.
 
-    Parameters
-    ----------
-    answers
-        A region each: the prediction, its charts, its rows, and its lines, the headline first.
-    notes
-        On the file that was read.
+    `answers`: a region each: the prediction, its charts, its rows, and its lines, the headline first.
+    `notes`: on the file that was read.
     """
     sections, cards = [], []
     for index, (prediction, drawn, rows, lines) in enumerate(answers):

@@ -22,12 +22,8 @@ SEED = 3_000_000
 def draw_job_fit(question: JobQuestion, fitted: FittedJob, measured: str, path: str) -> Path:
     """Write two charts: the share of values that are no longer than a time, and how far the run is over time.
 
-    Parameters
-    ----------
-    measured
-        The file that was fitted; its first run with the most values is shown.
-    path
-        FILE.png or FILE.svg.
+    `measured`: the file that was fitted; its first run with the most values is shown.
+    `path`: FILE.png or FILE.svg.
     """
     runs = read_job_measurements(measured, [stage.name for stage in fitted.job.pipeline.stages])
     run = max(runs, key=lambda one: max(len(values) for values, _ in one.series.values()))

@@ -78,14 +78,10 @@ def show(
 ) -> None:
     """Print an answer: its heads, its tables and what it assumed; as JSON its document, as CSV its rows.
 
+    `heads`, `more`: what the command knows besides: lines below those of the answer, and values beside those of its
+        document.
+    `remarks`: warnings of the command's own in place of the answer's.
     Raises InputError where the format is unknown.
-
-    Parameters
-    ----------
-    heads, more
-        What the command knows besides: lines below those of the answer, and values beside those of its document.
-    remarks
-        Warnings of the command's own in place of the answer's.
     """
     if form == "json":
         documents = [{**one, **(more or {})} for one in answer.document()]

@@ -37,12 +37,8 @@ def piped_line(text: str, width: int) -> bool:
 def piped_table(cells: Mapping[str, Sequence[str]], numeric: Mapping[str, bool], width: int) -> bool:
     """Prints columns as they are and says so; False where they have to be styled, folded or left out.
 
-    Parameters
-    ----------
-    cells
-        Head -> texts, shape (rows,).
-    numeric
-        Which columns stand at the right.
+    `cells`: head -> texts, shape (rows,).
+    `numeric`: which columns stand at the right.
     """
     if not is_piped() or not is_plain(*cells, *(text for column in cells.values() for text in column)):
         return False

@@ -11,13 +11,9 @@ from slipstick.experiments.pages.report import breakable
 def slider_html(names: Sequence[str], first: Sequence[str] = (), note: str = "") -> str:
     """The sliders, the ratio they give, its band, memory, and what bounds the time.
 
-    Parameters
-    ----------
-    first
-        Names that matter, in their order: these stand open, the others are folded. All but fitted parameters where
+    `first`: names that matter, in their order: these stand open, the others are folded. All but fitted parameters where
         none is given.
-    note
-        What holds for all sliders together, below them.
+    `note`: what holds for all sliders together, below them.
     """
     shown = [name for name in first if name in names] or [name for name in names if not name.startswith("estimator.")]
     folded = [name for name in names if name not in shown]

@@ -141,10 +141,7 @@ def function_of(steps: Steps, values: Mapping[str, StepValue], arguments: str) -
 def times_of(formula: Formula, values: Mapping[str, StepValue]) -> str:
     """A formula over rows as a function ``(v, rows) => [times, choices]``: seconds, and which choice each row takes.
 
-    Parameters
-    ----------
-    values
-        Of the names of the formula: dials as ``v[i]``, numbers of the operation as ``o[i]``, constants.
+    `values`: of the names of the formula: dials as ``v[i]``, numbers of the operation as ``o[i]``, constants.
     """
     ready, code = formula.lowered, Code()
     columns = list(ready.menu)

@@ -27,12 +27,8 @@ def write(
 ) -> tuple[Path, Path]:
     """Write the page and its PNG; returns both paths.
 
+    `names`: the objectives of the table's column `front`; none where it has none.
     Raises InputError where no point meets the conditions, or none is answered yet.
-
-    Parameters
-    ----------
-    names
-        The objectives of the table's column `front`; none where it has none.
     """
     sections: list[Section] = []
     cards: list[Card] = []

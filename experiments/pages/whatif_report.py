@@ -47,10 +47,7 @@ def write(
 ) -> tuple[Path, Path]:
     """Write the page to `path` and its chart beside it as PNG; returns both paths.
 
-    Parameters
-    ----------
-    objectives
-        Of the Pareto front; none where left out.
+    `objectives`: of the Pareto front; none where left out.
     """
     question, path = answer.question, Path(path)
     frame, names = marked(answer.frame, objectives)

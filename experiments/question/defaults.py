@@ -38,18 +38,11 @@ LOOPS = "layer conditions of a loop over arrays, on cores that share a saturatin
 class Default:
     """What answers, and why.
 
-    Parameters
-    ----------
-    workload
-        In the requested data type, with the precision that the machine's usual software chooses.
-    machine
-        With the runtime that is usual for such a workload, unless one was given.
-    estimator
-        With a band.
-    why
-        One line.
-    remarks
-        Where the band is wider than usual: a line each.
+    `workload`: in the requested data type, with the precision that the machine's usual software chooses.
+    `machine`: with the runtime that is usual for such a workload, unless one was given.
+    `estimator`: with a band.
+    `why`: one line.
+    `remarks`: where the band is wider than usual: a line each.
     """
 
     workload: Workload
@@ -68,18 +61,11 @@ def default(
 ) -> Default:
     """The best answer for a workload on a machine.
 
+    `workload`: as written down, sizes bound.
+    `dtype`: the requested data type.
+    `chosen`: fields of the machine that the question sets: those stay.
+    `run`: numbers of one execution, by name.
     Raises InputError where the data type is unknown.
-
-    Parameters
-    ----------
-    workload
-        As written down, sizes bound.
-    dtype
-        The requested data type.
-    chosen
-        Fields of the machine that the question sets: those stay.
-    run
-        Numbers of one execution, by name.
     """
     from slipstick.estimators.named.program_sharing import by_maker
     from slipstick.estimators.operation.serving.step_graph import is_step

@@ -44,15 +44,10 @@ class KindShare:
 class Facts:
     """See the module; None where it is unknown.
 
-    Parameters
-    ----------
-    mfu
-        Seconds that the matrix products would take at the peak rates that serve their data types, over the time: with
-        one type the usual MFU. `mfu_of` names that peak, or says that they are several.
-    bandwidth
-        Share of the main memory's bandwidth.
-    bounds
-        Share of the time by what bounds it.
+    `mfu`: seconds that the matrix products would take at the peak rates that serve their data types, over the time:
+        with one type the usual MFU. `mfu_of` names that peak, or says that they are several.
+    `bandwidth`: share of the main memory's bandwidth.
+    `bounds`: share of the time by what bounds it.
     """
 
     throughput: Throughput | None

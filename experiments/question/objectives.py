@@ -40,10 +40,7 @@ def consumptions(
 
     Where the machine has no price, the cost is left out without a line: few questions are about it.
 
-    Parameters
-    ----------
-    wanted
-        `ENERGY`, `COST`, or both.
+    `wanted`: `ENERGY`, `COST`, or both.
     """
     if question.answer().others:  # the answer says itself what is drawn and spent
         return (), ()
@@ -69,12 +66,8 @@ def consumptions(
 def with_objectives(frame: pd.DataFrame, wanted: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
     """The table with a column for each objective, and the names of those columns.
 
+    `wanted`: "time", "energy", "cost", the name of a column, or NAME=FORMULA of columns ("area=machine.cores*2.5").
     Raises InputError where an objective is none of these.
-
-    Parameters
-    ----------
-    wanted
-        "time", "energy", "cost", the name of a column, or NAME=FORMULA of columns ("area=machine.cores*2.5").
     """
     names: list[str] = []
     for word in wanted:

@@ -32,12 +32,8 @@ def for_one_user(
 ) -> tuple[str, str | None]:
     """The program that one user runs there and how it stores weights; "" and `dtype` where a server answers.
 
+    `numbers`: names of the numbers of the run that are given or vary.
     Raises InputError where nothing stores weights in the type.
-
-    Parameters
-    ----------
-    numbers
-        Names of the numbers of the run that are given or vary.
     """
     if CROWD & set(numbers) and not is_llama_cpp(machine.runtime.library):
         return "", dtype

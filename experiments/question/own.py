@@ -100,13 +100,9 @@ def own_or_none(
 ) -> Workload | None:
     """`own_program` where the name is one; None for other names, which have neither inputs nor an optimizer.
 
+    `machines`: those of the question: no code is run where none of them is known.
     Raises InputError as `own_program`, where no machine is known, or inputs or an optimizer are given to another
     workload.
-
-    Parameters
-    ----------
-    machines
-        Those of the question: no code is run where none of them is known.
     """
     if is_own_program(name):
         _require_one_known(machines)
@@ -163,15 +159,12 @@ def own_program(
     """The forward pass of the torch program that MODULE:FUNCTION builds, or with an optimizer its training step.
 
     Imports are reported on standard error.
+
+    `inputs`: as text, ``batch,3,224,224`` or ``input_ids=batch,seq_len:int64``; those that the function returns
+        without.
+    `numbers`: texts NAME=VALUE that were typed: a batch or a length among them must be a named size of the inputs.
     Raises InputError where there is none, it fails, torch is not installed, or the inputs fix a size that a number
     would set.
-
-    Parameters
-    ----------
-    inputs
-        As text, ``batch,3,224,224`` or ``input_ids=batch,seq_len:int64``; those that the function returns without.
-    numbers
-        Texts NAME=VALUE that were typed: a batch or a length among them must be a named size of the inputs.
     """
     from slipstick.workloads.importers.torch.by_name import folder_of, model_and_inputs
     from slipstick.workloads.importers.torch.importer import import_torch

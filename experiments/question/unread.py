@@ -11,12 +11,8 @@ from slipstick.estimators.contract.protocols import TimeFunction
 def unread(function: TimeFunction, names: Sequence[str], consumed: Sequence[Consumption] = ()) -> tuple[str, ...]:
     """A line on the names that no formula of a compiled estimator holds; none where that cannot be known.
 
-    Parameters
-    ----------
-    function
-        What an estimator compiled with these names left free.
-    consumed
-        What is given beside the time, which may read what the time does not.
+    `function`: what an estimator compiled with these names left free.
+    `consumed`: what is given beside the time, which may read what the time does not.
     """
     if function.read is None:
         return ()

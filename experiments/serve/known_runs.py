@@ -30,13 +30,9 @@ def is_run(known: str) -> bool:
 def measured_runs(known: str, load: Traffic) -> tuple[TimedServerRun, ...]:
     """The runs that a benchmark's file holds, or the one of a time in words.
 
-    Raises InputError where the file is none, or no run has the time of a further token.
-
-    Parameters
-    ----------
-    known
-        The JSON of `vllm bench serve` or SGLang's bench_serving, or the time of a further token under `load`
+    `known`: the JSON of `vllm bench serve` or SGLang's bench_serving, or the time of a further token under `load`
         ("23.4ms", "23.4ms@concurrency=64,tp=2").
+    Raises InputError where the file is none, or no run has the time of a further token.
     """
     typed = known_time(known)
     if typed is None:
@@ -52,12 +48,8 @@ def measured_runs(known: str, load: Traffic) -> tuple[TimedServerRun, ...]:
 def steps_of_runs(known: str, wanted: Wanted, load: Traffic) -> tuple[TimedServerStep, ...]:
     """Steps as long as runs of one's own say.
 
+    `wanted`: the question, whose machine and layout the runs had.
     Raises InputError as `measured_runs`, and where the model of a run does not fit.
-
-    Parameters
-    ----------
-    wanted
-        The question, whose machine and layout the runs had.
     """
     deployment = replace(wanted, known=None).deployment()
     return tuple(one.step(deployment, load) for one in measured_runs(known, load))

@@ -31,10 +31,7 @@ def local(
 def local_engine(model: str, on: str, dtype: str | None, changes: Mapping[str, str | float]) -> str | None:
     """llama.cpp, as the runtime calls it, where one user of the machine would run the model under it; else None.
 
-    Parameters
-    ----------
-    changes
-        Numbers of the machine by dotted name, in SI units or with units as text.
+    `changes`: numbers of the machine by dotted name, in SI units or with units as text.
     """
     at = machine_by_name(on).using(dict(changes))
     return runs_locally(language_model(model), at, dtype) or None

@@ -175,19 +175,12 @@ class Plan(Answer):
 class Search:
     """What to search.
 
-    Parameters
-    ----------
-    machines, types
-        By name; a type of weights of None is the model file's.
-    devices
-        At most so many for one replica.
-    prices
-        Dollars an hour of one device by machine, over the catalogue's.
-    known
-        Measured on the one machine: a CSV of steps (`read_measured_steps`), a server's benchmark, or the time of a
+    `machines`, `types`: by name; a type of weights of None is the model file's.
+    `devices`: at most so many for one replica.
+    `prices`: dollars an hour of one device by machine, over the catalogue's.
+    `known`: measured on the one machine: a CSV of steps (`read_measured_steps`), a server's benchmark, or the time of a
         further token with its load ("23.4ms@concurrency=16,tp=2").
-    guesses
-        Of speculative decoding: draft_tokens, acceptance, draft_share (`server_run.GUESSED`: none).
+    `guesses`: of speculative decoding: draft_tokens, acceptance, draft_share (`server_run.GUESSED`: none).
     """
 
     model: str

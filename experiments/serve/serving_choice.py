@@ -36,18 +36,11 @@ class ServedBatch:
 class ServingChoice:
     """One layout on one machine under one load: means of the steady closed loop.
 
-    Parameters
-    ----------
-    users
-        Requests in flight at one replica.
-    per_device, per_user
-        Output tokens a second.
-    keeps
-        Probability that mean times keep all limits, were the limits' errors one (the least over the limits).
-    dollars
-        A million output tokens; None where the machine's price is not stated.
-    served
-        What its steps work on, for comparisons with others.
+    `users`: requests in flight at one replica.
+    `per_device`, `per_user`: output tokens a second.
+    `keeps`: probability that mean times keep all limits, were the limits' errors one (the least over the limits).
+    `dollars`: a million output tokens; None where the machine's price is not stated.
+    `served`: what its steps work on, for comparisons with others.
     """
 
     machine: str

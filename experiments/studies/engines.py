@@ -27,17 +27,11 @@ Engine = Callable[[], AbstractContextManager[Executor | None]]
 def engine(kind: str, workers: int = 2, scheduler: str | None = None) -> Engine:
     """What makes an executor anew each time it is called: a dead worker takes its pool with it.
 
-    Raises InputError where the name is unknown.
-
-    Parameters
-    ----------
-    kind
-        serial, threads, processes, dask, or MODULE:FACTORY of your own: a function that returns a
+    `kind`: serial, threads, processes, dask, or MODULE:FACTORY of your own: a function that returns a
         `concurrent.futures.Executor`, or an executor that is used as a context. Your module is imported and run.
-    workers
-        Of threads, processes and a local dask cluster.
-    scheduler
-        Address of a dask scheduler.
+    `workers`: of threads, processes and a local dask cluster.
+    `scheduler`: address of a dask scheduler.
+    Raises InputError where the name is unknown.
     """
     if ":" in kind:
         factory = own_factory(kind)

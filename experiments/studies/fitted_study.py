@@ -31,14 +31,9 @@ INTERVALS = ("covariance", "profile", "bootstrap")
 class FittedStudy(Answer):
     """What a study's [fit] gave.
 
-    Parameters
-    ----------
-    estimator
-        The name under which the calibration is saved.
-    method
-        Loss and number of starts, in words.
-    bands
-        Parameter -> its interval, in the parameter's unit; none where it is not known.
+    `estimator`: the name under which the calibration is saved.
+    `method`: loss and number of starts, in words.
+    `bands`: parameter -> its interval, in the parameter's unit; none where it is not known.
     """
 
     estimator: str
@@ -144,14 +139,9 @@ class FittedStudy(Answer):
 def fit_study(path: str, intervals: str | None, level: float, trusted: Sequence[str] = ()) -> FittedStudy:
     """Fit the parameters that a study names to its measurements.
 
+    `intervals`: covariance, profile or bootstrap; None: as the study says.
+    `level`: probability of the intervals.
     Raises InputError where the study has no [fit], or a name or number cannot be used.
-
-    Parameters
-    ----------
-    intervals
-        covariance, profile or bootstrap; None: as the study says.
-    level
-        Probability of the intervals.
     """
     study = load_study(path, trusted)
     if study.fit is None:

@@ -25,10 +25,7 @@ REFUSED = "refused"
 class QuantityColumns:
     """The quantities of a question's answer at any points.
 
-    Parameters
-    ----------
-    level
-        Probability of the bands.
+    `level`: probability of the bands.
     """
 
     question: Question
@@ -38,12 +35,9 @@ class QuantityColumns:
         """One value a point: `time_ratio`, `time_s`, each quantity and `HEADLINE_ratio`, all with the ends of bands.
 
         A point that cannot be (a model that does not fit) is not a number, and says why in the column `refused`.
-        Raises InputError where no point has an answer.
 
-        Parameters
-        ----------
-        change
-            The largest |log(value / today's)| of the machine's fields that vary, of each point.
+        `change`: the largest |log(value / today's)| of the machine's fields that vary, of each point.
+        Raises InputError where no point has an answer.
         """
         today, question = self.question.answer(), self.question
         held = {name: float(question.machine.get(name[8:]) or 0.0) for name in free if name.startswith("machine.")}

@@ -11,10 +11,7 @@ from slipstick.hwmodels.files.readers import InputError, whole_number
 class Share:
     """Every n-th chunk of a study from the i-th on: which chunks a part has does not depend on who computes them.
 
-    Parameters
-    ----------
-    part, parts
-        1 <= part <= parts.
+    `part`, `parts`: 1 <= part <= parts.
     """
 
     part: int = 1

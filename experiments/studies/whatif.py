@@ -184,12 +184,8 @@ def answer(
 ) -> WhatIf:
     """The what-if of a question over what varies in it.
 
+    `level`: probability of the band.
     Raises InputError where the points are more than `MAX_POINTS`.
-
-    Parameters
-    ----------
-    level
-        Probability of the band.
     """
     space = question.vary
     if space.size > MAX_POINTS:

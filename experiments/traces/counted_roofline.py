@@ -32,14 +32,9 @@ def rooflines(
 ) -> list[dict[str, Any]]:
     """One row a kernel or region, longest first.
 
+    `machine`: whose peaks the reached rates are divided by; None for the counts alone.
+    `dtype`: of the arithmetic, which says the peak; the first of `WITHOUT` where it is not given.
     Raises InputError where the machine has no unit for the dtype.
-
-    Parameters
-    ----------
-    machine
-        Whose peaks the reached rates are divided by; None for the counts alone.
-    dtype
-        Of the arithmetic, which says the peak; the first of `WITHOUT` where it is not given.
     """
     ordered = sorted(regions, key=lambda one: -(one.seconds or one.shares.get("samples", 0.0)))[:most]
     return [_row(one, machine, dtype) for one in ordered]

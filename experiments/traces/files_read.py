@@ -36,14 +36,9 @@ class With:
 class Holding:
     """What a file holds.
 
-    Parameters
-    ----------
-    line
-        It in one line.
-    commands
-        What goes on with it.
-    rows
-        Its figures; empty where the commands show them.
+    `line`: it in one line.
+    `commands`: what goes on with it.
+    `rows`: its figures; empty where the commands show them.
     """
 
     kind: Format

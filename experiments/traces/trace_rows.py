@@ -39,13 +39,9 @@ def changes(
 ) -> list[Change]:
     """Changes from ``run.workers=0..8`` and ``run.host_ratio=0.5,1``: every combination, on one other machine.
 
-    Raises InputError where another quantity is named, or another machine without today's.
-
-    Parameters
-    ----------
-    set_
-        Settings of the other machine (today's where none is named): ``machine.clock=1.2GHz``,
+    `set_`: settings of the other machine (today's where none is named): ``machine.clock=1.2GHz``,
         ``machine.runtime.mode=compiled``.
+    Raises InputError where another quantity is named, or another machine without today's.
     """
     from slipstick.experiments.question.axes import axis
     from slipstick.experiments.question.settings import assignments

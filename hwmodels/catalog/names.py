@@ -29,10 +29,7 @@ def tokens(name: str) -> frozenset[str]:
 def exact(name: str, names: Mapping[str, Iterable[str]]) -> str | None:
     """The machine one of whose names has the same words; None where there is none or more than one.
 
-    Parameters
-    ----------
-    names
-        Machine -> its names.
+    `names`: machine -> its names.
     """
     wanted, joined = tokens(name), _joined(name)
     matches = {machine for machine, aliases in names.items() if any(tokens(one) == wanted for one in aliases)}

@@ -22,12 +22,9 @@ def check_kind(function: str, name: str, value: object, annotation: str) -> None
     """Check an argument against its annotation, as far as words of it say: None, numbers, texts, and several at once.
 
     Objects, and values of annotations that this does not read, are left to the function.
-    Raises InputError where the value is of no kind that the annotation names.
 
-    Parameters
-    ----------
-    annotation
-        As written: "str | Machine", "int | None".
+    `annotation`: as written: "str | Machine", "int | None".
+    Raises InputError where the value is of no kind that the annotation names.
     """
     kinds = _kinds(annotation)
     if kinds and not _fits(value, kinds):

@@ -25,13 +25,9 @@ _BROKEN_HEADER = (SyntaxError, TokenError, MemoryError)
 def read_arrays(path: str | os.PathLike[str], limit_bytes: int, what: str) -> Arrays:
     """The arrays of an .npz by name, at most `limit_bytes` long, both packed and unpacked; pickled ones are refused.
 
+    `what`: which kind of file is wanted, for the message where this is none.
     Raises InputError where the file is missing, too large, encrypted, packed in an unknown way, or no .npz of plain
     arrays.
-
-    Parameters
-    ----------
-    what
-        Which kind of file is wanted, for the message where this is none.
     """
     packed = io.BytesIO(read_bytes(path, limit_bytes))
     try:

@@ -27,12 +27,8 @@ _SOURCE = "they stand in a checkout and in the source distribution (pip download
 def require_packages(names: Iterable[str]) -> None:
     """Refuse where a package of an extra is not installed.
 
+    `names`: packages of `EXTRAS`; nothing is imported.
     Raises InputError, which names the package and the extra that brings it.
-
-    Parameters
-    ----------
-    names
-        Packages of `EXTRAS`; nothing is imported.
     """
     for name in names:
         if find_spec(name) is None:

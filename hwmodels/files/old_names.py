@@ -23,10 +23,7 @@ def formerly(**older: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
     A keyword that it does not know raises an `InputError` that names the nearest.
 
-    Parameters
-    ----------
-    older
-        Today's name of each, by its older one.
+    `older`: today's name of each, by its older one.
 
     Examples
     --------

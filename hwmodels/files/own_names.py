@@ -34,14 +34,9 @@ def is_own(name: str | None) -> bool:
 def named_here(name: str, trusted: Collection[str], place: object) -> str:
     """A name that stands in a file; one of code is an `OwnName` only where the user named the same.
 
+    `trusted`: what the user named himself.
+    `place`: the file and its field.
     Raises InputError where a file names code that the user does not.
-
-    Parameters
-    ----------
-    trusted
-        What the user named himself.
-    place
-        The file and its field.
     """
     if not is_own(name):
         return name

@@ -35,10 +35,7 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 def unknown_name(thing: str, name: object, known: Sequence[str], listed_by: str = "") -> InputError:
     """The error for a name that is not known: says the nearest ones, and lists them all when they are few.
 
-    Parameters
-    ----------
-    listed_by
-        The command that lists them, where they are many.
+    `listed_by`: the command that lists them, where they are many.
     """
     alike = {text.casefold(): text for text in known}
     close = [alike[one] for one in get_close_matches(str(name).casefold(), list(alike), n=3)]

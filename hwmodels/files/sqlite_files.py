@@ -46,14 +46,10 @@ Row: TypeAlias = tuple[object, ...]
 class OwnKind:
     """A kind of file that we write ourselves, which is recognised before anything is written.
 
-    Parameters
-    ----------
-    what
-        In words, for messages.
-    application, version
-        What `PRAGMA application_id` and `PRAGMA user_version` are; files of before both were written have 0.
-    tables
-        Columns and constraints of each table, as CREATE TABLE takes them; a file of this kind holds no other.
+    `what`: in words, for messages.
+    `application`, `version`: what `PRAGMA application_id` and `PRAGMA user_version` are; files of before both were
+        written have 0.
+    `tables`: columns and constraints of each table, as CREATE TABLE takes them; a file of this kind holds no other.
     """
 
     what: str

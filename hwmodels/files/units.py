@@ -24,12 +24,8 @@ if TYPE_CHECKING:
 class Unit:
     """The base unit and the range of a field, carried by its type; reads texts with units.
 
-    Parameters
-    ----------
-    name
-        As pint writes it; "1" is a plain number.
-    low, above, high
-        The least value, the value that must be exceeded, the largest value.
+    `name`: as pint writes it; "1" is a plain number.
+    `low`, `above`, `high`: the least value, the value that must be exceeded, the largest value.
     """
 
     name: str
@@ -68,14 +64,9 @@ def _wanted(unit: str) -> str:
 def parse_quantity(value: object, unit: str) -> float:
     """A number or a string with a unit, as a float in the base unit.
 
+    `value`: a number (taken to be in `unit` already) or a text such as ``"852 MHz"``.
+    `unit`: the base unit; ``"1"`` for a plain number.
     Raises InputError where the text is no number with a unit, or its unit does not convert.
-
-    Parameters
-    ----------
-    value
-        A number (taken to be in `unit` already) or a text such as ``"852 MHz"``.
-    unit
-        The base unit; ``"1"`` for a plain number.
 
     Examples
     --------

@@ -49,12 +49,8 @@ def believed(clock: float) -> float | None:
 def system_topology(processors: int, memory: float | None = None, cpu: Path = CPU, cpuinfo: Path = CPUINFO) -> Topology:
     """The host without lscpu: each processor counts as a core of one domain, caches and flags from the system's files.
 
-    Parameters
-    ----------
-    processors
-        As the system counts them.
-    memory
-        Bytes of main memory.
+    `processors`: as the system counts them.
+    `memory`: bytes of main memory.
     """
     text = system_text(cpuinfo)
     siblings = _count_listed(system_text(cpu / "topology" / "thread_siblings_list")) or 1

@@ -16,10 +16,7 @@ from slipstick.hwmodels.machine import Machine
 class BandwidthKernel:
     """Arrays that a bandwidth benchmark runs over in each iteration, and its flop.
 
-    Parameters
-    ----------
-    reads, writes
-        Arrays read and written; an array both read and written counts in both and in `updates`.
+    `reads`, `writes`: arrays read and written; an array both read and written counts in both and in `updates`.
     """
 
     reads: int
@@ -38,18 +35,12 @@ class BandwidthKernel:
 class CacheLevel:
     """One level of a machine file, the main memory last.
 
-    Parameters
-    ----------
-    capacity
-        Bytes of one instance; None for main memory.
-    cores
-        Cores that share an instance.
-    bytes_per_cycle
-        Of the path to the next nearer level, a core; None where the file gives no rate (L1, main memory).
-    duplex
-        half: loads and stores share the path; full: each has its own.
-    load_penalty, store_penalty
-        Cycles a cache line, added to the transfer.
+    `capacity`: bytes of one instance; None for main memory.
+    `cores`: cores that share an instance.
+    `bytes_per_cycle`: of the path to the next nearer level, a core; None where the file gives no rate (L1, main
+        memory).
+    `duplex`: half: loads and stores share the path; full: each has its own.
+    `load_penalty`, `store_penalty`: cycles a cache line, added to the transfer.
     """
 
     name: str
@@ -75,20 +66,12 @@ class Curve:
 class KerncraftMachine:
     """What a machine file says.
 
-    Parameters
-    ----------
-    clock
-        Hz.
-    flop_per_cycle
-        By dtype: of one core.
-    line
-        Bytes of a cache line.
-    levels
-        Nearest first, main memory last.
-    streams
-        By benchmark name.
-    curves
-        All measurements.
+    `clock`: hz.
+    `flop_per_cycle`: by dtype: of one core.
+    `line`: bytes of a cache line.
+    `levels`: nearest first, main memory last.
+    `streams`: by benchmark name.
+    `curves`: all measurements.
     """
 
     name: str
@@ -135,12 +118,9 @@ class KerncraftMachine:
     def machine(self, benchmark: str = "copy") -> Machine:
         """The machine of one socket in our terms; bandwidth of main memory and L1 from the measurements.
 
+        `benchmark`: whose measured curve becomes `bandwidth_by_cores` of main memory, with write-allocate traffic
+            added.
         Raises InputError where the file has no such benchmark.
-
-        Parameters
-        ----------
-        benchmark
-            Whose measured curve becomes `bandwidth_by_cores` of main memory, with write-allocate traffic added.
         """
         if benchmark not in self.streams:
             raise unknown_name(f"benchmark of {self.name}", benchmark, list(self.streams))

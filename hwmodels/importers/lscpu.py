@@ -52,16 +52,10 @@ class Cache:
 class Topology:
     """What the system says about its CPU.
 
-    Parameters
-    ----------
-    clock
-        Hz; the largest that the system states. None where it states none.
-    memory
-        Bytes of main memory; None where unknown.
-    flags
-        Of the CPU, in lower case.
-    clock_source
-        How the clock was got, where it was not `source`.
+    `clock`: hz; the largest that the system states. None where it states none.
+    `memory`: bytes of main memory; None where unknown.
+    `flags`: of the CPU, in lower case.
+    `clock_source`: how the clock was got, where it was not `source`.
     """
 
     model: str
@@ -130,12 +124,8 @@ class Topology:
 def parse_lscpu(text: str, memory: float | None = None) -> Topology:
     """The output of ``lscpu --json``; capacities in bytes, the clock in hertz.
 
+    `memory`: bytes of main memory, which lscpu does not state.
     Raises InputError where it is no such output, or a field is missing.
-
-    Parameters
-    ----------
-    memory
-        Bytes of main memory, which lscpu does not state.
     """
     if len(text) > MAX_TEXT:
         raise InputError(f"lscpu: more than {MAX_TEXT} characters")

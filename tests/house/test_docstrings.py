@@ -119,8 +119,10 @@ def test_documented_parameters_exist(layer: str) -> None:
 
 
 def _documented(function: ast.FunctionDef) -> Iterator[str]:
-    """Names under Parameters: lines that hold nothing but names."""
-    match = re.search(r"^Parameters\n-+\n(.*?)(?=\n\n|\Z)", ast.get_docstring(function) or "", re.M | re.S)
-    for line in match.group(1).splitlines() if match else ():
-        if re.fullmatch(r"\*{0,2}\w+(, \*{0,2}\w+)*", line):
-            yield from (name.strip(" *") for name in line.split(","))
+    """Names that are explained: lines under Parameters that hold nothing but names, and lines "`name`: its meaning"."""
+    text = ast.get_docstring(function) or ""
+    match = re.search(r"^Parameters\n-+\n(.*?)(?=\n\n|\Z)", text, re.M | re.S)
+    lines = [line for line in match.group(1).splitlines() if line[:1].strip()] if match else []
+    lines += re.findall(r"^((?:`\*{0,2}\w+`(?:, )?)+): ", text, re.M)
+    for line in lines:
+        yield from (name.strip(" `*") for name in line.split(","))

@@ -19,12 +19,8 @@ if TYPE_CHECKING:
 class Distinct:
     """Operations of which each is another.
 
-    Parameters
-    ----------
-    operations
-        The first of each, shape (distinct,).
-    place
-        For each operation of the workload its place among them, shape (operations,); not to be changed.
+    `operations`: the first of each, shape (distinct,).
+    `place`: for each operation of the workload its place among them, shape (operations,); not to be changed.
     """
 
     operations: tuple[Op, ...]

@@ -58,18 +58,11 @@ class Tensor:
 class Piece:
     """What a call, or a part of it, amounts to.
 
-    Parameters
-    ----------
-    attributes
-        What belongs to its identity besides kind and dims.
-    suffix
-        Distinguishes the parts of one call.
-    after
-        Earlier pieces of the same call that it waits for.
-    makes
-        Position of the one result it makes; None: all of them.
-    times
-        How often it is done (steps of a recurrence).
+    `attributes`: what belongs to its identity besides kind and dims.
+    `suffix`: distinguishes the parts of one call.
+    `after`: earlier pieces of the same call that it waits for.
+    `makes`: position of the one result it makes; None: all of them.
+    `times`: how often it is done (steps of a recurrence).
     """
 
     kind: str
@@ -85,18 +78,11 @@ class Piece:
 class ImportedNode:
     """One operation as an importer met it.
 
-    Parameters
-    ----------
-    layer, name
-        Where it stands and what it is called; together they make its name in the workload.
-    phase
-        "forward", "backward" or "optimizer".
-    reads, writes
-        Tensors that it reads and makes, floating-point first: for its data type and memory order.
-    pieces
-        What it amounts to; None where that is not known.
-    before
-        What it waits for: (node, position of the result), position None for all of them.
+    `layer`, `name`: where it stands and what it is called; together they make its name in the workload.
+    `phase`: "forward", "backward" or "optimizer".
+    `reads`, `writes`: tensors that it reads and makes, floating-point first: for its data type and memory order.
+    `pieces`: what it amounts to; None where that is not known.
+    `before`: what it waits for: (node, position of the result), position None for all of them.
     """
 
     name: str

@@ -44,12 +44,8 @@ PAPER, DARK = "#FFFFFF", ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#FF0000")
 class Shade:
     """How an operation is drawn.
 
-    Parameters
-    ----------
-    words
-        Below its name.
-    share
-        Of the whole, 0..1: a bar at the foot of its box, as long as the largest share's is the box; None: no bar.
+    `words`: below its name.
+    `share`: of the whole, 0..1: a bar at the foot of its box, as long as the largest share's is the box; None: no bar.
     """
 
     colour: str
@@ -99,14 +95,9 @@ def to_svg(
 ) -> str:
     """The graph as SVG, operations in rows by how deep they stand; the whole name and the sizes show on hover.
 
+    `shades`: of each operation by name; None: coloured by the family of its kind.
+    `legend`: colours and what they mean; "" where words stand alone.
     Raises InputError where there are more operations than a page can show.
-
-    Parameters
-    ----------
-    shades
-        Of each operation by name; None: coloured by the family of its kind.
-    legend
-        Colours and what they mean; "" where words stand alone.
     """
     if len(workload) > MAX_DRAWN:
         raise InputError(f"workload {workload.name!r}: {len(workload)} operations, more than {MAX_DRAWN} to draw")

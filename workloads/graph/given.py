@@ -54,10 +54,7 @@ class Binding:
     def put_in(self, amounts: Table[Amount], later: type[Later], *, all_: bool) -> Table[Amount]:
         """Amounts with the values in place of symbols.
 
-        Parameters
-        ----------
-        all_
-            Whether all symbols have values now; else whole ones are put in when somebody reads the amounts.
+        `all_`: whether all symbols have values now; else whole ones are put in when somebody reads the amounts.
         """
         first = amounts if self.whole and isinstance(amounts, Later) else None
         made = later(first.open, self.after(first.binding)) if first is not None else later(amounts, self)
@@ -89,10 +86,7 @@ class Later(Table[Amount]):
 class KeptAmount:
     """An open amount as text and steps (see `kept`), known by being the very same object.
 
-    Parameters
-    ----------
-    steps
-        On whole numbers; None where sympy has to compute it.
+    `steps`: on whole numbers; None where sympy has to compute it.
     """
 
     text: str

@@ -13,10 +13,8 @@ from slipstick.hwmodels.files.readers import InputError
 class Neighbours:
     """What waits for what.
 
-    Parameters
-    ----------
-    before, after
-        By name: those that it waits for, and those that wait for it, each once in the order of the edges.
+    `before`, `after`: by name: those that it waits for, and those that wait for it, each once in the order of the
+        edges.
     """
 
     before: Mapping[str, Mapping[str, None]]
@@ -35,12 +33,8 @@ class Neighbours:
     def ordered(self, place: Mapping[str, int] | None = None) -> list[str]:
         """Each name behind all that it waits for.
 
+        `place`: of those that may stand next, the one with the lowest place does; None: the one that could first.
         Raises InputError where names wait for each other.
-
-        Parameters
-        ----------
-        place
-            Of those that may stand next, the one with the lowest place does; None: the one that could first.
         """
         waits = {name: len(names) for name, names in self.before.items()}
         ready = [(place[name] if place else index, name) for index, name in enumerate(waits) if not waits[name]]

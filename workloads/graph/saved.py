@@ -42,16 +42,10 @@ PRODUCTS = ("gemm", "convolution", "attention", "recurrent")
 class Taped:
     """One operation of the forward pass as autograd sees it; storages are named by the operation that made them.
 
-    Parameters
-    ----------
-    made
-        The storage of its result; "" where it shows or overwrites another's.
-    reads
-        Storages of what it reads.
-    grows
-        Those of them that need a gradient.
-    saves
-        Bytes of each storage that it keeps for its backward pass; none where it needs no gradient.
+    `made`: the storage of its result; "" where it shows or overwrites another's.
+    `reads`: storages of what it reads.
+    `grows`: those of them that need a gradient.
+    `saves`: bytes of each storage that it keeps for its backward pass; none where it needs no gradient.
     """
 
     op: Op

@@ -62,17 +62,11 @@ def _called(name: str, count: int) -> Call:
 class SizeSteps:
     """A formula as operations on a stack.
 
-    Parameters
-    ----------
-    steps
-        Each a number that is put on the stack, the name of a size, or a function with how many numbers it takes (of a
-        power: the exponent).
-    read
-        Sizes that stand outside of floor and ceiling: where one is a float, so is the result.
-    has_float
-        Whether a float stands there.
-    polynomial
-        Whether there are but sums, products and powers of fractions.
+    `steps`: each a number that is put on the stack, the name of a size, or a function with how many numbers it takes
+        (of a power: the exponent).
+    `read`: sizes that stand outside of floor and ceiling: where one is a float, so is the result.
+    `has_float`: whether a float stands there.
+    `polynomial`: whether there are but sums, products and powers of fractions.
     """
 
     steps: tuple[Step, ...]

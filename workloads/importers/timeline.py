@@ -27,13 +27,9 @@ def read_timeline(
 ) -> EventTable:
     """The events of a profiler's file, found by its content.
 
+    `arguments`, `lists`: numeric arguments, and arguments that are lists, to keep of a Chrome trace; of other files
+        correlation, stream and bytes.
     Raises InputError where the file cannot be read or is no timeline.
-
-    Parameters
-    ----------
-    arguments, lists
-        Numeric arguments, and arguments that are lists, to keep of a Chrome trace; of other files correlation, stream
-        and bytes.
     """
     kind = identify(path)
     reader = READERS.get(kind.key) if kind else None
@@ -43,13 +39,9 @@ def read_timeline(
 def graph_of_events(table: EventTable, path: str | os.PathLike[str], marker: str | None = None) -> TraceGraph:
     """What waited for what in a file's events; where its host was not recorded, the device with its gaps; in seconds.
 
+    `marker`: pattern of the ranges that are steps, with a group that holds their number ("iteration (\\d+)"); None for
+        those of PyTorch's profiler (ProfilerStep#N).
     Raises InputError where they show no work of a device, or no range fits the marker.
-
-    Parameters
-    ----------
-    marker
-        Pattern of the ranges that are steps, with a group that holds their number ("iteration (\\d+)"); None for those
-        of PyTorch's profiler (ProfilerStep#N).
     """
     kind = identify(path)
     table = table if marker is None else marked(table, marker, path)

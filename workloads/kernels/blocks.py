@@ -37,18 +37,11 @@ PAGE_EDGES = (64, 1536)
 class BlockTable:
     """Features of a matrix's blocks.
 
-    Parameters
-    ----------
-    names
-        Of the columns.
-    values
-        One row a block, shape (blocks, features), float32; counts are of non-zeros in the block.
-    index
-        Which block each row is (all, or a sample).
-    blocks
-        How many whole blocks the matrix has.
-    size
-        Non-zeros of a block.
+    `names`: of the columns.
+    `values`: one row a block, shape (blocks, features), float32; counts are of non-zeros in the block.
+    `index`: which block each row is (all, or a sample).
+    `blocks`: how many whole blocks the matrix has.
+    `size`: Non-zeros of a block.
     """
 
     names: tuple[str, ...]

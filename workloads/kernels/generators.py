@@ -101,10 +101,7 @@ def power_law(
 def rmat(scale: int, edges: int, seed: int, probabilities: tuple[float, ...] = RMAT_PROBABILITIES) -> SparseMatrix:
     """A recursive-matrix graph of 2 ** scale nodes (Chakrabarti, Zhan, Faloutsos 2004); repeated edges merge.
 
-    Parameters
-    ----------
-    probabilities
-        Of the four quadrants; they sum to 1.
+    `probabilities`: of the four quadrants; they sum to 1.
     """
     draws = Draws(seed)
     rows, columns = np.zeros(edges, dtype=np.int64), np.zeros(edges, dtype=np.int64)

@@ -24,14 +24,9 @@ STEPS_PER_OCTAVE = 4
 class ReuseTimes:
     """Accesses since the same place was last touched, on a logarithmic grid.
 
-    Parameters
-    ----------
-    step
-        One grid index per access (uint8): the reuse time lies at 2 ** (step / STEPS_PER_OCTAVE).
-    previous
-        Position of the last touch; negative where it lies in the sweep before.
-    places
-        How many different places are touched.
+    `step`: one grid index per access (uint8): the reuse time lies at 2 ** (step / STEPS_PER_OCTAVE).
+    `previous`: position of the last touch; negative where it lies in the sweep before.
+    `places`: how many different places are touched.
     """
 
     step: npt.NDArray[np.uint8]

@@ -20,14 +20,9 @@ Offsets = tuple[tuple[int, ...], ...]
 class LoopKernel:
     """What one iteration of a loop nest touches.
 
-    Parameters
-    ----------
-    reads, writes
-        Array -> offsets from the loop indices, the fastest dimension last.
-    flop
-        Of one iteration.
-    element_bytes
-        Of every array's elements.
+    `reads`, `writes`: array -> offsets from the loop indices, the fastest dimension last.
+    `flop`: of one iteration.
+    `element_bytes`: of every array's elements.
     """
 
     name: str

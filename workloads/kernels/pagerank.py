@@ -188,12 +188,8 @@ def run_pagerank(
 ) -> tuple[npt.NDArray[np.float64], int]:
     """Ranks that sum to 1, shape (pages,), and the number of iterations needed; numpy and scipy only.
 
+    `threshold`: of the sum of absolute changes between two iterations.
     Raises InputError where `limit` iterations are not enough.
-
-    Parameters
-    ----------
-    threshold
-        Of the sum of absolute changes between two iterations.
     """
     n = problem.pages
     matrix = problem.matrix.to_scipy()

@@ -24,18 +24,11 @@ Numbers = TypeVar("Numbers", float, "npt.NDArray[np.float64]")
 class Experts:
     """Feed-forward layers of which each token visits a few.
 
-    Parameters
-    ----------
-    count, per_token
-        Routed experts of a layer, and how many of them a token visits.
-    feed_forward
-        Inner width of one expert.
-    shared_feed_forward
-        Inner width of the experts that every token visits, together; 0 where there are none.
-    shared_gate
-        Whether the shared experts' output is scaled by a gate of its own (one weight vector).
-    score_bias
-        Whether the router adds a learned number to each expert's score.
+    `count`, `per_token`: routed experts of a layer, and how many of them a token visits.
+    `feed_forward`: inner width of one expert.
+    `shared_feed_forward`: inner width of the experts that every token visits, together; 0 where there are none.
+    `shared_gate`: whether the shared experts' output is scaled by a gate of its own (one weight vector).
+    `score_bias`: whether the router adds a learned number to each expert's score.
     """
 
     count: int

@@ -13,18 +13,11 @@ from slipstick.workloads.language.language_model import LanguageModel
 class Layout:
     """Degrees of parallelism of one replica, and how many replicas there are.
 
-    Parameters
-    ----------
-    tensor
-        Ranks that share each product of attention, dense feed-forward and the head.
-    pipeline
-        Stages that share the layers.
-    data
-        Groups of ranks with attention (and its cache) of their own in front of the same experts.
-    expert
-        Ranks over which the experts are dealt out; those that are left share each expert's width.
-    replicas
-        Copies of all this behind a router.
+    `tensor`: ranks that share each product of attention, dense feed-forward and the head.
+    `pipeline`: stages that share the layers.
+    `data`: groups of ranks with attention (and its cache) of their own in front of the same experts.
+    `expert`: ranks over which the experts are dealt out; those that are left share each expert's width.
+    `replicas`: copies of all this behind a router.
     """
 
     tensor: int = 1

@@ -43,16 +43,10 @@ FRAGMENTS = 0.15
 class StageMemory:
     """Memory of one device of one stage with its band, in bytes.
 
-    Parameters
-    ----------
-    stage
-        0 the first.
-    counted
-        What formulas give.
-    least
-        Bytes at least, by what software can spare.
-    beyond
-        The most of each part that no formula has.
+    `stage`: 0 the first.
+    `counted`: what formulas give.
+    `least`: bytes at least, by what software can spare.
+    `beyond`: the most of each part that no formula has.
     """
 
     stage: int

@@ -30,14 +30,9 @@ TOKENS = Table(input_tokens=1024.0, output_tokens=256.0)
 class Requests(Workload):
     """Requests to a language model.
 
-    Parameters
-    ----------
-    model
-        Shapes of the language model.
-    given
-        Recorded requests; empty: lengths are those of the symbols, and come as the run says.
-    lengths
-        Tokens by symbol, of those that were bound.
+    `model`: shapes of the language model.
+    `given`: recorded requests; empty: lengths are those of the symbols, and come as the run says.
+    `lengths`: tokens by symbol, of those that were bound.
     """
 
     model: LanguageModel = field(kw_only=True)
@@ -70,12 +65,8 @@ class Requests(Workload):
 def requests_to(model: LanguageModel, stored: str | None = None, given: Sequence[Request] = ()) -> Requests:
     """Requests to `model`, a workload whose operations are those of one of them.
 
-    Parameters
-    ----------
-    stored
-        How weights are stored (`weight_types.WEIGHT_TYPES`); None: as the model's file says.
-    given
-        Recorded requests.
+    `stored`: how weights are stored (`weight_types.WEIGHT_TYPES`); None: as the model's file says.
+    `given`: recorded requests.
 
     Examples
     --------

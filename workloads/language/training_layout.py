@@ -18,25 +18,19 @@ class TrainingLayout:
 
     Devices are numbered tensor first, then context, data, pipeline, so that tensor ranks are nearest to each other.
 
-    Parameters
-    ----------
-    tensor
-        Ranks that share each product of a layer; between products the sequence is split over them (sequence parallel).
-    context
-        Ranks that share the tokens of a sequence in every layer.
-    data
-        Ranks that do the same for other sequences.
-    pipeline, chunks
-        Stages, scheduled one forward, one backward (1F1B); parts of the model that each stage holds (interleaved).
-    expert
-        Ranks, of those of tensor x context x data, over which the experts are dealt out; each holds whole experts.
-    micro
-        Sequences of one microbatch.
-    shard
-        What data ranks share out: 0 nothing, 1 optimizer states, 2 gradients too, 3 weights too (ZeRO stages; 3: FSDP).
-    recompute
-        What the backward pass computes again: "none" (scores are kept), "selective" (the attention's core, as flash
-        attention does), "full" (each layer).
+    `tensor`: ranks that share each product of a layer; between products the sequence is split over them (sequence
+        parallel).
+    `context`: ranks that share the tokens of a sequence in every layer.
+    `data`: ranks that do the same for other sequences.
+    `pipeline`, `chunks`: stages, scheduled one forward, one backward (1F1B); parts of the model that each stage holds
+        (interleaved).
+    `expert`: ranks, of those of tensor x context x data, over which the experts are dealt out; each holds whole
+        experts.
+    `micro`: sequences of one microbatch.
+    `shard`: what data ranks share out: 0 nothing, 1 optimizer states, 2 gradients too, 3 weights too (ZeRO stages; 3:
+        FSDP).
+    `recompute`: what the backward pass computes again: "none" (scores are kept), "selective" (the attention's core, as
+        flash attention does), "full" (each layer).
     """
 
     tensor: int = 1
@@ -141,12 +135,8 @@ class TrainingLayout:
 def training_flop(model: LanguageModel, sequence: int) -> float:
     """Model flop of one token in forward and backward pass, 6 a weight and causal attention at half its square.
 
+    `sequence`: tokens of a sequence.
     Raises InputError where the sequence has no token.
-
-    Parameters
-    ----------
-    sequence
-        Tokens of a sequence.
 
     Notes
     -----

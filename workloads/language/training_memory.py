@@ -21,12 +21,8 @@ WEIGHT_BYTES, GRADIENT_BYTES, OPTIMIZER_BYTES = 2.0, 4.0, 12.0
 class TrainingMemory:
     """Bytes of one device of one stage.
 
-    Parameters
-    ----------
-    gathered
-        Of the weights: those of two layers that are whole where weights are shared out.
-    again
-        Of the activations: those of a layer that is computed again.
+    `gathered`: of the weights: those of two layers that are whole where weights are shared out.
+    `again`: of the activations: those of a layer that is computed again.
     """
 
     weights: float
@@ -99,14 +95,9 @@ def layer_activation_bytes(
 ) -> float:
     """Bytes that one microbatch leaves in one layer of one device.
 
-    Parameters
-    ----------
-    sequence
-        Tokens of a sequence.
-    layout
-        None is one device, one sequence, scores kept.
-    dropout
-        1 where the two dropouts of a layer and that of the attention keep masks (as GPT-3 did), else 0.
+    `sequence`: tokens of a sequence.
+    `layout`: none is one device, one sequence, scores kept.
+    `dropout`: 1 where the two dropouts of a layer and that of the attention keep masks (as GPT-3 did), else 0.
 
     Examples
     --------

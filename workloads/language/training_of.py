@@ -34,12 +34,8 @@ SHARED_OUT = ("none", "optimizer", "gradients", "parameters")
 class Training(Workload):
     """A step of training a language model.
 
-    Parameters
-    ----------
-    model
-        Shapes of the language model.
-    sizes
-        `batch` and `seq_len`, of those that were bound.
+    `model`: shapes of the language model.
+    `sizes`: `batch` and `seq_len`, of those that were bound.
     """
 
     model: LanguageModel = field(kw_only=True)
@@ -72,12 +68,8 @@ class Training(Workload):
 def training_of(model: LanguageModel, precision: str = "bf16") -> Training:
     """A step of training `model`, a workload whose operations are those of a whole batch.
 
+    `precision`: of the layers' products, one of `PRECISIONS`.
     Raises InputError where training has no such type.
-
-    Parameters
-    ----------
-    precision
-        Of the layers' products, one of `PRECISIONS`.
 
     Examples
     --------

@@ -88,10 +88,7 @@ class SequenceLayers(GradientTape):
     ) -> Value:
         """softmax(Q K^T) V in one operation; causal where there are as many queries as keys.
 
-        Parameters
-        ----------
-        keys
-            Number of tokens that each query attends to.
+        `keys`: number of tokens that each query attends to.
         """
         batch, queries, width = query.shape
         size = width // heads

@@ -85,12 +85,8 @@ def pool(
 ) -> Op:
     """Pooling over windows that do not overlap: one comparison or addition for each of the elements read.
 
-    Parameters
-    ----------
-    batch, channels, out
-        Shape of the output: (batch, channels, height, width).
-    kernel
-        Height and width of the window, in elements.
+    `batch`, `channels`, `out`: shape of the output: (batch, channels, height, width).
+    `kernel`: height and width of the window, in elements.
     """
     window = kernel[0] * kernel[1]
     outputs = batch * channels * out[0] * out[1]

@@ -29,11 +29,9 @@ def deepspeech2(
     Symbols: `batch` (utterances), `seq_len` (frames of the padded spectrogram, before the first convolution, which
     leaves floor((seq_len - 1) / 2) + 1 of them; default 64 and 803). The CTC loss is listed as not counted.
 
-    Parameters
-    ----------
-    first_axis
-        Which axis the convolutions' larger window and larger stride lie along. MLPerf's reference halves the frames
-        once; tensorflow/models (research/deep_speech/deep_speech_model.py) has frames first and halves them twice.
+    `first_axis`: which axis the convolutions' larger window and larger stride lie along. MLPerf's reference halves the
+        frames once; tensorflow/models (research/deep_speech/deep_speech_model.py) has frames first and halves them
+        twice.
     """
     batch, length = symbol("batch"), symbol("seq_len")
     tape = NetworkTape("deepspeech2", dtype)

@@ -29,11 +29,9 @@ def gnmt(
     Symbols: `batch` (sentences), `seq_len` (words of the padded source and target; default 64 and 25).
     Parameters are those of the MLPerf reference, its embedding shared between languages.
 
-    Parameters
-    ----------
-    purpose
-        Training and inference know the target. encode and decode are what a beam search runs: the encoder once, and a
-        step of the decoder for each word of the longest answer, with `batch` the sentences times the width of the beam.
+    `purpose`: training and inference know the target. encode and decode are what a beam search runs: the encoder once,
+        and a step of the decoder for each word of the longest answer, with `batch` the sentences times the width of the
+        beam.
     """
     batch, length = symbol("batch"), symbol("seq_len")
     tape = NetworkTape("gnmt", dtype)

@@ -176,10 +176,8 @@ def phi_cnn(size: str, preparation: Literal["printed", "in_use"] = "in_use") -> 
 
     Symbols: `images`, `test_images`, `epochs` (defaults 60,000, 10,000 and 70 or 15: Table II).
 
-    Parameters
-    ----------
-    preparation
-        "printed" takes Prep of Table II; "in_use" the value that reproduces Table X (they differ for medium).
+    `preparation`: "printed" takes Prep of Table II; "in_use" the value that reproduces Table X (they differ for
+        medium).
     """
     network = phi_network(size)
     images, test_images, epochs = symbol("images"), symbol("test_images"), symbol("epochs")

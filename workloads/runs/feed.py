@@ -17,14 +17,9 @@ CLOCK = 2.6e9
 class Feed:
     """An input pipeline as far as a network's data say it.
 
-    Parameters
-    ----------
-    host_seconds
-        Of one core of the host, for one example: reading, decoding, augmenting.
-    example_bytes
-        Of one example as it is handed to the device.
-    source
-        Where the numbers come from.
+    `host_seconds`: of one core of the host, for one example: reading, decoding, augmenting.
+    `example_bytes`: of one example as it is handed to the device.
+    `source`: where the numbers come from.
 
     Raises
     ------

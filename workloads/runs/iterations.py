@@ -118,13 +118,9 @@ def _column(values: FloatArray, where: str, name: str) -> FloatArray:
 def epoch_lengths(lengths: Lengths, batch: int, order: Order, seed: int = 0) -> IntArray:
     """The padded length of every iteration of one epoch: the longest of each batch; the last batch may be smaller.
 
+    `order`: sorted: by ascending length (the first epoch of DeepSpeech2); bucketed: batches of similar lengths in
+        random order (its later epochs, and GNMT); shuffled: sequences in random order, then cut into batches.
     Raises InputError where `batch` is below 1, or the order is unknown.
-
-    Parameters
-    ----------
-    order
-        sorted: by ascending length (the first epoch of DeepSpeech2); bucketed: batches of similar lengths in random
-        order (its later epochs, and GNMT); shuffled: sequences in random order, then cut into batches.
     """
     if batch < 1:
         raise InputError(f"batch = {batch}: want at least 1")

@@ -21,16 +21,10 @@ MAX_LENGTH = 10_000_000
 class Lengths:
     """Lengths of the sequences of a data set, in the steps that the network counts.
 
-    Parameters
-    ----------
-    values
-        Shape (sequences,), whole numbers >= 1.
-    unit
-        What is counted ("tokens", "frames").
-    source
-        Where they come from.
-    synthetic
-        Whether they were drawn, not counted.
+    `values`: shape (sequences,), whole numbers >= 1.
+    `unit`: what is counted ("tokens", "frames").
+    `source`: where they come from.
+    `synthetic`: whether they were drawn, not counted.
     """
 
     values: IntArray

@@ -21,14 +21,9 @@ REGULAR = 1e-6
 class Request:
     """One request.
 
-    Parameters
-    ----------
-    input_tokens, output_tokens
-        Of the prompt, and to make.
-    arrival
-        Seconds from the start; None in a closed loop, where a request comes when another is done.
-    cached_tokens
-        Of the prompt, already in the cache from other requests (a prefix hit).
+    `input_tokens`, `output_tokens`: of the prompt, and to make.
+    `arrival`: seconds from the start; None in a closed loop, where a request comes when another is done.
+    `cached_tokens`: of the prompt, already in the cache from other requests (a prefix hit).
     """
 
     input_tokens: int

@@ -17,20 +17,13 @@ MOST_USERS = 100_000
 class Traffic:
     """Requests and how they come.
 
-    Parameters
-    ----------
-    input_tokens, output_tokens
-        Nominal lengths; drawn uniformly from (1 - spread) x nominal to nominal.
-    users
-        Of a closed loop; None for a stream.
-    rate, burstiness
-        Requests a second of a stream, and the squared coefficient of variation of its gaps (1: Poisson).
-    prefix
-        Share of each prompt that other requests left in the cache.
-    count
-        Requests to simulate; None: ten for each user as public tables do, at least 200, at most 5,000.
-    given
-        Recorded requests, in place of all these.
+    `input_tokens`, `output_tokens`: nominal lengths; drawn uniformly from (1 - spread) x nominal to nominal.
+    `users`: of a closed loop; None for a stream.
+    `rate`, `burstiness`: requests a second of a stream, and the squared coefficient of variation of its gaps (1:
+        Poisson).
+    `prefix`: share of each prompt that other requests left in the cache.
+    `count`: requests to simulate; None: ten for each user as public tables do, at least 200, at most 5,000.
+    `given`: recorded requests, in place of all these.
     """
 
     input_tokens: int = 1024

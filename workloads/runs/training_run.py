@@ -46,14 +46,11 @@ def training_run(step: Workload, preparation: float = 0.0, exchanging: str = "")
 
     Symbols of the run: `images` (trained an epoch), `validation_images`, `test_images`, `epochs`; their defaults make
     the step itself: its batch once, neither validated nor tested. `preparation` is instructions before the first epoch.
+
+    `exchanging`: name of the function by which several nodes sum their weights ("all_reduce"), `exchanges` times an
+        epoch over `nodes`; "" for one node.
     Raises InputError where the graph is one device's share of a parallel run and does not say of which layout, or its
     weights are needed and not known.
-
-    Parameters
-    ----------
-    exchanging
-        Name of the function by which several nodes sum their weights ("all_reduce"), `exchanges` times an epoch over
-        `nodes`; "" for one node.
     """
     if "devices" in step.metadata or any(op.kind == "collective" for op in step):
         step = _of_one_device(step)

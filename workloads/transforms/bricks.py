@@ -52,14 +52,10 @@ def topological_layers(workload: Workload) -> list[Op]:
 def find_bricks(workload: Workload, granularity: int, buildable: Buildable | None = None) -> list[Brick]:
     """Cut a workload into bricks of at most `granularity` layers (Algorithm 1).
 
+    `buildable`: whether a sequence is a network that can be built and run; where it is not, its first layer stands
+        alone and the window shifts by one (Algorithm 2). All are if None: with views kept by their neighbours, any
+        sequence of operations on tensors runs on inputs of the right shapes.
     Raises InputError where `granularity` is below 1.
-
-    Parameters
-    ----------
-    buildable
-        Whether a sequence is a network that can be built and run; where it is not, its first layer stands alone and
-        the window shifts by one (Algorithm 2). All are if None: with views kept by their neighbours, any sequence of
-        operations on tensors runs on inputs of the right shapes.
     """
     if granularity < 1:
         raise InputError(f"granularity = {granularity}: want at least 1 layer a brick")

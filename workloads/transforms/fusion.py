@@ -34,10 +34,7 @@ CAST = "cast"
 def fused(workload: Workload, free_kinds: tuple[str, ...] = FREE) -> Workload:
     """The workload as a compiler hands it to the machine.
 
-    Parameters
-    ----------
-    free_kinds
-        Kinds that cost nothing and are compiled away: what they join is joined directly.
+    `free_kinds`: kinds that cost nothing and are compiled away: what they join is joined directly.
     """
     plain, outputs = _without(_converted_once(workload), free_kinds)
     joined = _Groups(plain, outputs)

@@ -73,12 +73,8 @@ def is_narrow(dtype: str) -> bool:
 def computed_in(workload: Workload, dtype: str, has: Collection[str] | None = None) -> Workload:
     """The workload in any data type: all of it in a plain one (`in_dtype`), products of weights in a narrow one.
 
+    `has`: data types that the machine's matrix engine multiplies; None where no machine is known.
     Raises InputError where the data type is unknown or cannot be used for this workload (see `narrow_products`).
-
-    Parameters
-    ----------
-    has
-        Data types that the machine's matrix engine multiplies; None where no machine is known.
 
     Examples
     --------
@@ -100,17 +96,11 @@ def wide_type(has: Collection[str] | None = None) -> str:
 def narrow_products(workload: Workload, dtype: str, has: Collection[str] | None = None) -> Workload:
     """A workload in 16 bits with the products of its weights in a narrow format (see the module).
 
+    `workload`: in a 16-bit type already (`in_dtype`, `autocast`).
+    `dtype`: a name of `number_type`.
+    `has`: as of `computed_in`; where the format is not among them, weights alone are stored in it.
     Raises InputError where weights alone are narrow in a step that trains, or the workload's file stores them narrow
     already.
-
-    Parameters
-    ----------
-    workload
-        In a 16-bit type already (`in_dtype`, `autocast`).
-    dtype
-        A name of `number_type`.
-    has
-        As of `computed_in`; where the format is not among them, weights alone are stored in it.
     """
     stored = dtype.removesuffix(WEIGHTS)
     given = workload.metadata.get("weights", "bf16")

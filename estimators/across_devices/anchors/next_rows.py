@@ -41,18 +41,11 @@ GRIDS: dict[str, list[dict[str, float]]] = {
 class NextRow:
     """An operation worth measuring.
 
-    Parameters
-    ----------
-    name
-        Its class ("gemm.bfloat16").
-    attributes
-        What else its kernel depends on ("causal", "stride").
-    time
-        Seconds predicted before it is measured.
-    spread
-        Standard deviation of its log time as it is known now.
-    left
-        Mean standard deviation of the log times of all candidates once this one and those before it are measured.
+    `name`: its class ("gemm.bfloat16").
+    `attributes`: what else its kernel depends on ("causal", "stride").
+    `time`: seconds predicted before it is measured.
+    `spread`: standard deviation of its log time as it is known now.
+    `left`: mean standard deviation of the log times of all candidates once this one and those before it are measured.
     """
 
     name: str
@@ -85,14 +78,9 @@ def candidates(names: Sequence[str], machine: Machine) -> list[OperationTimes]:
 class ProgramOperations:
     """The operations of a workload as candidates.
 
-    Parameters
-    ----------
-    offered
-        One row for each distinct operation of classes that are known.
-    times
-        How often each of them runs.
-    unknown
-        Classes of the others.
+    `offered`: one row for each distinct operation of classes that are known.
+    `times`: how often each of them runs.
+    `unknown`: classes of the others.
     """
 
     offered: list[OperationTimes]
@@ -126,13 +114,9 @@ def next_rows(
 ) -> list[NextRow]:
     """The rows to measure, the most informative first.
 
-    Parameters
-    ----------
-    offered
-        One row each, of classes that the belief knows.
-    times
-        How often each of them runs in the workload whose time is wanted, shape (offered,); where None all classes count
-        alike, and so do the rows of each.
+    `offered`: one row each, of classes that the belief knows.
+    `times`: how often each of them runs in the workload whose time is wanted, shape (offered,); where None all classes
+        count alike, and so do the rows of each.
     """
     model = AnchorModel.of(belief.names, belief.mean, belief.roots, belief.noise, offered, np.zeros(len(offered)))
     model = replace(model, roots=np.concatenate([belief.roots, other_stack(belief)], axis=1))

@@ -63,18 +63,11 @@ class Steps:
 class Evaluable:
     """The steps of a formula.
 
-    Parameters
-    ----------
-    unit
-        Of the result.
-    whole
-        Of the formula.
-    terms
-        Of its terms by name.
-    menu, criterion
-        See `slipstick.estimators.core.choice.Least`; an empty menu where nothing is chosen.
-    source
-        Of the formula.
+    `unit`: of the result.
+    `whole`: of the formula.
+    `terms`: of its terms by name.
+    `menu`, `criterion`: see `slipstick.estimators.core.choice.Least`; an empty menu where nothing is chosen.
+    `source`: of the formula.
     """
 
     unit: str

@@ -64,10 +64,7 @@ Step = tuple[str, tuple[int, ...]]
 class Tape:
     """Steps over slots: `arguments` numbers or arrays, then `constants`, then what each step makes.
 
-    Parameters
-    ----------
-    results
-        Slots of what is returned: a tuple where `together`, else the one value.
+    `results`: slots of what is returned: a tuple where `together`, else the one value.
 
     Raises
     ------

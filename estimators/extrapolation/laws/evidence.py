@@ -49,22 +49,13 @@ LEAST_VARIANCE = 1e-10
 class ScalingPosterior:
     """What the points leave of the curves.
 
-    Parameters
-    ----------
-    average
-        Of ln time [s] at the targets.
-    fitted
-        Mean ln time [s] of the curves at the points.
-    shares
-        Posterior probability of each law in `NAMES`.
-    outliers
-        Posterior probability that each point is an outlier.
-    issued
-        Posterior probability that the work follows the machine's cycles per instruction.
-    curves, prior
-        The averaged curves, and all of the prior.
-    targets
-        Workers over the fewest, shape (targets,).
+    `average`: of ln time [s] at the targets.
+    `fitted`: mean ln time [s] of the curves at the points.
+    `shares`: posterior probability of each law in `NAMES`.
+    `outliers`: posterior probability that each point is an outlier.
+    `issued`: posterior probability that the work follows the machine's cycles per instruction.
+    `curves`, `prior`: the averaged curves, and all of the prior.
+    `targets`: workers over the fewest, shape (targets,).
     """
 
     average: Average
@@ -90,14 +81,9 @@ class ScalingPosterior:
 class Points:
     """A series as the laws see it.
 
-    Parameters
-    ----------
-    u, log_times
-        Workers over the fewest, and ln of times [s], shape (points,).
-    repeats, spread
-        Runs behind each time, and their standard deviation in log time, None where nothing repeats.
-    issue
-        Cycles per instruction of a machine whose threads share cores, and the fewest workers.
+    `u`, `log_times`: workers over the fewest, and ln of times [s], shape (points,).
+    `repeats`, `spread`: runs behind each time, and their standard deviation in log time, None where nothing repeats.
+    `issue`: cycles per instruction of a machine whose threads share cores, and the fewest workers.
     """
 
     u: FloatArray
@@ -154,14 +140,9 @@ class _Weighed:
 class _Block:
     """Some curves beside the points: what lies about their mean keeps its digits in single precision.
 
-    Parameters
-    ----------
-    residuals
-        ln time less that of the curve, about their mean, shape (points, curves).
-    centre
-        That mean, shape (curves,).
-    logs
-        ln T at the points, shape (points, curves).
+    `residuals`: ln time less that of the curve, about their mean, shape (points, curves).
+    `centre`: that mean, shape (curves,).
+    `logs`: ln T at the points, shape (points, curves).
     """
 
     residuals: Singles

@@ -34,20 +34,12 @@ LOG, LINEAR, LINEAR_LOG, SQUARE = PowerTerm(0.0, 1), PowerTerm(1.0), PowerTerm(1
 class Family:
     """Which terms may stand in the sum, and how it is fitted.
 
-    Parameters
-    ----------
-    name, meaning
-        For people.
-    terms
-        Each with a coefficient >= 0.
-    bends
-        Kind of change points that may join: none, of a growing size, of shared work.
-    penalty
-        How much a change point must earn its place: the ridge on its share of the last time.
-    through_last
-        The fitted curve is scaled to go through the last point, the one nearest to the question.
-    bar
-        Where it may only replace others: its error in earlier extrapolations must be below `bar` times theirs.
+    `name`, `meaning`: for people.
+    `terms`: each with a coefficient >= 0.
+    `bends`: kind of change points that may join: none, of a growing size, of shared work.
+    `penalty`: how much a change point must earn its place: the ridge on its share of the last time.
+    `through_last`: the fitted curve is scaled to go through the last point, the one nearest to the question.
+    `bar`: where it may only replace others: its error in earlier extrapolations must be below `bar` times theirs.
     """
 
     name: str

@@ -27,16 +27,10 @@ PAIRED = 128
 class Noises:
     """Noises that are thought possible.
 
-    Parameters
-    ----------
-    precisions
-        1 / variance of each point, shape (points, noises).
-    log_prior
-        Shape (noises,).
-    beyond
-        Variance of a new point about its law, shape (noises,).
-    outlier
-        Which point is taken as an outlier; -1: none.
+    `precisions`: 1 / variance of each point, shape (points, noises).
+    `log_prior`: shape (noises,).
+    `beyond`: variance of a new point about its law, shape (noises,).
+    `outlier`: which point is taken as an outlier; -1: none.
     """
 
     precisions: FloatArray
@@ -60,10 +54,7 @@ class Noises:
     def evidence(self, residuals: Singles, log_prior: FloatArray) -> tuple[Singles, Singles]:
         """ln of prior times likelihood of curves under each noise, and the mean of their ln scale.
 
-        Parameters
-        ----------
-        residuals
-            Shape (points, curves), and so are the results, but with noises in the place of points.
+        `residuals`: shape (points, curves), and so are the results, but with noises in the place of points.
         """
         precisions, halves, total, constant = self._single
         scale = precisions @ residuals

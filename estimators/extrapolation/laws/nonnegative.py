@@ -24,12 +24,8 @@ def fit_prefixes(
 ) -> FloatArray:
     """Coefficients of a family fitted to the first `m` points for every m in `lengths`.
 
-    Parameters
-    ----------
-    x, y
-        Shape (series, points), sorted by x; residuals are fit / y - 1.
-    knots
-        Shape (series, k), from `Family.knots`.
+    `x`, `y`: shape (series, points), sorted by x; residuals are fit / y - 1.
+    `knots`: shape (series, k), from `Family.knots`.
 
     Returns
     -------

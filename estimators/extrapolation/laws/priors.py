@@ -31,17 +31,11 @@ Levels = tuple[tuple[float, float], ...]
 class Noise:
     """What may separate a measured time from the law, in log time.
 
-    Parameters
-    ----------
-    repeats, runs
-        Prior belief about the noise of one run, and how many repeats that belief counts as.
-    departures
-        Standard deviations of what repeats do not show (a placement, a cache, a network), with prior probabilities:
-        for series with repeats, and for series without any, where it holds all noise.
-    drifts
-        Standard deviations per doubling of the distance from the last point, for laws that change slowly.
-    outlier, size
-        Prior probability that one point is an outlier, and by how much (standard deviation).
+    `repeats`, `runs`: prior belief about the noise of one run, and how many repeats that belief counts as.
+    `departures`: standard deviations of what repeats do not show (a placement, a cache, a network), with prior
+        probabilities: for series with repeats, and for series without any, where it holds all noise.
+    `drifts`: standard deviations per doubling of the distance from the last point, for laws that change slowly.
+    `outlier`, `size`: prior probability that one point is an outlier, and by how much (standard deviation).
     """
 
     repeats: float = RUN_NOISE
@@ -57,22 +51,13 @@ class Noise:
 class Priors:
     """Prior beliefs about scaling curves T(u) = u^-k + b + c g(u) and about noise.
 
-    Parameters
-    ----------
-    weights
-        Prior probability of each law.
-    serial, no_serial
-        Range of b, log-uniform, and the probability that there is none.
-    overhead
-        Range of c of each overhead, log-uniform.
-    border
-        Range of s, in the fewest workers measured, log-uniform.
-    exponent, superlinear
-        Range of k, uniform on either side of 1, and the probability that it is above.
-    curves
-        How many are drawn of a law of two free coordinates.
-    inflation
-        How far the band stretches about the median.
+    `weights`: prior probability of each law.
+    `serial`, `no_serial`: range of b, log-uniform, and the probability that there is none.
+    `overhead`: range of c of each overhead, log-uniform.
+    `border`: range of s, in the fewest workers measured, log-uniform.
+    `exponent`, `superlinear`: range of k, uniform on either side of 1, and the probability that it is above.
+    `curves`: how many are drawn of a law of two free coordinates.
+    `inflation`: how far the band stretches about the median.
     """
 
     weights: Table[float] = Table(WEIGHTS)

@@ -34,16 +34,10 @@ WORDS = {
 class Rivals:
     """What each law says where its overhead matters.
 
-    Parameters
-    ----------
-    average
-        Of ln time at the targets, over all curves.
-    turned
-        Which curves of laws with overheads have one that matters, shape (targets, candidates).
-    before
-        Prior probability of these, shape (laws of `OVERHEADS`, targets).
-    laws
-        The place in `NAMES` of each candidate's law, shape (candidates,).
+    `average`: of ln time at the targets, over all curves.
+    `turned`: which curves of laws with overheads have one that matters, shape (targets, candidates).
+    `before`: prior probability of these, shape (laws of `OVERHEADS`, targets).
+    `laws`: the place in `NAMES` of each candidate's law, shape (candidates,).
     """
 
     average: Average

@@ -71,18 +71,11 @@ def lattice(points: int, dimensions: int = 2) -> FloatArray:
 class Box:
     """A law with the range of each of its free coordinates: ln b, ln c, k, ln s; None where one is fixed.
 
-    Parameters
-    ----------
-    law
-        The place of its name in `NAMES`.
-    share
-        Prior probability.
-    serial, overhead
-        Ranges of ln b and ln c; None: the coefficient is 0.
-    exponent
-        Range of k; None: k is 1.
-    border
-        Range of ln s; None: there is none.
+    `law`: the place of its name in `NAMES`.
+    `share`: prior probability.
+    `serial`, `overhead`: ranges of ln b and ln c; None: the coefficient is 0.
+    `exponent`: range of k; None: k is 1.
+    `border`: range of ln s; None: there is none.
     """
 
     law: int
@@ -131,12 +124,8 @@ class Box:
 class Curves:
     """Scaling curves, each with the logarithm of its prior probability; every array has shape (curves,).
 
-    Parameters
-    ----------
-    serial, overhead, exponent, border
-        b, c, k and s; an infinite s where the law has none.
-    box
-        Which of the boxes each was drawn from; curves of one box lie together.
+    `serial`, `overhead`, `exponent`, `border`: b, c, k and s; an infinite s where the law has none.
+    `box`: which of the boxes each was drawn from; curves of one box lie together.
     """
 
     serial: FloatArray
@@ -160,10 +149,7 @@ class Curves:
     def log_times(self, u: FloatArray, issue: FloatArray | None = None) -> FloatArray:
         """ln T(u), shape (len(u), curves).
 
-        Parameters
-        ----------
-        issue
-            ln of the cycles per instruction at u over those at u = 1, where the machine is known.
+        `issue`: ln of the cycles per instruction at u over those at u = 1, where the machine is known.
         """
         work = self._work(u, issue)
         whole = work + self.serial
@@ -285,12 +271,8 @@ def _logs(ends: tuple[float, float]) -> tuple[float, float]:
 def terms(shares: FloatArray, unit: float, issue: SharedIssue | None, priors: Priors = PRIORS) -> tuple[Term, ...]:
     """What the sum that is printed is made of: the terms of the laws with a say, and powers between which theirs lie.
 
-    Parameters
-    ----------
-    shares
-        Posterior probability of each law in `NAMES`.
-    unit
-        Logarithms count in it.
+    `shares`: posterior probability of each law in `NAMES`.
+    `unit`: logarithms count in it.
     """
     low, high = priors.exponent
     spoken = dict(zip(NAMES, shares >= SAID, strict=True))

@@ -36,17 +36,13 @@ EXACT = 1e-9
 class Pool:
     """The families that one kind of scaling is averaged over.
 
-    Parameters
-    ----------
-    families
-        All of them share in the answer.
-    sharpness, floor
-        Weights are (error^2 + floor^2)^(-sharpness / 2): below the floor families count as equally good. Where one of
-        them is very good the floor is `CLEAN` times its error: clean data separate laws that noisy data cannot.
-    challengers
-        Families that replace the others only where their error is below their `bar` times that of each of them.
-    witnesses
-        Challengers that are heard even where they lose: what they say apart from the answer widens the band.
+    `families`: all of them share in the answer.
+    `sharpness`, `floor`: weights are (error^2 + floor^2)^(-sharpness / 2): below the floor families count as equally
+        good. Where one of them is very good the floor is `CLEAN` times its error: clean data separate laws that noisy
+        data cannot.
+    `challengers`: families that replace the others only where their error is below their `bar` times that of each of
+        them.
+    `witnesses`: challengers that are heard even where they lose: what they say apart from the answer widens the band.
     """
 
     families: tuple[Family, ...]
@@ -92,16 +88,11 @@ class FittedFamily:
 class Mixture:
     """Fitted families with their weights, and how well they predicted ahead.
 
-    Parameters
-    ----------
-    parts, weights, errors
-        The families of weight > 0 and the witnesses; errors are mean |log(predicted / measured)| in the rolling-origin
-        steps.
-    ahead, ahead_ratios
-        log(predicted / measured) of the weighted answer, one a step and point, and how far each looked
-        (value / last value fitted); empty where there were no steps.
-    replaced
-        Whether challengers took the place of the usual families.
+    `parts`, `weights`, `errors`: the families of weight > 0 and the witnesses; errors are mean |log(predicted /
+        measured)| in the rolling-origin steps.
+    `ahead`, `ahead_ratios`: log(predicted / measured) of the weighted answer, one a step and point, and how far each
+        looked (value / last value fitted); empty where there were no steps.
+    `replaced`: whether challengers took the place of the usual families.
     """
 
     parts: tuple[FittedFamily, ...]

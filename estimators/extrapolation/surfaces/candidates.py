@@ -48,10 +48,7 @@ def searched_candidates(
 ) -> list[SurfaceTerm]:
     """What the points themselves suggest: short laws by search, best first, and one product of powers.
 
-    Parameters
-    ----------
-    x, y
-        Points, shape (points, parameters), and times in seconds, shape (points,).
+    `x`, `y`: points, shape (points, parameters), and times in seconds, shape (points,).
     """
     count = len(kinds)
     bends = BENDS[count] // 2 if count > 2 else BENDS[count]

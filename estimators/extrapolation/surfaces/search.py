@@ -23,14 +23,9 @@ EXACT = 1e-7
 def short_laws(matrix: FloatArray, y: FloatArray, most: int) -> list[tuple[int, ...]]:
     """Columns of the best laws, best first.
 
-    Parameters
-    ----------
-    matrix
-        Products as columns, shape (points, products).
-    y
-        Times, shape (points,).
-    most
-        Laws to return.
+    `matrix`: products as columns, shape (points, products).
+    `y`: times, shape (points,).
+    `most`: laws to return.
     """
     weighted = matrix / y[:, None]
     norms = np.sqrt((weighted**2).sum(axis=0))

@@ -45,12 +45,8 @@ def slices(
 ) -> dict[int, Slice]:
     """The targets that a series of enough points answers, by their place in `to`.
 
-    Parameters
-    ----------
-    x, y
-        Different points, shape (points, parameters), and their times [s].
-    to
-        Shape (targets, parameters).
+    `x`, `y`: different points, shape (points, parameters), and their times [s].
+    `to`: shape (targets, parameters).
     """
     result = {}
     outside = (to < x.min(axis=0)) | (to > x.max(axis=0))

@@ -48,22 +48,15 @@ WIDEST = 35.0
 class SurfaceAnswer:
     """The time at one point of several parameters.
 
-    Parameters
-    ----------
-    point
-        One value a parameter, in the order of the prediction's `parameters`.
-    time, low, high
-        Seconds; the band is None where no point could be left out to learn it from, or none was requested.
-    ratio
-        How far the point lies beyond the measured box: the product of the ratios, 1 inside.
-    missed
-        Root mean square of log(predicted / measured) of points left out in this direction; None where there are none.
-    verdict
-        None where no band was requested.
-    law
-        The sum of products that gives the time at this point.
-    shares
-        What was averaged, with its share, largest first.
+    `point`: one value a parameter, in the order of the prediction's `parameters`.
+    `time`, `low`, `high`: seconds; the band is None where no point could be left out to learn it from, or none was
+        requested.
+    `ratio`: how far the point lies beyond the measured box: the product of the ratios, 1 inside.
+    `missed`: root mean square of log(predicted / measured) of points left out in this direction; None where there are
+        none.
+    `verdict`: none where no band was requested.
+    `law`: the sum of products that gives the time at this point.
+    `shares`: what was averaged, with its share, largest first.
     """
 
     point: tuple[float, ...]

@@ -40,12 +40,8 @@ def values_of(products: Sequence[Product], x: FloatArray) -> FloatArray:
 class Surface:
     """A law of times over several parameters.
 
-    Parameters
-    ----------
-    parameters, kinds
-        What varies, and as what kind of scaling each was taken.
-    products
-        Coefficient [s] and one term a parameter.
+    `parameters`, `kinds`: what varies, and as what kind of scaling each was taken.
+    `products`: coefficient [s] and one term a parameter.
     """
 
     parameters: tuple[str, ...]

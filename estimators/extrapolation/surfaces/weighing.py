@@ -22,15 +22,11 @@ ROUNDING = 1e-9
 class Weighed:
     """Candidates fitted to all points, with weights and what they missed.
 
-    Parameters
-    ----------
-    names, fits, weights, errors
-        One a candidate; errors are mean |log(predicted / measured)| of the points left out, or the root mean square at
-        all points where none can be.
-    ahead, ahead_ratios
-        log(predicted / measured) of the weighted answer, one a point left out, and how far each lay beyond the rest.
-    scatter
-        Root mean square of log(fitted / measured) of the weighted answer at all points.
+    `names`, `fits`, `weights`, `errors`: one a candidate; errors are mean |log(predicted / measured)| of the points
+        left out, or the root mean square at all points where none can be.
+    `ahead`, `ahead_ratios`: log(predicted / measured) of the weighted answer, one a point left out, and how far each
+        lay beyond the rest.
+    `scatter`: root mean square of log(fitted / measured) of the weighted answer at all points.
     """
 
     names: tuple[str, ...]
@@ -59,10 +55,7 @@ def weigh(
     What was found by search is judged by searching again without the points left out: a law chosen with their help
     would predict them too well.
 
-    Parameters
-    ----------
-    x, y
-        Points, shape (points, parameters), and times in seconds, shape (points,).
+    `x`, `y`: points, shape (points, parameters), and times in seconds, shape (points,).
     """
     masks = direction.left_out(x)
     ahead = [_ahead(candidates, search, x, y, out) for out in masks]

@@ -59,12 +59,9 @@ class MeasuredSteps:
 class TimedServerRun:
     """A run of a server: seconds of a further token, and under which load.
 
-    Parameters
-    ----------
-    load, model, tensor
-        None where they are those of the question: the traffic, the model that ran, devices that share each product.
-    first
-        The first token, where it was measured: statistic ("p50", "mean") and seconds.
+    `load`, `model`, `tensor`: none where they are those of the question: the traffic, the model that ran, devices that
+        share each product.
+    `first`: the first token, where it was measured: statistic ("p50", "mean") and seconds.
     """
 
     tpot: float

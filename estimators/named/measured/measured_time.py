@@ -51,16 +51,10 @@ FAR = 2.0
 class MeasuredTime:
     """A time of a question as it was put, measured on the machine as it stands; see `Fitted`.
 
-    Parameters
-    ----------
-    seconds
-        Of one execution of the workload: the median, where several were measured.
-    deviation
-        Standard deviation of its log within the run; 0 where one time is given.
-    source
-        In words: "23.4 ms", "run.log (200 steps)".
-    steps
-        The same as steps of training whose layout is known; empty where that of the question is meant.
+    `seconds`: of one execution of the workload: the median, where several were measured.
+    `deviation`: standard deviation of its log within the run; 0 where one time is given.
+    `source`: in words: "23.4 ms", "run.log (200 steps)".
+    `steps`: the same as steps of training whose layout is known; empty where that of the question is meant.
     """
 
     seconds: float
@@ -115,12 +109,8 @@ def _arithmetic(graph: Workload, machine: Machine, run: Mapping[str, float]) -> 
 class HeldToTime(AsInner):
     """An estimator times the factor by which a measured time of its question differs.
 
-    Parameters
-    ----------
-    measured
-        What it is held to.
-    workload, machine, run
-        What was measured.
+    `measured`: what it is held to.
+    `workload`, `machine`, `run`: what was measured.
     """
 
     measured: MeasuredTime

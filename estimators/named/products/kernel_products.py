@@ -40,12 +40,9 @@ STATE_TEXT = {
 class OnKernel:
     """One kernel of a host, or of another machine by its clock and caches.
 
-    Parameters
-    ----------
-    machine
-        None for the host that was calibrated.
-    set_clock
-        Of the core [Hz], where it is not the machine's: what lies inside the core follows it, the rest does not.
+    `machine`: none for the host that was calibrated.
+    `set_clock`: of the core [Hz], where it is not the machine's: what lies inside the core follows it, the rest does
+        not.
     """
 
     host: HostKernels

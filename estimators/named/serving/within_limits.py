@@ -47,12 +47,9 @@ def most_users(deployment: Deployment, traffic: Traffic, limits: Mapping[str, fl
     """The largest number of users at which the limits are kept, between the numbers at the edges of the band.
 
     Each number of users sends as many requests as it takes to settle, whatever `count` the traffic has.
-    Raises InputError where one user alone does not keep them, or nothing is limited.
 
-    Parameters
-    ----------
-    limits
-        Seconds by measure (ttft, tpot, latency).
+    `limits`: seconds by measure (ttft, tpot, latency).
+    Raises InputError where one user alone does not keep them, or nothing is limited.
     """
     if not limits:
         raise InputError(f"how many users keep no limit? give one: {', '.join(f'run.{name}' for name in LIMITS)}")

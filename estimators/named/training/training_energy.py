@@ -28,12 +28,8 @@ def step_watts(machine: Machine, time: TrainingStepTime, flop: float, precision:
     Training was metered on older GPUs alone and servers on newer ones: the factors are pooled over both. A cap that was
     set is not passed.
 
-    Parameters
-    ----------
-    flop
-        Of the model in one step on one device.
-    precision
-        Of the layers' products: bf16, fp8, mxfp8 or nvfp4.
+    `flop`: of the model in one step on one device.
+    `precision`: of the layers' products: bf16, fp8, mxfp8 or nvfp4.
     """
     model, half = pooled_power(machine, "training")
     if half is None:
@@ -52,12 +48,8 @@ def step_watts(machine: Machine, time: TrainingStepTime, flop: float, precision:
 def lower_watts(machine: Machine, time: TrainingStepTime, watts: float, clock: float, seconds: float) -> float:
     """Mean power of a device [W] at a clock below the machine's: never more than at it.
 
-    Parameters
-    ----------
-    time, watts
-        A step at the machine's clock, and its mean power [W].
-    clock, seconds
-        The lower one [Hz], and the step there.
+    `time`, `watts`: a step at the machine's clock, and its mean power [W].
+    `clock`, `seconds`: the lower one [Hz], and the step there.
     """
     rated, idle = rated_watts(machine)
     read, stretch = time.parts["elementwise"] / time.seconds, seconds / time.seconds
@@ -67,14 +59,9 @@ def lower_watts(machine: Machine, time: TrainingStepTime, watts: float, clock: f
 def clock_left(machine: Machine, time: TrainingStepTime, watts: float) -> float:
     """The clock that a cap leaves over the machine's own, at most 1.
 
+    `machine`: with the cap that was set; its clock is that of the step.
+    `time`, `watts`: a step under the board's rated cap, and its mean power [W].
     Raises InputError where the cap is not above idle power.
-
-    Parameters
-    ----------
-    machine
-        With the cap that was set; its clock is that of the step.
-    time, watts
-        A step under the board's rated cap, and its mean power [W].
     """
     refuse_idle_cap(machine, cap_watts(machine))
     rated, idle = rated_watts(machine)

@@ -51,14 +51,9 @@ UNSEPARATED_WIDTH = 0.15
 class Borders:
     """Who shares a path: cores of a domain with its own memory, and of a cluster inside it with its own link.
 
-    Parameters
-    ----------
-    domain
-        Cores of a NUMA domain (sub-NUMA cluster, cluster on die).
-    cluster
-        Cores that share a nearer link; None where they share none.
-    peak
-        Data-sheet bandwidth of a domain's memory, bytes a second; None where unknown.
+    `domain`: cores of a NUMA domain (sub-NUMA cluster, cluster on die).
+    `cluster`: cores that share a nearer link; None where they share none.
+    `peak`: Data-sheet bandwidth of a domain's memory, bytes a second; None where unknown.
     """
 
     domain: int
@@ -78,14 +73,9 @@ class Borders:
 class Saturation:
     """Bandwidth of the first n cores, under one benchmark.
 
-    Parameters
-    ----------
-    per_core, limit
-        Bytes a second of one core alone, and of a whole domain.
-    sharpness
-        The exponent p.
-    cluster_limit
-        Bytes a second of one cluster's link.
+    `per_core`, `limit`: bytes a second of one core alone, and of a whole domain.
+    `sharpness`: the exponent p.
+    `cluster_limit`: bytes a second of one cluster's link.
     """
 
     per_core: float
@@ -255,14 +245,9 @@ class FittedSaturation:
 def fit_saturation(curves: Mapping[str, Points], borders: Borders, prior: LawFit | None = None) -> FittedSaturation:
     """What the measured cores of a machine say of its curves, as few as they are.
 
+    `curves`: benchmark -> pairs (cores, bytes a second of traffic).
+    `prior`: what other machines say (`usual`); public ones where None.
     Raises InputError where a curve is empty or a bandwidth is not positive.
-
-    Parameters
-    ----------
-    curves
-        Benchmark -> pairs (cores, bytes a second of traffic).
-    prior
-        What other machines say (`usual`); public ones where None.
 
     Where no data-sheet peak is given, the machine's limit is free.
     """

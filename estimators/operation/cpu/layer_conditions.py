@@ -83,13 +83,9 @@ class LoopCycles:
 def loop_cycles(op: Op, machine: Machine, cores: int, rate: float) -> LoopCycles:
     """The ECM model of a loop while so many cores share the caches.
 
+    `rate`: of main memory as one core alone would see it, bytes a second.
     Raises InputError where the operation is no loop over arrays, the machine lacks the width of a path or a vector
     unit, or has fewer cores.
-
-    Parameters
-    ----------
-    rate
-        Of main memory as one core alone would see it, bytes a second.
     """
     name = op.attributes.get("loop")
     if not isinstance(name, str):

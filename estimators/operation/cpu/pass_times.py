@@ -30,14 +30,9 @@ PASSES = {
 class PassTimes(FormulaModel):
     """t = forward, or forward + backward, of one image on a thread that has its core to itself; preparation once.
 
-    Parameters
-    ----------
-    network
-        What was measured; another network is refused.
-    fingerprint
-        Of the machine measured; a changed machine is refused, since the old times say nothing about it.
-    source
-        How and by whom they were measured.
+    `network`: what was measured; another network is refused.
+    `fingerprint`: of the machine measured; a changed machine is refused, since the old times say nothing about it.
+    `source`: how and by whom they were measured.
     """
 
     forward: Annotated[float, Parameter("s", "forward propagation of one image on one thread", 1e-12, 1e6)]

@@ -39,16 +39,10 @@ class LineTraffic:
 class RooflinePoint:
     """How fast a kernel can be, and which path says so.
 
-    Parameters
-    ----------
-    iterations
-        A second.
-    flop_rate
-        flop a second.
-    level, benchmark
-        The path that bounds it, and the benchmark whose bandwidth was taken.
-    iterations_per_byte
-        Over that path.
+    `iterations`: a second.
+    `flop_rate`: flop a second.
+    `level`, `benchmark`: the path that bounds it, and the benchmark whose bandwidth was taken.
+    `iterations_per_byte`: over that path.
     """
 
     iterations: float
@@ -94,10 +88,7 @@ def path_traffic(
 ) -> dict[str, LineTraffic]:
     """Lines over every path of the machine beyond its nearest level, by the path's far end.
 
-    Parameters
-    ----------
-    caches
-        Whose capacities decide the layer conditions; the machine's own if None.
+    `caches`: whose capacities decide the layer conditions; the machine's own if None.
     """
     sizes = caches if caches is not None else machine
     levels = list(machine.memory)
@@ -116,10 +107,7 @@ def data_cycles(
 ) -> dict[str, float]:
     """Cycles that each path is busy for one line of results: the data part of the ECM model, penalties apart.
 
-    Parameters
-    ----------
-    memory_bandwidth
-        Bytes a second of traffic from main memory, or a function of (level, benchmark).
+    `memory_bandwidth`: bytes a second of traffic from main memory, or a function of (level, benchmark).
     """
     cycles = {}
     for name, lines in path_traffic(kernel, shape, machine, caches).items():
@@ -171,10 +159,7 @@ def roofline(
 ) -> RooflinePoint:
     """The slowest path by measured bandwidths; the arithmetic is not looked at.
 
-    Parameters
-    ----------
-    bandwidth
-        (level, benchmark) -> bytes a second of traffic of the cores that run.
+    `bandwidth`: (level, benchmark) -> bytes a second of traffic of the cores that run.
     """
     nearest, level = next(iter(machine.memory.items()))
     moved = {nearest: (core_elements(kernel, shape, level.line), "load")}

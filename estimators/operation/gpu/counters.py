@@ -32,10 +32,7 @@ LANES = 64
 class Counters:
     """Of one execution of a workload, by operation.
 
-    Parameters
-    ----------
-    values
-        Name -> sums over all times an operation is done, shape (operations,): seconds, cycles, flop, instructions
+    `values`: name -> sums over all times an operation is done, shape (operations,): seconds, cycles, flop, instructions
         (of `LANES` elements), launches, and bytes.LEVEL.
     """
 

@@ -29,12 +29,8 @@ HALF_SHARED = 128.0
 class LayerParameters:
     """What kernels of such layers reach, shared by machines.
 
-    Parameters
-    ----------
-    resident
-        Share of the last cache in which weights stay between calls.
-    block
-        Rows to which those of an expert are filled up.
+    `resident`: share of the last cache in which weights stay between calls.
+    `block`: rows to which those of an expert are filled up.
     """
 
     launch: Annotated[float, Parameter("s", "of the layer's kernels", 1e-7, 1e-2)] = 30e-6
@@ -52,16 +48,10 @@ class LayerParameters:
 class ExpertLayers:
     """Many layers of experts as columns of one length; each is one device's part.
 
-    Parameters
-    ----------
-    tokens
-        As a serving stack's profiler counts them: of one rank.
-    hidden, inner
-        Width of the model, and of an expert on one device (divided by tensor parallelism).
-    chosen, experts, ranks
-        Experts a token goes to, of all experts, which are spread over so many ranks.
-    weight_bytes
-        Of one weight.
+    `tokens`: as a serving stack's profiler counts them: of one rank.
+    `hidden`, `inner`: width of the model, and of an expert on one device (divided by tensor parallelism).
+    `chosen`, `experts`, `ranks`: experts a token goes to, of all experts, which are spread over so many ranks.
+    `weight_bytes`: of one weight.
     """
 
     tokens: FloatArray

@@ -74,18 +74,14 @@ aiconfigurator's files (docs/validation.md), streams from NeuSight's elementwise
 class KernelScaling:
     """t_B = fixed + (t_A - fixed) rate_A / rate_B, with the rate of the kernel's resource.
 
-    Parameters
-    ----------
-    fixed
-        Seconds of a kernel that no rate changes.
-    matrix_spread, memory_spread, link_spread
-        How far (standard deviation of the log) the ratio of achieved rates between two machines strays from the ratio
-        of their peaks; larger between vendors, where `vendor_spread` is added. Medians of public timings of one
-        operation on two machines: products 0.1 to 0.4, streams 0.1 to 0.3, NVIDIA to AMD 0.25 more.
-    vendor_doubt
-        s of the factor exp(x^3 / (x^2 + s^2)) that a kernel is moved by between vendors, where exp(x) is the model's: a
-        small change is doubted, a large one is not. 0.2 is the smallest of 0, 0.05, ..., 0.4 by which none of 29 public
-        pairs of AMD's and NVIDIA's machines comes out worse than by no change (docs/notes/traces.md).
+    `fixed`: seconds of a kernel that no rate changes.
+    `matrix_spread`, `memory_spread`, `link_spread`: how far (standard deviation of the log) the ratio of achieved rates
+        between two machines strays from the ratio of their peaks; larger between vendors, where `vendor_spread` is
+        added. Medians of public timings of one operation on two machines: products 0.1 to 0.4, streams 0.1 to 0.3,
+        NVIDIA to AMD 0.25 more.
+    `vendor_doubt`: s of the factor exp(x^3 / (x^2 + s^2)) that a kernel is moved by between vendors, where exp(x) is
+        the model's: a small change is doubted, a large one is not. 0.2 is the smallest of 0, 0.05, ..., 0.4 by which
+        none of 29 public pairs of AMD's and NVIDIA's machines comes out worse than by no change (docs/notes/traces.md).
     """
 
     fixed: Annotated[float, Parameter("s", "part of a kernel that no rate changes", 0.0, 1e-3)] = 1.5e-6
@@ -108,10 +104,7 @@ class KernelScaling:
     ) -> Floats:
         """Duration on `other` over duration on `today` of each kernel, shape (kernels,).
 
-        Parameters
-        ----------
-        operations
-            What each kernel computes, where that is known.
+        `operations`: what each kernel computes, where that is known.
         """
         around = _common_dtype(names, seconds)
         alike: dict[tuple[str, int], int] = {}  # kernels of one name and operation are one

@@ -47,30 +47,21 @@ NEAR = ("nvlink", "nvswitch", "xgmi", "pcie", "host")
 class Collectives(FormulaModel):
     """t = max(floor, least over algorithms and protocols of base + sum of steps x latency + traffic / bandwidth).
 
-    Parameters
-    ----------
-    efficiency
-        Share of a link's nominal bandwidth that is reached at best, by the link's name; "default" serves the rest.
-    floor
-        The least that a call takes where it was measured, whatever its size, by function; "default" serves the rest.
-    launch
-        Added to every call, by function; "default" serves the rest.
-    relayed
-        Share of a link's rate that is left where devices pass on or add what they receive (all but send_recv), by link.
-    latency
-        Base and steps over those of the protocols, by link.
-    bulk
-        The same once more for the protocol of large messages: chunks that fill a pipeline.
-    tree_share
-        Share of a ring's bandwidth that a tree reaches.
-    copied
-        Time of the copy that ends a ring, of one device's part and over no link, over that of passing it on over the
-        nearest link: in NCCL's rings (src/device/all_gather.h) a block that copies sends nothing meanwhile.
-    in_switch
-        Share of a ring's rate at which switches add what passes them (NVLink SHARP: each device sends and receives an
-        all-reduce's data once), by link; 0 where they do not.
-    protocols
-        By the name of the nearest link, or "default"; each a table of protocols by name.
+    `efficiency`: share of a link's nominal bandwidth that is reached at best, by the link's name; "default" serves the
+        rest.
+    `floor`: the least that a call takes where it was measured, whatever its size, by function; "default" serves the
+        rest.
+    `launch`: added to every call, by function; "default" serves the rest.
+    `relayed`: share of a link's rate that is left where devices pass on or add what they receive (all but send_recv),
+        by link.
+    `latency`: base and steps over those of the protocols, by link.
+    `bulk`: the same once more for the protocol of large messages: chunks that fill a pipeline.
+    `tree_share`: share of a ring's bandwidth that a tree reaches.
+    `copied`: time of the copy that ends a ring, of one device's part and over no link, over that of passing it on over
+        the nearest link: in NCCL's rings (src/device/all_gather.h) a block that copies sends nothing meanwhile.
+    `in_switch`: share of a ring's rate at which switches add what passes them (NVLink SHARP: each device sends and
+        receives an all-reduce's data once), by link; 0 where they do not.
+    `protocols`: by the name of the nearest link, or "default"; each a table of protocols by name.
     """
 
     efficiency: Annotated[Table[float], Parameter("1", "share of a link's bandwidth", 1e-4, 2.0)] = Table(default=1.0)

@@ -19,16 +19,10 @@ NVLINK = ("nvlink", "nvswitch")
 class Terms:
     """One algorithm by one protocol; the defaults are plain alpha-beta.
 
-    Parameters
-    ----------
-    share
-        Of the bandwidth that it reaches.
-    latency
-        Of a step, over the link's.
-    base
-        Seconds before the first step.
-    far
-        `latency` over links beyond a node (networks); as `latency` where None.
+    `share`: of the bandwidth that it reaches.
+    `latency`: of a step, over the link's.
+    `base`: seconds before the first step.
+    `far`: `latency` over links beyond a node (networks); as `latency` where None.
     """
 
     share: float = 1.0
@@ -45,16 +39,10 @@ class Terms:
 class MessageProtocol(Terms):
     """How a library moves a message: the terms of its rings, and of its other algorithms.
 
-    Parameters
-    ----------
-    tree
-        Terms of its trees (bandwidth over a tree's); those of its rings where None.
-    switched
-        Terms where switches add; None where the protocol has no such way.
-    only_on
-        First letters of the nearest links that it needs; any where empty.
-    bulk
-        Whether it is the protocol of large messages, whose chunks fill a pipeline first.
+    `tree`: terms of its trees (bandwidth over a tree's); those of its rings where None.
+    `switched`: terms where switches add; None where the protocol has no such way.
+    `only_on`: first letters of the nearest links that it needs; any where empty.
+    `bulk`: whether it is the protocol of large messages, whose chunks fill a pipeline first.
     """
 
     tree: Terms | None = None

@@ -39,14 +39,9 @@ class BusyPower:
     def of(cls, watts: npt.ArrayLike, idle: npt.ArrayLike, rated: npt.ArrayLike, read: npt.ArrayLike) -> BusyPower:
         """The two parts of what a board draws.
 
-        Parameters
-        ----------
-        watts
-            Of the board while it works [W].
-        idle, rated
-            Idle and rated power of the board [W].
-        read
-            Share of the memory's bandwidth that is used.
+        `watts`: of the board while it works [W].
+        `idle`, `rated`: idle and rated power of the board [W].
+        `read`: share of the memory's bandwidth that is used.
         """
         drawn, still = np.asarray(watts, dtype=np.float64), np.asarray(idle, dtype=np.float64)
         above = np.maximum(drawn - still, 0.0)
@@ -56,10 +51,7 @@ class BusyPower:
     def clock(self, cap: npt.ArrayLike, knee: npt.ArrayLike) -> FloatArray:
         """The clock under a cap [W] over that at which all is drawn: at most 1, at least `SLOWEST`.
 
-        Parameters
-        ----------
-        knee
-            Clock up to which the least voltage serves, over the same.
+        `knee`: clock up to which the least voltage serves, over the same.
         """
         left = np.maximum(np.asarray(cap, dtype=np.float64) - self.static, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -85,14 +77,10 @@ def slower_watts(
     The board idles for longer, the joules of memory stay, and those that follow the clock fall with the square of the
     voltage.
 
-    Parameters
-    ----------
-    watts, idle, rated, read
-        At the whole clock, as `BusyPower.of`.
-    share, knee
-        The lower clock over the whole one, and the clock up to which the least voltage serves over the same.
-    stretch
-        How many times longer the work takes.
+    `watts`, `idle`, `rated`, `read`: at the whole clock, as `BusyPower.of`.
+    `share`, `knee`: the lower clock over the whole one, and the clock up to which the least voltage serves over the
+        same.
+    `stretch`: how many times longer the work takes.
     """
     still = np.minimum(idle, watts)
     power = BusyPower.of(watts, still, rated, read)

@@ -37,11 +37,8 @@ class PowerLimit:
     `fitted_limit` gives those of 991 epochs of training under limits on P100, V100 and Quadro RTX 6000 (Zeus, You et
     al., NSDI 2023).
 
-    Parameters
-    ----------
-    time_spread, power_spread
-        Standard deviation of the logarithm of the time and of the power under a limit that holds the run back, and of
-        a run that it leaves alone (noise of an epoch).
+    `time_spread`, `power_spread`: standard deviation of the logarithm of the time and of the power under a limit that
+        holds the run back, and of a run that it leaves alone (noise of an epoch).
     """
 
     idle: Annotated[float, Parameter("1", "idle power over rated power", 0.02, 0.25)] = 0.1
@@ -58,16 +55,10 @@ class PowerLimit:
     def ratios(self, power: npt.ArrayLike, limit: npt.ArrayLike, rated: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Time and mean power under a limit, both over those without one; shapes broadcast.
 
+        `power`: mean power of the run without a limit [W].
+        `limit`: the power limit [W].
+        `rated`: the board's rated power [W].
         Raises InputError where a power is not above 0, or the mean power exceeds 1.3 times the rated one.
-
-        Parameters
-        ----------
-        power
-            Mean power of the run without a limit [W].
-        limit
-            The power limit [W].
-        rated
-            The board's rated power [W].
         """
         mean, cap, board = np.broadcast_arrays(
             *(np.asarray(value, dtype=np.float64) for value in (power, limit, rated))

@@ -27,20 +27,12 @@ from slipstick.hwmodels.machine import Machine
 class ServingWork:
     """What one device does while it serves; floats, or arrays of one shape.
 
-    Parameters
-    ----------
-    read
-        Bytes of weights and cache that a step reads, over what the memory could read in its time.
-    flop
-        Flop of a step, prompts included, over what the matrix engines could do in its time.
-    ranks
-        Devices that share each layer (tensor x pipeline).
-    sequences
-        Sequences that get a token in a step, in one group of ranks.
-    narrow
-        1 where weights of experts have less than 16 bits, which cost more to widen than their bytes say.
-    grouped
-        1 where attention runs in groups of ranks beside shared experts (data parallel).
+    `read`: bytes of weights and cache that a step reads, over what the memory could read in its time.
+    `flop`: flop of a step, prompts included, over what the matrix engines could do in its time.
+    `ranks`: devices that share each layer (tensor x pipeline).
+    `sequences`: sequences that get a token in a step, in one group of ranks.
+    `narrow`: 1 where weights of experts have less than 16 bits, which cost more to widen than their bytes say.
+    `grouped`: 1 where attention runs in groups of ranks beside shared experts (data parallel).
     """
 
     read: npt.ArrayLike
@@ -103,14 +95,9 @@ class ServingPower:
     def watts(self, machine: Machine, work: ServingWork, busy: float = 1.0) -> float:
         """Mean power of one device [W] that works for the share `busy` of the time and is idle for the rest.
 
+        `machine`: at its clock, which may differ from the stated one (`Machine.using`), as may its cap.
+        `work`: of the machine at its stated clock.
         Raises InputError where the machine states no power cap, or `busy` is no share.
-
-        Parameters
-        ----------
-        machine
-            At its clock, which may differ from the stated one (`Machine.using`), as may its cap.
-        work
-            Of the machine at its stated clock.
         """
         if not 0 <= busy <= 1:
             raise InputError(f"busy = {busy:g}: want a share from 0 to 1")

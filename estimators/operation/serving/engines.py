@@ -164,10 +164,7 @@ def step_groups(
 ) -> dict[str, str]:
     """The groups of a step; without a version it is one that was not measured.
 
-    Parameters
-    ----------
-    stored
-        How weights are stored; 16 bits are 16 bits.
+    `stored`: how weights are stored; 16 bits are 16 bits.
     """
     known = machine_groups(machine, chip)
     weights, generation = WIDE_AS.get(stored, stored), known["generation"]

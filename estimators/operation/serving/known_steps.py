@@ -65,14 +65,9 @@ def is_llama_cpp(engine: str) -> bool:
 def groups_on(machine: Machine, engine: str, model: str, parameters: float, stored: str) -> dict[str, str]:
     """The groups of a step of a server: maker, generation and chip, engine and version, weights, model.
 
+    `parameters`: of the model: one of equal shape that was fitted under another name stands for it.
+    `stored`: how its weights are stored.
     Raises InputError where the engine is not known.
-
-    Parameters
-    ----------
-    parameters
-        Of the model: one of equal shape that was fitted under another name stands for it.
-    stored
-        How its weights are stored.
     """
     known = serving_fit().steps
     name, version = engine_of(engine)

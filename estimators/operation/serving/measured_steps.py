@@ -101,16 +101,10 @@ def engine_of_steps(steps: Sequence[TimedServerStep]) -> str:
 class MeasuredServing:
     """The fitted laws with a user's steps.
 
-    Parameters
-    ----------
-    factors
-        By how much each measured step took longer than the law alone said.
-    left
-        The same of the law that they moved.
-    half
-        Half of the law's 80 % band of log time at these steps, after they moved it: what lies outside is said.
-    firsts
-        By how much each measured first token took longer than the law of first tokens said.
+    `factors`: by how much each measured step took longer than the law alone said.
+    `left`: the same of the law that they moved.
+    `half`: half of the law's 80 % band of log time at these steps, after they moved it: what lies outside is said.
+    `firsts`: by how much each measured first token took longer than the law of first tokens said.
     """
 
     fit: ServingFit
@@ -131,12 +125,8 @@ class MeasuredServing:
 def with_measured(steps: Sequence[TimedServerStep], fit: ServingFit | None = None) -> MeasuredServing:
     """The fitted law of a step after some were measured.
 
+    `fit`: what ships where None.
     Raises InputError where a step is faster than the data sheet allows, or an engine is not known.
-
-    Parameters
-    ----------
-    fit
-        What ships where None.
     """
     plain = fit or serving_fit()
     rows = _rows([one.step for one in steps], [one.seconds for one in steps])
@@ -182,14 +172,9 @@ def _first_known(fitted: LawFit, steps: Sequence[TimedServerStep]) -> LawFit:
 class NextStep:
     """A step worth measuring.
 
-    Parameters
-    ----------
-    seconds
-        Predicted before it is measured.
-    spread
-        Standard deviation of its log time as it is known now.
-    left
-        Mean standard deviation of the log times of all wanted steps once this one and those before it are measured.
+    `seconds`: predicted before it is measured.
+    `spread`: standard deviation of its log time as it is known now.
+    `left`: mean standard deviation of the log times of all wanted steps once this one and those before it are measured.
     """
 
     step: ServerStep
@@ -203,10 +188,7 @@ def next_steps(
 ) -> list[NextStep]:
     """The steps to measure, the most informative first (A-optimal by the posterior of the law).
 
-    Parameters
-    ----------
-    wanted
-        Whose times are to be known; those offered where None.
+    `wanted`: whose times are to be known; those offered where None.
     """
     law = StepLaw()
     every = [*offered, *(wanted or ())]
@@ -225,12 +207,8 @@ def usual_steps(
 ) -> list[ServerStep]:
     """Batches between which a server's steps lie and that fit the machine.
 
+    `purpose`: "decode", "prompt", or "mixed" for both.
     Raises InputError where none fits.
-
-    Parameters
-    ----------
-    purpose
-        "decode", "prompt", or "mixed" for both.
     """
     batches = [Batch(float(n), float(context)) for n in DECODES for context in CONTEXTS if purpose != "prompt"]
     batches += [Batch(prompt=float(n), chunk=float(n), finished=1.0) for n in PROMPTS if purpose != "decode"]

@@ -21,14 +21,9 @@ MOST_GUESSED = 64
 class Speculation:
     """How a server guesses ahead.
 
-    Parameters
-    ----------
-    tokens
-        Guessed in each step for each sequence.
-    acceptance
-        Probability that a guessed token is kept where those before it were.
-    share
-        Time of guessing a token over that of a plain step of the same sequences: 1 / layers of a head of one layer
+    `tokens`: guessed in each step for each sequence.
+    `acceptance`: probability that a guessed token is kept where those before it were.
+    `share`: time of guessing a token over that of a plain step of the same sequences: 1 / layers of a head of one layer
         (MTP, EAGLE), the draft model's share where one is used.
 
     Examples
@@ -59,10 +54,7 @@ class Speculation:
     def seconds(self, plain: Callable[[Batch], float]) -> Callable[[Batch], float]:
         """Seconds a token of a step, by what it works on: the server counts tokens, and steps are shared by those kept.
 
-        Parameters
-        ----------
-        plain
-            Seconds of a step without speculation.
+        `plain`: seconds of a step without speculation.
         """
 
         def each(batch: Batch) -> float:

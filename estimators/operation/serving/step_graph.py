@@ -46,14 +46,9 @@ def group_of(op: Op) -> str:
 class GraphStep:
     """A step whose sizes are given.
 
-    Parameters
-    ----------
-    sequences
-        That get one more token.
-    visits
-        Layers with experts times the experts that a token visits, over 8.
-    long_bytes
-        Of the cache beyond its first 1,024 tokens (`SHORT_CONTEXT`).
+    `sequences`: that get one more token.
+    `visits`: layers with experts times the experts that a token visits, over 8.
+    `long_bytes`: of the cache beyond its first 1,024 tokens (`SHORT_CONTEXT`).
     """
 
     amounts: Amounts

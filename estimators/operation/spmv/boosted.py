@@ -19,14 +19,9 @@ ROWS_AT_ONCE = 128
 class BoostedTrees:
     """start + rate x sum of trees; node 0 is a tree's root, a leaf has left = -1.
 
-    Parameters
-    ----------
-    features
-        Names of the columns that the trees ask.
-    feature, threshold, left, right, value
-        One row a tree, padded to the widest, shape (trees, nodes).
-    start, rate
-        The constant before the first tree, and the step of each.
+    `features`: names of the columns that the trees ask.
+    `feature`, `threshold`, `left`, `right`, `value`: one row a tree, padded to the widest, shape (trees, nodes).
+    `start`, `rate`: the constant before the first tree, and the step of each.
     """
 
     features: tuple[str, ...]

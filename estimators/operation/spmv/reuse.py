@@ -101,14 +101,9 @@ def cache_levels(machine: Machine) -> tuple[str, str]:
 class ReuseModel:
     """Seconds of a block = sum over terms of coefficient x count.
 
-    Parameters
-    ----------
-    label
-        What a time means: "hot" or "streaming".
-    cost
-        Seconds a non-zero that meets the term's condition, by term.
-    caches
-        Of the machine that the costs were fitted on.
+    `label`: what a time means: "hot" or "streaming".
+    `cost`: seconds a non-zero that meets the term's condition, by term.
+    `caches`: of the machine that the costs were fitted on.
     """
 
     label: LabelKind

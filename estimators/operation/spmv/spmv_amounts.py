@@ -43,14 +43,10 @@ def amounts(machine: Machine, call: float = CALL, stored: str = "csr") -> dict[s
       the longest row by itself, since one thread walks it.
     * gather: sectors of the dense vector from beyond the last cache, as far as rows differ (regular rows are those of
       grids and meshes, whose neighbours are near).
-    Raises InputError where the machine has no cache before its main memory, or no format has this name.
 
-    Parameters
-    ----------
-    call
-        Seconds of a call under the wanted protocol.
-    stored
-        One of `FORMATS`.
+    `call`: seconds of a call under the wanted protocol.
+    `stored`: one of `FORMATS`.
+    Raises InputError where the machine has no cache before its main memory, or no format has this name.
     """
     if stored not in FORMATS:
         raise unknown_name("format of a sparse matrix", stored, tuple(FORMATS))

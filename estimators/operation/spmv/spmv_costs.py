@@ -74,14 +74,9 @@ class SpmvCosts(FormulaModel):
     Costs inside the core follow the machine's clock, those beyond the caches do not; which non-zeros go beyond a cache
     follows from its capacity.
 
-    Parameters
-    ----------
-    label
-        What a time means: "hot" or "streaming".
-    cost
-        Seconds a non-zero that meets the term's condition, by term, on a core of `clock` [Hz].
-    clock
-        Of the host that the costs were measured on.
+    `label`: what a time means: "hot" or "streaming".
+    `cost`: seconds a non-zero that meets the term's condition, by term, on a core of `clock` [Hz].
+    `clock`: of the host that the costs were measured on.
     """
 
     label: LabelKind

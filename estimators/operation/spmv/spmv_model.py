@@ -33,12 +33,8 @@ SAMPLED_BLOCKS = 8000
 class Correction:
     """What the reuse model leaves, by two sets of trees whose geometric mean counts.
 
-    Parameters
-    ----------
-    ratio
-        The logarithm of label / reuse model.
-    whole
-        The logarithm of the label itself, without help from the reuse model.
+    `ratio`: the logarithm of label / reuse model.
+    `whole`: the logarithm of the label itself, without help from the reuse model.
     """
 
     ratio: BoostedTrees
@@ -59,21 +55,13 @@ class Correction:
 class SpmvModel:
     """Seconds a non-zero = reuse model x correction, with its spread by matrix.
 
-    Parameters
-    ----------
-    reuse
-        The eight costs, on the machine measured.
-    correction
-        From all block features; None for the bare reuse model.
-    matrix_spread, reuse_spread
-        Standard deviation of log(predicted / measured) over whole matrices held out: of this model, and of its reuse
-        model alone.
-    source
-        Machine, date and protocol of the labels.
-    clock
-        Of the core that was measured [Hz].
-    block
-        Non-zeros of a block.
+    `reuse`: the eight costs, on the machine measured.
+    `correction`: from all block features; None for the bare reuse model.
+    `matrix_spread`, `reuse_spread`: standard deviation of log(predicted / measured) over whole matrices held out: of
+        this model, and of its reuse model alone.
+    `source`: machine, date and protocol of the labels.
+    `clock`: of the core that was measured [Hz].
+    `block`: Non-zeros of a block.
     """
 
     reuse: ReuseModel
@@ -207,10 +195,7 @@ def fit_spmv(
 ) -> SpmvModel:
     """The reuse model by least squares, then trees beside it and on what it leaves; none where trees = 0.
 
-    Parameters
-    ----------
-    seconds_per_nonzero
-        Labels, seconds a non-zero of each block, shape (blocks,).
+    `seconds_per_nonzero`: labels, seconds a non-zero of each block, shape (blocks,).
     """
     labels = np.asarray(seconds_per_nonzero, dtype=np.float64)
     reuse = fit_reuse(blocks, labels, label, caches)

@@ -37,14 +37,10 @@ class OnChip(FormulaModel):
 
     t = max(t_inner, far bytes / bandwidth of main memory x share that the last cache does not hold)
 
-    Parameters
-    ----------
-    inner
-        Times with a runtime whose caches are warm: the last one holds what an operation touches, as far as it fits.
-    kept
-        Bytes that lie in memory from one pass to the next: where the last cache holds them all, nothing is far.
-    trains
-        Whether the pass is a training step, which keeps what the forward pass computes until the backward pass.
+    `inner`: times with a runtime whose caches are warm: the last one holds what an operation touches, as far as it
+        fits.
+    `kept`: bytes that lie in memory from one pass to the next: where the last cache holds them all, nothing is far.
+    `trains`: whether the pass is a training step, which keeps what the forward pass computes until the backward pass.
     """
 
     inner: FormulaModel

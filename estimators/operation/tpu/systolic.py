@@ -85,18 +85,12 @@ def cycles(
     """Cycles of products (m, k) x (k, n) on an array of rows x columns cells; arguments broadcast.
 
     The product is input (m, k) times weights (k, n): m rows of input, n filters, k multiply-adds for each output.
-    Raises InputError where a size is below 1 or a name is unknown.
 
-    Parameters
-    ----------
-    dataflow
-        A name of `DATAFLOWS`, or os, ws, is.
-    convention
-        scalesim, textbook or double_buffered.
-    arrays
-        How many such arrays share the folds.
-    products
-        How many products of this size are done (a batch).
+    `dataflow`: a name of `DATAFLOWS`, or os, ws, is.
+    `convention`: scalesim, textbook or double_buffered.
+    `arrays`: how many such arrays share the folds.
+    `products`: how many products of this size are done (a batch).
+    Raises InputError where a size is below 1 or a name is unknown.
 
     Examples
     --------

@@ -23,16 +23,10 @@ from slipstick.estimators.schedule.recurrence import Floats, TandemTimes
 class Network:
     """One run of one or more rows of stages that share resources.
 
-    Parameters
-    ----------
-    rows
-        The stages of each row; rows with barriers have the same stages.
-    service
-        Seconds of the successive outputs, by row and stage.
-    resources
-        Capacities that stages share.
-    population
-        Customers that go round and round in each row; None where the first stage never lacks input.
+    `rows`: the stages of each row; rows with barriers have the same stages.
+    `service`: seconds of the successive outputs, by row and stage.
+    `resources`: capacities that stages share.
+    `population`: customers that go round and round in each row; None where the first stage never lacks input.
     """
 
     def __init__(

@@ -23,34 +23,19 @@ MOST = {"variation": 100.0, "uneven": 100.0, "scatter": 10.0, "slow_factor": 1e6
 class Stage:
     """One stage of a pipeline.
 
-    Parameters
-    ----------
-    service
-        Mean seconds of one output, or the times of successive outputs (repeated when they run out).
-    workers
-        That work side by side.
-    gather
-        Inputs of one output.
-    buffer
-        Outputs that fit behind the stage; None for any number.
-    variation
-        Coefficient of variation of one output's time around its mean; 0 is deterministic.
-    start_up
-        Seconds before the workers are ready.
-    resource
-        A shared resource of which every service holds one unit.
-    distribution
-        Of the variation; an exponential one has a variation of 1.
-    order
-        kept: outputs leave in the order of their inputs; free: as they are done.
-    together
-        The copies of a job start each output together and end it together (a collective).
-    slow_share, slow_factor
-        Share of outputs that take so many times as long (a slow file, a straggler).
-    uneven
-        Coefficient of variation between copies, drawn once a run: some are slower throughout.
-    scatter
-        Standard deviation of the log of the mean, drawn once a run for all copies: how sure the mean itself is.
+    `service`: mean seconds of one output, or the times of successive outputs (repeated when they run out).
+    `workers`: that work side by side.
+    `gather`: inputs of one output.
+    `buffer`: outputs that fit behind the stage; None for any number.
+    `variation`: coefficient of variation of one output's time around its mean; 0 is deterministic.
+    `start_up`: seconds before the workers are ready.
+    `resource`: a shared resource of which every service holds one unit.
+    `distribution`: of the variation; an exponential one has a variation of 1.
+    `order`: kept: outputs leave in the order of their inputs; free: as they are done.
+    `together`: the copies of a job start each output together and end it together (a collective).
+    `slow_share`, `slow_factor`: share of outputs that take so many times as long (a slow file, a straggler).
+    `uneven`: coefficient of variation between copies, drawn once a run: some are slower throughout.
+    `scatter`: standard deviation of the log of the mean, drawn once a run for all copies: how sure the mean itself is.
     """
 
     name: str

@@ -12,25 +12,16 @@ from slipstick.hwmodels.files.readers import InputError
 class Scheduler:
     """Rules of continuous batching.
 
-    Parameters
-    ----------
-    token_budget
-        Tokens of one step, decodes and chunks of prompts together, of a rank with a cache of its own (vLLM gives each
-        data-parallel rank its own limits).
-    max_sequences
-        Sequences that hold a place at a time, of such a rank.
-    block
-        Tokens of one block of the cache.
-    cache_tokens
-        Tokens that the cache holds, all ranks with a cache of their own together.
-    mixing
-        mixed: chunks of prompts and decodes share steps; separate: prompts go first, alone.
-    preemption
-        What becomes of a sequence that loses its place when the cache is full: recompute reads its tokens again; cached
-        does so but for the blocks that nobody took since (prefix caching, vLLM's default); swap brings them back from
-        the host.
-    swap_token_seconds
-        Of moving one token's cache to the host or back.
+    `token_budget`: tokens of one step, decodes and chunks of prompts together, of a rank with a cache of its own (vLLM
+        gives each data-parallel rank its own limits).
+    `max_sequences`: sequences that hold a place at a time, of such a rank.
+    `block`: tokens of one block of the cache.
+    `cache_tokens`: tokens that the cache holds, all ranks with a cache of their own together.
+    `mixing`: mixed: chunks of prompts and decodes share steps; separate: prompts go first, alone.
+    `preemption`: what becomes of a sequence that loses its place when the cache is full: recompute reads its tokens
+        again; cached does so but for the blocks that nobody took since (prefix caching, vLLM's default); swap brings
+        them back from the host.
+    `swap_token_seconds`: of moving one token's cache to the host or back.
     """
 
     token_budget: int = 8192

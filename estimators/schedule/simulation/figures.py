@@ -29,14 +29,10 @@ def quantities(job_stages: tuple[str, ...]) -> list[str]:
 def series(run: JobRun, quantity: str) -> Floats:
     """The values [s] of a quantity in one run: one of the whole, or one an iteration, request or service, in order.
 
-    Raises InputError where the run has no such quantity.
-
-    Parameters
-    ----------
-    quantity
-        ``time_s``: of the run; ``step_s``: from the end of one iteration to the end of the next, the first from the
-        start; ``latency_s``: from leaving the first stage to leaving the last (in a queue, where the first stage is
+    `quantity`: ``time_s``: of the run; ``step_s``: from the end of one iteration to the end of the next, the first from
+        the start; ``latency_s``: from leaving the first stage to leaving the last (in a queue, where the first stage is
         the arrivals: the response time); ``STAGE.service_s``: of one service, without waiting.
+    Raises InputError where the run has no such quantity.
     """
     if quantity == TIME:
         return np.array([run.time])
@@ -63,14 +59,9 @@ def figures(values: Floats, scale: float, places: npt.NDArray[np.intp]) -> Float
     """Logarithms of a few figures of a series: the first value where it begins the run, mean, percentiles, and the mean
     absolute difference of successive values, by which bursts differ from chance.
 
-    Parameters
-    ----------
-    values
-        Seconds of the whole series, in order.
-    scale
-        The measured mean [s].
-    places
-        Which of them were measured, from 0.
+    `values`: seconds of the whole series, in order.
+    `scale`: the measured mean [s].
+    `places`: which of them were measured, from 0.
     """
     if len(values) < int(places[-1]) + 1:
         places = places[places < len(values)]

@@ -38,11 +38,8 @@ class Failures:
 class Job:
     """A pipeline that runs `steps` outputs, as one of `copies` that share its resources.
 
-    Parameters
-    ----------
-    population
-        Customers that go round the stages (a closed network; nothing gathers, every buffer is unlimited); None where
-        the first stage never lacks input.
+    `population`: customers that go round the stages (a closed network; nothing gathers, every buffer is unlimited);
+        None where the first stage never lacks input.
     """
 
     name: str

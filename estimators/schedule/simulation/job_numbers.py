@@ -17,17 +17,11 @@ from slipstick.hwmodels.files.readers import unknown_name
 class JobNumber:
     """One number of a job.
 
-    Parameters
-    ----------
-    value
-        As it stands, in the unit of `note`.
-    note
-        Its unit, meaning and bounds.
-    step
-        The least difference of it that runs with the same random numbers show: a share of slow outputs moves whole
+    `value`: as it stands, in the unit of `note`.
+    `note`: its unit, meaning and bounds.
+    `step`: the least difference of it that runs with the same random numbers show: a share of slow outputs moves whole
         outputs, a time everything.
-    whole
-        Whether it counts something.
+    `whole`: whether it counts something.
     """
 
     value: float

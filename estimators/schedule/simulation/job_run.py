@@ -31,14 +31,9 @@ class Checkpoint:
 class Attempt:
     """From a start to the end, or to a failure.
 
-    Parameters
-    ----------
-    began, lasted
-        Seconds from the start of the job, and until the end or the failure.
-    done, kept
-        Steps that were done before, and those of this attempt that count.
-    runs
-        One a copy.
+    `began`, `lasted`: seconds from the start of the job, and until the end or the failure.
+    `done`, `kept`: steps that were done before, and those of this attempt that count.
+    `runs`: one a copy.
     """
 
     began: float

@@ -95,12 +95,8 @@ def _convolved(stations: Sequence[Floats], population: int) -> Floats:
 def seconds_with_failures(work: float, every: float, checkpoint: float, failures: float, restart: float) -> float:
     """Mean seconds of `work` seconds with a checkpoint after each `every` of them, when failures come at random.
 
-    Parameters
-    ----------
-    failures
-        Mean seconds between two failures.
-    restart
-        Seconds after a failure before work goes on from the last checkpoint; none comes meanwhile.
+    `failures`: mean seconds between two failures.
+    `restart`: seconds after a failure before work goes on from the last checkpoint; none comes meanwhile.
     """
     whole, rest = divmod(work, every)
     parts = [every + checkpoint] * int(whole) + ([rest] if rest > 1e-12 * work else [])

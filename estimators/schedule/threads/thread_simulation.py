@@ -28,10 +28,8 @@ TRACED_THREADS = 32
 class SharedMemory:
     """Contention as a mechanism: every contended operation is served for `service` seconds by one of `servers`.
 
-    Parameters
-    ----------
-    alone
-        Seconds of a visit right after one's own, with the data still at hand; None where that is `service` as well.
+    `alone`: seconds of a visit right after one's own, with the data still at hand; None where that is `service` as
+        well.
     """
 
     service: Annotated[float, Parameter("s", "memory service of one contended operation", 0.0, 10.0)]
@@ -135,10 +133,7 @@ def simulate_round(
 ) -> Round:
     """Threads take equal chunks of each phase (the first ones one item more) and meet at a barrier after it.
 
-    Parameters
-    ----------
-    phases
-        (name, items, seconds an item, whether each item visits the memory).
+    `phases`: (name, items, seconds an item, whether each item visits the memory).
     """
     import simpy
 

@@ -32,14 +32,9 @@ TYPES = ("float32", "bfloat16")
 class DeviceProbe:
     """What a probe of a GPU found.
 
-    Parameters
-    ----------
-    rows
-        Operations in the order of the planner with their measured times [s].
-    offered
-        How many there were to choose from.
-    seconds
-        That it took.
+    `rows`: operations in the order of the planner with their measured times [s].
+    `offered`: how many there were to choose from.
+    `seconds`: that it took.
     """
 
     machine: Machine
@@ -84,18 +79,11 @@ def probe_device(
 ) -> DeviceProbe:
     """Time the operations that teach most about a GPU.
 
+    `known`: the law across devices.
+    `watch`, `call`: times a call; makes an operation one (`anchor_times.torch_call`).
+    `out`: the CSV for ``--known``, written after each row; rows that it has are not timed again.
+    `seconds`: about how long; one operation is always timed.
     Raises InputError where the machine's own rows are in the law already, or no operation can be timed.
-
-    Parameters
-    ----------
-    known
-        The law across devices.
-    watch, call
-        Times a call; makes an operation one (`anchor_times.torch_call`).
-    out
-        The CSV for ``--known``, written after each row; rows that it has are not timed again.
-    seconds
-        About how long; one operation is always timed.
     """
     begin = time.perf_counter()
     forecast = known.forecast(machine, anchors=())

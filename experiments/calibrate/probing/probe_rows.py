@@ -27,12 +27,8 @@ MOST_FRESH = 200_000
 class ProbeRow:
     """An operation to time.
 
-    Parameters
-    ----------
-    workload
-        Of this operation alone.
-    make
-        Makes the call of torch that runs it.
+    `workload`: of this operation alone.
+    `make`: makes the call of torch that runs it.
     """
 
     name: str

@@ -74,14 +74,9 @@ def _laws(data: Data) -> Iterator[ValidationRow]:
 class TableCut:
     """What is known of one table, and what is to be predicted.
 
-    Parameters
-    ----------
-    group
-        The source, and the words of the table's columns (a machine); empty words where it has none.
-    x, y
-        Known points, shape (points, parameters), and their median times [s].
-    to, truth
-        Points beyond in every parameter that was cut, and their median times [s].
+    `group`: the source, and the words of the table's columns (a machine); empty words where it has none.
+    `x`, `y`: known points, shape (points, parameters), and their median times [s].
+    `to`, `truth`: points beyond in every parameter that was cut, and their median times [s].
     """
 
     group: str

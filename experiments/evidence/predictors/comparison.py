@@ -37,16 +37,10 @@ def compare(
 ) -> Comparison:
     """Score predictors on a set of cases.
 
+    `functions`: predictors as MODULE:FUNCTION, imported and run because the user named them.
+    `files`: predictions as CSV.
+    `beside`: names of the set's own references; "all" for every one, none for a quick score.
     Raises InputError where a function cannot be imported, a file is refused, or a reference is unknown.
-
-    Parameters
-    ----------
-    functions
-        Predictors as MODULE:FUNCTION, imported and run because the user named them.
-    files
-        Predictions as CSV.
-    beside
-        Names of the set's own references; "all" for every one, none for a quick score.
     """
     names = list(cases.references) if ALL in beside else list(beside)
     for name in names:

@@ -35,23 +35,15 @@ class PredictorRun:
 class PredictorScore:
     """One predictor on the cases of one kind.
 
-    Parameters
-    ----------
-    kind
-        Of the cases; "" where the set has one.
-    cases, answered
-        How many there are, and the share that got an answer; all that follows is over those.
-    median_error, p90_error
-        Of |predicted / measured - 1|.
-    common_median_error
-        The same over the cases that every predictor of the table answered.
-    ratio
-        Geometric mean of predicted / measured: above 1 it is too slow.
-    coverage, width, interval_score
-        Share of measurements inside the 80 % band; median of its high end over its low end; mean width of log time plus
-        2 / (1 - level) times what lies outside (Gneiting and Raftery 2007, equation 43). None without bands.
-    cpu_ms
-        CPU milliseconds a case; None where predictions were read from a file.
+    `kind`: of the cases; "" where the set has one.
+    `cases`, `answered`: how many there are, and the share that got an answer; all that follows is over those.
+    `median_error`, `p90_error`: of |predicted / measured - 1|.
+    `common_median_error`: the same over the cases that every predictor of the table answered.
+    `ratio`: geometric mean of predicted / measured: above 1 it is too slow.
+    `coverage`, `width`, `interval_score`: share of measurements inside the 80 % band; median of its high end over its
+        low end; mean width of log time plus 2 / (1 - level) times what lies outside (Gneiting and Raftery 2007,
+        equation 43). None without bands.
+    `cpu_ms`: CPU milliseconds a case; None where predictions were read from a file.
     """
 
     kind: str

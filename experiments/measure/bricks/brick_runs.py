@@ -82,12 +82,9 @@ def build(name: str, shapes: Sequence[str] = (), batch: int = 1) -> LayerModel:
     """A model by name: zoo:NAME (bricks.model_population), or MODULE:FUNCTION of your own.
 
     Above batch 1 the model is called ``NAME, batch 8``: its bricks are others.
-    Raises InputError where the name has another form, or the model cannot be built or exported.
 
-    Parameters
-    ----------
-    shapes
-        Inputs of a MODULE:FUNCTION that returns the model alone, as ``batch,3,224,224``.
+    `shapes`: inputs of a MODULE:FUNCTION that returns the model alone, as ``batch,3,224,224``.
+    Raises InputError where the name has another form, or the model cannot be built or exported.
     """
     family, _, variant = name.partition(":")
     if not variant:

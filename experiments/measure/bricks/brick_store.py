@@ -66,10 +66,7 @@ class Composition:
 class MeasuredBricks:
     """Everything that was measured in one way on one machine.
 
-    Parameters
-    ----------
-    cold, warm
-        Seconds by identity. Where each ran in a loop of its own there are only warm ones.
+    `cold`, `warm`: seconds by identity. Where each ran in a loop of its own there are only warm ones.
     """
 
     machine: Machine

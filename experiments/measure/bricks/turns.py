@@ -44,16 +44,10 @@ class Turn:
 class Session:
     """Timings of one session; all have the reference's drift and scatter for their own.
 
-    Parameters
-    ----------
-    cold, warm
-        By name of the brick: called after its neighbours' work, and again at once.
-    whole
-        The whole model, run between its bricks; None where none was requested.
-    reference
-        Seconds of the reference: the machine's speed in this session.
-    rounds
-        Factor of every round: above 1 where the machine was slower than in the middle one.
+    `cold`, `warm`: by name of the brick: called after its neighbours' work, and again at once.
+    `whole`: the whole model, run between its bricks; None where none was requested.
+    `reference`: seconds of the reference: the machine's speed in this session.
+    `rounds`: factor of every round: above 1 where the machine was slower than in the middle one.
     """
 
     cold: Mapping[str, Timing]

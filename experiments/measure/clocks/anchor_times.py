@@ -191,16 +191,11 @@ def timed(
 
     Rows that the file has already are not measured again, so that a stopped measurement goes on where it was; rows that
     cannot be measured are named and left out.
-    Raises InputError where the file holds something else, or no row could be measured.
 
-    Parameters
-    ----------
-    path
-        Written whole after each row.
-    call
-        Makes a row something to call (`torch_call`).
-    progress
-        Hears a line a row.
+    `path`: written whole after each row.
+    `call`: makes a row something to call (`torch_call`).
+    `progress`: hears a line a row.
+    Raises InputError where the file holds something else, or no row could be measured.
     """
     known = read_rows(path) if path.exists() else {}
     for place, row in enumerate(rows, 1):

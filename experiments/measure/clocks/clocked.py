@@ -30,12 +30,8 @@ class Clocked(EstimatorBase):
     What it can run: gemm (`numpy.matmul`), and elementwise of one or two inputs (relu, add). Its answers are of this
     host alone: the machine of the question is a name beside them, and none of its numbers may vary.
 
-    Parameters
-    ----------
-    protocol
-        How each point is timed.
-    host
-        What the answers hold for; answers of another host are refused by the store.
+    `protocol`: how each point is timed.
+    `host`: what the answers hold for; answers of another host are refused by the store.
     """
 
     protocol: Protocol = SHORT

@@ -51,20 +51,12 @@ MAX_INNER = 1_000_000
 class Protocol:
     """How a timing is taken; its text goes into every result.
 
-    Parameters
-    ----------
-    clock
-        "thread" (CPU time of the caller), "process" (CPU time of all threads together) or "wall".
-    warmups
-        Calls of every task before the first sample.
-    repeats
-        Samples of every task, interleaved.
-    trim
-        Share of the samples left out at each end of the mean.
-    sample_seconds
-        A sample repeats its task until it lasts about so long.
-    budget_seconds
-        No new round begins after so much wall time (at least three rounds are made).
+    `clock`: "thread" (CPU time of the caller), "process" (CPU time of all threads together) or "wall".
+    `warmups`: calls of every task before the first sample.
+    `repeats`: samples of every task, interleaved.
+    `trim`: share of the samples left out at each end of the mean.
+    `sample_seconds`: a sample repeats its task until it lasts about so long.
+    `budget_seconds`: no new round begins after so much wall time (at least three rounds are made).
     """
 
     clock: Clock = "thread"
@@ -100,24 +92,15 @@ class Protocol:
 class Timing:
     """The measured times of one task.
 
-    Parameters
-    ----------
-    value
-        Seconds of one call: the trimmed mean of the samples.
-    median, minimum
-        Of the samples, seconds.
-    spread
-        Interquartile range over median: the noise of one sample.
-    samples
-        Seconds of one call, in the order taken.
-    inner
-        Calls in a sample.
-    waiting
-        Wall time over the clock's time: 1 on a quiet machine (below 1 where several threads worked).
-    load
-        Load average over one minute per core, before and after; None where the system does not state it.
-    drift, scatter
-        Of the reference loop: last third over first third minus one, and its interquartile range over median.
+    `value`: seconds of one call: the trimmed mean of the samples.
+    `median`, `minimum`: of the samples, seconds.
+    `spread`: interquartile range over median: the noise of one sample.
+    `samples`: seconds of one call, in the order taken.
+    `inner`: calls in a sample.
+    `waiting`: wall time over the clock's time: 1 on a quiet machine (below 1 where several threads worked).
+    `load`: load average over one minute per core, before and after; None where the system does not state it.
+    `drift`, `scatter`: of the reference loop: last third over first third minus one, and its interquartile range over
+        median.
     """
 
     value: float

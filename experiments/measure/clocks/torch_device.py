@@ -22,16 +22,10 @@ def _nothing() -> None:
 class TorchDevice:
     """A device by torch's name.
 
-    Parameters
-    ----------
-    place
-        torch's name: "cpu", "cuda" (AMD's too), "mps".
-    model
-        What the device calls itself; part of the software that results are kept under. Empty for the processor.
-    finish
-        Waits until everything that was launched has ended.
-    mode
-        "eager", or "compiled": every module goes through torch.compile first, which may fuse what it holds.
+    `place`: torch's name: "cpu", "cuda" (AMD's too), "mps".
+    `model`: what the device calls itself; part of the software that results are kept under. Empty for the processor.
+    `finish`: waits until everything that was launched has ended.
+    `mode`: "eager", or "compiled": every module goes through torch.compile first, which may fuse what it holds.
     """
 
     place: str = "cpu"

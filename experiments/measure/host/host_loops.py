@@ -25,12 +25,8 @@ Loop = Callable[..., float]
 class Stream:
     """One bandwidth benchmark over arrays of n doubles.
 
-    Parameters
-    ----------
-    arrays
-        How many arrays it runs over.
-    counted, traffic
-        Bytes an element as STREAM counts them, and as they move: a written line is loaded first.
+    `arrays`: how many arrays it runs over.
+    `counted`, `traffic`: bytes an element as STREAM counts them, and as they move: a written line is loaded first.
     """
 
     arrays: int

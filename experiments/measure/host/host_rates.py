@@ -34,12 +34,8 @@ PLAUSIBLE_BYTES_PER_CYCLE = 512.0
 class HostRate:
     """One measured quantity of the host.
 
-    Parameters
-    ----------
-    value
-        In `unit`; of all `cores` together.
-    spread
-        Interquartile range over median of the samples.
+    `value`: in `unit`; of all `cores` together.
+    `spread`: interquartile range over median of the samples.
     """
 
     quantity: str
@@ -103,14 +99,9 @@ def measure_host(
 ) -> HostMeasurement:
     """Measure every level of the host.
 
+    `topology`: the host's; detected if None.
+    `progress`: called with a word about what comes next.
     Raises InputError where numba is missing, or a result is not plausible.
-
-    Parameters
-    ----------
-    topology
-        The host's; detected if None.
-    progress
-        Called with a word about what comes next.
     """
     topology = topology if topology is not None else detect()
     protocol = protocol or Protocol()

@@ -20,14 +20,10 @@ def detect(read: Callable[[list[str]], str] | None = None, clock: float | None =
     A clock that lscpu does not state comes from cpufreq, from /proc/cpuinfo, or is counted by dependent additions;
     the topology says which. Without lscpu (a bare container) the system's own files are read. Cores that this process
     may not use do not count.
-    Raises InputError where nothing usable is reported, or no clock can be found.
 
-    Parameters
-    ----------
-    read
-        Runs a command and returns its output; the system's if None.
-    clock
-        Hz; the one found if None.
+    `read`: runs a command and returns its output; the system's if None.
+    `clock`: hz; the one found if None.
+    Raises InputError where nothing usable is reported, or no clock can be found.
     """
     run = read or _run
     if read is None and not shutil.which("lscpu"):

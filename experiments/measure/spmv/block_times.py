@@ -52,14 +52,10 @@ PIECE_SECONDS = 1e-3
 class SpmvProtocol:
     """How labels are taken; goes into every result.
 
-    Parameters
-    ----------
-    sweeps
-        Quiet sweeps for a streaming label, at least 20.
-    hot_blocks, hot_repeats, hot_groups
-        How many blocks of the matrix get a hot label, how often each is repeated, and how many groups of repeats.
-    budget_seconds
-        Wall time for each label kind of a matrix; what was quiet until then counts.
+    `sweeps`: quiet sweeps for a streaming label, at least 20.
+    `hot_blocks`, `hot_repeats`, `hot_groups`: how many blocks of the matrix get a hot label, how often each is
+        repeated, and how many groups of repeats.
+    `budget_seconds`: wall time for each label kind of a matrix; what was quiet until then counts.
     """
 
     sweeps: int = 24

@@ -24,14 +24,9 @@ Key = tuple[str, State, int]
 class MeasuredProduct:
     """One matrix with its products timed.
 
-    Parameters
-    ----------
-    family
-        Which generator made it: what is held out together.
-    counts, chunks
-        Of the matrix (`row_chunks.counts_of`), and of its chunks by (split, threads).
-    seconds
-        By kernel, state of the caches and threads.
+    `family`: which generator made it: what is held out together.
+    `counts`, `chunks`: of the matrix (`row_chunks.counts_of`), and of its chunks by (split, threads).
+    `seconds`: by kernel, state of the caches and threads.
     """
 
     name: str

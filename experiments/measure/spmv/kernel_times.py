@@ -37,14 +37,9 @@ MOST_BUFFER = 1 << 31
 class RoundProtocol:
     """How products are timed.
 
-    Parameters
-    ----------
-    rounds, cold_rounds
-        Samples of every kernel; the least counts.
-    sample_seconds
-        A warm sample is as many products in a row as take about so long, at least three.
-    thread_seconds
-        For each kernel on several threads, at most.
+    `rounds`, `cold_rounds`: samples of every kernel; the least counts.
+    `sample_seconds`: a warm sample is as many products in a row as take about so long, at least three.
+    `thread_seconds`: for each kernel on several threads, at most.
     """
 
     rounds: int = 15

@@ -93,10 +93,7 @@ def fit_with_spread(
 ) -> SpmvModel:
     """A model of all blocks whose interval is the scatter over matrices held out (unknown with fewer than six).
 
-    Parameters
-    ----------
-    clock
-        Of the machine, in hertz.
+    `clock`: of the machine, in hertz.
     """
     whole = replace(fit_spmv(blocks.table, blocks.label, kind, caches, trees=trees, source=source), clock=clock)
     if len(blocks.names) < 2 * FOLDS:

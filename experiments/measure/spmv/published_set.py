@@ -33,10 +33,7 @@ Labels = npt.NDArray[np.float64]
 class PublishedSet:
     """The folder with `train` and `test` (the authors' `dataset`), at one frequency.
 
-    Parameters
-    ----------
-    clock
-        In kHz, as in the names of the files: 1200000, 1600000, 2000000 or 2400000.
+    `clock`: in kHz, as in the names of the files: 1200000, 1600000, 2000000 or 2400000.
     """
 
     folder: Path

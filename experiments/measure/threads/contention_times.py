@@ -65,14 +65,9 @@ def measure_contention(
 ) -> tuple[ContentionTime, ...]:
     """The seconds of an update at each thread count; the counts take turns, so that a slow spell meets them all.
 
+    `layers`: weights of each layer.
+    `repeats`: samples of every count; their median is the value.
     Raises InputError where a thread count is out of range, or numba is missing.
-
-    Parameters
-    ----------
-    layers
-        Weights of each layer.
-    repeats
-        Samples of every count; their median is the value.
     """
     for count in threads:
         if not 1 <= count <= MAX_THREADS:

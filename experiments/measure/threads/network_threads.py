@@ -65,16 +65,10 @@ def measure_network(
 ) -> tuple[ThreadMeasurement, Workload]:
     """Contention, cycles per instruction, passes and training times of a torch model here; and its graph.
 
+    `machine`: this host as a machine, its clock known.
+    `threads`: counts to measure.
+    `images`: trained by each worker at each count.
     Raises InputError where torch or numba is missing, or the model cannot be built, imported or run.
-
-    Parameters
-    ----------
-    machine
-        This host as a machine, its clock known.
-    threads
-        Counts to measure.
-    images
-        Trained by each worker at each count.
     """
     speak = say or (lambda text: None)
     speak("importing the network's graph")

@@ -57,14 +57,9 @@ print("slipstick-seconds", passed / calls, spent / calls, busiest / calls)
 class ScalingTime:
     """One run: the point (threads, sizes), which repeat, and its seconds.
 
-    Parameters
-    ----------
-    seconds
-        Wall time: other programs on the host lengthen it.
-    cpu
-        CPU time of all threads together (of the whole command, its start included); None where the system says none.
-    busiest
-        CPU time of the busiest thread: the wall time on a host of its own, if threads wait asleep (`ASLEEP`).
+    `seconds`: wall time: other programs on the host lengthen it.
+    `cpu`: CPU time of all threads together (of the whole command, its start included); None where the system says none.
+    `busiest`: CPU time of the busiest thread: the wall time on a host of its own, if threads wait asleep (`ASLEEP`).
         None for a command and for a function that ends its threads itself (those that are left did less than 90 % of
         `cpu`), and where the system says none.
     """
@@ -86,19 +81,13 @@ def measure_scaling(
 ) -> list[ScalingTime]:
     """Wall and CPU time of a program at every combination of threads and sizes; points take turns, repeat after repeat.
 
-    Raises InputError where the program fails, names an unknown number, or there are too many points.
-
-    Parameters
-    ----------
-    program
-        A command, in which ``{threads}`` and ``{NAME}`` stand for the point's numbers, or MODULE:FUNCTION, which is
-        called with the sizes (and `threads`, if it is named in ``sizes``) after one call to warm up, as often as
-        0.2 s hold; the mean of the calls counts. The thread count is in OMP_NUM_THREADS, its relatives, and
+    `program`: a command, in which ``{threads}`` and ``{NAME}`` stand for the point's numbers, or MODULE:FUNCTION, which
+        is called with the sizes (and `threads`, if it is named in ``sizes``) after one call to warm up, as often as 0.2
+        s hold; the mean of the calls counts. The thread count is in OMP_NUM_THREADS, its relatives, and
         SLIPSTICK_THREADS.
-    sizes
-        Values of each size by name.
-    timeout
-        Seconds after which one run is given up.
+    `sizes`: values of each size by name.
+    `timeout`: seconds after which one run is given up.
+    Raises InputError where the program fails, names an unknown number, or there are too many points.
     """
     points = [
         {"threads": float(count), **dict(zip(sizes, values, strict=True))}

@@ -58,10 +58,7 @@ def _together(numbers: Sequence[int]) -> float:
 def seconds_together(threads: int, prepared: Callable[[int], Callable[[], object]]) -> float:
     """Seconds that threads work when they begin at once, their mean.
 
-    Parameters
-    ----------
-    prepared
-        Called in each thread with its number: makes what is timed.
+    `prepared`: called in each thread with its number: makes what is timed.
     """
     barrier = threading.Barrier(threads)
     taken = [0.0] * threads

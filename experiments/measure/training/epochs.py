@@ -54,10 +54,7 @@ WARM_UP_STEPS = 8
 class Configuration:
     """What is changed about the host.
 
-    Parameters
-    ----------
-    environment
-        Variables that cap the instruction sets of ATen, oneDNN and MKL.
+    `environment`: variables that cap the instruction sets of ATen, oneDNN and MKL.
     """
 
     environment: Table[str] = Table()

@@ -22,12 +22,9 @@ SINGLE = 1
 class FusionError:
     """All models that were measured at one granularity, on one machine with one software.
 
-    Parameters
-    ----------
-    single_over_blocks
-        By model: the sum of its single layers over that of its blocks; empty where G = 1 was not measured.
-    blocks_over_whole
-        By model: the sum of its blocks over the whole model.
+    `single_over_blocks`: by model: the sum of its single layers over that of its blocks; empty where G = 1 was not
+        measured.
+    `blocks_over_whole`: by model: the sum of its blocks over the whole model.
     """
 
     machine: str

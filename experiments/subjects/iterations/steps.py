@@ -73,12 +73,8 @@ def labels_of(
 ) -> Labels:
     """The phase of every step by one of `METHODS`, shape (steps,).
 
+    `threshold`: similarity (a share) above which steps are of one phase.
     Raises InputError where the method is unknown.
-
-    Parameters
-    ----------
-    threshold
-        Similarity (a share) above which steps are of one phase.
     """
     from slipstick.estimators.run.phases import DurationScan, PublishedScan, density, k_means, scan_labels
     from slipstick.hwmodels.files.readers import unknown_name

@@ -35,14 +35,9 @@ SPACES = ("job", "machine", "workload", "run", "estimator")
 class JobQuestion:
     """A job as it was given: its document, and what is set in it.
 
-    Parameters
-    ----------
-    where
-        The file, for messages.
-    machine
-        The machine of stages that name a workload and no machine.
-    calibration
-        What was fitted to measurements of it; a number that is set is the set one.
+    `where`: the file, for messages.
+    `machine`: the machine of stages that name a workload and no machine.
+    `calibration`: what was fitted to measurements of it; a number that is set is the set one.
     """
 
     document: Mapping[str, Any]

@@ -55,14 +55,9 @@ HARDLY = 1.0
 class FittedJob(Answer):
     """A job with what was fitted.
 
-    Parameters
-    ----------
-    job
-        As it was measured first.
-    starts
-        Where the fit began, by the number's name.
-    level
-        Probability of the bands.
+    `job`: as it was measured first.
+    `starts`: where the fit began, by the number's name.
+    `level`: probability of the bands.
     """
 
     job: Job

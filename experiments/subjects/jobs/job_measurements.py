@@ -20,12 +20,8 @@ RUN, NUMBER = "run", "step"
 class MeasuredRun:
     """One run that was measured.
 
-    Parameters
-    ----------
-    settings
-        What was set in it, as ``job.NAME=VALUE``.
-    series
-        Quantity -> (values [s], their places in the run from 0).
+    `settings`: what was set in it, as ``job.NAME=VALUE``.
+    `series`: quantity -> (values [s], their places in the run from 0).
     """
 
     settings: tuple[str, ...]

@@ -24,15 +24,10 @@ Progress = Callable[[int, int], None]
 class JobReasons:
     """The answer.
 
-    Parameters
-    ----------
-    seconds
-        Median time of the simulated runs [s].
-    stages
-        One row a stage, busiest first: its share of busy time, seconds of an output, workers.
-    changes
-        One row a number of the job, what moves most first: its value, and the ratio of the time to today's at half and
-        at twice of it (None where the number cannot be that), with the same random numbers.
+    `seconds`: median time of the simulated runs [s].
+    `stages`: one row a stage, busiest first: its share of busy time, seconds of an output, workers.
+    `changes`: one row a number of the job, what moves most first: its value, and the ratio of the time to today's at
+        half and at twice of it (None where the number cannot be that), with the same random numbers.
     """
 
     job: Job

@@ -61,12 +61,8 @@ class FailuresFile(Record):
 class FormulaFile(Record):
     """A formula of the job's time in seconds, to be compared with.
 
-    Parameters
-    ----------
-    seconds
-        In the names job.steps, job.copies, job.population, job.resources.NAME, and job.STAGE.FIELD for numbers.
-    source
-        Whose it is.
+    `seconds`: in the names job.steps, job.copies, job.population, job.resources.NAME, and job.STAGE.FIELD for numbers.
+    `source`: whose it is.
     """
 
     seconds: str

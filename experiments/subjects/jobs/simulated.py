@@ -46,20 +46,12 @@ DRAWS, RUNS_OF_A_DRAW = 20, 5
 class Simulated(Answer):
     """Runs of a job.
 
-    Parameters
-    ----------
-    numbers
-        Of every run, by name: time_s, step_s, idle, STAGE.busy ..., shape (runs,).
-    steps
-        Seconds between the ends of successive steps, of all runs, without each run's first tenth.
-    first
-        The run of the first seed, for its trace.
-    assumptions
-        Of the estimates in it.
-    formula, formula_source
-        Seconds that a formula gives the job, and which one.
-    calibration
-        What was fitted; each run then has one of `draws` draws of it, in turn, and percentiles have bands.
+    `numbers`: of every run, by name: time_s, step_s, idle, STAGE.busy ..., shape (runs,).
+    `steps`: seconds between the ends of successive steps, of all runs, without each run's first tenth.
+    `first`: the run of the first seed, for its trace.
+    `assumptions`: of the estimates in it.
+    `formula`, `formula_source`: seconds that a formula gives the job, and which one.
+    `calibration`: what was fitted; each run then has one of `draws` draws of it, in turn, and percentiles have bands.
     """
 
     job: Job

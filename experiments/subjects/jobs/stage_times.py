@@ -32,12 +32,8 @@ def stage_time(
 ) -> StageTime:
     """The time of a stage; the same question is answered once.
 
+    `part`: whole; or host (one of run.workers makes a batch), infeed (it is handed in), device (it is worked on).
     Raises InputError where the question is wrong, or the estimate knows no such part.
-
-    Parameters
-    ----------
-    part
-        whole; or host (one of run.workers makes a batch), infeed (it is handed in), device (it is worked on).
     """
     answer, names = _answered(workload, machine, estimator, settings, dtype)
     seconds = answer.time

@@ -15,13 +15,9 @@ from slipstick.hwmodels.machine import Machine
 class Facility:
     """Hosts and the building around devices.
 
-    Parameters
-    ----------
-    host
-        Watts of the host (processors, fans, network) for each device; 0: not counted. A DGX H100 is rated 10.2 kW with
-        eight devices of 700 W, so 575 W a device at most (NVIDIA DGX H100 data sheet).
-    pue
-        Power usage effectiveness: what the building draws over what its computers draw; 1: not counted.
+    `host`: watts of the host (processors, fans, network) for each device; 0: not counted. A DGX H100 is rated 10.2 kW
+        with eight devices of 700 W, so 575 W a device at most (NVIDIA DGX H100 data sheet).
+    `pue`: power usage effectiveness: what the building draws over what its computers draw; 1: not counted.
 
     Raises
     ------

@@ -23,14 +23,9 @@ LEAST_LIMIT = 0.4
 class PowerPlan(Answer):
     """One row a limit: time, power and energy of the run, each with its 80 % band.
 
-    Parameters
-    ----------
-    time, power, rated
-        Of the run without a limit [s], [W], and the board's rated power [W].
-    loss
-        How much longer it may take (0.03 is 3 %).
-    best
-        The limit that saves most energy within the loss [W]; the rated power where none saves any.
+    `time`, `power`, `rated`: of the run without a limit [s], [W], and the board's rated power [W].
+    `loss`: how much longer it may take (0.03 is 3 %).
+    `best`: the limit that saves most energy within the loss [W]; the rated power where none saves any.
     """
 
     time: float
@@ -79,18 +74,11 @@ def power_plan(
 ) -> PowerPlan:
     """Time and energy of a measured run under power limits.
 
+    `time`, `power`: measured without a limit: seconds, and mean watts of the device.
+    `rated`: the board's rated power [W].
+    `loss`: how much longer the run may take.
+    `limits`: limits to try [W]; by default steps of 5 % from 40 % of the rated power.
     Raises InputError where a number is not above 0, or a limit or the mean power lies above the rated power.
-
-    Parameters
-    ----------
-    time, power
-        Measured without a limit: seconds, and mean watts of the device.
-    rated
-        The board's rated power [W].
-    loss
-        How much longer the run may take.
-    limits
-        Limits to try [W]; by default steps of 5 % from 40 % of the rated power.
     """
     run = LimitedRun(time, power, model or fitted_limit())
     if not (math.isfinite(rated) and rated > 0):

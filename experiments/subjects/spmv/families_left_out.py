@@ -40,18 +40,11 @@ SCHEMA = "slipstick-spmv-families-1"
 class FamilyErrors:
     """What models that did not see a family say of it.
 
-    Parameters
-    ----------
-    digest
-        Of labels and recipe: a kept fold of others is made anew.
-    epochs
-        That the network's training took.
-    block
-        By model, the relative errors of blocks, as shares: mean, median, 90th and 99th percentile.
-    matrix
-        By model, the signed relative error of each matrix, a share, by name.
-    noise
-        Mean relative difference of two measurements of a block; None where none was measured twice.
+    `digest`: of labels and recipe: a kept fold of others is made anew.
+    `epochs`: that the network's training took.
+    `block`: by model, the relative errors of blocks, as shares: mean, median, 90th and 99th percentile.
+    `matrix`: by model, the signed relative error of each matrix, a share, by name.
+    `noise`: mean relative difference of two measurements of a block; None where none was measured twice.
     """
 
     label: str

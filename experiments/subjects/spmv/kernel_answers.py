@@ -22,10 +22,7 @@ from slipstick.workloads.kernels.sparse import SparseMatrix
 class KernelOptions:
     """Which kernels are wanted.
 
-    Parameters
-    ----------
-    kernel
-        One by name; empty for all that were calibrated.
+    `kernel`: one by name; empty for all that were calibrated.
     """
 
     kernel: str = ""

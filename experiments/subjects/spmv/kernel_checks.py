@@ -19,14 +19,9 @@ def measured_rows(
 ) -> list[dict[str, Any]]:
     """A row a matrix and kernel: seconds measured, and with `machine_name` those predicted, with the band.
 
+    `kernel`: by name, or "all" for those that run here (with threads: that have them).
+    `machine_name`: the machine file of 'slipstick spmv calibrate'; empty for no prediction.
     Raises InputError where a file, kernel or machine cannot be used, or nothing was calibrated beside the machine.
-
-    Parameters
-    ----------
-    kernel
-        By name, or "all" for those that run here (with threads: that have them).
-    machine_name
-        The machine file of 'slipstick spmv calibrate'; empty for no prediction.
     """
     from slipstick.experiments.measure.host.host_topology import detect
     from slipstick.experiments.measure.spmv.kernel_times import Flush, time_products

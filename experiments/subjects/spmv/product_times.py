@@ -57,18 +57,11 @@ Floats = npt.NDArray[np.float64]
 class Products:
     """The products timed on one device.
 
-    Parameters
-    ----------
-    device
-        As the data name it.
-    call
-        Seconds of a call under its protocol.
-    seconds
-        Shape (products,).
-    dims
-        Of the products, as their format needs them.
-    stored
-        The format.
+    `device`: as the data name it.
+    `call`: seconds of a call under its protocol.
+    `seconds`: shape (products,).
+    `dims`: of the products, as their format needs them.
+    `stored`: the format.
     """
 
     device: str

@@ -147,12 +147,8 @@ def _by_network(
 def with_products(question: Question, workload: str, model: Path) -> Question:
     """The question with its products answered by a model of 'slipstick spmv train'.
 
+    `workload`: as it was given: a matrix file, or ``pagerank:FILE``; a model of blocks needs the positions themselves.
     Raises InputError where the workload is no file, or a file cannot be used.
-
-    Parameters
-    ----------
-    workload
-        As it was given: a matrix file, or ``pagerank:FILE``; a model of blocks needs the positions themselves.
     """
     matrix = _matrix_of(workload, f"--calibration {model}: products learned from blocks: want")
     learned = learned_estimator(load_block_model(model), [matrix], question.machine)
@@ -162,12 +158,8 @@ def with_products(question: Question, workload: str, model: Path) -> Question:
 def with_kernel(question: Question, workload: str, calibration: str, threads: Sequence[str]) -> Question:
     """The question with its products answered by a kernel of 'slipstick spmv calibrate'.
 
+    `threads`: ``run.threads=N`` as it was given, the last one counts; one thread if empty.
     Raises InputError where the workload is no file, or a file or number cannot be used.
-
-    Parameters
-    ----------
-    threads
-        ``run.threads=N`` as it was given, the last one counts; one thread if empty.
     """
     matrix = _matrix_of(workload, f"--calibration {calibration}: kernels need")
     count = number_of("run.threads", threads[-1].partition("=")[2]) if threads else 1.0

@@ -29,10 +29,7 @@ KEPT = 64
 class TrainingSearch:
     """Every layout of what is trained.
 
-    Parameters
-    ----------
-    devices
-        At most so many.
+    `devices`: at most so many.
     """
 
     trained: TrainedBatch

@@ -40,12 +40,8 @@ class WholeRun:
 
     Restarts, checkpoints, evaluation and devices that wait are not in it, and every step takes as long as the next.
 
-    Parameters
-    ----------
-    tokens
-        Of the whole run; 0: none were given.
-    price
-        Dollars an hour of a device; None where it is not stated.
+    `tokens`: of the whole run; 0: none were given.
+    `price`: dollars an hour of a device; None where it is not stated.
     """
 
     tokens: float = 0.0

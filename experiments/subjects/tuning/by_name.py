@@ -78,12 +78,8 @@ def jobs(name: str) -> dict[str, Any]:
 def tuned(name: str, job: Any, budget: float, policy: str, start: str) -> tuple[tuner.Tuning, Start | None]:
     """How the tuning of a job went, and what made it begin; None where nothing was waited for.
 
+    `budget`: share of all combinations that may be tried.
     Raises InputError as `tune`.
-
-    Parameters
-    ----------
-    budget
-        Share of all combinations that may be tried.
     """
     if policy not in POLICIES:
         raise unknown_name("policy", policy, POLICIES)

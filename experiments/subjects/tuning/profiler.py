@@ -83,16 +83,10 @@ ALL_STEPS = Sampling(1, 1)
 class Profiler:
     """Records steps of a torch program.
 
-    Parameters
-    ----------
-    stop_after
-        The breakpoint: steps after which recording ends by itself; None goes on until `stop`.
-    window_events, window_seconds
-        Limits of one window; more than the published ones are refused.
-    sampling
-        Steps to record; all of them by default.
-    on_step
-        Called in the analysis thread with every finished step (the tuner listens here).
+    `stop_after`: the breakpoint: steps after which recording ends by itself; None goes on until `stop`.
+    `window_events`, `window_seconds`: limits of one window; more than the published ones are refused.
+    `sampling`: steps to record; all of them by default.
+    `on_step`: called in the analysis thread with every finished step (the tuner listens here).
     """
 
     def __init__(

@@ -32,12 +32,8 @@ class ProgramJob:
     for each batch. A parameter `start` of `build` is the batch to begin with. Where `step` has `state_dict` and
     `load_state_dict`, trials are taken back: the state is that after the stretch under the defaults.
 
-    Parameters
-    ----------
-    steps
-        Of a stretch; the first quarter fills buffers and is not timed.
-    step_seconds
-        Time that an accelerator would work on a batch meanwhile: waited after each step.
+    `steps`: of a stretch; the first quarter fills buffers and is not timed.
+    `step_seconds`: time that an accelerator would work on a batch meanwhile: waited after each step.
     """
 
     build: Callable[..., Any]
@@ -175,12 +171,9 @@ def load_program(target: str, steps: int, step_seconds: float) -> ProgramJob:
     """The job of MODULE:ATTRIBUTE, a function that builds an input pipeline; modules of the current folder too.
 
     What is imported is reported on standard error.
-    Raises InputError where there is no such function, or it needs arguments.
 
-    Parameters
-    ----------
-    step_seconds
-        Seconds that the device takes for a step.
+    `step_seconds`: seconds that the device takes for a step.
+    Raises InputError where there is no such function, or it needs arguments.
     """
     try:
         build = found_here(target)

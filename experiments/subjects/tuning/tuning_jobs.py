@@ -34,18 +34,11 @@ class Map:
 class SimulatedJob:
     """A training job on an accelerator behind a host, times in seconds.
 
-    Parameters
-    ----------
-    read, call
-        To fetch an example of unit size from storage; overhead of each call of the maps.
-    maps
-        In the order of the program.
-    link, step
-        To move a batch of unit size to the device; of the device for a batch.
-    cores, memory
-        Of the host; memory in examples of unit size, for caching.
-    examples
-        Of the data set: a cache must hold them all.
+    `read`, `call`: to fetch an example of unit size from storage; overhead of each call of the maps.
+    `maps`: in the order of the program.
+    `link`, `step`: to move a batch of unit size to the device; of the device for a batch.
+    `cores`, `memory`: of the host; memory in examples of unit size, for caching.
+    `examples`: of the data set: a cache must hold them all.
     """
 
     read: float

@@ -12,16 +12,10 @@ MOST_REGIONS = 200_000
 class Counted:
     """A kernel or region.
 
-    Parameters
-    ----------
-    seconds
-        Of all its `count` calls; None where no time was counted.
-    flop, moved
-        Floating-point operations, and bytes to and from main memory; None where they were not counted.
-    shares
-        Shares of peaks as the tool has them: of "compute", "memory" (any level) and "main memory".
-    values
-        Other figures by the tool's names, summed over calls, in SI units.
+    `seconds`: of all its `count` calls; None where no time was counted.
+    `flop`, `moved`: Floating-point operations, and bytes to and from main memory; None where they were not counted.
+    `shares`: shares of peaks as the tool has them: of "compute", "memory" (any level) and "main memory".
+    `values`: other figures by the tool's names, summed over calls, in SI units.
     """
 
     name: str

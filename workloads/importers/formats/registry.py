@@ -38,18 +38,12 @@ COMMANDS: dict[Target, tuple[str, ...]] = {
 class Format:
     """A kind of file.
 
-    Parameters
-    ----------
-    key
-        Its name here, of one word.
-    name
-        The tool, and what it calls such a file.
-    target
-        What is made of it: a timeline of events, counters of regions, measurements of a server, a series of times over
-        parameters, a graph of operations, a sparse matrix, a language model's configuration, a machine, the
-        steps of a training run, its iterations with their sequence lengths.
-    seen_in
-        Whether the beginning of a file shows that it is one.
+    `key`: its name here, of one word.
+    `name`: the tool, and what it calls such a file.
+    `target`: what is made of it: a timeline of events, counters of regions, measurements of a server, a series of times
+        over parameters, a graph of operations, a sparse matrix, a language model's configuration, a machine, the steps
+        of a training run, its iterations with their sequence lengths.
+    `seen_in`: whether the beginning of a file shows that it is one.
     """
 
     key: str

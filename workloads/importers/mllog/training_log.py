@@ -37,20 +37,12 @@ class LoggedSteps:
 class TrainingLog:
     """One run of training.
 
-    Parameters
-    ----------
-    settings
-        Numbers that the log states (global_batch_size, max_sequence_length, ...).
-    seconds
-        From run_start to run_stop; None where the log ends before.
-    status
-        What run_stop says ("success", "aborted"); "" without one.
-    steps_from
-        Where step times come from: "statistics of steps", "losses", "blocks", or "" where the log has none.
-    words
-        Settings that are no numbers, where the log states them: precision ("fp8"), recompute ("selective").
-    program
-        What printed it ("Megatron-LM"); "" of a run of MLPerf, which has a benchmark, a start and a stop.
+    `settings`: numbers that the log states (global_batch_size, max_sequence_length, ...).
+    `seconds`: from run_start to run_stop; None where the log ends before.
+    `status`: what run_stop says ("success", "aborted"); "" without one.
+    `steps_from`: where step times come from: "statistics of steps", "losses", "blocks", or "" where the log has none.
+    `words`: settings that are no numbers, where the log states them: precision ("fp8"), recompute ("selective").
+    `program`: what printed it ("Megatron-LM"); "" of a run of MLPerf, which has a benchmark, a start and a stop.
     """
 
     source: str

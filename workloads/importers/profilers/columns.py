@@ -21,16 +21,10 @@ Floats = npt.NDArray[np.float64]
 class EventColumns:
     """Events of one category.
 
-    Parameters
-    ----------
-    start, end
-        Ticks of the profiler's clock, shape (events,).
-    names
-        Numbers into `labels`, or, where `labels` is None, into the file's common table of names.
-    process, thread
-        Numbers of the process and thread, or of the device and stream; their labels are these numbers.
-    arguments
-        Numeric arguments, NaN where absent; what a part lacks is NaN in all its rows.
+    `start`, `end`: ticks of the profiler's clock, shape (events,).
+    `names`: numbers into `labels`, or, where `labels` is None, into the file's common table of names.
+    `process`, `thread`: numbers of the process and thread, or of the device and stream; their labels are these numbers.
+    `arguments`: numeric arguments, NaN where absent; what a part lacks is NaN in all its rows.
     """
 
     category: str
@@ -48,12 +42,8 @@ def event_table(
 ) -> EventTable:
     """The parts one after the other; events with a broken clock are left out and counted.
 
-    Parameters
-    ----------
-    strings
-        Names by number, of parts without labels of their own.
-    tick
-        Seconds of one tick of the clock.
+    `strings`: names by number, of parts without labels of their own.
+    `tick`: seconds of one tick of the clock.
     """
     parts = [_usable(part, notes) for part in parts]
     origin = min((int(part.start.min()) for part in parts if len(part.start)), default=0)

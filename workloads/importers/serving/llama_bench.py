@@ -27,14 +27,9 @@ _SAME = {"f16": "fp16", "f32": "fp32"}
 class LocalRun:
     """One test: a prompt, a generation, or both, after `depth` tokens that were in the cache.
 
-    Parameters
-    ----------
-    stored
-        Type of the weights as GGUF calls it, in lower case ("q4_k_m"); empty where the model's type names none.
-    parameters
-        Of the model; `size` is the bytes of its weights.
-    seconds, spread
-        Mean time of the test and its standard deviation.
+    `stored`: type of the weights as GGUF calls it, in lower case ("q4_k_m"); empty where the model's type names none.
+    `parameters`: of the model; `size` is the bytes of its weights.
+    `seconds`, `spread`: mean time of the test and its standard deviation.
     """
 
     model: str

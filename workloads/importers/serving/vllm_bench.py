@@ -30,19 +30,13 @@ TENSOR, MOST_RANKS = ("tp", "tensor_parallel_size"), 1024
 class ServedRun:
     """A run of a server as its benchmark saw it.
 
-    Parameters
-    ----------
-    users
-        Requests in flight at most; None where the benchmark set no limit.
-    rate
-        Requests/s that were sent; None where all were sent at once.
-    input_tokens, output_tokens
-        Means of the requests that were completed.
-    tensor
-        Devices that share each product, where the benchmark's metadata says it (`--metadata tp=2`); None elsewhere.
-    times
-        Seconds by measure and statistic ("ttft mean"): time to first token, time per output token without the first,
-        inter-token latency, end to end.
+    `users`: requests in flight at most; None where the benchmark set no limit.
+    `rate`: Requests/s that were sent; None where all were sent at once.
+    `input_tokens`, `output_tokens`: means of the requests that were completed.
+    `tensor`: devices that share each product, where the benchmark's metadata says it (`--metadata tp=2`); None
+        elsewhere.
+    `times`: seconds by measure and statistic ("ttft mean"): time to first token, time per output token without the
+        first, inter-token latency, end to end.
     """
 
     model: str

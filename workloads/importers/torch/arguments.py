@@ -35,14 +35,9 @@ def as_text(given: Input) -> str:
 def described(example: Any, place: str) -> Inputs:
     """Arguments as `Input`: tensors (of any device, "meta" too) by their shapes and types, an `Input` as it is.
 
+    `example`: one tensor or `Input`, a sequence of them (by position) or a mapping (by name).
+    `place`: whose arguments they are, for the error.
     Raises InputError where something else is among them, or nothing.
-
-    Parameters
-    ----------
-    example
-        One tensor or `Input`, a sequence of them (by position) or a mapping (by name).
-    place
-        Whose arguments they are, for the error.
     """
     if isinstance(example, Mapping):
         given = {str(name): _described(value) for name, value in example.items()}

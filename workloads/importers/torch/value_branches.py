@@ -61,14 +61,10 @@ def decided_branches(record: Callable[[Branches], R], values: Mapping[str, int])
     """The recording of most work among the ways of a model's branches on values, its branches, and assumptions.
 
     Each branch is turned by itself. A way that the model ends by an error of its own is none (a check of the inputs).
-    Raises InputError where a way cannot be recorded for another reason, or there are more than `MAX_BRANCHES` branches.
 
-    Parameters
-    ----------
-    record
-        Records the model with the given truth values.
-    values
-        Example sizes, at which the work of two ways is compared (flop, then bytes).
+    `record`: records the model with the given truth values.
+    `values`: example sizes, at which the work of two ways is compared (flop, then bytes).
+    Raises InputError where a way cannot be recorded for another reason, or there are more than `MAX_BRANCHES` branches.
     """
     best, way = _first_way(record)
     turned: set[str] = set()

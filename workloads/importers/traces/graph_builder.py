@@ -71,12 +71,8 @@ def _by_code(codes: npt.NDArray[np.int32], names: tuple[str, ...], holds: Callab
 class Builder:
     """Device operations and what they wait for.
 
-    Parameters
-    ----------
-    rows
-        Events of device operations, in the order of their starts.
-    call
-        The event that launches each; -1 where none is known.
+    `rows`: events of device operations, in the order of their starts.
+    `call`: the event that launches each; -1 where none is known.
     """
 
     table: EventTable

@@ -47,12 +47,9 @@ def kernel_operations(table: EventTable, where: str) -> dict[int, Op]:
     """The operation behind each kernel, by the kernel's correlation number; only where its shapes are known.
 
     It is the one of the same "External id"; where a profiler wrote none, the innermost around the launch.
-    Raises InputError where the trace holds more than 5 million operations.
 
-    Parameters
-    ----------
-    table
-        With the arguments `ARGUMENTS` and the lists `LISTS`.
+    `table`: with the arguments `ARGUMENTS` and the lists `LISTS`.
+    Raises InputError where the trace holds more than 5 million operations.
     """
     if table.text is None:
         return {}

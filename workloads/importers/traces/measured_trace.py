@@ -32,15 +32,10 @@ MAX_NAME = 80
 class MeasuredStep:
     """One step of a run.
 
-    Parameters
-    ----------
-    workload
-        Its operations; each waits for the one before it on its own stream or thread. Attribute `measured_as` is the
-        key into `seconds`; what an operation computes is not in a trace, so none has flop (kind "uncounted").
-    seconds
-        Measured duration of each operation [s].
-    duration
-        Of the whole step on the host [s].
+    `workload`: its operations; each waits for the one before it on its own stream or thread. Attribute `measured_as` is
+        the key into `seconds`; what an operation computes is not in a trace, so none has flop (kind "uncounted").
+    `seconds`: measured duration of each operation [s].
+    `duration`: of the whole step on the host [s].
     """
 
     number: int

@@ -36,12 +36,8 @@ Codes = npt.NDArray[np.int32]
 class Nodes(Sequence[TraceNode]):
     """Nodes as columns of equal length; one of them is made when it is looked at.
 
-    Parameters
-    ----------
-    names, lanes
-        What `name` and `lane` are codes into; `kind` is one into `KINDS`.
-    start, service
-        Seconds.
+    `names`, `lanes`: what `name` and `lane` are codes into; `kind` is one into `KINDS`.
+    `start`, `service`: seconds.
     """
 
     names: tuple[str, ...]

@@ -48,16 +48,11 @@ _OPENING, _CLOSING = "({[", ")}]"
 class Statement:
     """One operation of a function.
 
-    Parameters
-    ----------
-    operation
-        With its dialect ("stablehlo.add"); `call` and `return` without.
-    results, operands
-        Names of values; a result of several ("%3:2") is one name, an operand "%3#1" its name without the number.
-    text
-        All of it, with strings and constants left out.
-    reads, writes
-        Types of operands and results.
+    `operation`: with its dialect ("stablehlo.add"); `call` and `return` without.
+    `results`, `operands`: names of values; a result of several ("%3:2") is one name, an operand "%3#1" its name without
+        the number.
+    `text`: all of it, with strings and constants left out.
+    `reads`, `writes`: types of operands and results.
     """
 
     line: int

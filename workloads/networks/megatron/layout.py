@@ -34,11 +34,8 @@ WORDS = {
 def state_bytes(parameters: Amount, replicas: Amount, shard: Amount, gradient_bytes: float = GRADIENT_BYTES) -> sp.Expr:
     """Bytes of weights, gradients and optimizer states of one replica of several (Rajbhandari et al., section 3.1).
 
-    Parameters
-    ----------
-    shard
-        What replicas share out: 1 nothing, 2 optimizer states (ZeRO 1), 3 gradients too (ZeRO 2), 4 weights too (ZeRO
-        3, FSDP).
+    `shard`: what replicas share out: 1 nothing, 2 optimizer states (ZeRO 1), 3 gradients too (ZeRO 2), 4 weights too
+        (ZeRO 3, FSDP).
     """
     part = parameters / (1 + (replicas - 1) * sharded(shard, OPTIMIZER)) * OPTIMIZER_BYTES
     part += parameters / (1 + (replicas - 1) * sharded(shard, GRADIENTS)) * gradient_bytes

@@ -61,18 +61,12 @@ HALF = ("float16", "bfloat16")
 class ProgramKernels(FormulaModel):
     """Times of the operations of programs on GPUs.
 
-    Parameters
-    ----------
-    compute, memory
-        By class: the inverse share of peak rate and of bandwidth that its kernels reach.
-    cycles
-        By class: how many times longer its cores work than at `FLOP_A_CYCLE` and `BYTES_A_CYCLE`.
-    convolution_compute, convolution_memory
-        By feature: log slowness of a convolution for each of its octaves (`FEATURES`).
-    gap
-        Seconds between two kernels of a stream.
-    step
-        Seconds of a step of a recurrent layer whose matrices stay in the caches, at `STEP_CLOCK`.
+    `compute`, `memory`: by class: the inverse share of peak rate and of bandwidth that its kernels reach.
+    `cycles`: by class: how many times longer its cores work than at `FLOP_A_CYCLE` and `BYTES_A_CYCLE`.
+    `convolution_compute`, `convolution_memory`: by feature: log slowness of a convolution for each of its octaves
+        (`FEATURES`).
+    `gap`: seconds between two kernels of a stream.
+    `step`: seconds of a step of a recurrent layer whose matrices stay in the caches, at `STEP_CLOCK`.
     """
 
     compute: Table[float]

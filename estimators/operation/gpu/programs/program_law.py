@@ -77,20 +77,13 @@ class OperationRun:
 class TimedOperations:
     """Operations of many programs on their devices as columns, shape (operations,).
 
-    Parameters
-    ----------
-    program
-        Whose operation it is, 0 to `programs` - 1.
-    kinds
-        Which of the law's classes serves it; -1 for a step of a recurrent layer.
-    shape
-        Features of a convolution (`FEATURES`), shape (operations, features).
-    count, issued
-        How often it runs, and how many operations a host issues for it.
-    sides
-        Seconds before any share: arithmetic, traffic, cores, and all bytes through main memory; shape (operations, 4).
-    pace
-        What the latency of a recurrent step is multiplied by.
+    `program`: whose operation it is, 0 to `programs` - 1.
+    `kinds`: which of the law's classes serves it; -1 for a step of a recurrent layer.
+    `shape`: features of a convolution (`FEATURES`), shape (operations, features).
+    `count`, `issued`: how often it runs, and how many operations a host issues for it.
+    `sides`: seconds before any share: arithmetic, traffic, cores, and all bytes through main memory; shape (operations,
+        4).
+    `pace`: what the latency of a recurrent step is multiplied by.
     """
 
     program: npt.NDArray[np.intp]
@@ -204,12 +197,8 @@ class ProgramLaw:
 
     Columns: `program`, which of the table's programs each row is.
 
-    Parameters
-    ----------
-    classes
-        Of kernels, as the table numbers them.
-    table
-        Operations of the programs on their devices; None where only its parameters matter.
+    `classes`: of kernels, as the table numbers them.
+    `table`: operations of the programs on their devices; None where only its parameters matter.
     """
 
     classes: tuple[str, ...]

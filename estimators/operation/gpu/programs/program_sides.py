@@ -44,16 +44,10 @@ PASSES = {"norm": 2, "softmax": 3}
 class Sides(NamedTuple):
     """Seconds of one execution of an operation before its class's shares: numbers, or expressions of them.
 
-    Parameters
-    ----------
-    arithmetic
-        At the rate that peak and power cap allow.
-    traffic
-        Main memory's and the last cache's.
-    cores
-        Of the cores that have work, at `FLOP_A_CYCLE` and `BYTES_A_CYCLE`.
-    main
-        Of all bytes through main memory: the plain roofline's.
+    `arithmetic`: at the rate that peak and power cap allow.
+    `traffic`: main memory's and the last cache's.
+    `cores`: of the cores that have work, at `FLOP_A_CYCLE` and `BYTES_A_CYCLE`.
+    `main`: of all bytes through main memory: the plain roofline's.
     """
 
     arithmetic: Any

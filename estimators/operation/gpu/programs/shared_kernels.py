@@ -30,14 +30,9 @@ TIMED, PROGRAMS, BOTH = "timed", "programs", "both"
 class SharedKernels(FormulaModel):
     """log time = (1 - share) log time as timed + share log time as in programs.
 
-    Parameters
-    ----------
-    timed
-        Kernels that were timed one by one.
-    programs
-        Kernels as whole programs show them.
-    shares
-        Of `programs`, between 0 and 1, by kind and data type ("gemm.bfloat16", "norm.batch.float16"); else 0.
+    `timed`: kernels that were timed one by one.
+    `programs`: kernels as whole programs show them.
+    `shares`: of `programs`, between 0 and 1, by kind and data type ("gemm.bfloat16", "norm.batch.float16"); else 0.
     """
 
     timed: FormulaModel

@@ -29,17 +29,11 @@ class ThreadCosts:
     T(p) = start x (p - 1) + max over chunks (core + memory x (1 + shared x (p - 1))): each thread has a core with its
     own first two cache levels, and waits longer for what lies beyond them.
 
-    Parameters
-    ----------
-    start
-        Seconds that another thread costs each product.
-    shared
-        By how much another thread lengthens what lies beyond the core's own caches: 0 if there is enough for all, 1 if
-        one thread already takes all of it.
-    spread
-        As `KernelCosts.spread`, of products on the threads measured.
-    measured
-        Threads of the calibration.
+    `start`: seconds that another thread costs each product.
+    `shared`: by how much another thread lengthens what lies beyond the core's own caches: 0 if there is enough for all,
+        1 if one thread already takes all of it.
+    `spread`: as `KernelCosts.spread`, of products on the threads measured.
+    `measured`: threads of the calibration.
     """
 
     start: float
@@ -64,16 +58,11 @@ class ThreadCosts:
 class HostKernels:
     """Kernels calibrated on one host.
 
-    Parameters
-    ----------
-    costs
-        One record a kernel and state of the caches.
-    threads
-        By "kernel state"; kernels measured on one thread are not in it.
-    power
-        Mean watts by domain ("package", "dram") while products ran; empty where the host's counters cannot be read.
-    source
-        Machine, date and protocol, for people.
+    `costs`: one record a kernel and state of the caches.
+    `threads`: by "kernel state"; kernels measured on one thread are not in it.
+    `power`: mean watts by domain ("package", "dram") while products ran; empty where the host's counters cannot be
+        read.
+    `source`: machine, date and protocol, for people.
     """
 
     machine: str
@@ -129,12 +118,8 @@ class HostKernels:
     ) -> tuple[float, float]:
         """Of one product, and the share of a core's time that lies beyond its own caches.
 
+        `caches`, `clock_ratio`: of another machine's core; the host's own if None.
         Raises InputError where the kernel, or its threads, were not calibrated.
-
-        Parameters
-        ----------
-        caches, clock_ratio
-            Of another machine's core; the host's own if None.
         """
         costs, there = self.of(kernel, state), caches or self.caches
         if threads == 1:

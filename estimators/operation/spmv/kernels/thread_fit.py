@@ -37,12 +37,8 @@ class Alone:
 class ThreadedProducts:
     """Products of one kernel on several threads.
 
-    Parameters
-    ----------
-    alone
-        Products on one thread, these and more: costs that leave a family out are fitted to them.
-    together
-        Amounts of terms of each matrix's chunks, a list of (chunks, terms).
+    `alone`: products on one thread, these and more: costs that leave a family out are fitted to them.
+    `together`: amounts of terms of each matrix's chunks, a list of (chunks, terms).
     """
 
     costs: KernelCosts

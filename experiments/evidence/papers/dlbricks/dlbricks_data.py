@@ -26,16 +26,10 @@ SEQUENCE_COLUMNS = ("instance", "G", "model", "rep", "start_index", "end_index",
 class Timings:
     """Composed and measured latencies in seconds.
 
-    Parameters
-    ----------
-    composed
-        Rows (instance, model), one column a granularity: the sum of the sequences' trimmed means.
-    end_to_end
-        By (instance, model): the whole model's trimmed mean.
-    single_layers
-        The sequences of one layer: instance, model, start_index, seconds.
-    sequences
-        All sequences: instance, model, G, start_index, layers, seconds.
+    `composed`: rows (instance, model), one column a granularity: the sum of the sequences' trimmed means.
+    `end_to_end`: by (instance, model): the whole model's trimmed mean.
+    `single_layers`: the sequences of one layer: instance, model, start_index, seconds.
+    `sequences`: all sequences: instance, model, G, start_index, layers, seconds.
     """
 
     composed: pd.DataFrame

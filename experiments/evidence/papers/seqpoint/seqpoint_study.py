@@ -107,12 +107,8 @@ def network_of(network: Network, purpose: str = "training") -> Workload:
 class SeqPointStudy:
     """One network's epoch on the five configurations.
 
-    Parameters
-    ----------
-    purpose
-        Training steps, or inference on the same batches.
-    order
-        Of the epoch; by default that of the paper: GNMT buckets, DeepSpeech2 sorts.
+    `purpose`: training steps, or inference on the same batches.
+    `order`: of the epoch; by default that of the paper: GNMT buckets, DeepSpeech2 sorts.
     """
 
     network: Network

@@ -37,14 +37,9 @@ class PublishedSource(Record):
 class PublishedFigure(Record):
     """One published figure, see the head of figures.yaml.
 
-    Parameters
-    ----------
-    ask
-        The documented command, without the program's name and `--format`.
-    answer
-        The key of its JSON; `ttft.p50` is a measure of `serve` and its statistic.
-    value
-        Seconds, or tokens a second; a quotient (work over rate) as text.
+    `ask`: the documented command, without the program's name and `--format`.
+    `answer`: the key of its JSON; `ttft.p50` is a measure of `serve` and its statistic.
+    `value`: seconds, or tokens a second; a quotient (work over rate) as text.
     """
 
     id: str

@@ -50,10 +50,7 @@ STREAMS = {
 class MeasuredMachine:
     """Curves of one machine.
 
-    Parameters
-    ----------
-    curves
-        (level, threads a core) -> benchmark -> pairs (cores, bytes a second of traffic, write-allocate included).
+    `curves`: (level, threads a core) -> benchmark -> pairs (cores, bytes a second of traffic, write-allocate included).
     """
 
     name: str

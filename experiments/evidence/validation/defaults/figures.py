@@ -23,14 +23,9 @@ MODES = {"eager": "eager", "compiled": "compiled", "graphs": "graph_replay"}
 class Row(Record):
     """A row of the public measurements: the one where columns have given values, or the kernels of a trace.
 
-    Parameters
-    ----------
-    column, scale
-        Where seconds stand, after multiplying.
-    rate_of
-        The column is a rate [1/s] of so many things a question.
-    kernels
-        "sum": seconds of all kernels of a trace.
+    `column`, `scale`: where seconds stand, after multiplying.
+    `rate_of`: the column is a rate [1/s] of so many things a question.
+    `kernels`: "sum": seconds of all kernels of a trace.
     """
 
     file: str

@@ -65,10 +65,7 @@ def graph(nodes: pd.DataFrame, layers: float) -> list[Node]:
 def node_of(row: Any, times: float, before: str = "transpose") -> Node | None:
     """The operation of one line of a graph, done a number of `times`; None where nothing is done.
 
-    Parameters
-    ----------
-    before
-        What the line before it does.
+    `before`: what the line before it does.
     """
     target = _word(str(row.target))
     result = _shape(row.output_shape)

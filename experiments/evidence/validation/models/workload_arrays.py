@@ -24,12 +24,8 @@ class CompiledWorkload:
 
     A graph of a thousand operations holds a few dozen different expressions: each is evaluated once.
 
-    Parameters
-    ----------
-    operations
-        Names of the operations: the last axis of every array.
-    symbols
-        The open names, all to be given.
+    `operations`: names of the operations: the last axis of every array.
+    `symbols`: the open names, all to be given.
 
     Examples
     --------

@@ -17,10 +17,7 @@ from slipstick.estimators.core.lambdified import FloatArray
 class PublishedLaw:
     """A law, the levels of its grid, and where it stands.
 
-    Parameters
-    ----------
-    seconds
-        Points of shape (n, parameters) -> seconds; constants are ours, of the size that machines have.
+    `seconds`: points of shape (n, parameters) -> seconds; constants are ours, of the size that machines have.
     """
 
     name: str

@@ -38,14 +38,9 @@ SERIES = 400
 class SeriesSampling:
     """How series are measured.
 
-    Parameters
-    ----------
-    points
-        Numbers of workers.
-    noise
-        Standard deviation of log time.
-    outliers
-        Share of the runs that are three times slower.
+    `points`: numbers of workers.
+    `noise`: standard deviation of log time.
+    `outliers`: share of the runs that are three times slower.
     """
 
     name: str

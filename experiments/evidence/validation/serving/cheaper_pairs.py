@@ -38,16 +38,10 @@ BINS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 class PricedPair:
     """One pair at one ratio of prices.
 
-    Parameters
-    ----------
-    chips
-        The one left out, and the other.
-    chance
-        That the one left out costs less a token, by the model.
-    cheaper
-        1 where it did by the measured times, else 0.
-    weight
-        Of the pair, so that models count alike.
+    `chips`: the one left out, and the other.
+    `chance`: that the one left out costs less a token, by the model.
+    `cheaper`: 1 where it did by the measured times, else 0.
+    `weight`: of the pair, so that models count alike.
     """
 
     chips: tuple[str, str]

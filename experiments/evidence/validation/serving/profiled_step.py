@@ -20,12 +20,8 @@ _AXES = ("prefill_chunk", "kv_prefill", "n_decode", "kv_decode")
 class ProfiledStep:
     """Seconds of a step of one model on the profiled device.
 
-    Parameters
-    ----------
-    folder
-        Of the three tables profile_dense, profile_attention and profile_per_sequence.
-    layers
-        Of the model.
+    `folder`: of the three tables profile_dense, profile_attention and profile_per_sequence.
+    `layers`: of the model.
     """
 
     def __init__(self, folder: Path, layers: int) -> None:

@@ -22,21 +22,13 @@ UNCHANGED = "no change"
 class Ratios:
     """Ratios of times, after over before, arrays of shape (n,).
 
-    Parameters
-    ----------
-    case
-        What changes.
-    differs
-        The fields that differ, in words.
-    half
-        Of the 80 % band, in log.
-    change
-        The largest |log(after / before)| of the changed fields that the model reads: how far the ratio may go where
-        they alone bound the time; 0 where none of the machine's fields changed.
-    noise
-        |log ratio| that two runs without a change may have: below it a measured ratio has no direction.
-    directions
-        The measured ratios, 1 where they have no direction; None: by `noise`.
+    `case`: what changes.
+    `differs`: the fields that differ, in words.
+    `half`: of the 80 % band, in log.
+    `change`: the largest |log(after / before)| of the changed fields that the model reads: how far the ratio may go
+        where they alone bound the time; 0 where none of the machine's fields changed.
+    `noise`: |log ratio| that two runs without a change may have: below it a measured ratio has no direction.
+    `directions`: the measured ratios, 1 where they have no direction; None: by `noise`.
     """
 
     case: str

@@ -55,14 +55,9 @@ def machine_of(device: str) -> str:
 class Program:
     """What one program runs.
 
-    Parameters
-    ----------
-    operations
-        Each with how often, in the order of its trace.
-    unread
-        Operations that were not read.
-    edges
-        Names of operations of which the first made a tensor of the shape that the second reads: the tables hold no
+    `operations`: each with how often, in the order of its trace.
+    `unread`: operations that were not read.
+    `edges`: names of operations of which the first made a tensor of the shape that the second reads: the tables hold no
         edges. None where a recurrence was unrolled.
     """
 

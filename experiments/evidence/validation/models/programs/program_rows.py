@@ -37,14 +37,9 @@ COHORT = "KernelBench v0.1"
 class Timed:
     """Measured programs on one host in one mode.
 
-    Parameters
-    ----------
-    rows
-        Operations of all programs, measured there or not.
-    index, logs
-        Which of the programs were measured, and their log seconds.
-    mode
-        `program_law.COMPILED`, or nothing where PyTorch issued operations one by one.
+    `rows`: operations of all programs, measured there or not.
+    `index`, `logs`: which of the programs were measured, and their log seconds.
+    `mode`: `program_law.COMPILED`, or nothing where PyTorch issued operations one by one.
     """
 
     host: str
