@@ -19,6 +19,7 @@ class ServingRecord:
     def __init__(self, requests: int) -> None:
         self.arrived = np.full(requests, np.nan)
         self.placed = np.full(requests, np.nan)
+        self.read = np.full(requests, np.nan)
         self.first = np.full(requests, np.nan)
         self.last = np.full(requests, np.nan)
         self.preempted = np.zeros(requests, dtype=np.int64)
@@ -33,7 +34,11 @@ class ServingRecord:
     def token(self, index: int, now: float) -> None:
         """A prompt is read: its first token is there (a preempted request has its first already)."""
         if np.isnan(self.first[index]):
-            self.first[index] = now
+            self.read[index] = self.first[index] = now
+
+    def join(self, index: int, now: float) -> None:
+        """A prompt that another worker read goes on here: only now its user sees the first token."""
+        self.first[index] = now
 
     def end(self, index: int, now: float) -> None:
         """Note that a request is done at `now` seconds."""

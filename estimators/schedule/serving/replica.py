@@ -69,6 +69,13 @@ class Replica:
         if not self.came.triggered:
             self.came.succeed()
 
+    def join(self, index: int, request: Request) -> None:
+        """A request comes whose prompt another worker read: its cache and its first token are there."""
+        tokens = request.input_tokens
+        self.waiting.append(_Sequence(index, tokens, tokens, request.output_tokens - 1))
+        if not self.came.triggered:
+            self.came.succeed()
+
     def _run(self) -> Generator[Any, Any, None]:
         while True:
             if self.came.triggered:
@@ -139,7 +146,16 @@ class Replica:
             before = len(chunks)
             # Tokens that are in the cache already (a prefix hit, or swapped in) take their blocks on admission.
             held = self.cache.blocks(sequence.done) if sequence.done else 0
-            if held >= free:
+            if sequence.done == sequence.prompt:
+                if self.cache.blocks(sequence.done + 1) > free:
+                    break
+                self.cache.take(held)
+                self._place()
+                self.record.join(sequence.index, self.env.now)
+                self._start(sequence)
+                free -= self.cache.blocks(sequence.done + self.clock + 1)
+                continue
+            if held > free:
                 break
             after = self._chunk(sequence, budget, free - held, chunks)
             if len(chunks) == before:
@@ -148,11 +164,23 @@ class Replica:
             sequence.blocks = 0
             free = after
             budget -= chunks[-1][1]
-            self.waiting.popleft()
-            self.placed.append(sequence)
+            self._place()
             self.reading.append(sequence)
-            self.record.place(sequence.index, self.env.now)
         return chunks
+
+    def _place(self) -> None:
+        sequence = self.waiting.popleft()
+        self.placed.append(sequence)
+        self.record.place(sequence.index, self.env.now)
+
+    def _start(self, sequence: _Sequence) -> None:
+        """A sequence whose prompt is in the cache makes tokens."""
+        self.cache.start(sequence.done)
+        sequence.done -= self.clock
+        sequence.ends = self.clock + sequence.left
+        self.decodes += 1
+        self.offsets += sequence.done
+        heapq.heappush(self.ending, (sequence.ends, sequence.index, sequence))
 
     def _chunk(self, sequence: _Sequence, budget: int, free: int, chunks: list[tuple[_Sequence, int]]) -> int:
         """Add what fits of one prompt to a step; returns the blocks that are free after it."""
@@ -195,13 +223,8 @@ class Replica:
             if sequence.left == 0:
                 self.cache.used -= self.cache.blocks(sequence.done)
                 self._done(sequence)
-                continue
-            self.cache.start(sequence.done)
-            sequence.done -= self.clock
-            sequence.ends = self.clock + sequence.left
-            self.decodes += 1
-            self.offsets += sequence.done
-            heapq.heappush(self.ending, (sequence.ends, sequence.index, sequence))
+            else:
+                self._start(sequence)
         if mixed:
             self._end()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,18 +30,22 @@ class Served(Answer):
 
     Parameters
     ----------
-    input_tokens, output_tokens, arrived, placed, first, last, preempted, replica
-        One entry a request; times in seconds from the start.
+    input_tokens, output_tokens, arrived, placed, read, first, last, preempted, replica
+        One entry a request; times in seconds from the start. A prompt is read before its first token is seen where
+        another worker makes the further ones.
     stretches
         Rows (replica, start, end, steps, decodes, prompt tokens a step), equal steps together.
     cache_peak
         Largest share of the cache in use.
+    readers
+        Of the replicas, those that only read prompts: the first so many.
     """
 
     input_tokens: FloatArray
     output_tokens: FloatArray
     arrived: FloatArray
     placed: FloatArray
+    read: FloatArray
     first: FloatArray
     last: FloatArray
     preempted: npt.NDArray[np.int64]
@@ -49,15 +53,19 @@ class Served(Answer):
     stretches: FloatArray
     replicas: int
     cache_peak: float
+    readers: int = 0
 
     @classmethod
-    def of(cls, requests: Sequence[Request], record: ServingRecord, replicas: int, cache_peak: float) -> Served:
+    def of(
+        cls, requests: Sequence[Request], record: ServingRecord, replicas: int, cache_peak: float, readers: int = 0
+    ) -> Served:
         """From the record of a finished run."""
         return cls(
             np.array([r.input_tokens for r in requests], dtype=float),
             np.array([r.output_tokens for r in requests], dtype=float),
             record.arrived,
             record.placed,
+            record.read,
             record.first,
             record.last,
             record.preempted,
@@ -65,7 +73,14 @@ class Served(Answer):
             record.stretches,
             replicas,
             cache_peak,
+            readers,
         )
+
+    def of_workers(self, *, read: bool) -> Served:
+        """The steps of the workers that only read prompts, or of the others; requests as they are."""
+        mine = (self.stretches[:, 0] < self.readers) == read
+        count = self.readers if read else self.replicas - self.readers
+        return replace(self, stretches=self.stretches[mine], replicas=count, readers=count if read else 0)
 
     @property
     def ttft(self) -> FloatArray:
@@ -155,6 +170,7 @@ class Served(Answer):
                 "output_tokens": self.output_tokens.astype(int),
                 "arrival_s": self.arrived,
                 "scheduled_s": self.placed,
+                "prompt_read_s": self.read,
                 "first_token_s": self.first,
                 "last_token_s": self.last,
                 "ttft_s": self.ttft,

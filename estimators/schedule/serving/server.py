@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from slipstick.estimators.schedule.serving.record import ServingRecord
@@ -20,6 +21,30 @@ MOST_TOKENS = 500_000_000
 """Read and made by all requests together: half a minute where the cache is always full, else far less."""
 
 
+@dataclass(frozen=True)
+class PrefillWorkers:
+    """Workers that read prompts alone, and hand the cache of each to a worker that decodes.
+
+    Parameters
+    ----------
+    seconds, rules, replicas, groups
+        Of these workers, as of `simulate`.
+    transfer
+        Seconds of sending the cache of a prompt of so many tokens to another worker. A worker sends, and another
+        receives, one prompt after the other on each group of ranks.
+    """
+
+    seconds: Seconds
+    rules: Scheduler
+    replicas: int
+    groups: int
+    transfer: Callable[[int], float]
+
+    def __post_init__(self) -> None:
+        if self.replicas < 1 or self.groups < 1:
+            raise InputError(f"{self.replicas} prefill workers of {self.groups} groups: want at least 1 of each")
+
+
 def simulate(
     requests: Sequence[Request],
     seconds: Seconds,
@@ -28,6 +53,7 @@ def simulate(
     replicas: int = 1,
     groups: int = 1,
     front: float = 0.0,
+    prefill: PrefillWorkers | None = None,
 ) -> Served:
     """Serve requests in order of arrival, or in a closed loop of `users` that each send one when theirs is done.
 
@@ -43,6 +69,9 @@ def simulate(
         Groups of ranks of a replica with caches of their own, which step together on equal shares.
     front
         Seconds between a user's sending and the replica's queue (network, tokenising, scheduling ahead).
+    prefill
+        Workers that read all prompts, where these are not read beside decoding. The other copies then only decode: a
+        request's first token is seen when its cache has come and it joins their steps.
 
     Raises
     ------
@@ -53,12 +82,9 @@ def simulate(
     if not requests:
         raise InputError("no requests to serve")
     longest = max(requests, key=lambda r: r.input_tokens + r.output_tokens)
-    tokens = longest.input_tokens + longest.output_tokens
-    if -(-tokens // rules.block) > rules.cache_tokens // rules.block:
-        raise InputError(
-            f"a request of {tokens:,} tokens does not fit the cache of {rules.cache_tokens:,} tokens: "
-            "use more devices, a smaller type of weights or cache, or shorter requests"
-        )
+    _require_room(longest.input_tokens + longest.output_tokens, rules)
+    if prefill is not None:
+        _require_room(max(request.input_tokens for request in requests) + 1, prefill.rules)
     if rules.mixing == "mixed" and rules.token_budget <= rules.max_sequences and rules.token_budget < len(requests):
         rules_note = f"token_budget = {rules.token_budget}: want more than max_sequences = {rules.max_sequences}"
         raise InputError(f"scheduler: {rules_note}, or prompts are never read beside decodes")
@@ -73,14 +99,24 @@ def simulate(
             f"{len(requests):,} requests of {read:,} input + {made:,} output tokens = {read + made:,} tokens: want at "
             f"most {MOST_TOKENS:,} in one simulation; take fewer requests"
         )
-    if replicas > MOST_REPLICAS or replicas * len(requests) > MOST_CHOICES:
+    workers = replicas + (prefill.replicas if prefill else 0)
+    if workers > MOST_REPLICAS or workers * len(requests) > MOST_CHOICES:
         raise InputError(
-            f"{replicas:,} replicas x {len(requests):,} requests = {replicas * len(requests):,}: want at most "
+            f"{workers:,} replicas x {len(requests):,} requests = {workers * len(requests):,}: want at most "
             f"{MOST_REPLICAS:,} replicas, and {MOST_CHOICES:,} in all"
         )
     if users is not None and users < 1:
         raise InputError(f"users = {users}: want at least 1")
-    return _Simulation(requests, seconds, rules, users, replicas, groups, front).run()
+    return _Simulation(requests, seconds, rules, users, replicas, groups, front, prefill).run()
+
+
+def _require_room(tokens: int, rules: Scheduler) -> None:
+    """Refuse a longest request of so many tokens that no cache holds."""
+    if -(-tokens // rules.block) > rules.cache_tokens // rules.block:
+        raise InputError(
+            f"a request of {tokens:,} tokens does not fit the cache of {rules.cache_tokens:,} tokens: "
+            "use more devices, a smaller type of weights or cache, or shorter requests"
+        )
 
 
 class _Simulation:
@@ -95,6 +131,7 @@ class _Simulation:
         replicas: int,
         groups: int,
         front: float,
+        prefill: PrefillWorkers | None,
     ) -> None:
         import simpy
 
@@ -103,11 +140,22 @@ class _Simulation:
         self.record = ServingRecord(len(requests))
         self.left, self.next = len(requests), 0
         self.over = self.env.event()
-        watched = int(users is None or replicas > 1 or front > 0)
+        watched = int(users is None or replicas > 1 or front > 0 or prefill is not None)
+        self.prefill = prefill
+        self.readers = [
+            Replica(
+                self.env, i, prefill.rules, prefill.seconds, self.record, self._was_read, groups=prefill.groups,
+                watched=0,
+            )
+            for i in range(prefill.replicas)
+        ] if prefill else []  # fmt: skip
+        before = len(self.readers)
         self.replicas = [
-            Replica(self.env, i, rules, seconds, self.record, self._finished, groups=groups, watched=watched)
+            Replica(self.env, before + i, rules, seconds, self.record, self._finished, groups=groups, watched=watched)
             for i in range(replicas)
         ]
+        self.bound = [0] * replicas  # requests of each, on their way as well
+        self.free_at = [0.0] * (before + replicas)  # when each worker's connection is free
 
     def run(self) -> Served:
         if self.users is None:
@@ -116,9 +164,9 @@ class _Simulation:
             for _ in range(min(self.users, len(self.requests))):
                 self._send()
         self.env.run(until=self.over)
-        caches = [replica.cache for replica in self.replicas]
-        peak = max(cache.peak / cache.capacity for cache in caches)
-        return Served.of(self.requests, self.record, len(self.replicas), peak)
+        workers = [*self.readers, *self.replicas]
+        peak = max(worker.cache.peak / worker.cache.capacity for worker in workers)
+        return Served.of(self.requests, self.record, len(workers), peak, len(self.readers))
 
     def _arrivals(self) -> Generator[Any, Any, None]:
         for request in self.requests:
@@ -140,11 +188,35 @@ class _Simulation:
         self._route(index)
 
     def _route(self, index: int) -> None:
-        replica = min(self.replicas, key=lambda r: r.load)
+        replica = min(self.readers or self.replicas, key=lambda r: r.load)
         self.record.replica[index] = replica.name
-        replica.put(index, self.requests[index])
+        request = self.requests[index]
+        replica.put(index, replace(request, output_tokens=1) if self.readers else request)
+
+    def _was_read(self, index: int) -> None:
+        """A prefill worker made the first token: the request goes on elsewhere, or is done."""
+        request = self.requests[index]
+        if self.prefill is None or request.output_tokens == 1:
+            self._finished(index)
+            return
+        place = min(range(len(self.replicas)), key=self.bound.__getitem__)
+        self.bound[place] += 1
+        sender, receiver = int(self.record.replica[index]), len(self.readers) + place
+        self.record.replica[index] = receiver
+        seconds = self.prefill.transfer(request.input_tokens)
+        start = max(self.env.now, self.free_at[sender], self.free_at[receiver])
+        self.free_at[sender] = start + seconds / self.prefill.groups
+        self.free_at[receiver] = start + seconds / self.replicas[place].groups
+        self.env.process(self._join(index, start + seconds - self.env.now))
+
+    def _join(self, index: int, wait: float) -> Generator[Any, Any, None]:
+        yield self.env.timeout(wait)
+        self.replicas[self.record.replica[index] - len(self.readers)].join(index, self.requests[index])
 
     def _finished(self, index: int) -> None:
+        place = int(self.record.replica[index]) - len(self.readers)
+        if self.readers and place >= 0:
+            self.bound[place] -= 1
         self.left -= 1
         if self.left == 0:
             self.over.succeed()
