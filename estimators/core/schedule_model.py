@@ -167,6 +167,9 @@ AMOUNTS = Table(
     draft_tokens="1",
     acceptance="1",
     draft_share="1",
+    prefill_workers="1",
+    prefill_tensor_parallel="1",
+    link_bandwidth="byte/s",
     seed="1",
 )
 """Numbers of a run that are amounts, 0 or more, with their units; all others count, 1 or more."""

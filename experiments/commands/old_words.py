@@ -55,7 +55,7 @@ OLD: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "picture": "plot",
             "emit-lengths": "out",
         },
-        "serve": {**_REQUESTS, "anchor": "known", "save": "out", "trace": "timeline"},
+        "serve": {**_REQUESTS, "decode-workers": "replicas", "anchor": "known", "save": "out", "trace": "timeline"},
         "spmv predict": {"model": "calibration", "anchors": "known"},
         "spmv train": {"labels": "known", "kind": "method", "start": "calibration"},
         "spmv validate": {"save": "folder"},

@@ -47,6 +47,9 @@ def register(app: typer.Typer) -> None:
         dp: Annotated[int, option("dp", "before shared experts", min=1)] = 1,
         ep: Annotated[int, option("ep", min=1)] = 1,
         replicas: Annotated[int, option("replicas", min=1)] = 1,
+        prefill_workers: Annotated[int, option("prefill_workers", "--replicas of them; 0: none", min=0)] = 0,
+        prefill_tp: Annotated[int, option("prefill_tp", "as --tp if left out", min=0)] = 0,
+        link_bandwidth: Annotated[str | None, option("link_bandwidth", "50GB/s; else by the machine's links")] = None,
         cache_dtype: CacheDtype = "bf16",
         spread: Annotated[float, option("spread", min=0.0)] = 0.2,
         prefix: Annotated[float, option("prefix", min=0.0)] = 0.0,
@@ -105,6 +108,8 @@ def register(app: typer.Typer) -> None:
             model, on, devices, tp, pp, dp, ep, replicas, dtype, cache_dtype, engine or "", step_tokens, max_sequences,
             draft_tokens, acceptance, draft_share,
             mixing, preemption, changes=changes, known=None if known and is_run(known) else known,
+            prefill_workers=prefill_workers, prefill_tensor=prefill_tp,
+            link_bandwidth=number_of("--link-bandwidth", link_bandwidth, "byte/s") if link_bandwidth else 0.0,
         )  # fmt: skip
         load = traffic(
             input_tokens=input_tokens, output_tokens=output_tokens, users=concurrency, rate=rate, requests=requests,
@@ -136,7 +141,7 @@ def register(app: typer.Typer) -> None:
             write_serving(answer, report)
         power = answer.summary()["power_W"]
         counted = facility.counted and power is not None
-        meter = facility.watts(power, answer.deployment.layout.devices) if counted else None
+        meter = facility.watts(power, answer.deployment.devices) if counted else None
         show(answer, format, lines(answer, facility), {"meter_W": meter}, warnings_of(answer))
 
 

@@ -62,6 +62,9 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "dp": "data-parallel groups with attention of their own",
         "ep": "expert-parallel ranks",
         "replicas": "copies of the server behind a router",
+        "prefill_workers": "workers that only read prompts, for copies that only decode",
+        "prefill_tp": "tensor ranks of each worker that reads prompts",
+        "link_bandwidth": "how fast a device sends cached keys to another worker",
         "clock": "clock of a core",
         "cores_per_node": "cores of a node, for core-hours",
         # traffic of a server

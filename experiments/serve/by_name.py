@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import overload
 
 from slipstick.estimators.named.serving.local_run import Local
 from slipstick.estimators.named.serving.served_run import Serving
 from slipstick.estimators.named.serving.served_run import serve as _serve
+from slipstick.estimators.named.serving.server_run import require_guesses
 from slipstick.estimators.operation.serving.known_steps import is_llama_cpp
 from slipstick.estimators.operation.serving.step_oracle import StepOracle
+from slipstick.experiments.serve.known_runs import is_run, steps_of_runs
 from slipstick.experiments.serve.local import local, local_engine
 from slipstick.experiments.serve.planning import Plan, Search
 from slipstick.experiments.serve.serving_question import Wanted
@@ -24,17 +27,20 @@ from slipstick.workloads.runs.traffic import Traffic
 def serve(
     model: str, machine: str, *, concurrency: int, devices: int = 1, dtype: str | None = None, engine: str = "",
     rate: None = None, input_tokens: int = 1024, output_tokens: int = 256, limit: Mapping[str, float] | None = None,
+    replicas: int = 1, prefill_workers: int = 0, prefill_tp: int = 0, link_bandwidth: float = 0.0,
+    known: str | None = None,
 ) -> Serving: ...  # fmt: skip
 @overload
 def serve(
     model: str, machine: str, *, rate: float, devices: int = 1, dtype: str | None = None, engine: str = "",
     concurrency: None = None, input_tokens: int = 1024, output_tokens: int = 256,
-    limit: Mapping[str, float] | None = None,
+    limit: Mapping[str, float] | None = None, replicas: int = 1, prefill_workers: int = 0, prefill_tp: int = 0,
+    link_bandwidth: float = 0.0, known: str | None = None,
 ) -> Serving: ...  # fmt: skip
 @overload
 def serve(
     model: str, machine: str, *, dtype: str | None = None, engine: str = "", input_tokens: int = 1024,
-    output_tokens: int = 256,
+    output_tokens: int = 256, known: str | None = None,
 ) -> Local: ...  # fmt: skip
 @formerly(users="concurrency", limits="limit")
 def serve(
@@ -49,6 +55,11 @@ def serve(
     input_tokens: int = 1024,
     output_tokens: int = 256,
     limit: Mapping[str, float] | None = None,
+    replicas: int = 1,
+    prefill_workers: int = 0,
+    prefill_tp: int = 0,
+    link_bandwidth: float = 0.0,
+    known: str | None = None,
 ) -> Serving | Local:
     """A language model's server, simulated request by request; one user's machine where llama.cpp serves them.
 
@@ -57,13 +68,21 @@ def serve(
     model, machine
         A config.json, a .gguf file or a name; a machine's name or YAML file.
     devices
-        That share each product (tensor ranks).
+        Of all workers; those of a worker share each product (tensor ranks). 1: one for each worker.
     dtype
         How weights are stored ("bf16", "fp8", "nvfp4", ...); None: as the model's file says.
     concurrency, rate
         A closed loop of so many users, or requests a second; one of the two.
     limit
         Seconds by measure (ttft, tpot, latency).
+    replicas
+        Copies of the server; they only decode where `prefill_workers` read the prompts.
+    prefill_workers, prefill_tp
+        Workers that only read prompts, and the tensor ranks of each (0: as the replicas).
+    link_bandwidth
+        Bytes/s at which a device sends cached keys to another worker; 0: as the machine's links say.
+    known
+        A measurement of your own, as `slipstick serve --known` takes it.
 
     Raises
     ------
@@ -79,11 +98,18 @@ def serve(
     crowd = concurrency is not None or rate is not None
     program = engine if engine or crowd else local_engine(model, machine, dtype, {}) or ""
     if is_llama_cpp(program):
-        if crowd or devices != 1 or limit:
+        if crowd or devices != 1 or limit or replicas != 1 or prefill_workers:
             raise InputError(f"serve: {program} answers for one user and one device: no concurrency, rate or limit")
-        return local(model, machine_by_name(machine), dtype, input_tokens, output_tokens, None)
-    wanted = Wanted(model, machine, devices=devices, dtype=dtype, engine=engine)
-    return _serve(wanted.deployment(), Traffic(input_tokens, output_tokens, concurrency, rate), limit)
+        return local(model, machine_by_name(machine), dtype, input_tokens, output_tokens, known)
+    load = Traffic(input_tokens, output_tokens, concurrency, rate)
+    ran = known if known and is_run(known) else None
+    wanted = Wanted(
+        model, machine, devices=devices if devices > 1 else None, replicas=replicas, dtype=dtype, engine=engine,
+        known=None if ran else known, prefill_workers=prefill_workers, prefill_tensor=prefill_tp,
+        link_bandwidth=link_bandwidth,
+    )  # fmt: skip
+    wanted = replace(wanted, steps=steps_of_runs(ran, wanted, load)) if ran else wanted
+    return _serve(wanted.deployment(), load, limit)
 
 
 @formerly(anchor="known")
@@ -150,6 +176,10 @@ def plan_serving(
     output_tokens: int = 256,
     limit: Mapping[str, float] | None = None,
     price: Mapping[str, float] | None = None,
+    draft_tokens: int = 0,
+    acceptance: float = 0.0,
+    draft_share: float = 0.0,
+    known: str | None = None,
 ) -> Plan:
     """Layouts of at most `devices` devices on each machine: the front, and the cheapest that keeps the limits.
 
@@ -161,6 +191,11 @@ def plan_serving(
         Seconds by measure (ttft, tpot, latency), on means.
     price
         Dollars an hour of one device by machine.
+    draft_tokens, acceptance, draft_share
+        Of speculative decoding: tokens guessed in a step, the chance that one is kept, and the time of guessing one
+        over that of a plain step (0: a head of one layer).
+    known
+        A measurement of your own, as `slipstick plan serving --known` takes it.
 
     Raises
     ------
@@ -175,8 +210,10 @@ def plan_serving(
     True
     """
     machines = (machine,) if isinstance(machine, str) else tuple(machine)
+    require_guesses(draft_tokens, acceptance, draft_share)
     types = (dtype,) if dtype is None or isinstance(dtype, str) else tuple(dtype)
     return Search(
         model, machines, types, float(input_tokens), float(output_tokens), devices,
-        limits=Table(dict(limit or {})), prices=Table(dict(price or {})),
+        limits=Table(dict(limit or {})), prices=Table(dict(price or {})), known=known,
+        guesses=Table(draft_tokens=float(draft_tokens), acceptance=acceptance, draft_share=draft_share),
     ).run()  # fmt: skip

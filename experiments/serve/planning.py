@@ -148,6 +148,13 @@ class Plan(Answer):
         return (*lines, *(f"left out: {reason} ({count} layouts)" for reason, count in most))
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What is taken for granted of speculative decoding, where tokens are guessed."""
+        served = self.candidates[0].served
+        guesses = served is not None and served.deployment.guesses is not None
+        return (f"assuming: {served.deployment.guessed}",) if served and guesses else ()
+
+    @property
     def shown(self) -> tuple[str, ...]:
         """Columns of limits and of prices only where there are some."""
         limited = ("keeps_limits",) if self.limits else ()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from slipstick.estimators.named.serving.deployment import Deployment
 from slipstick.estimators.named.serving.served_requests import ServedRequests
-from slipstick.estimators.named.serving.server_run import deployment_of, run_of
+from slipstick.estimators.named.serving.server_run import POOL, deployment_of, run_of
 from slipstick.estimators.operation.serving.measured_steps import TimedServerStep, engine_of_steps
 from slipstick.experiments.question.question import Question, question
 from slipstick.hwmodels.catalog import machine
@@ -39,7 +39,8 @@ class Wanted:
     `draft_tokens`, `acceptance` and `draft_share` are of speculative decoding (`server_run.GUESSED`).
     `changes` are numbers of the machine by dotted name ("memory.HBM3.bandwidth": "4 TB/s").
     `tensor`, `pipeline`, `data`, `expert` and `replicas` are degrees; `devices` counts all devices. `known` is a CSV of
-    steps measured on the machine as it stands (`read_measured_steps`), `steps` are more of these.
+    steps measured on the machine as it stands (`read_measured_steps`), `steps` are more of these. `prefill_workers`,
+    `prefill_tensor` and `link_bandwidth` [bytes/s] are those of `server_run.POOL`; the replicas then only decode.
     """
 
     model: str
@@ -63,6 +64,9 @@ class Wanted:
     changes: Mapping[str, str | float] = field(default_factory=dict)
     known: str | None = None
     steps: tuple[TimedServerStep, ...] = ()
+    prefill_workers: int = 0
+    prefill_tensor: int = 0
+    link_bandwidth: float = 0.0
 
     def deployment(self) -> Deployment:
         """The model on the machine.
@@ -111,19 +115,27 @@ class Wanted:
     def _run(self, layout: Layout) -> dict[str, float]:
         degrees = {name: float(getattr(layout, field)) for field, name in PARALLEL.items()}
         names = ("step_tokens", "max_sequences", "draft_tokens", "acceptance", "draft_share")
-        return {**degrees, **{name: float(getattr(self, name)) for name in names}}
+        pool = (self.prefill_workers, self.prefill_tensor, self.link_bandwidth)
+        apart = {name: float(value) for name, value in zip(POOL, pool, strict=True)}
+        return {**degrees, **{name: float(getattr(self, name)) for name in names}, **apart}
 
     def _layout(self, model: LanguageModel) -> Layout:
-        others = self.pipeline * self.data * self.replicas
-        tensor = self.tensor
+        each = self.pipeline * self.data
+        reading, tensor = each * self.prefill_workers, self.tensor
         if tensor is None:
-            devices = self.devices or others
-            if devices % others:
-                raise InputError(f"--devices {devices}: want a multiple of pipeline x data x replicas = {others}")
-            tensor = devices // others
+            apart, others = (reading * self.prefill_tensor, 0) if self.prefill_tensor else (0, reading)
+            others += each * self.replicas
+            left = (self.devices or others + apart) - apart
+            if left < 1 or left % others:
+                counted = "pipeline x data x replicas" + " (prefill workers are replicas too)" * bool(reading)
+                plus = f", and {apart} of the prefill workers" if apart else ""
+                raise InputError(f"--devices {self.devices}: want a multiple of {counted} = {others}{plus}")
+            tensor = left // others
         made = Layout(tensor, self.pipeline, self.data, self.expert or 1, self.replicas)
-        if self.devices is not None and made.devices != self.devices:
-            raise InputError(f"--devices {self.devices}, but {made.text()} takes {made.devices}")
+        taken = made.devices + reading * (self.prefill_tensor or tensor)
+        if self.devices is not None and taken != self.devices:
+            more = f" with {self.prefill_workers} prefill workers" if reading else ""
+            raise InputError(f"--devices {self.devices}, but {made.text()}{more} takes {taken}")
         return made
 
 

@@ -35,6 +35,10 @@ def lines(answer: Serving, facility: Facility | None = None) -> list[str]:
     bounds = ", ".join(f"{name} {share:.0%}" for name, share in sorted(answer.bounds.items(), key=lambda b: -b[1]))
     busy = f"busy {summary['busy']:.0%}, {summary['prompt_share']:.0%} in steps with prompts"
     result.append(f"a decode step goes to: {bounds}; {busy}")
+    if workers := answer.workers:
+        over = count_shown(workers["handed_over_s"] * 1e3)
+        shares = ", ".join(f"{name} workers busy {workers[f'{name}_busy']:.0%}" for name in ("prefill", "decode"))
+        result.append(f"{shares}; from a prompt read to its first token {over} ms (sending its cache, joining a step)")
     if answer.limits:
         share, least, most = (f"{summary[f'meeting_limits{end}']:.0%}" for end in ("", "_low", "_high"))
         result.append(f"{limits_text(answer.limits)}: kept by {share} of requests (80 %: {least} .. {most})")

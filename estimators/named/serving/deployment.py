@@ -8,6 +8,7 @@ from functools import cached_property
 
 from slipstick.estimators.operation.power.power_cap import beyond_rated
 from slipstick.estimators.operation.serving.engines import FirstToken, ServingFit, engine_of
+from slipstick.estimators.operation.serving.handing_over import HandingOver
 from slipstick.estimators.operation.serving.known_steps import groups_on, server_on, serving_fit, unseen_machine
 from slipstick.estimators.operation.serving.measured_steps import TimedServerStep, kept_measured
 from slipstick.estimators.operation.serving.prompts import LoopSteps, least_prompt_seconds, prompt_seconds
@@ -55,6 +56,12 @@ class Deployment:
         Seconds of every step, and those before the first one, over those that were fitted to servers.
     guesses
         Of speculative decoding; None without.
+    prefill
+        Workers that read prompts for these, which then only decode; None where prompts and decodes share devices. The
+        replicas of both layouts are the workers.
+    link_bandwidth
+        Bytes/s, one direction, of a device's connection to other workers; 0 for the machine's nearest link that joins
+        all devices.
     """
 
     model: LanguageModel
@@ -69,12 +76,40 @@ class Deployment:
     pace: float = 1.0
     front: float = 1.0
     guesses: Speculation | None = None
+    prefill: Deployment | None = None
+    link_bandwidth: float = 0.0
 
     def __post_init__(self) -> None:
         if self.cache_type not in CACHE_BYTES:
             raise unknown_name("type of cache", self.cache_type, list(CACHE_BYTES))
         if not 0 < self.memory_share <= 1:
             raise InputError(f"share of memory = {self.memory_share:g}: want more than 0, at most 1")
+
+    @property
+    def devices(self) -> int:
+        """Devices of all workers."""
+        return self.layout.devices + (self.prefill.layout.devices if self.prefill else 0)
+
+    @property
+    def reader(self) -> Deployment:
+        """What reads prompts: the prefill workers, else these devices themselves."""
+        return self.prefill or self
+
+    @cached_property
+    def handing_over(self) -> HandingOver:
+        """How the cache of a prompt goes from the workers that read it to these.
+
+        Raises
+        ------
+        InputError
+            Where no link joins the devices.
+        """
+        return HandingOver.of(self.machine, self.devices, self.link_bandwidth, (self.reader.shares, self.shares))
+
+    def at_pace(self, pace: float, front: float) -> Deployment:
+        """The same with every step, and what comes before the first one, so many times as long."""
+        prefill = replace(self.prefill, pace=pace) if self.prefill else None
+        return replace(self, pace=pace, front=front, prefill=prefill)
 
     @property
     def kind(self) -> str:
@@ -218,10 +253,21 @@ class Deployment:
             others = sorted({one.step.model.name for one in self.known} - {self.model.name})
             words.append(kept_measured(self.known).text())
             words += [f"measured with {', '.join(others)}: less is known of {self.model.name}"] if others else []
-        return (*words, self._guessed, "prefix hits as stated (not validated)")
+        return (*words, *self._apart, self.guessed, "prefix hits as stated (not validated)")
 
     @property
-    def _guessed(self) -> str:
+    def _apart(self) -> tuple[str, ...]:
+        """How prompts are read by workers of their own, and how their cache is sent."""
+        if self.prefill is None:
+            return ()
+        layout = self.prefill.layout
+        reading = f"{_counted(layout.replicas, 'prefill worker')} of {replace(layout, replicas=1).text()}"
+        decoding = _counted(self.layout.replicas, "decode worker")
+        return (f"{reading} beside {decoding} (not validated)", self.handing_over.text())
+
+    @property
+    def guessed(self) -> str:
+        """What is taken for granted of speculative decoding."""
         if self.guesses is None:
             return "speculative decoding off"
         kept, made = f"{self.guesses.acceptance:.0%} of them kept", f"{self.guesses.kept:.3g} tokens a step"
@@ -237,6 +283,10 @@ class Deployment:
         """Where the question leaves the measured runs: a line for each way."""
         line = unseen_machine(self.machine, self.groups, self.fitted)
         return (line,) if line else ()
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def _unknown(version: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -63,11 +63,26 @@ def drawn_power(deployment: Deployment, served: Served) -> DrawnPower | None:
     machine, layout = deployment.machine, deployment.layout
     if machine.power.cap is None:
         return None
+    if deployment.prefill:
+        pools = (drawn_power(*one) for one in _pools(deployment, served))
+        return _together([one for one in pools if one is not None])
     busy = served.share("busy")
     work = _mean_work(deployment, served)
     watts = ServingPower.of(machine).watts(machine, work, min(busy, 1.0)) * layout.devices
     half = power_fit().half_width(dict(zip(COLUMNS, work.columns(), strict=True)), power_groups(machine))
     return DrawnPower(watts, half, cap_watts(machine) * layout.devices)
+
+
+def _pools(deployment: Deployment, served: Served) -> tuple[tuple[Deployment, Served], ...]:
+    """The workers that decode and those that read prompts, each with its steps."""
+    decoding = replace(deployment, prefill=None, link_bandwidth=0.0)
+    return (decoding, served.of_workers(read=False)), (deployment.reader, served.of_workers(read=True))
+
+
+def _together(pools: Sequence[DrawnPower]) -> DrawnPower:
+    """Power of all: errors of one law, so that widths do not average out."""
+    watts, cap = sum(one.watts for one in pools), sum(one.cap for one in pools)
+    return DrawnPower(watts, sum(one.half_width * one.watts for one in pools) / watts, cap)
 
 
 def held_back(deployment: Deployment, served: Served) -> Deployment:
@@ -85,6 +100,9 @@ def held_back(deployment: Deployment, served: Served) -> Deployment:
     board = machine.stated
     if machine.power.cap is None or (machine.power.cap, machine.clock) == (board.power.cap, board.clock):
         return deployment
+    if deployment.prefill:
+        decoding, reading = (held_back(*one) for one in _pools(deployment, served))
+        return replace(deployment, machine=decoding.machine, prefill=reading)
     clock = ServingPower.of(machine).held_clock(machine, _mean_work(deployment, served))
     if clock >= machine.clock * (1 - SAME_CLOCK):
         return deployment

@@ -39,6 +39,7 @@ from slipstick.workloads.language.weight_types import in_gguf
 from slipstick.workloads.runs.traffic import Traffic
 
 WAIT, PROMPT, BETWEEN = "before the first step", "reading the prompt", "prompts of others between its steps"
+OVER = "handing the prompt's cache over"
 STEPS = {
     "weights": "reading weights",
     "experts": "reading experts",
@@ -114,7 +115,7 @@ class ServedRequests(BeginsWith):
             requests.model, requests.stored, machine, given, self.cache_type, self.mixing, self.preemption,
             engine_of_steps(self.known), self.known,
         )  # fmt: skip
-        return replace(made, pace=self.pace, front=self.front), traffic_of(given, lengths, requests.given)
+        return made.at_pace(self.pace, self.front), traffic_of(given, lengths, requests.given)
 
     def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
         """Seconds of a request and what else a server gives; see `of_run`.
@@ -197,6 +198,8 @@ class ServedRequests(BeginsWith):
         names |= {*machine.peak_factors(unit, narrow), f"memory.{main}.capacity"}
         if deployment.layout.group > 1:
             names |= {f"links.{name}.bandwidth" for name in list(machine.links)[:1] if name != "infeed"}
+        if deployment.prefill and (name := deployment.handing_over.link) in machine.links:
+            names.add(f"links.{name}.bandwidth")
         if machine.power.cap is not None:
             names.add("power.cap")
         numbers = {name: machine.get(name) for name in names}
@@ -269,7 +272,7 @@ def answer_of(run: Serving) -> Estimate:
         name="latency",
         head="output",
         band=(low, high),
-        devices=run.deployment.layout.devices,
+        devices=run.deployment.devices,
         doubts=run.deployment.remarks(),
     )
 
@@ -284,7 +287,8 @@ def _parts(run: Serving) -> dict[str, float]:
     """Seconds of a mean request by what they go to."""
     served, tokens = run.served, float((run.served.output_tokens - 1).mean())
     waited = float((served.placed - served.arrived).mean())
-    seconds = {WAIT: waited, PROMPT: float((served.first - served.placed).mean())}
+    seconds = {WAIT: waited, PROMPT: float((served.read - served.placed).mean())}
+    seconds[OVER] = float((served.first - served.read).mean())
     further = float((served.last - served.first).mean())
     step = run.deployment.step.parts(mean_batch(run.deployment, served))
     grown = min(1.0, further / (step.seconds * tokens)) if tokens else 0.0
@@ -295,7 +299,7 @@ def _parts(run: Serving) -> dict[str, float]:
 
 def _others(run: Serving) -> list[Quantity]:
     """Everything but the mean time of a request."""
-    summary, devices = run.summary(), run.deployment.layout.devices
+    summary, devices = run.summary(), run.deployment.devices
     rate, slow, fast = run.rate_band
 
     def one(name: str, unit: str, key: str, better: Better, meaning: str) -> list[Quantity]:
@@ -306,7 +310,7 @@ def _others(run: Serving) -> list[Quantity]:
     whole = " of all devices" if devices > 1 else ""
     result = [Quantity("output", rate, "tokens/s", slow, fast, "more", f"output tokens/s{whole}")]
     times = _parts(run)
-    first = Table({name: times[name] for name in (WAIT, PROMPT) if name in times})
+    first = Table({name: times[name] for name in (WAIT, PROMPT, OVER) if name in times})
     further = max(1.0, float((run.served.output_tokens - 1).mean()))
     later = {name: seconds / further for name, seconds in times.items() if name not in first}
     for measure in MEASURES:

@@ -16,7 +16,7 @@ from slipstick.estimators.named.serving.drawn_power import NO_POWER, drawn_power
 from slipstick.estimators.operation.serving.prompts import prompt_seconds
 from slipstick.estimators.operation.serving.step_amounts import Batch
 from slipstick.estimators.schedule.serving.served import Served
-from slipstick.estimators.schedule.serving.server import simulate
+from slipstick.estimators.schedule.serving.server import PrefillWorkers, simulate
 from slipstick.hwmodels.answer import Answer, Provenance
 from slipstick.hwmodels.files.frames import write_csv
 from slipstick.hwmodels.files.readers import InputError, atomic_write
@@ -26,6 +26,8 @@ from slipstick.workloads.runs.traffic import Traffic
 if TYPE_CHECKING:
     import pandas as pd
 
+KINDS = Table(prefill=True, decode=False)
+"""Workers, and whether they read prompts."""
 MEASURES = ("ttft", "tpot", "itl", "latency")
 QUANTILES = ("mean", "p50", "p90", "p99")
 LEVEL = 0.8
@@ -67,7 +69,7 @@ class Serving(Answer):
     def least_first(self) -> float:
         """Seconds below which the data sheet lets no first token come: of the prompt with fewest tokens to read."""
         fewest = min(r.input_tokens - r.cached_tokens for r in self.traffic.requests)
-        return self.deployment.least_first(max(1.0, float(fewest)))
+        return self.deployment.reader.least_first(max(1.0, float(fewest)))
 
     @property
     def first_half_width(self) -> float:
@@ -77,7 +79,7 @@ class Serving(Answer):
     @property
     def first_parts(self) -> tuple[float, float, float, float]:
         """What a first token is the sum of, under this traffic (`FirstToken.seconds`)."""
-        return self.deployment.first_parts(*means(self.traffic, self.served))
+        return self.deployment.reader.first_parts(*means(self.traffic, self.served))
 
     @property
     def rate_band(self) -> tuple[float, float, float]:
@@ -104,11 +106,23 @@ class Serving(Answer):
     @property
     def peak_share_of_prompts(self) -> float:
         """Flop of a full step of prompts, beside a decode, over what the matrix engines could do in its time."""
-        length = max(1.0, float(self.served.input_tokens.mean()))
-        budget = float(self.deployment.rules.token_budget)
-        reading = Batch(1.0, length, prompt=budget, chunk=min(length, budget), finished=budget / length)
-        _, flop = self.deployment.step.demands(reading)
-        return flop / self.deployment.step.seconds(reading)
+        length, reader = max(1.0, float(self.served.input_tokens.mean())), self.deployment.reader
+        budget = float(reader.rules.token_budget)
+        beside = 0.0 if self.deployment.prefill else 1.0
+        reading = Batch(beside, length, prompt=budget, chunk=min(length, budget), finished=budget / length)
+        _, flop = reader.step.demands(reading)
+        return flop / reader.step.seconds(reading)
+
+    @property
+    def workers(self) -> Table[float]:
+        """Shares of the time that each kind of worker is busy, and mean seconds from a prompt read to its first token.
+
+        Nothing where no workers read prompts apart.
+        """
+        if self.deployment.prefill is None:
+            return Table()
+        busy = {f"{name}_busy": self.served.of_workers(read=read).share("busy") for name, read in KINDS.items()}
+        return Table({**busy, "handed_over_s": float((self.served.first - self.served.read).mean())})
 
     def rows(self) -> list[dict[str, Any]]:
         """One row a measure and statistic, seconds with the 80 % band."""
@@ -126,7 +140,7 @@ class Serving(Answer):
     def summary(self) -> dict[str, Any]:
         """The figures of the whole deployment."""
         deployment, served = self.deployment, self.served
-        devices = deployment.layout.devices
+        devices = deployment.devices
         rate, low, high = self.rate_band
         machine = deployment.machine
         dollars = machine.price * devices / 3600 / rate * 1e6 if machine.price is not None else None
@@ -180,7 +194,7 @@ class Serving(Answer):
     @property
     def heads(self) -> tuple[str, ...]:
         """Who is served by what, and the rate with its band."""
-        devices, summary = self.deployment.layout.devices, self.summary()
+        devices, summary = self.deployment.devices, self.summary()
         rate, low, high = self.rate_band
         each = f"{rate / devices:,.0f} a device, {summary['output_tokens_per_s_per_user']:,.1f} a user"
         return (
@@ -201,6 +215,7 @@ class Serving(Answer):
             "traffic": self.traffic.text(),
             "bounds": self.bounds,
             "measures": self.rows(),
+            **({"workers": dict(self.workers)} if self.workers else {}),
         }
         return [{**self.summary(), **more}]
 
@@ -249,7 +264,9 @@ def first_median(deployment: Deployment, traffic: Traffic, served: Served, front
     """
     load, median = means(traffic, served), float(np.median(served.ttft))
     factor = deployment.first_factor(*load)
-    return factor * (max(deployment.first_seconds(*load), median - front) if traffic.users else median)
+    if not traffic.users or deployment.prefill:  # the law is of servers that read prompts beside decoding
+        return factor * median
+    return factor * max(deployment.first_seconds(*load), median - front)
 
 
 def means(traffic: Traffic, served: Served) -> tuple[float, float, float]:
@@ -261,7 +278,7 @@ def means(traffic: Traffic, served: Served) -> tuple[float, float, float]:
 
 def mean_batch(deployment: Deployment, served: Served) -> Batch:
     """The decode step that a run took at the mean."""
-    rows = served.stretches
+    rows = served.of_workers(read=False).stretches
     decodes = float((rows[:, 3] * rows[:, 4]).sum() / rows[:, 3].sum()) / deployment.layout.data
     context = float(served.input_tokens.mean() + served.output_tokens.mean() / 2)
     return Batch(max(decodes, 1.0), context)
@@ -272,25 +289,44 @@ def _run(deployment: Deployment, traffic: Traffic, front: float | None = None, f
     layout, seconds = deployment.layout, deployment.seconds(factor)
     wait = max(0.0, front_seconds(deployment, traffic)) if front is None else front
     users, rules = traffic.users, deployment.scheduler
-    return simulate(traffic.requests, seconds, rules, users, layout.replicas, layout.data, wait)
+    prefill = _readers(deployment, factor)
+    if prefill and all(request.output_tokens == 1 for request in traffic.requests):
+        raise InputError("requests of one token: their prefill workers make it, and none goes to one that decodes")
+    return simulate(traffic.requests, seconds, rules, users, layout.replicas, layout.data, wait, prefill)
+
+
+def _readers(deployment: Deployment, factor: float) -> PrefillWorkers | None:
+    """The workers that read prompts apart, with every step `factor` times as long; None where there are none."""
+    if deployment.prefill is None:
+        return None
+    reader, layout = deployment.prefill, deployment.prefill.layout
+    sent = deployment.handing_over.seconds
+    return PrefillWorkers(reader.seconds(factor), reader.scheduler, layout.replicas, layout.data, sent)
 
 
 def front_seconds(deployment: Deployment, traffic: Traffic) -> float:
-    """Seconds before a request reaches the queue: fitted, since steps and queue alone do not explain it."""
+    """Seconds before a request reaches the queue: fitted, since steps and queue alone do not explain it.
+
+    Where prompts are read apart, a request waits for no steps of others but those that are simulated.
+    """
     first = deployment.first_token
     requests = traffic.requests
     mean_input = sum(r.input_tokens - r.cached_tokens for r in requests) / len(requests)
     outputs = sum(r.output_tokens for r in requests) / len(requests)
     context = mean_input + outputs / 2
     replicas = deployment.layout.replicas
-    alone, _ = prompt_seconds(deployment.step, mean_input, deployment.rules.token_budget)
+    reader = deployment.reader
+    alone, _ = prompt_seconds(reader.step, mean_input, reader.rules.token_budget)
     users = (
         traffic.users or _present(traffic, alone + outputs * deployment.step.seconds(Batch(1.0, context)))
     ) / replicas
     users = max(1.0, users)
+    more = max(0.0, first.prompt - 1) * alone
+    if deployment.prefill:
+        return first.front(0.0, users) + more
     decodes = max(1.0, min(users / deployment.layout.data, deployment.rules.max_sequences))
     tpot = deployment.step.seconds(Batch(decodes, context))
-    return first.front(tpot, users) + max(0.0, first.prompt - 1) * alone
+    return first.front(tpot, users) + more
 
 
 def _present(traffic: Traffic, seconds: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from slipstick.estimators.core.schedule_model import check_run_number
@@ -33,7 +34,10 @@ USERS = 1.0
 GUESSED = Table(draft_tokens=0.0, acceptance=0.0, draft_share=0.0)
 """Speculative decoding: tokens guessed in a step (0: none), the chance that one is kept, and what guessing one takes of
 a plain step (0: as a head of one layer)."""
-DEFAULTS = Table({**DEGREES, **RULES, **DRAWN, **GUESSED})
+POOL = Table(prefill_workers=0.0, prefill_tensor_parallel=0.0, link_bandwidth=0.0)
+"""Workers that read prompts for the others (0: none), their tensor ranks (0: as the others), and bytes/s between them
+(0: of the machine's link)."""
+DEFAULTS = Table({**DEGREES, **RULES, **DRAWN, **GUESSED, **POOL})
 CHOSEN = frozenset({"concurrency", "rate", "count"})
 """Users of a closed loop, requests/s of a stream, and how many are simulated."""
 
@@ -123,7 +127,31 @@ def deployment_of(
         preemption=PREEMPTIONS[preemption],
     )
     guesses = speculation_of(model, numbers)
-    return Deployment(model, machine, layout, stored, cache_type, engine, rules=rules, known=known, guesses=guesses)
+    made = Deployment(model, machine, layout, stored, cache_type, engine, rules=rules, known=known, guesses=guesses)
+    return _with_prefill(made, numbers)
+
+
+def _with_prefill(made: Deployment, numbers: Mapping[str, float]) -> Deployment:
+    """The deployment beside the workers that read its prompts, where the numbers of a run name any."""
+    workers, tensor, bandwidth = (numbers[name] for name in POOL)
+    for name in ("prefill_workers", "prefill_tensor_parallel"):
+        if numbers[name] != round(numbers[name]):
+            raise InputError(f"run.{name} = {numbers[name]:g}: want a whole number")
+    if not workers:
+        for name in ("prefill_tensor_parallel", "link_bandwidth"):
+            if numbers[name]:
+                raise InputError(
+                    f"run.{name} = {numbers[name]:g}, but no worker reads prompts apart: say how many, "
+                    "run.prefill_workers=2 (--prefill-workers 2)"
+                )
+        return made
+    layout = replace(made.layout, tensor=int(tensor) or made.layout.tensor, replicas=int(workers))
+    model = made.model
+    if machine_kind(made.machine) != "gpu":
+        model = padded(model, layout.tensor)
+    layout.check(model)
+    prefill = replace(made, model=model, layout=layout, guesses=None)
+    return replace(made, prefill=prefill, link_bandwidth=bandwidth)
 
 
 def speculation_of(model: LanguageModel, numbers: Mapping[str, float]) -> Speculation | None:

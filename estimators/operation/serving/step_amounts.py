@@ -93,6 +93,12 @@ class Shares:
         return self.model.cache_bytes(self.cache_number_bytes) * self.layer_share / self.cache_ranks
 
     @property
+    def state_bytes(self) -> float:
+        """Bytes of a sequence's states (linear attention) on one rank, whatever its length, in 16 bits."""
+        linear = self.model.linear
+        return linear.layers * linear.state_numbers * 2 * self.layer_share / self.layout.tensor if linear else 0.0
+
+    @property
     def narrow_experts(self) -> bool:
         """Whether weights of experts have less than 16 bits, so that products widen them on the way."""
         return self.model.experts is not None and self.kind.experts < 16

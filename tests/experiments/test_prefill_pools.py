@@ -1,0 +1,73 @@
+"""Disaggregated serving by every door: the command, Python, what-if; what is refused says what to write."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import slipstick as ss
+from slipstick.experiments.commands.cli import run
+from slipstick.hwmodels.files.readers import InputError
+
+SERVER = ["serve", "llama-3.1-8b", "--on", "h100-sxm", "--concurrency", "16", "--count", "64"]
+POOL = ["--prefill-workers", "2", "--replicas", "4"]
+
+
+def test_the_command_and_python_give_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["serve", "llama-3.1-8b", "--on", "h100-sxm", "--concurrency", "16", *POOL, "--format", "json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    answer = ss.serve("llama-3.1-8b", "h100-sxm", concurrency=16, replicas=4, prefill_workers=2)
+    assert row["devices"] == answer.summary()["devices"] == 6
+    assert row["output_tokens_per_s"] == pytest.approx(answer.served.output_rate)
+    numbers = {"run.concurrency": 16, "run.replicas": 4, "run.prefill_workers": 2}
+    assert ss.estimate("llama-3.1-8b", "h100-sxm", settings=numbers).headline.value == pytest.approx(
+        answer.served.output_rate
+    )
+
+
+def test_the_answer_says_what_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*SERVER, *POOL]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "2 prefill workers of tp 1 beside 4 decode workers (not validated)" in said
+    assert "cache sent at 450 GB/s a device (nvswitch) once the prompt is read" in said
+    assert "prefill workers busy" in said
+
+
+def test_bytes_are_those_of_the_prompts_cache() -> None:
+    """Llama 3.1 8B: 32 layers x 2 x 8 heads x 128 x 2 bytes = 131,072 bytes a token, over tensor ranks."""
+    for tensor in (1, 2):
+        many = {"devices": 2 * tensor, "prefill_workers": 1, "link_bandwidth": 1e9}
+        link = ss.serve("llama-3.1-8b", "h100-sxm", concurrency=1, output_tokens=4, **many).deployment.handing_over  # type: ignore[call-overload]
+        assert link.seconds(1000) == pytest.approx(131_072 * 1000 / tensor / 1e9)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--prefill-workers", "2", "--replicas", "8"], "no link joins the 10 devices of all workers"),
+        (["--prefill-tp", "2"], "no worker reads prompts apart: say how many"),
+        (["--link-bandwidth", "50GB/s"], "--prefill-workers 2"),
+        (["--prefill-workers", "2", "--output-tokens", "1"], "requests of one token"),
+        (["--prefill-workers", "1", "--replicas", "2", "--devices", "4"], "prefill workers are replicas too"),
+        (["--prefill-workers", "1", "--prefill-tp", "3"], "32 heads on 3 tensor ranks"),
+    ],
+)
+def test_what_cannot_be_is_a_sentence(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*SERVER, *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_word_of_others_is_understood(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*SERVER, "--prefill-workers", "1", "--decode-workers", "2"]) == 0
+    told = capsys.readouterr()
+    assert "--replicas" in told.err and "3 x H100" in told.out
+
+
+def test_one_run_of_ones_own_corrects_serve() -> None:
+    plain = ss.serve("llama-3.1-8b", "h100-sxm", concurrency=16)
+    known = ss.serve("llama-3.1-8b", "h100-sxm", concurrency=16, known="9ms")
+    assert known.provenance == "calibrated" and plain.provenance == "estimated"
+    assert abs(known.band("tpot", "mean")[0] - 9e-3) < abs(plain.band("tpot", "mean")[0] - 9e-3)
+    with pytest.raises(InputError, match="is for llama.cpp"):
+        ss.serve("llama-3.1-8b", "h100-sxm", concurrency=16, known="llama-3.1-8b:q4_k_m=100")
