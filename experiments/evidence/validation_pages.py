@@ -165,8 +165,7 @@ def board_page(run: Saved, question: str) -> str:
             lines += [f"- {dataset}: {'; '.join(cases)}"]
     for dataset, group in groupby(run.rows, key=lambda row: row.dataset):
         rows = list(group)
-        reasons = dict.fromkeys(row.reason for row in rows if row.reason)
-        lines += ["", f"## {dataset}", "", *_table(rows), "", *(f"- {reason}" for reason in reasons)]
+        lines += ["", f"## {dataset}", "", *_table(rows)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -238,11 +237,21 @@ def draw(lines: Sequence[Line], path: Path) -> None:
 
 
 def _table(rows: Sequence[ValidationRow]) -> list[str]:
-    """A line a case: every metric of it with its goal, then each baseline and the noise in the order of the metrics."""
-    lines = ["| case | held out | n | ours | baselines | band | noise |", "|---|---|---|---|---|---|---|"]
+    """A line a case: every metric of it with its goal, then each baseline and the noise in the order of the metrics.
+
+    What is said of one case alone stands in its line, what is said of several below the table.
+    """
     cases: dict[tuple[str, str, int], list[ValidationRow]] = {}
+    reasons: dict[str, set[tuple[str, str, int]]] = {}
     for row in rows:
-        cases.setdefault((row.case, row.held_out, row.n), []).append(row)
+        key = (row.case, row.held_out, row.n)
+        cases.setdefault(key, []).append(row)
+        if row.reason:
+            reasons.setdefault(row.reason, set()).add(key)
+    shared = [f"- {reason}" for reason, keys in reasons.items() if len(keys) > 1 or len(cases) == 1]
+    noted = len(reasons) > len(shared)
+    columns = ["case", "held out", "n", "ours", "baselines", "band", "noise", *(["remarks"] if noted else [])]
+    lines = [f"| {' | '.join(columns)} |", "|" + "---|" * len(columns)]
     for (case, held_out, n), several in cases.items():
         names = dict.fromkeys(name for row in several for name in row.baselines)
         of_names = {name: [_value(row, row.baselines.get(name)) for row in several] for name in names}
@@ -254,8 +263,11 @@ def _table(rows: Sequence[ValidationRow]) -> list[str]:
         cells = [case, held_out, str(n), ", ".join(map(_judged, several))]
         cells += [", ".join(f"{name} {_each(values)}" for name, values in of_names.items())]
         cells += [" / ".join(dict.fromkeys(bands)), _each([_value(row, row.noise_floor) for row in several])]
+        if noted:
+            own = dict.fromkeys(row.reason for row in several if row.reason)
+            cells += ["; ".join(reason for reason in own if f"- {reason}" not in shared)]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return lines
+    return [*lines, "", *shared]
 
 
 def _judged(row: ValidationRow) -> str:

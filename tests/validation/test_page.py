@@ -38,13 +38,18 @@ def test_numbers_that_json_lacks_are_none(tmp_path: Path) -> None:
 
 def test_shares_are_per_cent_and_what_is_missed_stands_first(tmp_path: Path) -> None:
     folder = tmp_path / "validation"
-    save("tpu", [row("step | time", 0.053, baselines={"line": 0.2}, noise_floor=0.004), row("other", 0.3)], folder)
+    save(
+        "tpu",
+        [row("step | time", 0.053, baselines={"line": 0.2}, noise_floor=0.004), row("other", 0.3, reason="two hosts")],
+        folder,
+    )
     simple = [{"line": 0.3}, {"line": 0.95}]
     tenth = row("step | time", 0.9, "90th percentile", baselines=simple[1])
     save("bandwidth", [row("step | time", 0.25, baselines=simple[0]), tenth], folder)
     write_pages(folder, boards("tpu", "bandwidth"))
     page = (folder / "tpu.md").read_text()
-    assert "| step \\| time | width | 3 | MAPE 5.3 % (goal 10.0 %) | line 20 % |  | 0.4 % |" in page
+    assert "| step \\| time | width | 3 | MAPE 5.3 % (goal 10.0 %) | line 20 % |  | 0.4 % |  |" in page
+    assert "| other | width | 3 | MAPE **30 %** (goal 10.0 %) |  |  |  | two hosts |" in page
     assert page.index("## Missed") < page.index("- public times: other") < page.index("## public times")
     both = (folder / "bandwidth.md").read_text()  # a line a case, whatever is scored of it
     assert "| 3 | MAPE **25 %** (goal 10.0 %), 90th percentile **90 %** (goal 10.0 %) | line 30 % / 95 % |" in both
