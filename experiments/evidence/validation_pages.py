@@ -239,7 +239,7 @@ def draw(lines: Sequence[Line], path: Path) -> None:
 def _table(rows: Sequence[ValidationRow]) -> list[str]:
     """A line a case: every metric of it with its goal, then each baseline and the noise in the order of the metrics.
 
-    What is said of one case alone stands in its line, what is said of several below the table.
+    A remark on one case alone stands in its line, one on several below the table.
     """
     cases: dict[tuple[str, str, int], list[ValidationRow]] = {}
     reasons: dict[str, set[tuple[str, str, int]]] = {}
