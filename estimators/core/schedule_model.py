@@ -134,10 +134,7 @@ class FormulaSchedule(Schedule, Protocol):
 def run_values(formula: Formula | Evaluable, run: Mapping[str, float]) -> dict[str, float]:
     """The run's numbers that a formula names.
 
-    Raises
-    ------
-    InputError
-        Where the run does not give one, or it is no whole number >= 1: numbers of a run are counts.
+    Raises InputError where the run does not give one, or it is no whole number >= 1: numbers of a run are counts.
     """
     wanted = [name.removeprefix("run.") for name in formula.names if name.startswith("run.")]
     missing = [name for name in wanted if name not in run]
@@ -178,10 +175,7 @@ AMOUNTS = Table(
 def check_run_number(name: str, value: float) -> None:
     """Check a number of the run: finite and not negative, and whole where its name is a count.
 
-    Raises
-    ------
-    InputError
-        Where it is not.
+    Raises InputError where it is not.
     """
     if name not in AMOUNTS:
         check_count(f"run.{name}", value)
@@ -192,10 +186,7 @@ def check_run_number(name: str, value: float) -> None:
 def check_count(name: str, value: float) -> None:
     """Check that a number of the run is a whole number >= 1.
 
-    Raises
-    ------
-    InputError
-        Where it is not.
+    Raises InputError where it is not.
     """
     if not (value >= 1 and value == round(value)):
         raise InputError(f"{name} = {value:g}: want a whole number >= 1")

@@ -180,10 +180,7 @@ def _outliers(
 def refuse_spread(times: FloatArray, where: str = "") -> None:
     """Check that times (> 0, in seconds) lie within `MAX_SPREAD` of each other: the squares of fits overflow else.
 
-    Raises
-    ------
-    InputError
-        Where they lie further apart, or one lies outside `SHORTEST` to `LONGEST`.
+    Raises InputError where they lie further apart, or one lies outside `SHORTEST` to `LONGEST`.
     """
     low, high = float(times.min()), float(times.max())
     if low < high / MAX_SPREAD:
@@ -198,10 +195,7 @@ def refuse_spread(times: FloatArray, where: str = "") -> None:
 def refuse_reach(values: FloatArray, parameter: str, where: str = "") -> None:
     """Check that values (> 0, shape (n,)) lie within `MAX_REACH` of each other: their powers overflow else.
 
-    Raises
-    ------
-    InputError
-        Where they lie further apart.
+    Raises InputError where they lie further apart.
     """
     low, high = float(values.min()), float(values.max())
     if low < high / MAX_REACH:
@@ -218,10 +212,7 @@ def counts_nodes(parameter: str) -> bool:
 def check_series(series: object) -> None:
     """Refuse what is no series of numbers, as lists of values and times that were given in its place are.
 
-    Raises
-    ------
-    InputError
-        Names the call that makes a series of such lists.
+    Raises InputError, which names the call that makes a series of such lists.
     """
     columns = [np.asarray(column) for column in (series.x, series.y)] if isinstance(series, Series) else []
     if not columns or any(one.dtype.kind not in "fiu" or one.shape != columns[0].shape for one in columns):
@@ -238,10 +229,7 @@ def no_series(given: object) -> InputError:
 def kind_of(series: Series, given: str | None = None) -> tuple[str, str]:
     """The kind of scaling and how it is known, in words.
 
-    Raises
-    ------
-    InputError
-        Where the given kind is unknown.
+    Raises InputError where the given kind is unknown.
     """
     if given is not None:
         if given not in KINDS:

@@ -24,10 +24,7 @@ class LeftOutRows:
 
     Rows that were not scored are not a number, and have no group.
 
-    Parameters
-    ----------
-    inner
-        Mean |log error| of the groups that were left out within the folds: what the fits promised of these rows.
+    `inner`: mean |log error| of the groups that were left out within the folds: what the fits promised of these rows.
     """
 
     seconds: FloatArray
@@ -43,10 +40,8 @@ def calibrated(law: TimeLaw, rows: LawRows, *keys: Sequence[str], least: float =
     several keys the one that calls for the widest bands decides: what a question leaves open, such as the release of a
     program, is not the easier for chips that are foreseen within one release. The first key says the inner error.
 
-    Parameters
-    ----------
-    least
-        The least factor on bands: 1 where many groups are twins of others, which would narrow the band of a stranger.
+    `least`: the least factor on bands: 1 where many groups are twins of others, which would narrow the band of a
+        stranger.
     """
     made, needed, errors = fit(law, rows), list[float](), list[float | None]()
     for key in keys:

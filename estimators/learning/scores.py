@@ -105,12 +105,8 @@ def constant_band_score(predicted: npt.ArrayLike, measured: npt.ArrayLike, level
 def grouped_coverage(groups: Sequence[str], held: npt.ArrayLike, level: float = 0.9) -> tuple[float, float]:
     """The interval of the coverage (a share) where whole groups are drawn again.
 
-    Parameters
-    ----------
-    groups
-        The source, system or machine of each row: rows of one group err together.
-    held
-        Whether each row's measurement lies in its band, shape (n,).
+    `groups`: the source, system or machine of each row: rows of one group err together.
+    `held`: whether each row's measurement lies in its band, shape (n,).
     """
     _, place = np.unique(np.asarray(groups), return_inverse=True)
     return redrawn(np.bincount(place, weights=np.asarray(held, dtype=float)), np.bincount(place), level)
@@ -119,10 +115,7 @@ def grouped_coverage(groups: Sequence[str], held: npt.ArrayLike, level: float = 
 def redrawn(sums: npt.ArrayLike, counts: npt.ArrayLike, level: float = 0.9) -> tuple[float, float]:
     """The interval of a mean over rows where whole groups are drawn again.
 
-    Parameters
-    ----------
-    sums, counts
-        Of each group's rows, shape (groups,).
+    `sums`, `counts`: of each group's rows, shape (groups,).
     """
     total, rows = np.asarray(sums, dtype=float), np.asarray(counts, dtype=float)
     drawn = np.random.default_rng(SEED).integers(0, len(rows), (BOOTSTRAPS, len(rows)))
@@ -145,16 +138,10 @@ def binomial_interval(hits: int, count: int, level: float = 0.95) -> tuple[float
 class Score:
     """Errors of predictions and the worth of their bands.
 
-    Parameters
-    ----------
-    mape
-        Mean of |predicted / measured - 1|.
-    median, ninetieth
-        Quantiles of |log(predicted / measured)|.
-    coverage, width
-        Share of measurements inside the band; median of high over low.
-    interval
-        Interval score in log time.
+    `mape`: mean of |predicted / measured - 1|.
+    `median`, `ninetieth`: quantiles of |log(predicted / measured)|.
+    `coverage`, `width`: share of measurements inside the band; median of high over low.
+    `interval`: interval score in log time.
     """
 
     mape: float

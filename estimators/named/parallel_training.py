@@ -84,10 +84,7 @@ def nccl() -> Collectives:
 def ways(links: Collectives, workload: Workload, machine: Machine) -> str:
     """Which algorithm and protocol each collective takes, in words; empty where none is bound.
 
-    Raises
-    ------
-    InputError
-        Where the machine has no links between devices.
+    Raises InputError where the machine has no links between devices.
     """
     taken: dict[str, dict[str, None]] = {}
     for op in workload.operations:
@@ -103,12 +100,8 @@ def ways(links: Collectives, workload: Workload, machine: Machine) -> str:
 class ParallelTraining(BeginsWith, Composite):
     """A composite whose band follows from the scatter of each part of the iteration.
 
-    Parameters
-    ----------
-    scatter
-        Standard deviation of log time by part of the schedule's account.
-    quantity
-        With which its answers begin; "" for the time alone, which compiles to a formula.
+    `scatter`: standard deviation of log time by part of the schedule's account.
+    `quantity`: with which its answers begin; "" for the time alone, which compiles to a formula.
     """
 
     scatter: Table[float] = SCATTER
@@ -166,10 +159,7 @@ class ParallelTraining(BeginsWith, Composite):
 class CollectiveTimes(Composite):
     """Collectives by themselves, with the band of the law that public transfers gave (`collective_law`).
 
-    Parameters
-    ----------
-    scatter
-        Standard deviation of log time where sizes are not known: of 17,000 public transfers on machines left out
+    `scatter`: standard deviation of log time where sizes are not known: of 17,000 public transfers on machines left out
         (`slipstick validate collectives`), half of them where a link that no data sheet states was not measured.
     """
 

@@ -32,14 +32,9 @@ NORMAL_DEVIATION, OF_MEDIAN = 1.4826, 1.2533
 class TimedSequences:
     """The timed sequences of one network, arrays of shape (sequences,).
 
-    Parameters
-    ----------
-    granularity
-        The G that a sequence was cut with; only those of which every layer was timed should be here.
-    first, layers
-        Number of a sequence's first layer (the network's first is 0), and how many it has.
-    seconds
-        Its time.
+    `granularity`: the G that a sequence was cut with; only those of which every layer was timed should be here.
+    `first`, `layers`: number of a sequence's first layer (the network's first is 0), and how many it has.
+    `seconds`: its time.
     """
 
     granularity: npt.NDArray[np.intp]
@@ -116,13 +111,9 @@ def composed(timed: TimedSequences, call: float) -> ComposedTime:
 def repaired(seconds: FloatArray, elsewhere: FloatArray, network: Sequence[str]) -> FloatArray:
     """Times of sequences, those that failed replaced by what other machines predict, shape (sequences,).
 
-    Parameters
-    ----------
-    seconds, elsewhere
-        On this machine, and a typical time on others; not a number where unknown.
-    network
-        Each sequence's. A sequence failed where it is `FAILED` times faster than half of its network's sequences; it
-        is replaced at the machine's speed in half of the time of the others.
+    `seconds`, `elsewhere`: on this machine, and a typical time on others; not a number where unknown.
+    `network`: each sequence's. A sequence failed where it is `FAILED` times faster than half of its network's
+        sequences; it is replaced at the machine's speed in half of the time of the others.
     """
     result, names = seconds.copy(), np.array([str(name) for name in network])
     for name in set(network):

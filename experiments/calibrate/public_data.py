@@ -18,10 +18,7 @@ def data_folder() -> Path | None:
 def needed_folder() -> Path:
     """The folder of public measurements.
 
-    Raises
-    ------
-    InputError
-        Where there is none.
+    Raises InputError where there is none.
     """
     folder = data_folder()
     if folder is None:

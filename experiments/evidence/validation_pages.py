@@ -264,8 +264,8 @@ def _table(rows: Sequence[ValidationRow]) -> list[str]:
         cells += [", ".join(f"{name} {_each(values)}" for name, values in of_names.items())]
         cells += [" / ".join(dict.fromkeys(bands)), _each([_value(row, row.noise_floor) for row in several])]
         if noted:
-            own = dict.fromkeys(row.reason for row in several if row.reason)
-            cells += ["; ".join(reason for reason in own if f"- {reason}" not in shared)]
+            remarks = dict.fromkeys(row.reason for row in several if row.reason)
+            cells += ["; ".join(reason for reason in remarks if f"- {reason}" not in shared)]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return [*lines, "", *shared]
 

@@ -96,10 +96,7 @@ def extrapolate(
 def _targets(to: npt.ArrayLike) -> list[float]:
     """Targets as numbers.
 
-    Raises
-    ------
-    InputError
-        Where one is none.
+    Raises InputError where one is none.
     """
     import numpy as np
 

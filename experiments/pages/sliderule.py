@@ -169,11 +169,7 @@ def data_of(question: Question, level: float = DEFAULT_LEVEL) -> tuple[str, list
     """The script of a question's slide rule, its dials (quantities of machine, run, workload, estimator), and a note.
 
     A formula travels as its steps; for other estimators the page reads tables of what `slipstick whatif` answers.
-
-    Raises
-    ------
-    InputError
-        Where each point would be a simulation.
+    Raises InputError where each point would be a simulation.
     """
     dials = _formula_dials(question)
     if dials is None:

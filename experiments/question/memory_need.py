@@ -34,20 +34,12 @@ FITS, MAY, NOT = "fits", "may not fit", "DOES NOT FIT"
 class MemoryNeed:
     """Bytes that have to be there at once, and that are there.
 
-    Parameters
-    ----------
-    lasting
-        Parameters, and in training their gradients and optimizer state, and the cache of keys and values.
-    activations
-        Results, what autograd saved and gradients of results, at the fullest moment; None: not known.
-    there, level
-        The capacity of the main memory, and its name.
-    trains
-        Whether the workload is a training step.
-    beside
-        On a GPU what its context takes (`CONTEXT`).
-    taken, scatter
-        Bytes taken over those counted, and the standard deviation of its log.
+    `lasting`: parameters, and in training their gradients and optimizer state, and the cache of keys and values.
+    `activations`: results, what autograd saved and gradients of results, at the fullest moment; None: not known.
+    `there`, `level`: the capacity of the main memory, and its name.
+    `trains`: whether the workload is a training step.
+    `beside`: on a GPU what its context takes (`CONTEXT`).
+    `taken`, `scatter`: bytes taken over those counted, and the standard deviation of its log.
     """
 
     lasting: float
@@ -103,10 +95,8 @@ def taken_of_a_card() -> tuple[float, float]:
 def memory_need(bound: Workload, machine: Machine, eager: Workload | None = None) -> MemoryNeed | None:
     """What a workload without open sizes keeps in the main memory; None where its graph does not say.
 
-    Parameters
-    ----------
-    eager
-        The same before a compiler joined operations: what autograd saves is counted there. A compiler may save less.
+    `eager`: the same before a compiler joined operations: what autograd saves is counted there. A compiler may save
+        less.
     """
     lasting = None if "devices" in bound.metadata else resident_bytes(bound)
     main = machine.main_memory

@@ -71,10 +71,7 @@ class Wanted:
     def deployment(self) -> Deployment:
         """The model on the machine.
 
-        Raises
-        ------
-        InputError
-            Where a name is unknown, or the degrees do not multiply to the devices.
+        Raises InputError where a name is unknown, or the degrees do not multiply to the devices.
         """
         model = language_model(self.model)
         layout = self._layout(model)
@@ -90,15 +87,8 @@ class Wanted:
     def question(self, load: Traffic, vary: Sequence[str] = ()) -> Question:
         """The same as a question like all others: requests to the model on the machine, for the estimator "serving".
 
-        Parameters
-        ----------
-        vary
-            Names and values, as `slipstick whatif` takes them.
-
-        Raises
-        ------
-        InputError
-            Where a name is unknown or a value cannot be used.
+        `vary`: names and values, as `slipstick whatif` takes them.
+        Raises InputError where a name is unknown or a value cannot be used.
         """
         made = self.deployment()
         stored = requests_to(language_model(self.model), made.stored, load.given)
@@ -142,10 +132,7 @@ class Wanted:
 def known_steps(path: str | None, machine: Machine, engine: str = "") -> tuple[TimedServerStep, ...]:
     """Steps measured on a machine, from their CSV; none without a file.
 
-    Raises
-    ------
-    InputError
-        Where a run of llama.cpp is given, or the file holds no steps.
+    Raises InputError where a run of llama.cpp is given, or the file holds no steps.
     """
     if path is None:
         return ()

@@ -40,28 +40,17 @@ TYPICAL, MADE = Batch(8.0, 1024.0), 256.0
 class Deployment:
     """A model on devices of a machine under an engine.
 
-    Parameters
-    ----------
-    stored
-        How weights are stored (`weight_types.WEIGHT_TYPES`).
-    cache_type
-        The data type of the cache of keys and values.
-    engine
-        As a runtime's library says it: "vllm 0.19.0"; "" for what the machine's runtime names, else vLLM.
-    memory_share
-        Of each device's memory that the engine takes.
-    known
-        Steps that were measured on the machine.
-    pace, front
-        Seconds of every step, and those before the first one, over those that were fitted to servers.
-    guesses
-        Of speculative decoding; None without.
-    prefill
-        Workers that read prompts for these, which then only decode; None where prompts and decodes share devices. The
-        replicas of both layouts are the workers.
-    link_bandwidth
-        Bytes/s, one direction, of a device's connection to other workers; 0 for the machine's nearest link that joins
-        all devices.
+    `stored`: how weights are stored (`weight_types.WEIGHT_TYPES`).
+    `cache_type`: the data type of the cache of keys and values.
+    `engine`: as a runtime's library says it: "vllm 0.19.0"; "" for what the machine's runtime names, else vLLM.
+    `memory_share`: of each device's memory that the engine takes.
+    `known`: steps that were measured on the machine.
+    `pace`, `front`: seconds of every step, and those before the first one, over those that were fitted to servers.
+    `guesses`: of speculative decoding; None without.
+    `prefill`: workers that read prompts for these, which then only decode; None where prompts and decodes share
+        devices. The replicas of both layouts are the workers.
+    `link_bandwidth`: Bytes/s, one direction, of a device's connection to other workers; 0 for the machine's nearest
+        link that joins all devices.
     """
 
     model: LanguageModel
@@ -99,10 +88,7 @@ class Deployment:
     def handing_over(self) -> HandingOver:
         """How the cache of a prompt goes from the workers that read it to these.
 
-        Raises
-        ------
-        InputError
-            Where no link joins the devices.
+        Raises InputError where no link joins the devices.
         """
         return HandingOver.of(self.machine, self.devices, self.link_bandwidth, (self.reader.shares, self.shares))
 
@@ -199,10 +185,7 @@ class Deployment:
     def cache_tokens(self) -> int:
         """Tokens that the caches of one replica hold, all its groups together.
 
-        Raises
-        ------
-        InputError
-            Where the weights alone do not fit.
+        Raises InputError where the weights alone do not fit.
         """
         device, shares = self.step.device, self.shares
         usable = self.memory_share * device.capacity

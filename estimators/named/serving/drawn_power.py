@@ -90,11 +90,7 @@ def held_back(deployment: Deployment, served: Served) -> Deployment:
 
     Nothing is held back at the stated cap and clock: measured times of a board are already those under its rated power.
     One clock holds for the whole run, that of its mean power while busy.
-
-    Raises
-    ------
-    InputError
-        Where a cap was set that idle power and that of memory reach.
+    Raises InputError where a cap was set that idle power and that of memory reach.
     """
     machine = deployment.machine
     board = machine.stated

@@ -62,16 +62,10 @@ class ServedRequests(BeginsWith):
     of parallelism and the scheduler's numbers are numbers of the run. The time is the mean of a request, from sending
     to its last token; the answer begins with output tokens/s of all devices.
 
-    Parameters
-    ----------
-    quantity
-        With which the answer begins; one in seconds is then its time.
-    cache_type
-        Data type of keys and values.
-    mixing, preemption
-        Words of the scheduler; see `server_run.deployment_of`.
-    known
-        Steps that were measured on the machine.
+    `quantity`: with which the answer begins; one in seconds is then its time.
+    `cache_type`: data type of keys and values.
+    `mixing`, `preemption`: words of the scheduler; see `server_run.deployment_of`.
+    `known`: steps that were measured on the machine.
     """
 
     pace: Annotated[float, Parameter("1", "seconds of every step over those fitted to servers", 0.05, 20.0)] = 1.0
@@ -105,10 +99,8 @@ class ServedRequests(BeginsWith):
     ) -> tuple[Deployment, Traffic]:
         """What is simulated for a question.
 
-        Raises
-        ------
-        InputError
-            Where the workload is no requests to a language model, or a number is unknown or out of its range.
+        Raises InputError where the workload is no requests to a language model, or a number is unknown or out of its
+        range.
         """
         requests, given, lengths = self._requests(workload, machine, run)
         made = deployment_of(
@@ -120,10 +112,7 @@ class ServedRequests(BeginsWith):
     def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
         """Seconds of a request and what else a server gives; see `of_run`.
 
-        Raises
-        ------
-        InputError
-            As `of_run`, and where the model does not fit.
+        Raises InputError as `of_run`, and where the model does not fit.
         """
         if is_llama_cpp(machine.runtime.library):
             return self.of_one_user(workload, machine, run).estimate().about(self.quantity)
@@ -137,10 +126,7 @@ class ServedRequests(BeginsWith):
     def of_one_user(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Local:
         """What llama.cpp, which serves one user on one device, gives of each request.
 
-        Raises
-        ------
-        InputError
-            As `of_run`, and where there are more users or devices, or the model does not fit.
+        Raises InputError as `of_run`, and where there are more users or devices, or the model does not fit.
         """
         requests, given, lengths = self._requests(workload, machine, run)
         for name, value in given.items():
@@ -163,10 +149,7 @@ class ServedRequests(BeginsWith):
     ) -> tuple[Requests, dict[str, float], dict[str, float]]:
         """The requests, the numbers of the run that were given, and the tokens of a request.
 
-        Raises
-        ------
-        InputError
-            See `of_run`.
+        Raises InputError as `of_run`.
         """
         if not isinstance(workload, Requests):
             raise InputError(
@@ -243,10 +226,7 @@ class ServerFunction(PointByPoint):
 def simulated(deployment: Deployment, traffic: Traffic, limits: Table[float]) -> Estimate:
     """The answer for a deployment under traffic; what was simulated lately is kept.
 
-    Parameters
-    ----------
-    limits
-        Seconds by measure (ttft, tpot, latency).
+    `limits`: seconds by measure (ttft, tpot, latency).
     """
     return answer_of(serve(deployment, traffic, limits))
 

@@ -45,19 +45,10 @@ CHOSEN = frozenset({"concurrency", "rate", "count"})
 def traffic_of(run: Mapping[str, float], tokens: Mapping[str, float], given: Sequence[Request] = ()) -> Traffic:
     """The traffic that the numbers of a run describe.
 
-    Parameters
-    ----------
-    run
-        Numbers of the run by name; where neither `concurrency` nor `rate` is among them, one user.
-    tokens
-        `input_tokens` and `output_tokens`.
-    given
-        Recorded requests.
-
-    Raises
-    ------
-    InputError
-        Where a number is out of its range, or both a closed loop and a stream are meant.
+    `run`: numbers of the run by name; where neither `concurrency` nor `rate` is among them, one user.
+    `tokens`: `input_tokens` and `output_tokens`.
+    `given`: recorded requests.
+    Raises InputError where a number is out of its range, or both a closed loop and a stream are meant.
     """
     numbers = {**DEFAULTS, **run}
     for name, value in numbers.items():
@@ -92,21 +83,11 @@ def deployment_of(
 ) -> Deployment:
     """A model on the devices that the degrees of a run name, under the engine of the machine's runtime.
 
-    Parameters
-    ----------
-    stored
-        How weights are stored (`weight_types.WEIGHT_TYPES`).
-    mixing
-        "mixed", or "separate" where prompts are read alone; "": as the engine does.
-    engine
-        As a runtime's library says it ("vllm 0.19.0"); "": what the machine's runtime names.
-    known
-        Steps that were measured on the machine.
-
-    Raises
-    ------
-    InputError
-        Where the degrees do not suit the model, or a word is unknown.
+    `stored`: how weights are stored (`weight_types.WEIGHT_TYPES`).
+    `mixing`: "mixed", or "separate" where prompts are read alone; "": as the engine does.
+    `engine`: as a runtime's library says it ("vllm 0.19.0"); "": what the machine's runtime names.
+    `known`: steps that were measured on the machine.
+    Raises InputError where the degrees do not suit the model, or a word is unknown.
     """
     numbers = {**DEFAULTS, **run}
     degrees = {name: int(numbers[name]) for name in DEGREES}
@@ -157,10 +138,7 @@ def _with_prefill(made: Deployment, numbers: Mapping[str, float]) -> Deployment:
 def speculation_of(model: LanguageModel, numbers: Mapping[str, float]) -> Speculation | None:
     """How a server guesses ahead, by the numbers of a run; None where it guesses no token, whatever one's chance.
 
-    Raises
-    ------
-    InputError
-        Where tokens are guessed without a chance that they are kept, or a number is out of its range.
+    Raises InputError where tokens are guessed without a chance that they are kept, or a number is out of its range.
     """
     tokens, kept = numbers["draft_tokens"], numbers["acceptance"]
     if not tokens and 0 <= kept <= 1:
@@ -176,10 +154,7 @@ def speculation_of(model: LanguageModel, numbers: Mapping[str, float]) -> Specul
 def require_guesses(draft_tokens: float, acceptance: float, draft_share: float) -> None:
     """Refuse numbers of guessed tokens where none is guessed.
 
-    Raises
-    ------
-    InputError
-        Where there are some.
+    Raises InputError where there are some.
     """
     if not draft_tokens and (acceptance or draft_share):
         given = f"acceptance = {acceptance:g}" if acceptance else f"draft_share = {draft_share:g}"
@@ -189,10 +164,7 @@ def require_guesses(draft_tokens: float, acceptance: float, draft_share: float) 
 def check_names(run: Mapping[str, float], known: frozenset[str]) -> None:
     """Refuse numbers of the run that a server does not have.
 
-    Raises
-    ------
-    InputError
-        Where one is unknown; those that are known are listed.
+    Raises InputError where one is unknown; those that are known are listed.
     """
     for name in run:
         if name not in known:

@@ -17,14 +17,9 @@ GIVEN = "as given"
 class HandingOver:
     """The cache of a prompt on its way from one worker to another.
 
-    Parameters
-    ----------
-    link
-        Its name on the machine, or that it was given.
-    bandwidth, latency
-        Of one device in one direction [bytes/s], and of a message [s].
-    sides
-        What a rank of the sending and of the receiving workers holds.
+    `link`: its name on the machine, or that it was given.
+    `bandwidth`, `latency`: of one device in one direction [bytes/s], and of a message [s].
+    `sides`: what a rank of the sending and of the receiving workers holds.
     """
 
     link: str
@@ -36,10 +31,7 @@ class HandingOver:
     def of(cls, machine: Machine, devices: int, given: float, sides: tuple[Shares, Shares]) -> HandingOver:
         """Over the nearest link that joins so many devices, or at a given bandwidth [bytes/s] where it is not 0.
 
-        Raises
-        ------
-        InputError
-            Where no bandwidth is given and no link of the machine joins the devices.
+        Raises InputError where no bandwidth is given and no link of the machine joins the devices.
         """
         if given:
             if not math.isfinite(given):

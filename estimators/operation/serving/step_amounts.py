@@ -21,20 +21,12 @@ SHORT_CONTEXT = 1024.0
 class Batch:
     """What a step works on, in one group of ranks that share a cache; arrays of one shape are many steps.
 
-    Parameters
-    ----------
-    decodes
-        Sequences that get one more token.
-    context
-        Tokens in the cache of each of these, on average.
-    prompt
-        Tokens of prompts read in this step.
-    past
-        Tokens of the cache that each of those attends to beside its own chunk, on average.
-    chunk
-        Tokens of one prompt read at once.
-    finished
-        Prompts whose last token is among those read (they are scored against the vocabulary).
+    `decodes`: sequences that get one more token.
+    `context`: tokens in the cache of each of these, on average.
+    `prompt`: tokens of prompts read in this step.
+    `past`: tokens of the cache that each of those attends to beside its own chunk, on average.
+    `chunk`: tokens of one prompt read at once.
+    `finished`: prompts whose last token is among those read (they are scored against the vocabulary).
     """
 
     decodes: float = 0.0

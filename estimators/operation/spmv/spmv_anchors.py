@@ -32,17 +32,10 @@ def anchored(ratios: npt.ArrayLike, machine_spread: float, matrix_spread: float,
     The factor of least mean relative error on them (a weighted median), drawn towards one by how much machines differ
     against how much one machine's matrices scatter: the mean of a normal law that is known to that extent.
 
-    Parameters
-    ----------
-    machine_spread, matrix_spread
-        Standard deviations of the logarithm, over machines and over the matrices of one machine.
-    doubt
-        Factor on the second (`doubts`).
-
-    Raises
-    ------
-    InputError
-        Where a ratio is not positive.
+    `machine_spread`, `matrix_spread`: standard deviations of the logarithm, over machines and over the matrices of one
+        machine.
+    `doubt`: factor on the second (`doubts`).
+    Raises InputError where a ratio is not positive.
     """
     values = np.sort(np.asarray(ratios, dtype=np.float64))
     if not np.all((values > 0) & np.isfinite(values)):
@@ -61,10 +54,7 @@ def doubts(ratios: Sequence[npt.NDArray[np.float64]], machine_spread: float, mat
     Few anchors are believed less than a normal law would have it, since one matrix may be far off: the geometric mean
     over devices of the mean relative error with anchors over that without decides.
 
-    Parameters
-    ----------
-    ratios
-        Of each device, measured over predicted by the others, shape (products,).
+    `ratios`: of each device, measured over predicted by the others, shape (products,).
     """
     result = {}
     for count in COUNTS:

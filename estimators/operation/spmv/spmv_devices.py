@@ -58,18 +58,11 @@ class SpmvDevices(FormulaModel):
 
     Laws are the measured devices and, with the weight of a prior, the roofline at its usual share.
 
-    Parameters
-    ----------
-    devices
-        Those measured; one of them, if it is the target, answers alone.
-    usual
-        Median over all products of measured seconds over the terms "call" and "stream" at a cost of one.
-    call
-        Seconds of a call under the wanted protocol: back to back, or each waited for.
-    stored
-        The format of the matrix: one of `FORMATS`.
-    factor
-        What measurements on the target machine showed (`anchors`).
+    `devices`: those measured; one of them, if it is the target, answers alone.
+    `usual`: median over all products of measured seconds over the terms "call" and "stream" at a cost of one.
+    `call`: seconds of a call under the wanted protocol: back to back, or each waited for.
+    `stored`: the format of the matrix: one of `FORMATS`.
+    `factor`: what measurements on the target machine showed (`anchors`).
     """
 
     devices: tuple[DeviceCosts, ...]
@@ -95,10 +88,7 @@ class SpmvDevices(FormulaModel):
     def formula(self, op: Op, machine: Machine) -> Formula:
         """Symbols: operation.* (`FORMATS`), machine.cores, machine.clock, machine.memory.*, parameter.factor.
 
-        Raises
-        ------
-        InputError
-            Where the operation is no product that says how its rows are spread.
+        Raises InputError where the operation is no product that says how its rows are spread.
         """
         dims = FORMATS[self.stored]
         missing = [name for name in dims if name not in op.dims]
@@ -149,11 +139,7 @@ def fit_device(amount: FloatArray, seconds: npt.ArrayLike, machine: Machine) -> 
     """Costs >= 0 of least mean relative error, by least squares weighed again and again.
 
     `amount` has shape (products, costs), seconds (products,).
-
-    Raises
-    ------
-    InputError
-        Where there are fewer products than costs, or a time is not positive.
+    Raises InputError where there are fewer products than costs, or a time is not positive.
     """
     measured = np.asarray(seconds, dtype=np.float64)
     if len(measured) < len(TERMS) or amount.shape != (len(measured), len(TERMS)) or not np.all(measured > 0):
@@ -170,14 +156,10 @@ def fit_device(amount: FloatArray, seconds: npt.ArrayLike, machine: Machine) -> 
 class TrainedDevices:
     """Measured devices, and how far one that was left out differed.
 
-    Parameters
-    ----------
-    machine_spread
-        Standard deviation over left-out devices of the logarithm of measured / predicted, median of a device.
-    matrix_spread
-        The same over the products of one device.
-    doubts
-        By number of anchors, how much more than that a matrix may be off (`spmv_anchors.doubts`).
+    `machine_spread`: standard deviation over left-out devices of the logarithm of measured / predicted, median of a
+        device.
+    `matrix_spread`: the same over the products of one device.
+    `doubts`: by number of anchors, how much more than that a matrix may be off (`spmv_anchors.doubts`).
     """
 
     model: SpmvDevices
@@ -214,10 +196,7 @@ LARGEST_SPREAD = 10.0
 def shipped_devices(stored: str = "csr") -> TrainedDevices:
     """The devices that ship for a format of the matrix.
 
-    Raises
-    ------
-    InputError
-        Where no format has this name.
+    Raises InputError where no format has this name.
     """
     if stored not in FORMATS:
         raise unknown_name("format of a sparse matrix", stored, tuple(FORMATS))
@@ -227,10 +206,7 @@ def shipped_devices(stored: str = "csr") -> TrainedDevices:
 def load_devices(path: str | Path) -> TrainedDevices:
     """Measured devices from a file.
 
-    Raises
-    ------
-    InputError
-        Where the file holds no such thing.
+    Raises InputError where the file holds no such thing.
     """
     document = require_mapping(read_json(path), path, "file")
     if document.get("schema") != SCHEMA:

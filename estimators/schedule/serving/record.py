@@ -47,10 +47,7 @@ class ServingRecord:
     def stretch(self, replica: int, start: float, end: float, steps: int, decodes: int, prompt: int) -> None:
         """`steps` equal steps of `decodes` sequences and `prompt` tokens each.
 
-        Raises
-        ------
-        InputError
-            Where there are more than `MOST_STRETCHES`.
+        Raises InputError where there are more than `MOST_STRETCHES`.
         """
         if len(self._stretches) >= 6 * MOST_STRETCHES:
             raise InputError(

@@ -28,17 +28,12 @@ MEASURES = ("ttft", "tpot", "itl", "latency")
 class Served(Answer):
     """Requests of one simulated run.
 
-    Parameters
-    ----------
-    input_tokens, output_tokens, arrived, placed, read, first, last, preempted, replica
-        One entry a request; times in seconds from the start. A prompt is read before its first token is seen where
-        another worker makes the further ones.
-    stretches
-        Rows (replica, start, end, steps, decodes, prompt tokens a step), equal steps together.
-    cache_peak
-        Largest share of the cache in use.
-    readers
-        Of the replicas, those that only read prompts: the first so many.
+    `input_tokens`, `output_tokens`, `arrived`, `placed`, `read`, `first`, `last`, `preempted`, `replica`: one entry a
+        request; times in seconds from the start. A prompt is read before its first token is seen where another worker
+        makes the further ones.
+    `stretches`: rows (replica, start, end, steps, decodes, prompt tokens a step), equal steps together.
+    `cache_peak`: largest share of the cache in use.
+    `readers`: of the replicas, those that only read prompts: the first so many.
     """
 
     input_tokens: FloatArray

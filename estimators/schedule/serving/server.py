@@ -25,13 +25,9 @@ MOST_TOKENS = 500_000_000
 class PrefillWorkers:
     """Workers that read prompts alone, and hand the cache of each to a worker that decodes.
 
-    Parameters
-    ----------
-    seconds, rules, replicas, groups
-        Of these workers, as of `simulate`.
-    transfer
-        Seconds of sending the cache of a prompt of so many tokens to another worker. A worker sends, and another
-        receives, one prompt after the other on each group of ranks.
+    `seconds`, `rules`, `replicas`, `groups`: of these workers, as of `simulate`.
+    `transfer`: seconds of sending the cache of a prompt of so many tokens to another worker. A worker sends, and
+        another receives, one prompt after the other on each group of ranks.
     """
 
     seconds: Seconds

@@ -181,10 +181,7 @@ def _row(case: str, ours: FloatArray, corner: FloatArray, roof: FloatArray, data
 def main() -> None:
     """Print the shares fitted to all machines, and the scatter of those left out.
 
-    Raises
-    ------
-    InputError
-        Where the public measurements are missing.
+    Raises InputError where the public measurements are missing.
     """
     path = training_file(FILE)
     if path is None:

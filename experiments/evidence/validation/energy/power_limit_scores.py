@@ -108,10 +108,7 @@ def limit_of(made: LawFit, runs: pd.DataFrame) -> PowerLimit:
 def refit() -> FittedFile:
     """The law fitted to all public runs, and boards left out.
 
-    Raises
-    ------
-    InputError
-        Where the public rows are missing.
+    Raises InputError where the public rows are missing.
     """
     path = training_file(FILE)
     if path is None:

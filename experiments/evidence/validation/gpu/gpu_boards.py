@@ -36,16 +36,10 @@ vLLM's 0.22 does not: with the bytes counted, its times would need more than twi
 class OperationBoard:
     """Measured operations of one kind and dtype, and what is predicted from them.
 
-    Parameters
-    ----------
-    training
-        A frame of `gpu_data`; rows of machines that the catalogue lacks are left out.
-    kind, dtype, facts
-        Of the operations, by the taxonomy.
-    sample
-        Rows of one machine and file that a fit looks at.
-    test
-        Word in the names of the files whose rows resemble the tested ones; "" for all.
+    `training`: a frame of `gpu_data`; rows of machines that the catalogue lacks are left out.
+    `kind`, `dtype`, `facts`: of the operations, by the taxonomy.
+    `sample`: rows of one machine and file that a fit looks at.
+    `test`: word in the names of the files whose rows resemble the tested ones; "" for all.
     """
 
     training: pd.DataFrame

@@ -35,18 +35,11 @@ UNSEEN_VENDOR = {"all": 0.25}
 class GpuCase:
     """One line of the scoreboard.
 
-    Parameters
-    ----------
-    load, keep
-        Reads a frame from a folder; keeps the rows that belong to the case.
-    stack
-        The serving stack whose rows count ("sglang 0.5.10"); "" where a table has one alone.
-    test
-        Word in the names of the files whose rows are scored where a machine is left out; "" for all.
-    held_out
-        Machines left out together; each group is a turn.
-    goals
-        Upper bounds of the mean absolute percentage error, over all rows ("all") and those above 20 us ("long").
+    `load`, `keep`: reads a frame from a folder; keeps the rows that belong to the case.
+    `stack`: the serving stack whose rows count ("sglang 0.5.10"); "" where a table has one alone.
+    `test`: word in the names of the files whose rows are scored where a machine is left out; "" for all.
+    `held_out`: machines left out together; each group is a turn.
+    `goals`: upper bounds of the mean absolute percentage error, over all rows ("all") and those above 20 us ("long").
     """
 
     name: str

@@ -102,15 +102,9 @@ def fit_power(
 ) -> PowerModel:
     """The factors of one machine's rows, as a law in log power; rows at the cap count, as rows that it puts there.
 
-    Parameters
-    ----------
-    time, float32_flop, moved, watts
-        Seconds, flop at the energy of a float32 flop, bytes and measured power of each row, each of shape (n,).
-
-    Raises
-    ------
-    InputError
-        Where the machine states no cap or energy, or fewer than three rows lie below the cap.
+    `time`, `float32_flop`, `moved`, `watts`: seconds, flop at the energy of a float32 flop, bytes and measured power of
+        each row, each of shape (n,).
+    Raises InputError where the machine states no cap or energy, or fewer than three rows lie below the cap.
     """
     formula = PowerModel().formula(machine)
     below = watts < NEAR_CAP * float(machine.power.cap or 0)

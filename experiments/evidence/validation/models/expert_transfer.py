@@ -109,10 +109,7 @@ def _ways(case: ExpertCase, frame: pd.DataFrame, target: Machine, others: pd.Dat
 def at_nearest_shapes(case: ExpertCase, frame: pd.DataFrame, known: pd.DataFrame, values: FloatArray) -> FloatArray:
     """Mean of values of known rows at the nearest shapes, fading with the octaves between them.
 
-    Parameters
-    ----------
-    values
-        Of the known rows, shape (rows of `known`,).
+    `values`: of the known rows, shape (rows of `known`,).
     """
     from scipy.spatial import KDTree
 

@@ -144,10 +144,7 @@ def unseen(rows: LawRows, key: Sequence[str]) -> LeftOutRows:
 def refit() -> FittedFile:
     """The law fitted to all steps; outer folds leave out a generation or a cell.
 
-    Raises
-    ------
-    InputError
-        Where the public rows are missing.
+    Raises InputError where the public rows are missing.
     """
     folder = data_folder()
     for name in (FILE, PROGRAMS):

@@ -33,10 +33,7 @@ SAME = (
 def pairs() -> list[tuple[float, float]]:
     """Seconds of a further token without over with speculation, measured and modelled, one a configuration.
 
-    Raises
-    ------
-    InputError
-        Where there are no public measurements.
+    Raises InputError where there are no public measurements.
     """
     folder = needed_folder()
     times: dict[tuple[str, ...], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))

@@ -50,12 +50,8 @@ SCATTERS = np.geomspace(0.01, 0.3, 35)
 class LargestBatches:
     """Networks whose largest batch is known: bytes allocated at it and at the next larger, arrays of shape (networks,).
 
-    Parameters
-    ----------
-    fitted, refused
-        Bytes at the batch that fitted; at the next larger one, infinite where none was tried.
-    there
-        Capacity of the card's main memory.
+    `fitted`, `refused`: bytes at the batch that fitted; at the next larger one, infinite where none was tried.
+    `there`: capacity of the card's main memory.
     """
 
     frame: pd.DataFrame
@@ -108,10 +104,7 @@ def of_rows(frame: pd.DataFrame, machine: Machine) -> LargestBatches:
 def trained(path: Path) -> LargestBatches:
     """Rows of training on the device that most of them are of.
 
-    Raises
-    ------
-    InputError
-        Where there is none.
+    Raises InputError where there is none.
     """
     frame = read_rows(path)
     frame = frame[(frame["task"] == "training") & frame["device"].map(lambda device: bool(catalogued(str(device))))]
@@ -206,10 +199,7 @@ def left_out(known: LargestBatches, judged: LargestBatches) -> tuple[FloatArray,
 def refit() -> FittedFile:
     """Factor and scatter of all rows of the device of most of them; facts hold what families left out say.
 
-    Raises
-    ------
-    InputError
-        Where the public rows are missing.
+    Raises InputError where the public rows are missing.
     """
     if (path := training_file(FILE)) is None:
         raise InputError(why_missing(FILE))

@@ -47,10 +47,7 @@ class KernelRows:
     def pair(self, before: str, after: str, fit: MachineFit | None = None) -> Ratios | None:
         """Ratios of the rows that both machines have; None where they share none, or the first has no fit.
 
-        Parameters
-        ----------
-        fit
-            Of the first machine; its own of the calibration that ships where None.
+        `fit`: of the first machine; its own of the calibration that ships where None.
         """
         first, second = (self.frame[self.frame["machine"] == name] for name in (before, after))
         both = first.merge(second, on=list(self.keys), suffixes=("", "_after"))

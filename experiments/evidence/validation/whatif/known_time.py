@@ -31,11 +31,7 @@ def pairs() -> FloatArray:
     """Of each pair log(measured / estimated) without and with the known time, and half of the band of both.
 
     Shape (pairs, 4).
-
-    Raises
-    ------
-    InputError
-        Where there are no public measurements.
+    Raises InputError where there are no public measurements.
     """
     folder = needed_folder()
     times: dict[tuple[str, str, int], list[tuple[int, float]]] = defaultdict(list)

@@ -34,10 +34,7 @@ def longer(data: Data) -> list[Ratios]:
 def doubled(kernels: KernelRows, name: str, left_out: tuple[str, ...]) -> Ratios | None:
     """Ratios of a machine's rows that have a row of twice the length; None where there are none.
 
-    Parameters
-    ----------
-    left_out
-        Names of the machines that no fit may have seen.
+    `left_out`: names of the machines that no fit may have seen.
     """
     rows = kernels.frame[kernels.frame["machine"] == name]
     both = _pairs(rows, prompt="context" in kernels.name)

@@ -34,10 +34,7 @@ LEAST = 64
 def pairs() -> list[Ratios]:
     """All ordered pairs of all classes.
 
-    Raises
-    ------
-    InputError
-        Where there are no public measurements.
+    Raises InputError where there are no public measurements.
     """
     folder = needed_folder()
     result: list[Ratios] = []
@@ -72,10 +69,7 @@ def spread(known: list[Ratios]) -> float:
 def sizes() -> list[tuple[FloatArray, FloatArray, FloatArray]]:
     """(log ratio, error, half-width if the two times erred independently) of each class, machine and factor.
 
-    Raises
-    ------
-    InputError
-        Where there are no public measurements.
+    Raises InputError where there are no public measurements.
     """
     folder = needed_folder()
     result = [

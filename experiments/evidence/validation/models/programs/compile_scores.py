@@ -74,10 +74,7 @@ def predicted(
 ) -> list[FloatArray]:
     """The change of every program on some devices, by kernels fitted to the kept programs of others.
 
-    Parameters
-    ----------
-    keep
-        Booleans by program.
+    `keep`: booleans by program.
     """
     law = fitted_change([one.eager for one in data], [one.compiled for one in data], keep, names)
     return [law.logs(one.compiled) - law.logs(one.eager) for one in devices]
