@@ -25,7 +25,7 @@ OF_ITS_OWN = ("name", "description", "aliases", "price")
 """What another machine does not share: its names and what it costs."""
 MOST_EXTENDED = 8
 """Files that may extend one another before a shipped machine, or one that is written out, is reached."""
-OTHER_CLOCKS = ("base_clock", "peak_clock")
+OTHER_CLOCKS = ("base_clock", "peak_clock", "rated_clock")
 LONGEST_SHOWN = 60
 """Letters of what a file says that stand in a message."""
 TABLES = ("engines", "links", "memory", "power", "runtime", "sources")

@@ -19,7 +19,7 @@ from slipstick.hwmodels.nested import fields_in, form_of, leaves_of, names_in, n
 from slipstick.hwmodels.power import Power
 from slipstick.hwmodels.runtime import Runtime
 
-NOT_TIMED = {"name", "description", "family", "aliases", "price", "sources", "base_clock", "peak_clock"}
+NOT_TIMED = {"name", "description", "family", "aliases", "price", "sources", "base_clock", "peak_clock", "rated_clock"}
 """Fields that change no measured time."""
 HALF = ("bfloat16", "float16")
 
@@ -41,6 +41,8 @@ class Machine(Record):
         Of the cores, sustained unless the source says otherwise.
     base_clock, peak_clock
         What the vendor guarantees under the power cap, and the highest; None where the source does not say.
+    rated_clock
+        At which the vendor states the rates of matrix products of at most 32 bits; None where that is `clock`.
     cores
         Cores of a CPU, compute units or streaming multiprocessors of a GPU, cores of a TPU.
     threads_per_core
@@ -72,6 +74,7 @@ class Machine(Record):
     clock: Hertz
     base_clock: Hertz | None = None
     peak_clock: Hertz | None = None
+    rated_clock: Hertz | None = None
     cores: int = Field(ge=1, le=10_000_000)
     threads_per_core: int = Field(default=1, ge=1, le=1024)
     cycles_per_instruction: tuple[PerCycle, ...] = (1.0,)
@@ -267,6 +270,18 @@ class Machine(Record):
     def peak(self, unit: str, dtype: str) -> float:
         """Peak rate in flop/s (see `peak_factors`)."""
         return self._product(self.peak_factors(unit, dtype))
+
+    def stated_peak(self, unit: str, dtype: str) -> float:
+        """Peak rate in flop/s as the vendor states it, by which MFU counts: a clock below the stated one lowers it not.
+
+        Raises
+        ------
+        InputError
+            Where the machine has no such unit, or not for this dtype.
+        """
+        stated = self.stated.clock
+        rated = self.rated_clock if unit == "matrix" and dtype != "float64" else None
+        return self.peak(unit, dtype) / self.clock * (rated or stated) * max(1.0, self.clock / stated)
 
     def bandwidth(self, level: str) -> float:
         """A level's bandwidth in bytes a second (see `bandwidth_factors`)."""

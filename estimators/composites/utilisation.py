@@ -37,7 +37,7 @@ def utilisation(bound: Workload, machine: Machine, time: float) -> tuple[float |
             engine, served = serving_rate(machine, "matrix", dtype)
         except InputError:
             return None, ""
-        seconds += by_dtype[dtype] / machine.peak(engine, served)
+        seconds += by_dtype[dtype] / machine.stated_peak(engine, served)
         peaks[served] = None
     one = f"the {next(iter(peaks))} peak"
     return seconds / time, one if len(peaks) == 1 else f"the peaks of its types ({', '.join(peaks)})"

@@ -126,6 +126,15 @@ def test_sizes_that_were_bound_are_those_of_the_step() -> None:
     assert ss.estimate(MODEL, ON, dtype="fp8").time < ss.estimate(MODEL, ON).time
 
 
+@pytest.mark.parametrize(("rate", "published"), [(430e12, 0.43), (400e12, 0.41), (380e12, 0.38)])
+def test_mfu_counts_against_the_peak_that_papers_use(rate: float, published: float) -> None:
+    """Llama 3 (arXiv 2407.21783), Table 4: TFLOP/s a GPU in BF16 on H100 beside the MFU, as printed."""
+    settings = {"run.tensor_parallel": 8, "run.pipeline_parallel": 16, "run.data_parallel": 64}
+    made = ss.estimate("train:llama-3.1-405b", ON, settings={**settings, "workload.batch": 2048}).quantities
+    flop = training_flop(ss.language_model("llama-3.1-405b"), 8192)
+    assert rate * made["mfu"].value / (made["tokens"].value * flop / 8192) == pytest.approx(published, abs=0.007)
+
+
 def test_a_sweep_over_layouts_begins_with_what_is_wanted(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["whatif", MODEL, "--on", ON, "--vary", "run.tensor_parallel=1,3,8"]
     assert run([*words, "--quantity", "mfu"]) == 0

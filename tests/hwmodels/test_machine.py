@@ -58,6 +58,28 @@ def test_a_multiple_of_what_stands_is_a_change() -> None:
         phi.using(clock="1.5 by")
 
 
+SHEETS = {
+    "h100-sxm": 989.4, "h200-sxm": 989.4, "gh200": 989.4, "h100-pcie": 756, "h100-nvl": 835, "a100-sxm-80gb": 312,
+    "b200-sxm": 2250, "b300-sxm": 2250, "gb200": 2500, "l40s": 362, "l4": 121, "mi300x": 1307.4, "tpu-v5p": 459,
+}  # fmt: skip
+"""Data sheets: TFLOP/s of dense products in BF16."""
+
+
+@pytest.mark.parametrize("name", SHEETS)
+def test_the_stated_peak_is_the_data_sheets_whatever_the_clock_is_limited_to(name: str) -> None:
+    one = machine(name)
+    assert one.stated_peak("matrix", "bfloat16") == pytest.approx(SHEETS[name] * 1e12, rel=2e-3)
+    assert one.using(clock="0.7x").stated_peak("matrix", "bfloat16") == one.stated_peak("matrix", "bfloat16")
+    assert one.using(cores="2x").stated_peak("matrix", "bfloat16") == 2 * one.stated_peak("matrix", "bfloat16")
+
+
+def test_double_precision_products_are_stated_at_the_highest_clock() -> None:
+    """NVIDIA H100 whitepaper V1.04, Table 2: 66.9 TFLOP/s FP64 by tensor cores, and FP32 without."""
+    h100 = machine("h100-sxm")
+    assert h100.stated_peak("matrix", "float64") == pytest.approx(66.9e12, rel=1e-3)
+    assert h100.stated_peak("vector", "float32") == pytest.approx(66.9e12, rel=1e-3)
+
+
 @given(st.floats(1e6, 1e11), st.integers(1, 10_000))
 def test_using_changes_only_what_it_names(clock: float, cores: int) -> None:
     phi = machine("xeon-phi-7120p")

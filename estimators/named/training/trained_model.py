@@ -23,6 +23,7 @@ from slipstick.estimators.schedule.pipelines.training_known import KnownStep, fi
 from slipstick.estimators.schedule.pipelines.training_step import PRECISIONS
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.shown import shown
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.language.training_layout import RECOMPUTE, Recompute, TrainingLayout
@@ -295,7 +296,7 @@ def _others(step: TrainedStep) -> list[Quantity]:
 
     result = [
         as_rate("tokens", step.tokens, "tokens/s", f"tokens/s{whole}"),
-        as_rate("mfu", step.mfu, "1", f"model flop over the {made.precision} peak"),
+        as_rate("mfu", step.mfu, "1", f"model flop over the {made.precision} peak of {shown(made.peak, 'FLOP/s')}"),
     ]
     ends = (memory.low, memory.high)
     held = memory.counted.total

@@ -97,8 +97,8 @@ class TrainedBatch:
 
     @property
     def peak(self) -> float:
-        """Flop/s of a device in the precision of the layers' products, by which MFU counts."""
-        return self.machine.peak("matrix", PRECISIONS[self.precision])
+        """Flop/s of a device in the precision of the layers' products as its vendor states it, by which MFU counts."""
+        return self.machine.stated_peak("matrix", PRECISIONS[self.precision])
 
     @property
     def capacity(self) -> float:

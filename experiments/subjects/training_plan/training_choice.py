@@ -150,7 +150,8 @@ class TrainingPlan(Answer):
         lines = [
             f"pick: {best.layout.text()} on {best.layout.devices} devices: {seconds(row['step_s'])} a step "
             f"({seconds(row['low_s'])} to {seconds(row['high_s'])} with 80 %), "
-            f"{count_shown(row['tokens_per_s'])} tokens/s, MFU {row['mfu']:.1%} of the {self.precision} peak",
+            f"{count_shown(row['tokens_per_s'])} tokens/s, MFU {row['mfu']:.1%} of the stated "
+            f"{self.precision} peak of {shown(self.peak, 'FLOP/s')}",
             f"training {self.model} on at most {self.devices} x {self.machine}: {self.batch} sequences of "
             f"{self.sequence} tokens, {self.precision}, {self.flop / 1e9:,.1f} Gflop a token",
             f"{self.fitted:,} layouts fit; {self.doubtful:,} may not, {self.short:,} do not fit in memory, "
