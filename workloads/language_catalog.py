@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from slipstick.hwmodels.files.old_names import checked
+from slipstick.hwmodels.files.opener import is_folder
 from slipstick.hwmodels.files.readers import InputError, read_yaml
 from slipstick.hwmodels.files.shown import visible
 from slipstick.workloads.language.language_model import LanguageModel
@@ -87,7 +88,7 @@ def language_model(name: str) -> LanguageModel:
         return read_config(name)
     if name in _documents():
         return _shipped(name)
-    if name and Path(name).is_dir():
+    if name and is_folder(name):
         return language_model(str(Path(name) / "config.json"))
     if name.startswith((".", "/", "~")):
         raise InputError(

@@ -19,6 +19,7 @@ from slipstick.experiments.calibrate.operation_measurements import read_operatio
 from slipstick.experiments.question import registry
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.files.old_names import formerly
+from slipstick.hwmodels.files.opener import is_there
 from slipstick.hwmodels.files.own_names import named_here
 from slipstick.hwmodels.files.readers import InputError, read_json, require_mapping
 from slipstick.hwmodels.machine import Machine
@@ -88,7 +89,7 @@ def read_calibration(
 def _shipped(path: str) -> str:
     """The file of a calibration that ships, where a name is meant; else the path itself."""
     known = sorted(file.stem for file in registry.CALIBRATIONS.glob("*.json"))
-    if Path(path).suffix or Path(path).exists():
+    if Path(path).suffix or is_there(path):
         return path
     if Path(path).name not in known:
         raise InputError(f"{path}: no such file, and no calibration that ships (known: {', '.join(known)})")

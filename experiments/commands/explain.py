@@ -89,8 +89,8 @@ def register(app: typer.Typer) -> None:
             from slipstick.experiments.traces.miss import explain_trace
 
             only(context, "a recorded trace", TRACE)
-            measured_line, account = explain_trace(trace, on, set or [], workload)
-            emit(account, format, "measured minus predicted (Shapley over the terms)", [measured_line])
+            lines_of_trace, account = explain_trace(trace, on, set or [], workload)
+            emit(account, format, "measured minus predicted (Shapley over the terms)", lines_of_trace)
             return
         from slipstick.experiments.subjects.jobs import is_job
 

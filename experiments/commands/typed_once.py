@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from slipstick.hwmodels.files.errors import InputError
 
-WRITTEN = ("--report", "--plot", "--timeline", "--out", "--save")
+WRITTEN = ("--report", "--plot", "--timeline", "--out", "--save", "--graph", "--sheet")
 """Options whose value is a file that is written."""
 
 
@@ -45,21 +46,26 @@ def require_once(command: Any, words: Sequence[str]) -> None:
 
 
 def require_apart(words: Sequence[str]) -> None:
-    """Refuse to write over a file that another word of the same command names, for it is read.
+    """Refuse to write over a file that another word of the same command names, whole or within, for it is read.
 
     Raises
     ------
     InputError
         Where a file is both.
     """
-    values = [word.partition("=")[2] if word.startswith("-") and "=" in word else word for word in words]
     for place, word in enumerate(words):
-        name, equals, _ = word.partition("=")
+        name, equals, value = word.partition("=")
         at = place if equals else place + 1
-        if name not in WRITTEN or at >= len(words) or not _is_file(values[at]):
+        if name not in WRITTEN or at >= len(words):
             continue
-        if any(_is_file(other) and Path(other).samefile(values[at]) for other in (*values[:at], *values[at + 1 :])):
-            raise InputError(f"{name} {values[at]}: is read by the same command; write to another file")
+        value = value if equals else words[at]
+        others = [part for one in (*words[:at], *words[at + 1 :]) for part in (one, *_WITHIN.split(one))]
+        if _is_file(value) and any(_is_file(other) and Path(other).samefile(value) for other in others):
+            raise InputError(f"{name} {value}: is read by the same command; write to another file")
+
+
+_WITHIN = re.compile("[,:=@]")
+"""Between a file and what else stands in a word: ``decode:config.json``, ``net.py:make``, ``--known=a.csv,b.csv``."""
 
 
 def _is_file(text: str) -> bool:

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 from slipstick.estimators.operation.gpu.kernels import between_vendors
 from slipstick.experiments.traces.files_read import TOP, Holding, With, read_any
-from slipstick.experiments.traces.recorded import read_recorded
+from slipstick.experiments.traces.recorded import read_recorded, step_named
 from slipstick.experiments.traces.trace_rows import changes
 from slipstick.experiments.traces.trace_rows import rows as rows_of
 from slipstick.experiments.traces.trace_whatif import COLUMNS
 from slipstick.hwmodels.answer import Answer, PlainAnswer
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.files.old_names import checked
+from slipstick.hwmodels.files.shown import ends_shown, shown
 from slipstick.hwmodels.machine import Machine
 
 BETWEEN_VENDORS = "between vendors: kernels whose time should change little are taken to change less still"
@@ -65,7 +66,15 @@ def replay(
     far = target is not None and read.machine is not None and between_vendors(read.machine, target)
     remarks = (BETWEEN_VENDORS,) if far else ()
     rows = tuple(rows_of(read.graph, wanted, read.operations))
-    return PlainAnswer(rows, COLUMNS, notes=(*notes, *remarks), remarks=remarks)
+    first, on = rows[0], target or read.machine
+    told = f"{shown(first['step_s'], 's')} (80 %: {ends_shown(first['low_s'], first['high_s'])})"
+    same = all(row["step_s"] == row["measured_step_s"] for row in rows)
+    if not same:
+        told = told if len(rows) == 1 else f"{len(rows)} replays"
+        told += f", {shown(first['measured_step_s'], 's')} {read.provenance}"
+    heads = (f"{step_named(trace, read)}{f' on {on.name}' if on else ''}: {told}",)
+    provenance = read.provenance if same or read.provenance == "estimated" else "calibrated"
+    return PlainAnswer(rows, COLUMNS, heads=heads, notes=(*notes, *remarks), remarks=remarks, provenance=provenance)
 
 
 @checked

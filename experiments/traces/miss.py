@@ -9,13 +9,14 @@ overlap (streams run side by side). The account is a Shapley value, so it adds u
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.operation.gpu.kernels import KernelScaling, predicted
-from slipstick.estimators.schedule.replay import DEVICE_KINDS, replay
+from slipstick.estimators.schedule.replay import DEVICE_KINDS, completion_of, replay, replay_of
 from slipstick.estimators.sensitivity.attribution import shapley
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
@@ -57,36 +58,35 @@ class Miss:
     def _device(self) -> npt.NDArray[np.bool_]:
         return self.graph.of_kind(*DEVICE_KINDS)
 
+    @cached_property
+    def middle(self) -> tuple[TraceGraph, ...]:
+        """The trace with its median step alone; of an even number of steps with each of the two whose mean is that."""
+        steps = replay(self.graph).steps
+        order = sorted(range(len(steps)), key=steps.__getitem__)
+        places = {order[(len(order) - 1) // 2], order[len(order) // 2]}
+        return tuple(replace(self.graph, steps=(self.graph.steps[place],)) for place in sorted(places))
+
     def step(self, terms: frozenset[str]) -> float:
-        """Seconds of the mean step with the named terms as in the trace and the others as predicted."""
-        device, graph = self._device, self.graph
+        """Seconds of the median step with the named terms as in the trace and the others as predicted."""
         base = self.clocked if "clock" in terms else self.predicted
-        ratio = np.divide(graph.service, self.clocked, out=np.ones(len(base)), where=self.clocked > 0)
-        seconds = np.where(device, base * ratio if "kernels" in terms else base, graph.service)
-        count = len(graph.steps)
-        alone = seconds[device & self._inside].sum() / count
-        extra = 0.0 if "fusion" in terms else self.unfused
-        if "gaps" in terms:
-            again = replay(graph, seconds)
-            span = float(np.mean(again.steps))
-            busy = again.busy * span
-            return span + extra + (0.0 if "overlap" in terms else max(0.0, alone - busy))
-        if "overlap" not in terms:
-            return float(alone + extra)
-        return float(alone - self._hidden(seconds) + extra)
+        ratio = np.divide(self.graph.service, self.clocked, out=np.ones(len(base)), where=self.clocked > 0)
+        seconds = np.where(self._device, base * ratio if "kernels" in terms else base, self.graph.service)
+        done = completion_of(self.graph, seconds)
+        return float(np.mean([self._step(one, terms, seconds, done) for one in self.middle]))
 
-    def _hidden(self, seconds: Floats) -> float:
-        """Device seconds a step that pass while another stream works."""
-        again = replay(self.graph, seconds)
-        alone = seconds[self._device & self._inside].sum() / len(self.graph.steps)
-        return max(0.0, float(alone - again.busy * np.mean(again.steps)))
+    def _step(self, one: TraceGraph, terms: frozenset[str], seconds: Floats, done: Floats) -> float:
+        """Of the one step of a trace."""
+        again = replay_of(one, seconds, done)
+        alone = float(seconds[self._device & self._inside(one)].sum())
+        hidden = max(0.0, alone - again.busy * again.step)
+        span = again.step + hidden if "gaps" in terms else alone
+        return span - (hidden if "overlap" in terms else 0.0) + (0.0 if "fusion" in terms else self.unfused)
 
-    @property
-    def _inside(self) -> npt.NDArray[np.bool_]:
-        """Nodes that begin within the steps."""
-        starts = self.graph.columns.start
-        ends = starts + self.graph.columns.service
-        first, last = self.graph.steps[0][0], self.graph.steps[-1][1]
+    def _inside(self, one: TraceGraph) -> npt.NDArray[np.bool_]:
+        """Nodes that begin within its step."""
+        starts = one.columns.start
+        ends = starts + one.columns.service
+        ((first, last),) = one.steps
         return np.asarray((starts >= ends[first] - 1e-12) & (starts < ends[last]))
 
     def account(self) -> dict[str, float]:
@@ -127,8 +127,8 @@ def miss_of(
 
 def explain_trace(
     path: str, machine_name: str | None, set_: list[str], workload: str | None = None
-) -> tuple[str, list[dict[str, object]]]:
-    """What was predicted and measured of a trace, and rows of the account, largest first.
+) -> tuple[tuple[str, str], list[dict[str, object]]]:
+    """What was predicted and measured of a trace, what was assumed, and rows of the account, largest first.
 
     Parameters
     ----------
@@ -143,9 +143,10 @@ def explain_trace(
         Where neither the trace nor the user says which machine it was recorded on.
     """
     from slipstick.experiments.question.settings import assignments
-    from slipstick.experiments.traces.recorded import read_recorded
+    from slipstick.experiments.traces.recorded import read_recorded, step_named
     from slipstick.hwmodels.catalog import machine
     from slipstick.hwmodels.files.readers import InputError
+    from slipstick.hwmodels.files.shown import shown
 
     read = read_recorded(path, machine(machine_name) if machine_name else None)
     if read.machine is None:
@@ -160,12 +161,15 @@ def explain_trace(
     )
     account = miss.account()
     none, all_ = miss.step(frozenset()), miss.step(frozenset(miss.terms))
-    head = f"{read.machine.name}: predicted {none * 1e3:.3f} ms, measured {all_ * 1e3:.3f} ms; {read.note}"
+    head = (
+        f"{step_named(path, read)} on {read.machine.name}: {shown(all_, 's')} {read.provenance}, {shown(none, 's')} "
+        f"predicted, kernels one after the other; {read.provenance}"
+    )
     rows: list[dict[str, object]] = [
         {"term": term, "time_s": seconds, "share_of_measured": seconds / all_}
         for term, seconds in sorted(account.items(), key=lambda item: -abs(item[1]))
     ]
-    return head, rows
+    return (head, f"assuming: {read.note}"), rows
 
 
 def _unfused(name: str, machine: Machine) -> float:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from slipstick.estimators.operation.gpu.kernels import dtype_on, in_dtype
 from slipstick.estimators.schedule.replay import graph_of
+from slipstick.hwmodels.answer import Provenance
 from slipstick.hwmodels.catalog import machine_of_device
 from slipstick.hwmodels.files.readers import InputError, read_json, require_mapping
+from slipstick.hwmodels.files.shown import shortened
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
 from slipstick.workloads.importers.formats.registry import identify
@@ -28,12 +31,15 @@ class Recorded:
         What kernels compute, by their correlation number; only where their shapes are known.
     machine
         The machine it ran on; None where neither the trace nor the user says it.
+    provenance
+        "estimated" where the trace has no durations.
     """
 
     graph: TraceGraph
     operations: Mapping[int, Op]
     machine: Machine | None
     note: str
+    provenance: Provenance = "measured"
 
 
 def read_recorded(path: str, machine: Machine | None = None, marker: str | None = None) -> Recorded:
@@ -78,7 +84,13 @@ def read_recorded(path: str, machine: Machine | None = None, marker: str | None 
     note = (
         f"{len(workload)} operations of a Chakra trace without durations: estimated by the roofline of {machine.name}"
     )
-    return Recorded(graph, operations, machine, note)
+    return Recorded(graph, operations, machine, note, "estimated")
+
+
+def step_named(path: str, read: Recorded) -> str:
+    """Which step the answer is of: ``a.json.gz, the median of 3 steps``."""
+    count = len(read.graph.steps)
+    return f"{shortened(Path(path).name, 60)}, " + ("one step" if count == 1 else f"the median of {count} steps")
 
 
 def _as_run(op: Op, machine: Machine) -> Op:

@@ -104,8 +104,8 @@ class TraceAnswer(Answer):
 
     @property
     def provenance(self) -> Provenance:
-        """A measured step, changed."""
-        return "calibrated"
+        """A measured step as it was, or changed."""
+        return "calibrated" if self.account else "measured"
 
     @property
     def bottleneck(self) -> str:

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+_LONG = re.compile(r"\S{301,}")
+_KEPT = 120
+"""Letters at each end of a word of more than 300 that a message repeats."""
+
 
 class InputError(ValueError):
-    """What a user gave cannot be used; the message is one line for them (exit code 2)."""
+    """What a user gave cannot be used; the message is one line for them (exit code 2), and repeats no long word whole.
+
+    Examples
+    --------
+    >>> len(str(InputError(f"{'a' * 30_000}: no such file")))
+    258
+    """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(_LONG.sub(lambda word: f"{word[0][:_KEPT]}...{word[0][-_KEPT:]}", message))
 
 
 @contextmanager

@@ -56,6 +56,16 @@ def opened(path: str | os.PathLike[str], limit_bytes: int, limit_ratio: int = LA
         yield _unpacked(raw, Path(path), limit_bytes, limit_ratio)
 
 
+def is_there(name: str) -> bool:
+    """Whether a file or folder has the name; not where none can, since it is too long (then Path raises OSError)."""
+    return os.path.exists(name)  # noqa: PTH110
+
+
+def is_folder(name: str) -> bool:
+    """Whether a folder has the name; not where none can, since it is too long."""
+    return os.path.isdir(name)  # noqa: PTH112
+
+
 def read_bytes(
     path: str | os.PathLike[str], limit_bytes: int = DEFAULT_LIMIT_BYTES, limit_ratio: int = LARGEST_RATIO
 ) -> bytes:

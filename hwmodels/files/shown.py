@@ -25,6 +25,8 @@ _PREFIXES = (
     ("P", 1e15),
 )
 _LONG_TIMES = (("min", 60.0), ("h", 3600.0))
+_WHOLE = ("B", "flop", "FLOP", "Hz")
+"""Units of what is counted, or seldom less than one: they take no milli."""
 _WITH_PREFIX = ("s", "J", "W", "Hz", "B", "flop", "FLOP")
 LEAST_PERCENT = 0.01
 """Per cent below which a share is only said to be smaller."""
@@ -64,7 +66,7 @@ def scales(unit: str) -> tuple[UnitScale, ...]:
     known = tuple(UnitScale(f"{prefix}{name}", factor) for prefix, factor in _PREFIXES)
     if name == "s":
         return (*known[:5], *(UnitScale(long, factor) for long, factor in _LONG_TIMES))
-    return known[4:] if name in ("B", "flop", "FLOP", "Hz") else known
+    return known[4:] if name.partition("/")[0] in _WHOLE else known
 
 
 def common_scale(values: Iterable[float | None], unit: str) -> UnitScale | None:
@@ -121,7 +123,7 @@ def format_quantity(value: float, unit: str, digits: int = 4) -> str:
     if unit == "s" and value >= 60:
         minutes = value / 60
         return f"{minutes:.{digits}g} min" if minutes < 120 else f"{minutes / 60:.{digits}g} h"
-    small = abs(value) < 1
+    small = abs(value) < 1 and name.partition("/")[0] not in _WHOLE
     known = [one for one in _PREFIXES if (one[1] < 1 if small else one[1] >= 1)]
     prefix, factor = next(((p, f) for p, f in reversed(known) if abs(value) >= f * (1 - 1e-12)), known[0])
     return f"{value / factor:.{digits}g} {prefix}{name}"
@@ -191,11 +193,12 @@ def short_name(text: str) -> str:
 
 
 def shortened(text: str, length: int, ends: str = " ...") -> str:
-    """A text cut between words to at most `length` characters; whole where it fits.
+    """A text cut between words, or in its only one, to at most `length` characters; whole where it fits.
 
     >>> shortened("37% of the time is beyond", 16)
     '37% of the ...'
     """
     if len(text) <= length:
         return text
-    return text[: length - len(ends) + 1].rpartition(" ")[0].rstrip(" ,;:(") + ends
+    kept = text[: length - len(ends) + 1]
+    return (kept.rpartition(" ")[0] or kept[:-1]).rstrip(" ,;:(") + ends

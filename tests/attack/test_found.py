@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import slipstick as ss
 from slipstick.estimators.extrapolation.surfaces.surface_answers import extrapolate_surface
 from slipstick.experiments.extrapolate.series_files import read
 from slipstick.experiments.question.question import question
@@ -96,3 +98,23 @@ def test_a_column_name_of_several_lines_stays_one_line_of_the_error(tmp_path: Pa
     with pytest.raises(InputError, match="no column 'kind'") as refused:
         read_rows(path)
     assert "\n" not in str(refused.value)
+
+
+LONG = "a" * 30_000
+"""A word that no file and no name is."""
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: ss.machine(LONG), lambda: ss.workload(LONG), lambda: ss.replay(LONG), lambda: ss.read(LONG),
+        lambda: ss.serve(LONG, "h100-sxm"), lambda: ss.read_calibration(LONG), lambda: ss.load_machine(LONG),
+        lambda: ss.load_study(LONG), lambda: ss.estimate("resnet50", "h100-sxm", settings={LONG: 1}),
+        lambda: ss.estimate("resnet50", "h100-sxm", dtype=LONG), lambda: ss.estimator(LONG),
+        lambda: ss.load_machine(f"/{LONG}/{LONG} {LONG}"),
+    ],
+)  # fmt: skip
+def test_a_word_of_a_user_is_not_repeated_whole(ask: Callable[[], object]) -> None:
+    with pytest.raises(InputError) as refused:
+        ask()
+    assert len(str(refused.value)) < 2000

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from scipy.io import mmwrite
 
+from slipstick.estimators.named.products.sparse_products import CALL, WITHIN
+from slipstick.estimators.operation.spmv.kernels.host_kernels import load_host_kernels
 from slipstick.estimators.operation.spmv.spmv_amounts import FORMATS
 from slipstick.experiments.commands.cli import run
 from slipstick.experiments.evidence.validation.spmv import kernel_scores
@@ -79,6 +81,18 @@ def test_the_time_stands_first_and_where_costs_come_from_last(
     assert run(["spmv", "predict", own_matrix, "--verbose"]) == 0
     whole = capsys.readouterr().out
     assert whole.splitlines()[0] == lines[0] and whole.count("assuming: ") > 5
+
+
+def test_a_tiny_product_says_that_the_start_of_a_call_is_left_out(
+    tmp_path: Path, own_matrix: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """33 ns stood alone for a matrix of five non-zeros, of which a call takes a microsecond."""
+    (tmp_path / "tiny.mtx").write_text("%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 1\n3 3 1\n")
+    warm = load_host_kernels().of("blocks", "warm")
+    assert CALL == pytest.approx(warm.cost["call"], rel=0.05)
+    for path, said in ((str(tmp_path / "tiny.mtx"), True), (own_matrix, False)):
+        assert run(["spmv", "predict", path]) == 0
+        assert (WITHIN in capsys.readouterr().out.replace("\n  ", " ").split("kernel  label")[0]) == said
 
 
 def test_products_are_predicted_without_torch(own_matrix: str) -> None:
