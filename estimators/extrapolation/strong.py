@@ -74,8 +74,7 @@ class Strong:
         within = self.belief.average.between(answer + BELOW, answer + ABOVE)
         low, high = self.band(0.80)
         least, rival = self.belief.rivals().least(answer + BELOW, answer + ABOVE)
-        likely = ", ".join(f"{name} {share:.0%}" for name, share in sorted(self.shares.items(), key=lambda s: -s[1]))
-        reasons = (f"the points leave several laws: {likely}",) * len(answer)
+        reasons = ("the points leave several laws",) * len(answer)
         misfit = f"no law holds: the points lie a factor of {np.exp(self.missed):.3g} off" * (self.missed > MISFIT)
         return Certainty(within, low, high, reasons, misfit, tuple(np.where(least < SURE, rival, "").tolist()))
 

@@ -72,3 +72,19 @@ def test_a_what_if_says_where_the_host_bounds_it_and_an_answer_how_fast_it_issue
     assert f"the host issues {count} operations of the graph before fusion in 27 µs each: the device is" in text
     assert run(["whatif", *compiled, "--mode", "graphs", "--vary", "run.seq_len=128,1024,400000"]) == 0
     assert "the host" not in capsys.readouterr().out.partition("model:")[0]
+
+
+@pytest.mark.parametrize("machine", ["mi300x", "h100-sxm", "v100-sxm", "t4"])
+def test_a_narrower_type_is_never_slower_but_where_the_host_issues_more_casts(machine: str) -> None:
+    """The same graph moves and computes less; a training step under autocast is another graph, with its casts."""
+    for name in ("resnet50-inference", "bert-base-inference", "resnet50", "bert-base"):
+        for batch in (1, 64):
+            wide, narrow = (
+                question(name, machine, dtype=dtype, settings={"workload.batch": batch})
+                for dtype in ("float32", "float16")
+            )
+            if narrow.answer().time <= wide.answer().time:
+                continue
+            assert not name.endswith("inference") and len(narrow.workload.bound()) > len(wide.workload.bound())
+            assert narrow.answer().metrics["device_busy"] < 1
+            assert any("casts are operations too" in text for text in narrow.answer().assumptions)

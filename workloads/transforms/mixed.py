@@ -179,7 +179,10 @@ def precision_notes(facts: Mapping[str, object]) -> tuple[str, ...]:
     """In words, where a workload was rewritten here."""
     match facts.get(MIXED):
         case "autocast":
-            return ("mixed precision as torch.autocast has it: softmax, layer norms and losses in float32",)
+            return (
+                "mixed precision as torch.autocast has it: softmax, layer norms and losses in float32; its "
+                "casts are operations too: where the host bounds a step, it is slower than in float32",
+            )
         case "tf32 convolutions":
             return ("convolutions in TF32, products in float32, as PyTorch by default",)
         case "cast products":
