@@ -89,7 +89,7 @@ def test_a_tiny_product_says_that_the_start_of_a_call_is_left_out(
     """33 ns stood alone for a matrix of five non-zeros, of which a call takes a microsecond."""
     (tmp_path / "tiny.mtx").write_text("%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 1\n3 3 1\n")
     warm = load_host_kernels().of("blocks", "warm")
-    assert CALL == pytest.approx(warm.cost["call"], rel=0.05)
+    assert warm.cost["call"] == pytest.approx(CALL, rel=0.05)
     for path, said in ((str(tmp_path / "tiny.mtx"), True), (own_matrix, False)):
         assert run(["spmv", "predict", path]) == 0
         assert (WITHIN in capsys.readouterr().out.replace("\n  ", " ").split("kernel  label")[0]) == said
