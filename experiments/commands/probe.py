@@ -52,9 +52,10 @@ def register(app: typer.Typer) -> None:
         save_machine(result.machine, machine)
         save(result.calibration, ESTIMATOR, calibration)
         load = "unknown" if result.load is None else f"{result.load:.2f} a core"
+        left_out = "" if len(result.rows) == result.offered else ", the others left out for the time"
         notes = [
-            f"{result.machine.name}: {len(result.rows)} of {result.offered} operations timed, {result.seconds:.0f} s, "
-            f"load {load}; fitted within {result.typical_error():.0%} at the median",
+            f"{result.machine.name}: {len(result.rows)} of {result.offered} operations timed{left_out}, "
+            f"{result.seconds:.0f} s, load {load}; fitted within {result.typical_error():.0%} at the median",
             f"written: {machine}, {calibration}; now: slipstick estimate WORKLOAD --on {machine} "
             f"--calibration {calibration}",
         ]

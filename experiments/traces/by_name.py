@@ -66,13 +66,13 @@ def replay(
     far = target is not None and read.machine is not None and between_vendors(read.machine, target)
     remarks = (BETWEEN_VENDORS,) if far else ()
     rows = tuple(rows_of(read.graph, wanted, read.operations))
-    first, on = rows[0], target or read.machine
-    told = f"{shown(first['step_s'], 's')} (80 %: {ends_shown(first['low_s'], first['high_s'])})"
+    first, ran_on = rows[0], target or read.machine
+    step = f"{shown(first['step_s'], 's')} (80 %: {ends_shown(first['low_s'], first['high_s'])})"
     same = all(row["step_s"] == row["measured_step_s"] for row in rows)
     if not same:
-        told = told if len(rows) == 1 else f"{len(rows)} replays"
-        told += f", {shown(first['measured_step_s'], 's')} {read.provenance}"
-    heads = (f"{step_named(trace, read)}{f' on {on.name}' if on else ''}: {told}",)
+        step = step if len(rows) == 1 else f"{len(rows)} replays"
+        step += f", {shown(first['measured_step_s'], 's')} {read.provenance}"
+    heads = (f"{step_named(trace, read)}{f' on {ran_on.name}' if ran_on else ''}: {step}",)
     provenance = read.provenance if same or read.provenance == "estimated" else "calibrated"
     return PlainAnswer(rows, COLUMNS, heads=heads, notes=(*notes, *remarks), remarks=remarks, provenance=provenance)
 

@@ -11,7 +11,9 @@ import pytest
 
 import slipstick as ss
 from slipstick.estimators.core.parameters import parameters
+from slipstick.experiments.calibrate.probing import probe as probing
 from slipstick.experiments.calibrate.probing.probe import EXPECTED, Probe, probe
+from slipstick.experiments.calibrate.probing.probe_fit import scale_of
 from slipstick.experiments.calibrate.probing.probe_rows import ProbeRow, cpu_rows
 from slipstick.experiments.measure.clocks.timing import Protocol, Timing, measure
 from slipstick.hwmodels.files.readers import InputError
@@ -65,6 +67,27 @@ def test_little_time_takes_the_rows_that_teach_most(faked: Probe) -> None:
         "gemm", "convolution", "elementwise", "softmax", "norm",
     }  # fmt: skip
     assert faked.typical_error() < 0.1
+
+
+def test_the_budget_holds_with_time_left_for_the_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group of five rows takes ten seconds: of sixty, the fifth would leave none for the fit."""
+    clock = [0.0]
+    monkeypatch.setattr(probing.time, "perf_counter", lambda: clock[0])
+
+    def timed(rows: Sequence[ProbeRow]) -> Mapping[str, Timing]:
+        clock[0] += 2.0 * len(rows)
+        return {row.name: _timing(1e-3) for row in rows}
+
+    made = probe(60.0, machine=ss.machine("epyc-9654").using(cores=1), timed=timed)
+    assert len(made.rows) == 20 and made.seconds == 40.0 and len(made.rows) < made.offered
+
+
+def test_the_scale_of_students_t_is_found() -> None:
+    """Of draws from it, with one in fifty thrown far off."""
+    drawn = 0.1 * np.random.default_rng(1).standard_t(4, 4000)
+    assert scale_of(drawn) == pytest.approx(0.1, rel=0.05)
+    drawn[::50] = 3.0
+    assert scale_of(drawn) < 0.13
 
 
 def test_the_files_answer_later_questions(faked: Probe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 The host's levels are measured first. A row's time is the least of its repeats on the thread's own clock: others' work
 on a shared host only adds to it. Operations are timed in the order in which they teach most about the fitted
 shares (sequential A-optimal design, `estimators.learning.known_rows.chosen`), as many as the time allows, and the
-shares are fitted to them. Later answers with the calibration rest on those rows.
+shares are fitted to them (`probe_fit`). Later answers with the calibration rest on those rows.
 """
 
 from __future__ import annotations
@@ -13,18 +13,14 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import numpy as np
 
-from slipstick.estimators.calibration.calibration import Calibration, calibrate
-from slipstick.estimators.contract.protocols import Estimator
+from slipstick.estimators.calibration.calibration import Calibration
 from slipstick.estimators.core.estimate import Measurement
-from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.core.parameters import parameters
-from slipstick.estimators.learning.fit import FREEDOM
-from slipstick.estimators.learning.known_rows import chosen
+from slipstick.experiments.calibrate.probing.probe_fit import ProbedRows
 from slipstick.experiments.calibrate.probing.probe_rows import ProbeRow, cpu_rows
 from slipstick.experiments.measure.clocks.timing import Protocol, Timing, load_per_core, measure
 from slipstick.experiments.measure.host.host_rates import measure_host
@@ -42,12 +38,12 @@ EXPECTED: Mapping[str, float] = {
     "gemm.main_efficiency": 0.7, "gemm.hidden": 0.5, "convolution.hidden": 0.5, "other.main_efficiency": 0.7,
 }  # fmt: skip
 """Before anything was timed; round numbers of libraries on processors. What has no overhead row keeps its own."""
-WIDTH, NOISE, STEP = 0.7, 0.1, 0.05
-"""Log standard deviations of what is expected and of one timed row about its formula; a step of finite differences."""
-TOGETHER, FITTING = 7, 0.35
-"""Rows that are timed in turns; the share of the time that is left for the fit."""
-ROUNDS = 50
-"""Of the estimation of a scatter."""
+TOGETHER, FITTING = 5, 0.15
+"""Rows that are timed in turns; the share of the budget that is left for the fit."""
+FEWEST = 15
+"""Rows that are timed whatever the budget: they hold every kind of operation."""
+LONGER = 1.3
+"""A group of rows may take so many times as long as the longest before it."""
 ROOM = 1.1
 """The peak stands a tenth above the fastest product that was seen, so that a share below one fits it."""
 
@@ -115,7 +111,7 @@ def probe(
     Parameters
     ----------
     seconds
-        About how long; the host's levels and the fewest rows are always measured.
+        How long at most; the host's levels and the first rows are measured in any case.
     threads
         Of torch. One is timed by its own CPU clock, which others' work does not disturb; more by wall time.
     machine
@@ -129,73 +125,32 @@ def probe(
         if not 1 <= threads <= cores:
             raise InputError(f"threads = {threads}: want 1 to the {cores} cores of this host")
         machine = measure_host(protocol=Protocol(repeats=3), progress=progress).machine(name).using({"cores": threads})
-    offered = cpu_rows()
-    model = _expected()
-    order = [offered[one] for one in _order(model, offered, machine)]
+    offered, model = cpu_rows(), estimator(ESTIMATOR).model
+    shares = {f"operation.kinds.{name}": value for name, value in EXPECTED.items()}
+    order = ProbedRows.of(model, [row.workload for row in offered], machine, shares).order()
     end = begin + seconds * (1 - FITTING)
-    fewest = 2 * len(EXPECTED)
-    clock = timed or (lambda rows: _timed(rows, threads))
+    clock = timed or (lambda rows: _timed(rows, threads, max(1.0, end - time.perf_counter())))
     taken: list[tuple[ProbeRow, Timing]] = []
+    longest = 0.0
     for start in range(0, len(order), TOGETHER):
-        if len(taken) >= fewest and time.perf_counter() > end:
+        now = time.perf_counter()
+        if len(taken) >= FEWEST and now + LONGER * longest > end:
             break
-        group = order[start : start + TOGETHER]
+        group = [offered[one] for one in order[start : start + TOGETHER]]
         progress(f"operations {start + 1} to {start + len(group)} of {len(order)}")
         timings = clock(group)
         taken += [(row, timings[row.name]) for row in group]
-    rated = _rated(machine, taken)
+        longest = max(longest, time.perf_counter() - now)
     progress("fitting")
-    when = datetime.now(UTC).date().isoformat()
+    rated = _rated(machine, taken)
+    workloads = [row.workload for row, _ in taken]
+    fitted = ProbedRows.of(model, workloads, rated, shares).timed([timing.minimum for _, timing in taken])
+    rated = fitted.machine(rated)
     rows = [Measurement(row.workload, rated, timing.minimum, protocol=str(timing.protocol)) for row, timing in taken]
+    when = datetime.now(UTC).date().isoformat()
     source = f"slipstick probe, {when}: {len(rows)} operations of torch on {threads} thread(s)"
-    free = [f"operation.kinds.{one}" for one in EXPECTED]
-    fitted = calibrate(model, rows, free, source=source, loss="huber")
-    scatter = scale_of(np.array(fitted.residuals), max(1, len(rows) - len(free)))
-    fitted = replace(fitted, residual_std=scatter, residual_freedom=FREEDOM)
-    return Probe(rated, fitted, tuple(taken), len(offered), load, time.perf_counter() - begin)
-
-
-def scale_of(residuals: FloatArray, freedom: int) -> float:
-    """Scale of Student's t with `FREEDOM` degrees around zero (by EM), widened for the parameters that were fitted.
-
-    Parameters
-    ----------
-    residuals
-        log(estimated / measured), shape (rows,).
-    freedom
-        Rows less parameters.
-
-    Notes
-    -----
-    Lange, Little and Taylor, JASA 84 (1989), 881: the likelihood of the learner. A kernel that no share explains widens
-    the tails, not the whole band.
-    """
-    variance = float(np.mean(residuals**2)) or 1e-12
-    for _ in range(ROUNDS):
-        weight = (FREEDOM + 1) / (FREEDOM + residuals**2 / variance)
-        variance = max(float(np.mean(weight * residuals**2)), 1e-12)
-    return math.sqrt(variance * len(residuals) / freedom)
-
-
-def _expected() -> Estimator:
-    """The estimator at what is expected."""
-    model = estimator(ESTIMATOR).model
-    values = {name: value for name, (value, _) in parameters(model).items()}
-    return model.with_parameters({**values, **{f"operation.kinds.{name}": value for name, value in EXPECTED.items()}})
-
-
-def _order(model: Estimator, rows: Sequence[ProbeRow], machine: Machine) -> list[int]:
-    """Numbers of the rows, those first that teach most about all of them."""
-
-    def logs(changed: Estimator) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        return np.log([changed.estimate(row.workload, machine).time for row in rows])
-
-    values = {name: value for name, (value, _) in parameters(model).items()}
-    here, slopes = logs(model), []
-    for name, value in EXPECTED.items():
-        moved = {**values, f"operation.kinds.{name}": value * math.exp(STEP)}
-        slopes.append((logs(model.with_parameters(moved)) - here) / STEP * WIDTH)
-    return [one.place for one in chosen(np.array(slopes).T, np.full(len(rows), NOISE), len(rows))]
+    calibration = fitted.calibration(model, rows, source)
+    return Probe(rated, calibration, tuple(taken), len(offered), load, time.perf_counter() - begin)
 
 
 def _rated(machine: Machine, taken: Sequence[tuple[ProbeRow, Timing]]) -> Machine:
@@ -211,13 +166,13 @@ def _rated(machine: Machine, taken: Sequence[tuple[ProbeRow, Timing]]) -> Machin
     return machine.using({"engines.vector.flop_per_cycle.float32": ROOM * best / machine.clock / machine.cores})
 
 
-def _timed(rows: Sequence[ProbeRow], threads: int) -> Mapping[str, Timing]:
-    """Times of rows by torch, in turns."""
+def _timed(rows: Sequence[ProbeRow], threads: int, seconds: float) -> Mapping[str, Timing]:
+    """Times of rows by torch, in turns, in about so many seconds at most: three rounds are always made."""
     try:
         import torch
     except ImportError:
         raise InputError("probe: torch is not installed; pip install 'slipstick[torch]'") from None
-    clock = Protocol(clock="thread" if threads == 1 else "wall", repeats=5, warmups=1, budget_seconds=20.0)
+    clock = Protocol(clock="thread" if threads == 1 else "wall", repeats=5, warmups=1, budget_seconds=seconds)
     with _threads(threads), torch.inference_mode():
         return measure({row.name: row.make() for row in rows}, clock)
 
