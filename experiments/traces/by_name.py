@@ -9,7 +9,7 @@ from slipstick.experiments.traces.files_read import TOP, Holding, With, read_any
 from slipstick.experiments.traces.recorded import read_recorded, step_named
 from slipstick.experiments.traces.trace_rows import changes
 from slipstick.experiments.traces.trace_rows import rows as rows_of
-from slipstick.experiments.traces.trace_whatif import COLUMNS
+from slipstick.experiments.traces.trace_whatif import COLUMNS, TERMS
 from slipstick.hwmodels.answer import Answer, PlainAnswer
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.files.old_names import checked
@@ -68,7 +68,7 @@ def replay(
     rows = tuple(rows_of(read.graph, wanted, read.operations))
     first, ran_on = rows[0], target or read.machine
     step = f"{shown(first['step_s'], 's')} (80 %: {ends_shown(first['low_s'], first['high_s'])})"
-    same = all(row["step_s"] == row["measured_step_s"] for row in rows)
+    same = not any(f"{term}_s" in row for term in TERMS for row in rows)
     if not same:
         step = step if len(rows) == 1 else f"{len(rows)} replays"
         step += f", {shown(first['measured_step_s'], 's')} {read.provenance}"

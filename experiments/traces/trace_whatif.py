@@ -77,8 +77,10 @@ class Change:
     runtime: str | None = None
 
 
+TERMS = ("clock", "kernels", "collectives", "runtime", "host", "loading")
+"""Of the account of a change."""
 COLUMNS = (
-    *in_seconds(("clock", "kernels", "collectives", "runtime", "host", "loading")),
+    *in_seconds(TERMS),
     Column("busy", "busy", SHARE),
     Column("measured_step_s", "measured step", "s"),
 )

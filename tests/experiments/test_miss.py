@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstick.estimators.sensitivity.attribution import shapley
+from slipstick.experiments.commands.cli import run
 from slipstick.experiments.traces.miss import Miss, miss_of
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
@@ -53,6 +54,30 @@ def miss(graph: TraceGraph, predicted: float, clocked: float, unfused: float = 0
     kernels = np.array([node.kind == "kernel" for node in graph.nodes])
     here = np.where(kernels, predicted * 1e-6, graph.service)
     return Miss(graph, here, np.where(kernels, clocked * 1e-6, graph.service), unfused)
+
+
+def test_explain_and_replay_are_of_one_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Steps of 10, 20 and 90 us: the median is 20, the mean of which explain spoke 40."""
+    monkeypatch.chdir(tmp_path)
+    events: list[dict[str, object]] = []
+    time = 0.0
+    for number, length in enumerate((10.0, 20.0, 90.0)):
+        events.append(event("cudaLaunchKernel", "cuda_runtime", 1, time, 1.0, number))
+        events.append(event("k", "kernel", 7, time + 2.0, length - 4.0, number))
+        events.append(event("cudaDeviceSynchronize", "cuda_runtime", 1, time + 1.0, length - 1.0))
+        events.append(event(f"ProfilerStep#{number}", "user_annotation", 1, time, length))
+        time += length
+    Path("own.json").write_text(json.dumps({"traceEvents": events}))
+    for words in (
+        ["replay", "own.json", "--recorded-on", "v100-sxm"],
+        ["explain", "--trace", "own.json", "--on", "v100-sxm"],
+    ):
+        assert run(words) == 0
+        first = capsys.readouterr().out.splitlines()[0]
+        assert first.startswith("own.json, the median of 3 steps on Tesla V100 SXM2 16 GB: 20 µs")
+        assert first.endswith("; measured")
 
 
 def test_gaps_alone(tmp_path: Path) -> None:
