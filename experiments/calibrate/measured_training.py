@@ -60,10 +60,12 @@ def read_known(path: str | os.PathLike[str], batch: int = 0, sequence: int = 0, 
             raise InputError(f"--known {typed.text}: on how many devices? Want {typed.text}@devices=64,tp=8,pp=2")
         cells = {"step_s": repr(typed.seconds), **cells}
         return [_step(_Row(f"--known {typed.text}", 1, cells), batch, sequence, precision)]
-    from slipstick.workloads.importers.mllog.trainer_logs import is_training_log  # scipy: where something was measured
+    from slipstick.workloads.importers.mllog.trainer_logs import is_training_log, printed_instead  # scipy: if measured
 
     if is_training_log(path):
         return [_of_log(path, batch, sequence, precision)]
+    if instead := printed_instead(path):
+        raise InputError(f"{path}: holds no step{instead}")
     runs = []
     for line, row in read_csv_rows(path, limit_rows=MOST_ROWS):
         cells = {NAMES.get(name.lower(), name.lower()): text for name, text in row.items() if text}

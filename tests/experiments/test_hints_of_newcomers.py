@@ -106,3 +106,17 @@ def test_steps_of_a_log_that_are_left_out_are_said(tmp_path: Path, capsys: pytes
     assert run(["read", str(path)]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "10 steps" in said and "from lines of iterations after the first" in said
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["read out.txt", "seqpoint out.txt", "plan training llama-3.1-8b --on h100-dgx --devices 8 --known out.txt"],
+)
+def test_what_the_trainer_prints_names_the_file_that_it_writes(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line of transformers' Trainer to standard output: losses by epoch, and no time."""
+    monkeypatch.chdir(tmp_path)
+    Path("out.txt").write_text("{'loss': 2.31, 'grad_norm': 1.2, 'learning_rate': 5e-05, 'epoch': 0.01}\n" * 3)
+    assert run([*command.split(), *(["--batch", "16"] if "plan" in command else [])]) == 2
+    assert "prints no times: give its trainer_state.json" in capsys.readouterr().err

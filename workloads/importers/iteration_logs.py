@@ -64,7 +64,7 @@ def read_log(path: str | os.PathLike[str], parameter: str | None = None, column:
     [1.0, 1.4]
     """
     from slipstick.workloads.importers.formats.registry import identify
-    from slipstick.workloads.importers.mllog.trainer_logs import is_training_log
+    from slipstick.workloads.importers.mllog.trainer_logs import is_training_log, printed_instead
     from slipstick.workloads.importers.xla.profiles import profiled_steps
 
     path = Path(path)
@@ -80,7 +80,7 @@ def read_log(path: str | os.PathLike[str], parameter: str | None = None, column:
     if not name.endswith(".json"):
         raise InputError(
             f"{path}: want a log that ends in .csv, .json, .jsonl or .xplane.pb (each also with .gz), or one of MLPerf "
-            "training, Megatron-LM or the Hugging Face Trainer"
+            f"training, Megatron-LM or the Hugging Face Trainer{printed_instead(path)}"
         )
     kind = identify(path)
     if name.endswith(".trace.json") or (kind is not None and kind.key == "chrome-trace"):

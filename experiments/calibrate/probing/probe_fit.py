@@ -2,7 +2,7 @@
 
 Unknown are the logarithms of the shares, and of the size and rate of the last cache, of which a guest of a shared host
 has a part that nobody states. All are normal around what is expected; a row scatters around the formula by Student's t
-(`estimators.learning.known_rows`), whose scale is found from the rows as each is foretold by the others.
+(`estimators.learning.known_rows`), whose scale is found from the rows as each is predicted by the others.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class ProbedRows(KnownRows):
         return rows
 
     def _scale(self, best: FloatArray) -> float:
-        """Of the errors of each row as the others foretell it, to first order."""
+        """Of the errors of each row as the others predict it, to first order."""
         here, slope = self.linear(best)
         pulled = self._weights(here) * np.einsum("ij,jk,ik->i", slope, self.left(best), slope)
         return scale_of((self.measured - here) / np.maximum(1 - pulled, LEAST_FREE))
@@ -158,7 +158,7 @@ def scale_of(errors: FloatArray) -> float:
     Parameters
     ----------
     errors
-        log(measured / foretold), shape (rows,).
+        log(measured / predicted), shape (rows,).
 
     Notes
     -----

@@ -16,7 +16,7 @@ from slipstick.estimators.schedule.simulation.job import Job
 from slipstick.estimators.schedule.simulation.job_numbers import job_numbers
 from slipstick.estimators.schedule.simulation.job_run import JobRun
 from slipstick.experiments.subjects.jobs.job_file import JobQuestion, job_question
-from slipstick.hwmodels.answer import Answer, AnswerTable
+from slipstick.hwmodels.answer import Answer, AnswerTable, Provenance
 from slipstick.hwmodels.columns import PART, Column
 from slipstick.hwmodels.files.old_names import checked
 from slipstick.hwmodels.files.readers import InputError, atomic_write
@@ -64,6 +64,11 @@ class Simulated(Answer):
     assumptions: tuple[str, ...] = ()
     calibration: JobCalibration | None = None
     draws: int = 1
+
+    @property
+    def provenance(self) -> Provenance:
+        """Fitted numbers are calibrated, others estimated."""
+        return "estimated" if self.calibration is None else "calibrated"
 
     @property
     def runs(self) -> int:

@@ -214,5 +214,7 @@ def identify(path: str | os.PathLike[str]) -> Format | None:
 
 def unknown(path: object) -> InputError:
     """The error for a file that nothing is known of."""
-    names = dict.fromkeys(one.name.partition(",")[0].partition(" (")[0] for one in FORMATS)
-    return InputError(f"{path}: no known kind of file by its content (known: {', '.join(names)})")
+    from slipstick.workloads.importers.mllog.trainer_logs import printed_instead
+
+    names = ", ".join(dict.fromkeys(one.name.partition(",")[0].partition(" (")[0] for one in FORMATS))
+    return InputError(f"{path}: no known kind of file by its content{printed_instead(str(path))} (known: {names})")

@@ -35,6 +35,7 @@ _SETTINGS = {
     "virtual_pipeline_model_parallel_size": "chunks",
 }  # fmt: skip
 """Numbers among Megatron-LM's arguments, and what a plan of training calls them."""
+_PRINTED = re.compile(r"^\s{0,80}\{'(loss|eval_loss|train_runtime)': ", re.MULTILINE)
 _WORDS = ("recompute_granularity", "fp8", "fp4", "bf16")
 
 
@@ -46,6 +47,14 @@ def is_training_log(path: str | os.PathLike[str]) -> bool:
         return True
     text = head(path, HEAD_BYTES)
     return MEGATRON in text or is_trainer_state(text)
+
+
+def printed_instead(path: str | os.PathLike[str]) -> str:
+    """What to give instead of the losses that the Hugging Face Trainer prints, which hold no times; "" for others."""
+    printed = Path(path).is_file() and _PRINTED.search(head(path, HEAD_BYTES))
+    return (
+        "; the Trainer prints no times: give its trainer_state.json (in checkpoint-N of its output)" if printed else ""
+    )
 
 
 def is_trainer_state(text: str) -> bool:
@@ -66,7 +75,9 @@ def read_training_log(path: str | os.PathLike[str]) -> TrainingLog:
         return read_megatron(path)
     if is_trainer_state(text):
         return read_trainer_state(path)
-    raise InputError(f"{path}: no log of MLPerf training, Megatron-LM or the Hugging Face Trainer")
+    raise InputError(
+        f"{path}: no log of MLPerf training, Megatron-LM or the Hugging Face Trainer{printed_instead(path)}"
+    )
 
 
 def read_megatron(path: str | os.PathLike[str]) -> TrainingLog:
