@@ -33,6 +33,7 @@ mutants: $(VENV)/.full ## small changes to the product, and which of them no tes
 
 bench: $(VENV)/.full ## timed tests, CPU seconds of commands, questions a second beside what make peers has put there
 	OMP_NUM_THREADS=1 $(RUN) -m pytest -q -m timed
+	$(RUN) -m tools.prebuilt
 	$(RUN) -m tools.speed
 	$(RUN) -m tools.loops $(addprefix --calculon ,$(wildcard $(PEERS)/calculon)) $(addprefix --peers ,$(wildcard $(PEERS)/bin/python))
 
@@ -47,6 +48,7 @@ $(VENV)/.light: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(VENV)/.full: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) --editable ".[$(EXTRAS)]"
 	$(PIP) --no-deps pytorchcv
+	$(RUN) -m tools.prebuilt
 	touch $@ $(VENV)/.light
 
 docs: $(VENV)/.light

@@ -29,6 +29,8 @@ FORMAT = "slipstick-kept-1"
 HEADER = f'{{"format":"{FORMAT}",'
 """With it each file begins."""
 NAME = re.compile(r"[0-9a-f]{32}\.json")
+IDENTITY = 20
+"""Of these digits, those for what the file is kept for; the others are for the sources that made it."""
 LARGEST = 16 * MEGABYTE
 MOST_FILES = 200
 """Of ours in a folder; the oldest go."""
@@ -56,14 +58,27 @@ def kept_path(kind: Kind, identity: str) -> Path | None:
     there = kept_folder(kind)
     if there is None:
         return None
-    digest = hashlib.sha256(f"{_sources()} {identity}".encode()).hexdigest()
-    return there / f"{digest[:32]}.json"
+    digest = hashlib.sha256(identity.encode()).hexdigest()
+    return there / f"{digest[:IDENTITY]}{_sources()[: 32 - IDENTITY]}.json"
+
+
+def identity_of(path: Path) -> str:
+    """What the name of such a file says of the text that it is kept for, whatever the sources."""
+    return path.name[:IDENTITY]
 
 
 @cache
 def _sources() -> str:
     """What tells these sources from any others: names, lengths and times of the files that make what is kept."""
     seen = hashlib.sha256()
+    for path in source_files():
+        status = os.stat(path)  # noqa: PTH116
+        seen.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
+    return seen.hexdigest()
+
+
+def source_files() -> list[str]:
+    """The files that make what is kept: the layers below experiments, and the release of sympy."""
     spec = find_spec("sympy")
     files = [
         os.path.join(place, name)  # noqa: PTH118 - a few hundred at every start
@@ -74,10 +89,7 @@ def _sources() -> str:
     ]
     if spec is not None and spec.origin:
         files.append(str(Path(spec.origin).with_name("release.py")))
-    for path in sorted(files):
-        status = os.stat(path)  # noqa: PTH116
-        seen.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
-    return seen.hexdigest()
+    return sorted(files)
 
 
 def read_kept(path: Path | None) -> Any:

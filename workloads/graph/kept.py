@@ -24,6 +24,7 @@ from slipstick.hwmodels.files.kept_parts import (
     kept_text,
     kept_texts,
 )
+from slipstick.hwmodels.files.prebuilt import prebuilt
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.files.symbolic import is_symbolic
@@ -42,11 +43,18 @@ def kept_workload(name: str, build: Callable[[], Workload]) -> Workload:
     """The workload of a name, as it was kept or as `build` makes it; then it is kept for the next time."""
     path = kept_path("workloads", name)
     content = read_kept(path)
+    ships = content is None
+    if ships:
+        content = prebuilt(path)
     if content is not None:
         try:
-            return _restored(content)
+            known = _restored(content)
         except (CycleError, InputError, ArithmeticError, KeyError, TypeError, ValueError):
             pass  # as if it were not there
+        else:
+            if ships and path is not None:
+                write_kept(path, content)
+            return known
     made = build()
     data = _data(made) if path is not None and len(made.names) >= FEWEST else None
     if path is not None and data is not None:

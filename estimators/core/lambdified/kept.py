@@ -12,6 +12,7 @@ from slipstick.estimators.core.lambdified.evaluable import Evaluable
 from slipstick.hwmodels.files.expressions import parse_expression
 from slipstick.hwmodels.files.kept_files import kept_path, read_kept, write_kept
 from slipstick.hwmodels.files.kept_parts import kept_table
+from slipstick.hwmodels.files.prebuilt import prebuilt
 from slipstick.hwmodels.files.readers import InputError
 
 
@@ -49,6 +50,9 @@ class Formulas:
 
     def _read(self) -> dict[str, Evaluable]:
         content = read_kept(self._path)
+        if content is None:
+            content = prebuilt(self._path)
+            self._new = content is not None
         try:
             return {key: Evaluable.of(data) for key, data in kept_table(content, "formulas").items()}
         except InputError:

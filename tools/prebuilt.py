@@ -1,0 +1,65 @@
+"""Makes `hwmodels/files/prebuilt.xz`: what the first questions to a fresh installation would keep (half a minute).
+
+    python -m tools.prebuilt
+
+Asks the default answer for usual networks on machines that are asked for most, and gathers what was kept. A question
+beside these makes its formulas itself, as all do where the sources are others than those that made the file: it is no
+part of the repository. It is made before a wheel is built, by `make test` after an installation, and by `make bench`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import tempfile
+from pathlib import Path
+
+MACHINES = (
+    *("a10", "a100-pcie-80gb", "a100-sxm-40gb", "a100-sxm-80gb", "a100-80-dgx", "a6000", "b200-sxm", "gh200"),
+    *("h100-dgx", "h100-pcie", "h100-sxm", "h200-sxm", "l4", "l40s", "mi300x", "rtx-3090", "rtx-4090", "rtx-5090"),
+    *("t4", "v100-sxm"),
+)
+EVERYWHERE = ("gpt2", "resnet50", "bert-base-inference", "llama-3-8b-decode")
+"""Networks whose formulas are made for each machine; those of most others are among them."""
+ON_ONE = ("bert-base", "gpt2-inference", "resnet50-inference")
+PARALLEL = ("megatron-22b", "megatron-175b")
+NODES = ("a100-80-dgx", "h100-dgx")
+
+
+def questions() -> list[tuple[str, str]]:
+    """Networks and machines."""
+    return [
+        *((network, machine) for machine in MACHINES for network in EVERYWHERE),
+        *((network, "h100-sxm") for network in ON_ONE),
+        *((network, machine) for machine in NODES for network in PARALLEL),
+    ]
+
+
+def main() -> None:
+    """Ask, gather and write; nothing to do where the file is of these very sources."""
+    from slipstick.hwmodels.files.kept_files import VARIABLE, identity_of, kept_folder, read_kept
+    from slipstick.hwmodels.files.prebuilt import FILE, made_here, write_prebuilt
+
+    if made_here():
+        return
+    FILE.unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ[VARIABLE] = folder
+        from slipstick.experiments.commands.cli import run
+
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            for network, machine in questions():  # a machine without a rate for a network's data type is passed over
+                run(["estimate", network, "--on", machine])
+        kept = [path for kind in ("formulas", "workloads") for path in _files(kept_folder(kind))]
+        contents = {identity_of(path): read_kept(path) for path in kept}
+    size = write_prebuilt({identity: content for identity, content in contents.items() if content is not None})
+    print(f"{FILE.name}: {len(contents)} networks and kinds of formulas, {size:,} bytes")
+
+
+def _files(folder: Path | None) -> list[Path]:
+    return [] if folder is None else sorted(folder.glob("*.json"))
+
+
+if __name__ == "__main__":
+    main()
