@@ -19,9 +19,10 @@ def main() -> int:
     arguments.add_argument("--rows", action="store_true", help="print the rows of each family too")
     shown = arguments.parse_args().rows
     made = Summary.of(ROWS)
-    print("ours / best simple method, geometric mean of a family's rows")
+    print("ours / best simple method, geometric mean of a family's rows; rows; groups, ! where it loses beyond chance")
     for family in sorted(made.families, key=lambda one: -one.mean):
-        print(f"{family.mean:6.2f}  {len(family.ratios):3d}  {family.dataset}; unseen: {family.held_out}")
+        groups = f"{len(family.apart.groups):3d}{' !'[family.apart.surely_worse]}"
+        print(f"{family.mean:6.2f}  {len(family.ratios):3d} {groups}  {family.dataset}; unseen: {family.held_out}")
         if shown:
             for case, ratio in zip(family.cases, family.ratios, strict=True):
                 print(f"        {ratio:6.2f}  {case}")

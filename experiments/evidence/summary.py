@@ -52,6 +52,12 @@ class ComparedFamily:
         """Geometric mean."""
         return geometric(self.ratios)
 
+    @property
+    def apart(self) -> Grouped:
+        """Log ratios by case: a median and a 90th percentile of one case are one group."""
+        rows = zip(self.cases, self.ratios, strict=True)
+        return grouped([(self.dataset, self.held_out, case, math.log(ratio)) for case, ratio in rows])[0]
+
 
 @dataclass(frozen=True)
 class Grouped:

@@ -14,7 +14,6 @@ ALLOWED = {
     "estimators/calibration/parameter_intervals.py": "profile likelihood of those",
     "estimators/learning/student.py": "how long the tails of errors are",
     "estimators/learning/terms.py": "sums of terms of at least zero, for laws of series and costs of sparse products",
-    "estimators/sensitivity/elasticities.py": "a crossover, nothing is fitted",
     "experiments/explain/cheapest.py": "the cheapest machine, nothing is fitted",
 }
 """What is not the learner's yet."""
