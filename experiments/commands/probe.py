@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
         teach most about it, for --known.
         """
         from slipstick.estimators.calibration.calibration_file import save
-        from slipstick.experiments.calibrate.probing.probe import ESTIMATOR
+        from slipstick.experiments.calibrate.probing.probe import ESTIMATOR, FEWEST
         from slipstick.experiments.calibrate.probing.probe import probe as probed
         from slipstick.experiments.pages.output import emit
         from slipstick.hwmodels.columns import in_seconds
@@ -53,6 +53,10 @@ def register(app: typer.Typer) -> None:
         save(result.calibration, ESTIMATOR, calibration)
         load = "unknown" if result.load is None else f"{result.load:.2f} a core"
         left_out = "" if len(result.rows) == result.offered else ", the others left out for the time"
+        if result.seconds > budget_seconds:
+            left_out += (
+                f" (beyond {budget_seconds:g} s: the host's levels and {FEWEST} operations are timed in any case)"
+            )
         notes = [
             f"{result.machine.name}: {len(result.rows)} of {result.offered} operations timed{left_out}, "
             f"{result.seconds:.0f} s, load {load}; fitted within {result.typical_error():.0%} at the median",
