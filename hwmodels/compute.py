@@ -13,11 +13,16 @@ from slipstick.hwmodels.files.units import PerCycle
 class Engine(Record):
     """One kind of arithmetic unit of every core.
 
-    `flop_per_cycle`: by dtype ("float32", "bfloat16", ...): floating-point operations a cycle and core; a multiply-add
-        is two.
-    `rows`, `columns`: the shape of a systolic array, in multiply-add cells; 0 where the unit is no such array.
-    `arrays`: systolic arrays a core has.
-    `dataflow`: what stays in a systolic array: outputs, weights or inputs.
+    Parameters
+    ----------
+    flop_per_cycle
+        By dtype ("float32", "bfloat16", ...): floating-point operations a cycle and core; a multiply-add is two.
+    rows, columns
+        The shape of a systolic array, in multiply-add cells; 0 where the unit is no such array.
+    arrays
+        Systolic arrays a core has.
+    dataflow
+        What stays in a systolic array: outputs, weights or inputs.
     """
 
     flop_per_cycle: Table[PerCycle]

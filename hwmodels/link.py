@@ -13,12 +13,18 @@ class Link(Record):
 
     A machine lists the links between devices nearest first, like its memory: each joins the units of the one before.
 
-    `bandwidth`: one direction, of one device or of those that share one connection.
-    `latency`: of a message of no bytes.
-    `width`: devices it joins, those that nearer links join included.
-    `shared_by`: devices that share one connection (a network card of two devices).
-    `generation`: of the link's standard (3, 4 and 5 for the NVLink of Ampere, Hopper and Blackwell); 0 where it is not
-        stated.
+    Parameters
+    ----------
+    bandwidth
+        One direction, of one device or of those that share one connection.
+    latency
+        Of a message of no bytes.
+    width
+        Devices it joins, those that nearer links join included.
+    shared_by
+        Devices that share one connection (a network card of two devices).
+    generation
+        Of the link's standard (3, 4 and 5 for the NVLink of Ampere, Hopper and Blackwell); 0 where it is not stated.
     """
 
     bandwidth: BytesPerSecond

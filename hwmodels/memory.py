@@ -13,18 +13,30 @@ from slipstick.hwmodels.files.units import Bytes, BytesPerSecond, JoulesPerByte,
 class Level(Record):
     """One level of the memory hierarchy.
 
-    `capacity`: bytes of one instance; 0 means that the level is not there.
-    `per`: who shares one instance: a core, a cluster (core complex), a NUMA domain, a socket, or the whole machine.
-    `bandwidth`: bytes a second of all instances together, as the data sheet or a measurement gives it ...
-    `bytes_per_cycle`: ... or bytes a cycle and core, of a shared level too: such a bandwidth follows the clock and the
-        cores, all instances together move cores x clock x this.
-    `bandwidth_by_cores`: measured bandwidth of the first n cores: pairs (n, bytes a second), n ascending.
-    `latency`: of one access that misses the nearer levels.
-    `line`: bytes moved at once.
-    `duplex`: half: loads and stores share the path to the nearer level; full: each has a path of its own.
-    `per_byte`: energy of a byte on its way through a cache; that of main memory is `power.per_byte`, and covers the
-        caches on the way where they say nothing of their own.
-    `load_penalty`, `store_penalty`: cycles that each line costs beyond its transfer, where a source gives them.
+    Parameters
+    ----------
+    capacity
+        Bytes of one instance; 0 means that the level is not there.
+    per
+        Who shares one instance: a core, a cluster (core complex), a NUMA domain, a socket, or the whole machine.
+    bandwidth
+        Bytes a second of all instances together, as the data sheet or a measurement gives it ...
+    bytes_per_cycle
+        ... or bytes a cycle and core, of a shared level too: such a bandwidth follows the clock and the cores, all
+        instances together move cores x clock x this.
+    bandwidth_by_cores
+        Measured bandwidth of the first n cores: pairs (n, bytes a second), n ascending.
+    latency
+        Of one access that misses the nearer levels.
+    line
+        Bytes moved at once.
+    duplex
+        half: loads and stores share the path to the nearer level; full: each has a path of its own.
+    per_byte
+        Energy of a byte on its way through a cache; that of main memory is `power.per_byte`, and covers the caches on
+        the way where they say nothing of their own.
+    load_penalty, store_penalty
+        Cycles that each line costs beyond its transfer, where a source gives them.
     """
 
     capacity: Bytes

@@ -9,11 +9,18 @@ from slipstick.hwmodels.files.units import JoulesPerByte, JoulesPerFlop, Seconds
 class Power(Record):
     """Idle power, energy per work, and the cap.
 
-    `idle`: power while nothing runs.
-    `cap`: power the machine may draw for long; the clock falls until it does.
-    `time_constant`: seconds over which the cap averages.
-    `per_flop`: energy of a float32 operation in a vector engine; other types and engines take shares of it.
-    `per_byte`: energy of a byte from or to main memory; caches may state their own (`memory.LEVEL.per_byte`).
+    Parameters
+    ----------
+    idle
+        Power while nothing runs.
+    cap
+        Power the machine may draw for long; the clock falls until it does.
+    time_constant
+        Seconds over which the cap averages.
+    per_flop
+        Energy of a float32 operation in a vector engine; other types and engines take shares of it.
+    per_byte
+        Energy of a byte from or to main memory; caches may state their own (`memory.LEVEL.per_byte`).
     """
 
     idle: Watts = 0.0

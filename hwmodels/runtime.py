@@ -15,16 +15,25 @@ CacheState = Literal["cold", "warm", "hot"]
 class Runtime(Record):
     """How operations are handed to the machine: part of the machine *as it is used*.
 
-    `library`: the software and its version, in words; part of the identity of measured results.
-    `mode`: eager: the host issues every operation; compiled: operations are fused as a compiler does it; graph_replay:
-        a recorded graph is issued once.
-    `issue_overhead`: host seconds to issue one operation; the host goes on while the device works.
-    `launch_overhead`: device seconds from the start of an operation to its first useful work.
-    `streams`: queues of operations that the device serves side by side.
-    `cache`: where an operation finds what it touches when it starts: cold, in main memory; warm, in the last cache as
-        far as it fits (a GPU empties the nearer ones between kernels); hot, in the nearest level that holds it (a loop
-        over the same data on the same cores). None: each model takes what it is usually fitted to, and says so.
-    `free_kinds`: kinds of operations that cost nothing under this runtime (views).
+    Parameters
+    ----------
+    library
+        The software and its version, in words; part of the identity of measured results.
+    mode
+        eager: the host issues every operation; compiled: operations are fused as a compiler does it; graph_replay: a
+        recorded graph is issued once.
+    issue_overhead
+        Host seconds to issue one operation; the host goes on while the device works.
+    launch_overhead
+        Device seconds from the start of an operation to its first useful work.
+    streams
+        Queues of operations that the device serves side by side.
+    cache
+        Where an operation finds what it touches when it starts: cold, in main memory; warm, in the last cache as far as
+        it fits (a GPU empties the nearer ones between kernels); hot, in the nearest level that holds it (a loop over
+        the same data on the same cores). None: each model takes what it is usually fitted to, and says so.
+    free_kinds
+        Kinds of operations that cost nothing under this runtime (views).
     """
 
     library: str = ""
