@@ -78,7 +78,11 @@ def _bandwidth(machine: Machine, free: Mapping[str, npt.ArrayLike]) -> FloatArra
     if not names:
         return np.asarray(machine.bandwidth(machine.main_memory))
     arrays = np.broadcast_arrays(*(np.asarray(free[name], dtype=np.float64) for name in names))
-    points, which = np.unique(np.stack([array.ravel() for array in arrays], axis=1), axis=0, return_inverse=True)
+    if len(arrays) == 1:
+        alone, which = np.unique(arrays[0], return_inverse=True)
+        points = alone[:, None]
+    else:
+        points, which = np.unique(np.stack([array.ravel() for array in arrays], axis=1), axis=0, return_inverse=True)
     known = []
     for point in points:
         paths = {name[8:]: value for name, value in zip(names, point.tolist(), strict=True)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -18,6 +18,8 @@ from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.files.symbolic import sp
 
 Sampler = Literal["random", "latin-hypercube", "sobol"]
+MANY_ROWS = 8
+"""Rows of a grid from which on a stretch of it is one box, with the ends of its first and last row."""
 MAX_SAMPLES = 10_000_000
 MAX_POINTS = 1_000_000_000
 """Points of a whole study: a day at 10,000 points/s, some 100 GB of results. More is a slip of the pen."""
@@ -123,6 +125,39 @@ class Space:
             columns[name] = np.asarray(values)[place // step % len(values)]
         inside = self._inside(columns, len(numbers))
         return {"point": numbers[inside], **{name: values[inside] for name, values in columns.items()}}
+
+    def boxes(self, start: int, stop: int) -> list[tuple[dict[str, FloatArray], slice]] | None:
+        """The points start..stop as boxes of the grid: arrays that broadcast, and which of their points are meant.
+
+        Arrays have the shape (rows, 1), that of the last axis (1, values); the slice is of their product, row by row.
+        The last axis is one of its own, the others together another: what depends on one of them is computed once for
+        all values of the other, and neighbours in a box differ little. None where the points are no grid.
+        """
+        if len(self.axes) < 2 or self.sampled or self.where:
+            return None
+        *others, (last, values) = self.axes.items()
+        inner = len(values)
+        rows = range(start // inner, -(-stop // inner))
+        along = np.asarray(values)[None]
+        if len(rows) >= MANY_ROWS:
+            columns = self._rows(others, np.arange(rows.start, rows.stop)[:, None])
+            skipped = rows.start * inner
+            return [({**columns, last: along}, slice(start - skipped, stop - skipped))]
+        boxes = []
+        for row in rows:
+            part = along[:, max(start - row * inner, 0) : stop - row * inner]
+            boxes.append(({**self._rows(others, np.full((1, 1), row)), last: part}, slice(None)))
+        return boxes
+
+    @staticmethod
+    def _rows(
+        axes: Sequence[tuple[str, tuple[float, ...]]], numbers: np.ndarray[Any, np.dtype[np.intp]]
+    ) -> dict[str, FloatArray]:
+        columns = {}
+        for name, values in reversed(axes):
+            numbers, place = np.divmod(numbers, len(values))
+            columns[name] = np.asarray(values)[place]
+        return columns
 
     def _inside(self, values: Mapping[str, FloatArray], count: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
         inside = np.ones(count, dtype=bool)

@@ -41,7 +41,9 @@ class AtSizes:
         """None where more than one size varies, in more than `MOST_SIZES` combinations."""
         open_ = question.workload.symbols
         names = [name for name in free if name.startswith(("workload.", "run.")) and name.partition(".")[2] in open_]
-        points = np.stack([np.broadcast_to(free[name], count) for name in names] or [np.zeros(count)], axis=1)
+        if not names:
+            return cls((), np.zeros((1, 1)), np.zeros(count, dtype=np.intp))
+        points = np.stack([np.broadcast_to(free[name], count) for name in names], axis=1)
         distinct, place = np.unique(points, axis=0, return_inverse=True)
         if len(distinct) > MOST_SIZES and len(names) != 1:
             return None

@@ -70,7 +70,8 @@ class SlowerClock:
         place = np.zeros(len(next(iter(others.values()))), dtype=np.intp)
         for values in others.values():
             known, which = np.unique(values, return_inverse=True)
-            place = np.unique(place * len(known) + which, return_inverse=True)[1]
-        _, firsts = np.unique(place, return_index=True)
+            place = np.unique(place * len(known) + which, return_inverse=True)[1] if place.any() else which
+        firsts = np.empty(int(place.max()) + 1, dtype=np.intp)
+        firsts[place[::-1]] = np.arange(len(place))[::-1]
         some = np.resize(firsts, max(2, len(firsts)))  # arrays as before, not one number, for the last digit's sake
         return np.asarray(self.function({name: values[some] for name, values in others.items()}))[place]

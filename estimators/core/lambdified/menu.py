@@ -5,19 +5,47 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+
+from slipstick.estimators.core.lambdified.dominated import MenuRows
+from slipstick.estimators.core.lambdified.tape import Tape
 
 FloatArray = npt.NDArray[np.float64]
 Rule = Callable[[Mapping[str, Any]], FloatArray]
 Menu = Mapping[str, tuple[float, ...]]
 
+
+@runtime_checkable
+class TapedRule(Protocol):
+    """A rule whose steps are known."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the arguments."""
+        ...
+
+    @property
+    def tape(self) -> Tape:
+        """The steps."""
+        ...
+
+    def __call__(self, values: Mapping[str, Any], /) -> FloatArray:
+        """The value."""
+        ...
+
+
 CHUNK = 200_000
 """Numbers of one intermediate array."""
 INNER = 100
 """Numbers of an inner loop, from which numpy's cost of starting one no longer counts."""
+MANY, BLOCK = 2_048, 8_192
+"""Points from which on dominated rows of a menu are left out, and most neighbours among which they are looked for."""
+ROWS_AND_POINTS = 50_000
+"""Numbers of one intermediate array where they are."""
+ENDS = (np.minimum, np.maximum)
 LARGE = 4_000_000
 """Numbers of a block that is allocated and freed before large evaluations: the C library then keeps what smaller
 blocks give back, in place of mapping every array anew, page by page (a third of the time)."""
@@ -45,6 +73,8 @@ def least(
     lengths = [shape[axis] for axis in order]
     moved = {name: _ordered(array, order) for name, array in arrays.items()}
     np.empty(LARGE)
+    if criterion is None and isinstance(whole, TapedRule) and size >= MANY and len(lengths) < 3:
+        return np.transpose(_undominated(menu, whole, moved, lengths), np.argsort(order))
     inner = max(INNER, CHUNK * lengths[-1] // (rows * size))
     outer = max(1, CHUNK * lengths[-2] * lengths[-1] // (rows * size * inner)) if len(lengths) > 1 else 1
     result = np.empty(lengths)
@@ -54,6 +84,36 @@ def least(
             part = {name: _block(array, block) for name, array in moved.items()}
             result[(..., *block)] = _least(menu, whole, criterion, part, len(lengths))
     return np.transpose(result, np.argsort(order))
+
+
+def _undominated(menu: Menu, whole: TapedRule, arrays: Mapping[str, FloatArray], lengths: Sequence[int]) -> FloatArray:
+    """The least in blocks of neighbours, over the rows that are not dominated within each (see `dominated`)."""
+    columns, axes = _spread(tuple(menu.items()), len(lengths))
+    rows = MenuRows.of(whole.tape, whole.names, arrays, columns, axes, len(lengths))
+    inner = min(lengths[-1], BLOCK)
+    sides = (max(1, MANY // inner), inner)[-len(lengths) :]
+    starts = [np.arange(0, length, side) for length, side in zip(lengths, sides, strict=True)]
+    lows, highs = ({name: _of_blocks(call, array, starts) for name, array in arrays.items()} for call in ENDS)
+    some = rows.candidates(lows, highs, tuple(map(len, starts)))
+    result = np.empty(lengths)
+    for place in np.ndindex(*map(len, starts)):
+        kept = some[(slice(None), *place)]
+        width = max(INNER, ROWS_AND_POINTS // int(np.count_nonzero(kept) * math.prod(sides[:-1])))
+        first = [slice(int(at[i]), int(at[i]) + side) for at, i, side in zip(starts, place, sides, strict=True)]
+        stop = min(first[-1].stop, lengths[-1])
+        for begin in range(first[-1].start, stop, width):
+            block = (*first[:-1], slice(begin, min(begin + width, stop)))
+            part = {name: _block(array, block) for name, array in arrays.items()}
+            result[block] = rows.least(part, kept)
+    return result
+
+
+def _of_blocks(call: np.ufunc, array: FloatArray, starts: Sequence[npt.NDArray[np.intp]]) -> FloatArray:
+    """The least or the largest of an array in each block that begins at `starts`."""
+    if array.ndim:
+        for axis, at in enumerate(starts, array.ndim - len(starts)):
+            array = call.reduceat(array, at, axis=axis) if array.shape[axis] > 1 else array
+    return array
 
 
 def _least(
