@@ -40,6 +40,7 @@ from slipstick.estimators.operation.serving.local_step import (
     plain_type,
     product_type,
 )
+from slipstick.estimators.operation.serving.makers import libraries_of
 from slipstick.estimators.operation.serving.step_graph import GraphStep, graph_step, group_of, open_step
 from slipstick.estimators.operation.serving.step_law import StepSum
 from slipstick.estimators.operation.serving.step_time import (
@@ -200,6 +201,7 @@ def _rates(machine: Machine, compute: str) -> SimpleNamespace:
         link=sp.Integer(1),
         widened=int(compute in FOUR_BITS and narrow == plain),
         narrower=at_narrow > at_plain,
+        **vars(libraries_of(machine.family)),
     )
 
 

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Annotated, Any, TypeAlias
 
 from slipstick.estimators.core.parameters import Parameter
+from slipstick.estimators.operation.serving.makers import libraries_of
 from slipstick.estimators.operation.serving.step_amounts import Amounts, Batch, Shares
 from slipstick.hwmodels.compute import Engine
 from slipstick.hwmodels.files.readers import InputError
@@ -79,7 +80,10 @@ def widening(machine: Machine, compute: str) -> str:
 
 @dataclass(frozen=True)
 class Device:
-    """What a step reads of a machine: rates in bytes/s and flop/s, capacity in bytes."""
+    """What a step reads of a machine: rates in bytes/s and flop/s, capacity in bytes.
+
+    `reading`, `computing` and `fixed` are times that its maker's libraries take over NVIDIA's (`makers`).
+    """
 
     bandwidth: float
     capacity: float
@@ -87,6 +91,9 @@ class Device:
     narrow_peak: float
     link: float
     widened: int = 0
+    reading: float = 1.0
+    computing: float = 1.0
+    fixed: float = 1.0
 
     @property
     def narrower(self) -> Any:
@@ -118,6 +125,7 @@ class Device:
             machine.peak(unit, narrow),
             joined[0] if joined else math.inf,
             int(compute in FOUR_BITS and narrow == plain),
+            **vars(libraries_of(machine.family)),
         )
 
 
@@ -194,7 +202,10 @@ def step_parts(
     allow, whatever the parameters.
     """
     a = amounts
-    read, computed = q.reading * q.factor * stages, q.computing * q.factor * stages
+    read, computed = (
+        q.reading * device.reading * q.factor * stages,
+        q.computing * device.computing * q.factor * stages,
+    )
     narrow = computed * q.narrow ** (1.0 * device.narrower)
 
     def group(moved: _Numbers, slower: _Numbers, least: _Numbers, made: _Numbers) -> _Numbers:
@@ -212,7 +223,7 @@ def step_parts(
     fixed = q.layer * layers.layers + q.expert_layer * layers.expert + q.widened_layer * layers.widened
     fixed = fixed + q.fp8_layer * layers.fp8 + q.fp4_layer * layers.fp4
     fixed = fixed + (a.messages * q.all_reduce + a.exchanges * q.exchange) * stages + q.step + q.sequence * sequences
-    return StepParts(weights, experts, attention, links, fixed * q.fixed * q.factor)
+    return StepParts(weights, experts, attention, links, fixed * q.fixed * device.fixed * q.factor)
 
 
 def demands(amounts: Amounts, device: Device) -> tuple[float, float]:

@@ -24,7 +24,6 @@ from slipstick.experiments.evidence.validation.parallel.training.training_fit im
     LeftOutRuns,
     fitted,
     judged,
-    key_of,
     left_out,
     outer_folds,
 )
@@ -73,7 +72,7 @@ def _scale(mine: Sequence[TrainingRun], runs: Sequence[TrainingRun]) -> Scored:
     """MLPerf above 512 accelerators from all runs of at most so many."""
     small = [run for run in runs if run.devices <= MOST_KNOWN]
     large = [run for run in mine if run.devices > MOST_KNOWN]
-    made = judged(fitted(small, key_of(small, "model")), large, "scale")
+    made = judged(fitted(small, "model"), large, "scale")
     base = baseline_errors(large, [run for run in mine if run.devices <= MOST_KNOWN])
     return figures(f"Llama 3.1 405B above {MOST_KNOWN} accelerators", "scale", made, base, (0.03, 0.08))
 
@@ -105,7 +104,7 @@ def _kept_aside(source: str, runs: Sequence[TrainingRun], path: Path) -> Scored:
         raise MissingError(f"none of {left} rows has a layout and a model that is known")
     keys = {_key(run) for run in given}
     known = [run for run in runs if _key(run) not in keys]
-    made = judged(fitted(known, key_of(known, "model")), given, "file")
+    made = judged(fitted(known, "model"), given, "file")
     base = baseline_errors(given, _stack(source, known))
     return figures("rows kept aside", "file", made, base, (0.10, 0.28), f"{left} rows are left out")
 

@@ -30,7 +30,7 @@ NAME = "training"
 SOFTWARE = {"mlperf": "megatron", "megatron-bridge": "megatron", "llm-foundry": "fsdp"}
 RELEASED = ("mlperf", "megatron-bridge")
 """Sources whose rows name a round or a release."""
-NEWEST = "newest release"
+NEWEST, FAMILY = "newest release", "family"
 
 
 def software_of(run: TrainingRun) -> str:
@@ -66,13 +66,14 @@ def law_rows(runs: Sequence[TrainingRun]) -> LawRows:
     )
 
 
-def fitted(runs: Sequence[TrainingRun], key: Sequence[str]) -> TrainingFit:
-    """The law fitted to runs, its bands stretched to hold 80 % of groups of `key` left out, and never narrowed.
+def fitted(runs: Sequence[TrainingRun], key: str) -> TrainingFit:
+    """The law fitted to runs, its bands stretched to hold 80 % of groups of `key`, and of families, left out in turn.
 
-    Most groups are one family's models in nine sizes, one network on many clusters: predicted by each other, they say
-    nothing of a family or a system without a twin.
+    Most groups are one family's models in nine sizes on many clusters: predicted by each other, they say nothing of a
+    model or a system without a twin, so that no model is predicted by its family, and families decide beside `key`.
     """
-    return TrainingFit(calibrated(TrainingLaw(), law_rows(runs), key, least=1.0))
+    keys = dict.fromkeys([FAMILY if key in ("model", "release") else key, FAMILY])
+    return TrainingFit(calibrated(TrainingLaw(), law_rows(runs), *(key_of(runs, one) for one in keys)))
 
 
 def terms_of(fit: TrainingFit, run: TrainingRun) -> TrainingTerms:
@@ -119,9 +120,11 @@ def together(parts: Sequence[LeftOutRuns]) -> LeftOutRuns:
 
 
 def key_of(runs: Sequence[TrainingRun], key: str) -> list[str]:
-    """The group of each run by what generalises: system, model, devices or release."""
+    """The group of each run by what generalises: system, model, family of models, devices or release."""
     if key == "release":
         return [release_of(run) for run in runs]
+    if key == FAMILY:
+        return [run.model.name.split("-")[0] for run in runs]
     return [run.model.name if key == "model" else str(getattr(run, key)) for run in runs]
 
 
@@ -141,10 +144,9 @@ def outer_folds(runs: Sequence[TrainingRun], source: str, key: str) -> tuple[Fol
 
 def left_out(runs: Sequence[TrainingRun], source: str, key: str) -> LeftOutRuns:
     """A source's runs, each from a fit without its group; bands by groups left out of what that fit saw."""
-    inner = key_of(runs, "model" if key == "release" else key)
     parts = []
     for fold in outer_folds(runs, source, key):
-        made = fitted([runs[at] for at in fold.known], [inner[at] for at in fold.known])
+        made = fitted([runs[at] for at in fold.known], key)
         parts.append(judged(made, [runs[at] for at in fold.scored], fold.held_out))
     return together(parts)
 
@@ -192,7 +194,7 @@ def refit() -> FittedFile:
         measured = np.array([run.seconds for run in made.runs])
         seconds = np.exp(made.errors) * measured
         scores.append(OuterScore.of(case, source, made.groups, seconds, measured, made.half, made.inner))
-    fit = fitted(runs, key_of(runs, "system"))
+    fit = fitted(runs, "system")
     facts = {name: facts_of([run for run in runs if software_of(run) == name]) for name in sorted({*SOFTWARE.values()})}
     note = "MLPerf training v5.0 and v5.1, NVIDIA-NeMo/Megatron-Bridge (067f987), mosaicml/llm-foundry (8c8dd48)."
     files = {file: digest(path) for file in FILES.values() if (path := training_file(file))}

@@ -12,7 +12,6 @@ from slipstick.experiments.evidence.validation.parallel.training.training_fit im
     fitted,
     groups_of,
     judged,
-    key_of,
     together,
 )
 from slipstick.experiments.evidence.validation.parallel.training.training_rows import TrainingRun
@@ -38,7 +37,7 @@ def grown(source: str, runs: Sequence[TrainingRun], stack: Sequence[TrainingRun]
     pairs = [(known, later) for known, later in pairs if known and later]
     scored = {run for _, later in pairs for run in later}
     rest = [run for run in stack if run not in scored]
-    start = fitted(rest, key_of(rest, "model"))
+    start = fitted(rest, "model")
     made_parts: list[LeftOutRuns] = []
     for known, later in pairs:
         first = known[0]

@@ -58,7 +58,7 @@ def searched_scores(path: Path, stack: Sequence[TrainingRun], most: int) -> Iter
     runs = unplaced_runs(path)
     small, large = [run for run in stack if run.devices <= most], [run for run in runs if run.devices > most]
     near = [run for run in runs if run.devices <= most]
-    made = _judged(fitted(small, key_of(small, "model")), large, "scale")
+    made = _judged(fitted(small, "model"), large, "scale")
     yield figures(
         f"above {most} accelerators, {SEARCHED}", "scale", made, baseline_errors(large, near), (0.08, 0.20), _who(large)
     )
@@ -67,7 +67,7 @@ def searched_scores(path: Path, stack: Sequence[TrainingRun], most: int) -> Iter
         for one in sorted(set(key_of(runs, key))):
             mine, others = ([run for run in runs if (key_of([run], key) == [one]) is same] for same in (True, False))
             known = [run for run in stack if key_of([run], key) != [one]]
-            parts.append(_judged(fitted(known, key_of(known, key)), mine, one))
+            parts.append(_judged(fitted(known, key), mine, one))
             for name, values in baseline_errors(mine, others).items():
                 base.setdefault(name, []).extend(values)
         yield figures(

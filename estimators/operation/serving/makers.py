@@ -1,0 +1,43 @@
+"""What a maker's libraries reach beside NVIDIA's, at the same numbers of the data sheet, from kernels timed alone.
+
+No served model is in these ratios: they are what the law of a step expects of a maker before any of his servers was
+measured, and his effects are fitted about them. Makers that are not named are expected to reach what NVIDIA's do.
+
+AMD under ROCm, on MI300X (``python -m slipstick.experiments.evidence.validation.serving.maker_libraries``):
+
+- kernels of no bytes: the same two programs on an MI300X and an H100 (TraceLens): the tenth percentile of a kernel's
+  time is 4.3 and 4.9 us where it is 2.2 us; RCCL's base latencies are 1.8 and 2.0 times NCCL's (`links/libraries.py`).
+- products: 708 of 1,307 TFLOP/s in bfloat16 and 1,273 of 2,615 in float8 at most (AMD, "Measuring Max-Achievable FLOPs,
+  Part 2", 28 February 2025) where H100 and H200 reach .79 and .70 of their peaks.
+- memory: triad at 3,885 of 5,300 GB/s (AMD's acceptance test of an MI300X by BabelStream) where V100, A100 and H100
+  reach .89 of their data sheets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class MakerLibraries:
+    """Times over NVIDIA's at the same share of the data sheet.
+
+    Parameters
+    ----------
+    reading, computing
+        Of bytes, and of products.
+    fixed
+        Of kernels and messages that no bytes explain.
+    """
+
+    reading: float = 1.0
+    computing: float = 1.0
+    fixed: float = 1.0
+
+
+MAKERS = {"amd": MakerLibraries(reading=1.2, computing=1.45, fixed=2.0)}
+
+
+def libraries_of(family: str) -> MakerLibraries:
+    """Of a machine's family, "amd-cdna3"."""
+    return MAKERS.get(family.split("-")[0], MakerLibraries())
