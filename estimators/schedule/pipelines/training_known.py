@@ -19,7 +19,7 @@ from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.training_layout import TrainingLayout
 
-SLOWER = ("passes", "overhead", "routing")
+SLOWER = ("passes", "overhead", "routing", "held")
 FASTER = ("bf16", "fp8", "fp4", "attention")
 EXPOSED = ("tensor", "handed", "expert", "data")
 RECIPE = ("factor", "recipe")

@@ -93,8 +93,9 @@ class TrainingLinks:
     def dispatch(self, data: float, ranks: int, copies: int) -> float:
         """Seconds in which each rank sends its tokens (`data` bytes) to `copies` experts each, spread over `ranks`.
 
-        A token crosses to each further domain once, and is handed on there (DeepSeek-AI, "DeepSeek-V3", arXiv
-        2412.19437, section 3.2.2); within its domain every copy is sent.
+        Every copy is sent by itself, as the default dispatcher of Megatron Core does (`moe_token_dispatcher_type` =
+        "alltoall"); one that sends a token once to each domain (DeepSeek-AI, "DeepSeek-V3", arXiv 2412.19437, section
+        3.2.2) is faster across domains.
         """
         if ranks == 1:
             return 0.0
@@ -103,8 +104,7 @@ class TrainingLinks:
         near = data * copies * (inside - 1) / inside / self.near + self.near_latency
         if domains == 1:
             return near
-        visited = (domains - 1) * (1 - (1 - 1 / domains) ** copies)
-        return max(near, data * visited / self.far + self.far_latency)
+        return max(near, data * copies * (domains - 1) / domains / self.far + self.far_latency)
 
     def neighbour(self, data: float, stride: int) -> float:
         """Seconds to hand `data` bytes to the device `stride` further."""

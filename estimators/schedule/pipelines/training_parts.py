@@ -4,7 +4,8 @@ A step is (m + (p - 1) / v) microbatches of the slowest stage under 1F1B with m 
 stage (Narayanan et al., SC 2021, arXiv 2104.04473, section 2.2), and what follows them: the gradients' reduction that
 no computation hides, and the optimizer. A microbatch is its matrix products at a share of the peak, the attention's
 core, element-wise passes over the activations at memory bandwidth, and the exposed part of its traffic; no layer takes
-less than its host needs to launch it, which is what small microbatches of experts wait for.
+less than its host needs to launch it, which is what small microbatches of experts wait for: the six products of each
+expert that a device holds, and the casts of their operands, are launched one by one (some twelve launches of 10-20 us).
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ class TrainingTerms:
     passes: Annotated[float, Parameter("1", "times that kept activations cross main memory", 0.5, 30.0)] = 6.0
     overhead: Annotated[float, Parameter("s", "a layer of a microbatch keeps its host busy", 0.0, 0.1)] = 1e-3
     routing: Annotated[float, Parameter("s", "the same of a layer with experts, further", 0.0, 0.1)] = 3e-3
+    held: Annotated[float, Parameter("s", "the same of each expert that a device holds", 0.0, 0.1)] = 150e-6
     tensor: Annotated[float, Parameter("1", "exposed share of tensor-parallel traffic", 0.01, 3.0)] = 0.7
     handed: Annotated[float, Parameter("1", "exposed share of hand-overs (stages, context)", 0.01, 3.0)] = 0.3
     expert: Annotated[float, Parameter("1", "exposed share of the experts' all-to-all", 0.01, 3.0)] = 0.7
@@ -75,8 +77,8 @@ class StepAmounts:
         Seconds in which kept activations of a layer cross main memory once.
     repeats
         Passes over a layer, over forward and backward ones: 4 / 3 where it is computed again.
-    with_experts
-        Share of layers that have experts.
+    with_experts, held
+        Share of layers that have experts; experts of such a layer on a device.
     tensor, context, expert
         Seconds of traffic of a layer for one microbatch.
     head
@@ -110,6 +112,7 @@ class StepAmounts:
     crossing: Numbers
     repeats: Numbers
     with_experts: Numbers
+    held: Numbers
     tensor: Numbers
     context: Numbers
     expert: Numbers
@@ -148,7 +151,8 @@ def layer_parts(a: StepAmounts, q: TrainingTerms) -> dict[str, Numbers]:
         "context": q.handed * a.context,
         "expert": q.expert * a.expert,
     }
-    host, busy = (q.overhead + q.routing * a.with_experts) * a.repeats, sum(parts.values())
+    host = (q.overhead + (q.routing + q.held * a.held) * a.with_experts) * a.repeats
+    busy = sum(parts.values())
     try:
         return {**parts, "overhead": (busy**SHARPNESS + host**SHARPNESS) ** (1 / SHARPNESS) - busy}
     except OverflowError:

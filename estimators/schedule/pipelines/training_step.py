@@ -148,9 +148,9 @@ class TrainingStep:
         if m.linear:
             gathers += 4 * m.linear.layers / m.layers
         keys = 2.0 * m.cache_numbers * tokens / (1 if m.latent else t)
-        visits, expert_thin, copies = 1.0, 0.0, 1
+        visits, expert_thin, copies, mine = 1.0, 0.0, 1, 0.0
         if m.experts:
-            copies = m.experts.per_token
+            copies, mine = m.experts.per_token, m.experts.count / layout.expert
             visits, expert_thin = share * copies * layout.expert / m.experts.count, 1 / m.experts.feed_forward
         rounds, p, v = layout.microbatches(batch), layout.pipeline, layout.chunks
         _, middle, last = layout.stage_layers(m.layers)
@@ -162,7 +162,7 @@ class TrainingStep:
             products=passes * products * share, routed=passes * routed * share, scores=cores * core * share,
             thin=math.sqrt(t) / m.width, expert_thin=expert_thin, visits=visits,
             crossing=passes / 3 * 2.0 * kept * share / memory, repeats=passes / 3,
-            with_experts=m.expert_layers / m.layers,
+            with_experts=m.expert_layers / m.layers, held=mine,
             tensor=gathers * net.ring(2.0 * m.width * tokens, t, 1),
             context=3 * net.ring(keys * layout.context, layout.context, t),
             expert=(6 if full else 4) * net.dispatch(2.0 * rows * share, layout.expert, copies),
