@@ -8,7 +8,8 @@ AMD under ROCm, on MI300X (``python -m slipstick.experiments.evidence.validation
 - kernels of no bytes: the same two programs on an MI300X and an H100 (TraceLens): the tenth percentile of a kernel's
   time is 4.3 and 4.9 us where it is 2.2 us; RCCL's base latencies are 1.8 and 2.0 times NCCL's (`links/libraries.py`).
 - products: 708 of 1,307 TFLOP/s in bfloat16 and 1,273 of 2,615 in float8 at most (AMD, "Measuring Max-Achievable FLOPs,
-  Part 2", 28 February 2025) where H100 and H200 reach .79 and .70 of their peaks.
+  Part 2", 28 February 2025) where H100 and H200 reach .79 and .70 of their peaks. That is of CDNA 3, whose cap lowers
+  the clock: one half of an MI250X reaches as much of its peak as an H100 (.77 and .80, stas00/ml-engineering, b9e2972).
 - memory: triad at 3,885 of 5,300 GB/s (AMD's acceptance test of an MI300X by BabelStream) where V100, A100 and H100
   reach .89 of their data sheets.
 """
@@ -35,9 +36,12 @@ class MakerLibraries:
     fixed: float = 1.0
 
 
-MAKERS = {"amd": MakerLibraries(reading=1.2, computing=1.45, fixed=2.0)}
+MAKERS = {
+    "amd-cdna3": MakerLibraries(reading=1.2, computing=1.45, fixed=2.0),
+    "amd": MakerLibraries(reading=1.2, fixed=2.0),
+}
 
 
 def libraries_of(family: str) -> MakerLibraries:
-    """Of a machine's family, "amd-cdna3"."""
-    return MAKERS.get(family.split("-")[0], MakerLibraries())
+    """Of a machine's family, "amd-cdna3": what is known of its generation, else of its maker."""
+    return next((known for name, known in MAKERS.items() if family.startswith(name)), MakerLibraries())

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -82,24 +82,37 @@ def alone_among(rows: Sequence[LocalRow], phase: str) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class Met:
-    """How rows of a phase were met by fits that saw none of their groups, and in which bands."""
+    """How rows of a phase were met by fits that saw none of their groups, and in which bands.
+
+    `promised` holds, by the backend that a fit was of ("" of all GPUs), its inner error and how many rows it met.
+    """
 
     phase: str
     rows: Sequence[LocalRow]
     seconds: FloatArray
     half: FloatArray
-    inner: float | None = None
+    promised: Mapping[str, tuple[float | None, int]] = field(default_factory=dict)
 
     @property
     def measured(self) -> FloatArray:
         """Seconds that were measured."""
         return np.array([row.seconds(self.phase) for row in self.rows])
 
+    def inner(self, backend: str) -> float | None:
+        """The inner error of the fit that met the rows of a backend; of all rows where it is ""."""
+        if not backend:
+            return mean_inner([*self.promised.values()])
+        return self.promised.get(backend, self.promised.get("", (None, 0)))[0]
+
 
 def outer(rows: Sequence[LocalRow], held: str) -> list[Met]:
-    """Both phases of rows whose chip, or whose generation with all newer ones, is left out; bands by folds within."""
+    """Both phases of rows whose chip, or whose generation with all newer ones, is left out; bands by folds within.
+
+    The inner error is that of folds which leave out the same.
+    """
+    keys = sorted(OPEN, key=lambda level: level != HELD_OUT[held])
     result: dict[str, list[tuple[LocalRow, float, float]]] = {phase: [] for phase in LAWS}
-    promised: dict[str, list[tuple[float | None, int]]] = {phase: [] for phase in LAWS}
+    promised: dict[str, dict[str, tuple[float | None, int]]] = {phase: {} for phase in LAWS}
     for phase in LAWS:
         alone = alone_among(rows, phase)
         for backend in ("", *alone):
@@ -111,9 +124,9 @@ def outer(rows: Sequence[LocalRow], held: str) -> list[Met]:
                 outer_folds = folds(era, scored=scored & {at for at, name in enumerate(era) if name == "newest"})
             else:
                 outer_folds = folds(part.groups[HELD_OUT[held]], at_most=12, scored=scored)
-            made = left_out(LAWS[phase], part, outer_folds, *(part.groups[level] for level in OPEN))
+            made = left_out(LAWS[phase], part, outer_folds, *(part.groups[level] for level in keys))
             met = np.flatnonzero(np.isfinite(made.seconds)).tolist()
-            promised[phase].append((made.inner, len(met)))
+            promised[phase][backend] = made.inner, len(met)
             result[phase] += [(mine[at], float(made.seconds[at]), float(made.half[at])) for at in met]
     return [
         Met(
@@ -121,7 +134,7 @@ def outer(rows: Sequence[LocalRow], held: str) -> list[Met]:
             [row for row, _, _ in one],
             np.array([seconds for _, seconds, _ in one]),
             np.array([half for _, _, half in one]),
-            mean_inner(promised[phase]),
+            promised[phase],
         )
         for phase, one in result.items()
     ]
@@ -148,9 +161,8 @@ def refit() -> FittedFile:
                 at = [i for i, row in enumerate(met.rows) if backend in ("", row.backend)]
                 groups = len({met.rows[i].chip for i in at})
                 kind = f"{met.phase} on {backend}" if backend else met.phase
-                scores.append(
-                    OuterScore.of(held, kind, groups, met.seconds[at], met.measured[at], met.half[at], met.inner)
-                )
+                figures = met.seconds[at], met.measured[at], met.half[at], met.inner(backend)
+                scores.append(OuterScore.of(held, kind, groups, *figures))
     note = (
         "Runs of d893a/localscore-insights (a4f8174), XiongjieDai/GPU-Benchmarks-on-LLM-Inference (aa72e0e) and "
         "AlexsJones/llmfit (3f44fd3)."
