@@ -78,18 +78,21 @@ def _sources() -> str:
 
 
 def source_files() -> list[str]:
-    """The files that make what is kept: the layers below experiments, and the release of sympy."""
+    """The files that make what is kept: the layers below experiments, and last the release of sympy.
+
+    In an installed wheel they come in the same order as in the checkout that it was built from.
+    """
     spec = find_spec("sympy")
-    files = [
+    files = sorted(
         os.path.join(place, name)  # noqa: PTH118 - a few hundred at every start
         for layer in LAYERS
         for place, _, names in os.walk(ROOT / layer)
         for name in names
         if name.endswith(".py")
-    ]
+    )
     if spec is not None and spec.origin:
         files.append(str(Path(spec.origin).with_name("release.py")))
-    return sorted(files)
+    return files
 
 
 def read_kept(path: Path | None) -> Any:

@@ -111,6 +111,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, light, in a new environment."""
     pytest.importorskip("hatchling", reason="the wheel is built with hatchling")
     folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run([sys.executable, "-m", "tools.prebuilt"], cwd=ROOT, check=True)
     subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder], cwd=ROOT, check=True)
     subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
     _install(folder, "")
@@ -165,6 +166,14 @@ def test_the_light_install_is_light(installed: Path) -> None:
     packages = (installed / "venv").rglob("*")
     size = sum(path.stat().st_blocks * 512 for path in packages if path.is_file() and not path.is_symlink())
     assert size < LIGHT_BYTES
+
+
+def test_what_usual_questions_need_ships_and_counts(installed: Path, place: Path) -> None:
+    asked = "from slipstick.hwmodels.files.prebuilt import made_here; print(made_here())"
+    done = subprocess.run(
+        [installed / "venv/bin/python", "-c", asked], cwd=place, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "True\n"
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -52,6 +52,12 @@ def not_made() -> NoReturn:
     raise AssertionError("it ships")
 
 
+def test_sources_come_in_one_order_wherever_their_packages_lie() -> None:
+    """By their paths alone, sympy stood before the project in a checkout's environment and after it beside a wheel."""
+    *ours, sympy = source_files()
+    assert sympy.endswith("sympy/release.py") and ours == sorted(ours)
+
+
 def test_what_ships_is_what_would_be_made_and_is_kept(packed: Path) -> None:
     assert prebuilt.made_here()
     assert answers(not_made, not_made) == (ONE, network())
