@@ -14,7 +14,7 @@ from slipstick.estimators.core.lambdified.evaluable import Evaluable
 from slipstick.estimators.core.lambdified.kept import Formulas
 from slipstick.hwmodels.files import prebuilt
 from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.kept_files import VARIABLE, identity_of, kept_path, read_kept
+from slipstick.hwmodels.files.kept_files import VARIABLE, identity_of, kept_path, read_kept, source_files
 from slipstick.workloads.catalog import _builders
 from slipstick.workloads.graph.kept import kept_workload
 from slipstick.workloads.graph.workload import Workload
