@@ -106,6 +106,11 @@ class FittedFile:
     note: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def title(self) -> str:
+        """What a refit calls the file."""
+        return f"fitted/{self.name}.json"
+
     def fit(self, law: str) -> LawFit:
         """The fit of a law.
 
@@ -140,13 +145,16 @@ class FittedFile:
 
         The sixth digit is that of sums whose order the threads and the processor of a refit choose.
         """
-        path = (folder or FITTED) / f"{self.name}.json"
-        text = self.text()
-        if path.exists() and _alike(read_json(path), json.loads(text)):
-            return False
-        with atomic_write(path) as stream:
-            stream.write(text)
-        return True
+        return write_if_changed((folder or FITTED) / f"{self.name}.json", self.text())
+
+
+def write_if_changed(path: Path, text: str) -> bool:
+    """Write a JSON document, unless the file holds the same to five digits; whether it was written."""
+    if path.exists() and _alike(read_json(path), json.loads(text)):
+        return False
+    with atomic_write(path) as stream:
+        stream.write(text)
+    return True
 
 
 def load_fitted(name: str, folder: Path | None = None) -> FittedFile:
@@ -192,6 +200,15 @@ def _alike(one: Any, other: Any) -> bool:
     if isinstance(one, float) and isinstance(other, float):
         return math.isclose(one, other, rel_tol=FIVE_DIGITS)
     return bool(one == other)
+
+
+def kept(old: Any, new: Any) -> Any:
+    """A JSON value whose fractions stay as they were where they agree to a unit of the fifth digit."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        return {name: kept(old.get(name), value) for name, value in new.items()}
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        return [kept(*pair) for pair in zip(old, new, strict=True)]
+    return old if isinstance(old, float) and isinstance(new, float) and _alike(old, new) else new
 
 
 def _lines(document: Mapping[str, Any]) -> str:

@@ -101,7 +101,7 @@ def _refit(names: Sequence[str], form: str) -> int:
         print(f"slipstick: fitting {name} ({place} of {len(wanted)})", file=sys.stderr)
         made = refitted(name)
         changed = "written" if made.save() else "unchanged"
-        print(f"slipstick: fitted/{name}.json: {changed}, {made.used:,} rows", file=sys.stderr)
+        print(f"slipstick: {made.title}: {changed}, {made.used:,} rows", file=sys.stderr)
         emit([vars(one) for one in made.outer], form)
     return 0
 

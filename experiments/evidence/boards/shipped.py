@@ -6,8 +6,8 @@ say of scatter, and predicted by what is left.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,13 +15,18 @@ import numpy as np
 from slipstick.estimators.across_devices.devices import DeviceCalibration, device_name, fit_devices, variant_name
 from slipstick.estimators.across_devices.files import devices_file
 from slipstick.estimators.across_devices.files.portable import without_rows
+from slipstick.estimators.across_devices.forecast import Forecast
 from slipstick.estimators.across_devices.kernel_class import KernelClass
 from slipstick.estimators.across_devices.operation_times import OperationTimes, joined_times
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL
+from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.learning.fitted_file import OuterScore
 from slipstick.estimators.learning.scores import coverage, mean_error, width
+from slipstick.estimators.tuned.tuned_devices import KINSHIP_ERROR
 from slipstick.experiments.calibrate.devices_left_out import roofline
 from slipstick.experiments.calibrate.public_data import needed_folder
+from slipstick.experiments.evidence.fits.shipped_files import ShippedFiles
 from slipstick.experiments.evidence.rows import ValidationRow
 from slipstick.experiments.evidence.score import Board, Data, MissingError
 from slipstick.experiments.evidence.validation.gpu.gpu_cases import GpuCase, cases
@@ -35,6 +40,8 @@ SOURCE = "public times of GPU operations: NeuSight (FP32), aiconfigurator (BF16,
 CALLS = "neusight convolution"
 """Times of calls, not of kernels: fits to them want 0.25 to 0.57 ms a launch and up to 3.2 times the bandwidth of the
 memory, where DeepBench's convolutions on the same GPUs want 0.03 to 0.09 ms and 0.66 to 0.88."""
+GENERATION = 2
+"""Words of a family that name vendor and generation: who shares fewer is of another generation."""
 DATASET = "the calibration that ships"
 
 
@@ -82,11 +89,29 @@ def fitted(forms: list[OperationTimes]) -> DeviceCalibration:
     return fit_devices(forms, SOURCE, typical=sorted({form.source for form in forms if "test" in form.source}))
 
 
-def bundle() -> Path:
-    """Fit, and write what ``--calibration gpus`` names."""
-    path = CALIBRATIONS / "gpus.json"
-    devices_file.save(without_rows(fitted(public_times())), path)
-    return path
+def refit() -> ShippedFiles:
+    """What ``--calibration gpus`` names, with the scores of machines left out.
+
+    Raises InputError where the measurements are not here.
+    """
+    whole = fitted(public_times())
+    document = devices_file.to_dict(without_rows(whole))
+    used = sum(fit.count for one in whole.classes for fit in one.fits)
+    return ShippedFiles({CALIBRATIONS / "gpus.json": document}, used, tuple(_outer(whole)), indent=None)
+
+
+def _outer(whole: DeviceCalibration) -> Iterator[OuterScore]:
+    """By class of operations, every machine left out in turn: with its twins known, and with its generation unseen."""
+    for title, kin in (("machine", len(KINSHIP_ERROR)), ("generation", GENERATION)):
+        for one in whole.classes:
+            names = [fit.machine for fit in one.fits if one.sampled.get(fit.machine)]
+            turns = [(one.sampled[name], _left_out(whole, one, name, kin)) for name in names]
+            known = [(forms, others.predict(forms)) for forms, others in turns if others is not None]
+            if known:
+                measured = np.concatenate([joined_times(forms) for forms, _ in known])
+                seconds = np.concatenate([predicted.time for _, predicted in known])
+                half = np.concatenate([np.log(predicted.high / predicted.low) / 2 for _, predicted in known])
+                yield OuterScore.of(title, one.name, len(known), seconds, measured, half)
 
 
 def _classes(data: Data) -> list[ValidationRow]:
@@ -119,17 +144,27 @@ def _row(whole: DeviceCalibration, one: KernelClass) -> ValidationRow:
 
 def _score(whole: DeviceCalibration, one: KernelClass, name: str) -> FloatArray:
     """Of a machine that is left out: error, the roofline's error, coverage and width (high/low) of the band."""
-    here = device_name(whole.machines[name])
-    others_names = {other for other, known in whole.machines.items() if device_name(known) != here}
-    fits = tuple(fit for fit in one.fits if fit.machine in others_names)
-    kept = {machine: forms for machine, forms in one.rows.items() if machine in others_names}
-    others = without_rows(replace(whole, classes=(replace(one, fits=fits, rows=kept),)))
     scored = one.sampled[name]
     measured = joined_times(scored)
-    # As it was measured: its kernels may have been launched in recorded graphs.
-    predicted = others.forecast(scored[0].machine).predict(scored)
+    others = _left_out(whole, one, name)
+    if others is None:
+        raise InputError(f"{one.name}: no machine but {name} was measured")
+    predicted = others.predict(scored)
     held, wide = coverage(predicted.low, predicted.high, measured), width(predicted.low, predicted.high)
     return np.array([mean_error(predicted.time, measured), mean_error(roofline(scored), measured), held, wide])
+
+
+def _left_out(whole: DeviceCalibration, one: KernelClass, name: str, kin: int = len(KINSHIP_ERROR)) -> Forecast | None:
+    """Of a machine from the others that share fewer than `kin` words of its family; None where there are none."""
+    left, here = whole.machines[name], device_name(whole.machines[name])
+    names = {
+        n for n, o in whole.machines.items() if device_name(o) != here and shared_words(o.family, left.family) < kin
+    }
+    fits = tuple(fit for fit in one.fits if fit.machine in names)
+    kept = {machine: forms for machine, forms in one.rows.items() if machine in names}
+    others = without_rows(replace(whole, classes=(replace(one, fits=fits, rows=kept),)))
+    # As it was measured: its kernels may have been launched in recorded graphs.
+    return others.forecast(one.sampled[name][0].machine) if fits else None
 
 
 BOARD = Board("What is the calibration across GPUs that ships worth on a GPU that it never saw?", {DATASET: _classes})

@@ -1,4 +1,4 @@
-"""What is fitted anew by `slipstick validate --refit NAME`: each module's `refit()` gives the file that ships."""
+"""What is fitted anew by `slipstick validate --refit NAME`: each module's `refit()` gives the files that ship."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from importlib import import_module
 
 from slipstick.estimators.learning.fitted_file import FittedFile
+from slipstick.experiments.evidence.fits.shipped_files import ShippedFiles
 from slipstick.hwmodels.files.readers import unknown_name
 
 HOME = "slipstick.experiments.evidence"
@@ -16,17 +17,20 @@ REFITS: Mapping[str, str] = {
     "host": "validation.models.programs.host_fit",
     "llama-cpp": "validation.serving.local_fits",
     "memory": "validation.vision.vision_memory",
+    "operations": "boards.shipped",
     "power-limit": "validation.energy.power_limit_scores",
     "programs": "validation.models.programs.program_refit",
     "recurrences": "validation.models.recurrent_fit",
     "serving": "validation.serving.refit",
     "serving-power": "validation.energy.serving_fit",
+    "sparse": "validation.spmv.spmv_refit",
+    "tpu": "validation.tpu.tpu_fit",
     "training": "validation.parallel.training.training_fit",
 }
-"""Modules below `HOME` by the name of the file that they fit."""
+"""Modules below `HOME` by the name of what they fit."""
 
 
-def refitted(name: str) -> FittedFile:
+def refitted(name: str) -> FittedFile | ShippedFiles:
     """Fit anew; nothing is written.
 
     Raises
@@ -36,5 +40,5 @@ def refitted(name: str) -> FittedFile:
     """
     if name not in REFITS:
         raise unknown_name("fitted numbers", name, sorted(REFITS))
-    made: FittedFile = import_module(f"{HOME}.{REFITS[name]}").refit()
+    made: FittedFile | ShippedFiles = import_module(f"{HOME}.{REFITS[name]}").refit()
     return made

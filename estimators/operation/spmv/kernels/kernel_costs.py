@@ -28,7 +28,8 @@ STATES: tuple[State, ...] = ("warm", "cold")
 LINE = 64
 LEARNT_ROWS = 5000.0
 """Irregular rows that branch prediction learns by heart when the same product runs again and again: of n of them
-n^2 / (n + this) are mispredicted. Chosen on the calibration matrices: tools/refit_kernels.py scores other values."""
+n^2 / (n + this) are mispredicted. Chosen on the calibration matrices:
+`slipstick validate --refit sparse` scores other values."""
 REACHES = (4.0, 8.0, 16.0)
 """Multiples of the second level's capacity beyond which a product slows down again, well before the nominal last level
 is full (translation buffers, a shared last level); each kernel's is the one of least error on matrices held out."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.calibration.calibration import Calibration, from_fit
-from slipstick.estimators.calibration.calibration_file import save
+from slipstick.estimators.calibration.calibration_file import to_dict
 from slipstick.estimators.calibration.fitting import fit_least_squares
 from slipstick.estimators.composites.compiled import Compiled
 from slipstick.estimators.composites.composite import Composite
@@ -20,6 +19,7 @@ from slipstick.estimators.learning.student import student_scale, student_scatter
 from slipstick.estimators.operation.tpu.tpu_step import TpuOperations
 from slipstick.estimators.schedule.infeed import InfeedOverlap, Lane, infeed_share
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
+from slipstick.experiments.evidence.fits.shipped_files import ShippedFiles
 from slipstick.experiments.evidence.validation.tpu.tpu_data import (
     BOUND,
     STEPS,
@@ -153,13 +153,10 @@ def fit(rows: Sequence[Row], measured: Floats) -> Calibration:
     return replace(calibration, residual_std=relative, residual_seconds=seconds, residual_freedom=freedom)
 
 
-def bundle() -> Path:
-    """Fit all public step times and profiles, and write what `question.registry` gives as the estimator "tpu".
+def refit() -> ShippedFiles:
+    """Fit all public step times and profiles: what `question.registry` gives as the estimator "tpu".
 
-    Raises
-    ------
-    InputError
-        Where the measurements are not here.
+    Raises InputError where the measurements are not here.
     """
     steps, traces = training_file(STEPS), training_file(TRACES)
     if steps is None or traces is None:
@@ -168,9 +165,8 @@ def bundle() -> Path:
     untraced = {key: time for key, time in known.items() if key not in traced}
     apart = with_share_scatter(fit(list(untraced), np.array(list(untraced.values()))), traced)
     fitted = fit(list(known), np.array(list(known.values())))
-    path = CALIBRATIONS / "tpu.json"
-    save(replace(fitted, metric_std=apart.metric_std, residuals=()), "tpu", path)
-    return path
+    document = to_dict(replace(fitted, metric_std=apart.metric_std, residuals=()), "tpu")
+    return ShippedFiles({CALIBRATIONS / "tpu.json": document}, len(known) + len(traced))
 
 
 def with_share_scatter(fitted: Calibration, traces: Mapping[Row, tuple[float, float]]) -> Calibration:

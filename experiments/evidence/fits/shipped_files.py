@@ -1,0 +1,50 @@
+"""Fitted numbers that ship in formats of their own, for `slipstick validate --refit`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from slipstick.estimators.learning.fitted_file import OuterScore, kept, write_if_changed
+from slipstick.hwmodels.files.readers import read_json
+
+
+@dataclass(frozen=True, eq=False)
+class ShippedFiles:
+    """Documents that are fitted to the same rows.
+
+    Parameters
+    ----------
+    documents
+        The JSON of each file.
+    used
+        How many rows were fitted.
+    outer
+        Scores of left-out groups.
+    indent
+        Spaces a level of the JSON; None writes one line.
+    """
+
+    documents: Mapping[Path, Mapping[str, Any]]
+    used: int
+    outer: tuple[OuterScore, ...] = ()
+    indent: int | None = 1
+
+    @property
+    def title(self) -> str:
+        """The names of the files."""
+        return ", ".join(path.name for path in self.documents)
+
+    def save(self) -> bool:
+        """Write the files that do not say the same to five digits; whether one was written.
+
+        A number that stays within its fifth digit stays as it is, so that no other answer moves with those that do.
+        """
+        written = False
+        for path, document in self.documents.items():
+            one = kept(read_json(path), document) if path.exists() else document
+            written |= write_if_changed(path, json.dumps(one, indent=self.indent, allow_nan=False) + "\n")
+        return written
