@@ -32,9 +32,15 @@ class KnownTime:
     def only(self, names: Collection[str], what: str) -> None:
         """Check the names of its numbers.
 
-        Raises InputError where one is none of `names`.
+        Raises InputError where one is none of `names`, or none may be given.
         """
         for name in self.numbers:
+            if not names:
+                numbers = self.text.partition("@")[2][:60]
+                raise InputError(
+                    f"--known {self.text[:60]!r}: {what} is measured at the question's own numbers: leave out "
+                    f"@{numbers}, and say them as the question's"
+                )
             if name not in names:
                 raise unknown_name(f"number of --known {self.text[:60]!r}, {what}:", name, sorted(names))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from slipstick.estimators.named.serving.deployment import APART
 from slipstick.estimators.named.serving.served_run import Serving
 from slipstick.estimators.operation.power.power_cap import cap_watts
 from slipstick.experiments.question.doubts import warnings_among
@@ -59,7 +60,7 @@ def warnings_of(answer: Serving) -> list[str]:
     """Where an answer leaves what was measured, or wants what an engine would refuse: a line each."""
     deployment, summary = answer.deployment, answer.summary()
     model, machine = deployment.model, deployment.machine
-    result = list(warnings_among(deployment.remarks()))
+    result = [*warnings_among(deployment.remarks()), *([APART] if deployment.prefill else [])]
     if answer.clock is not None and machine.clock < answer.clock:
         left, clock = (format_quantity(value, "Hz") for value in (machine.clock, answer.clock))
         result.append(

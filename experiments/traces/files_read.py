@@ -137,6 +137,7 @@ def _served(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
     from slipstick.experiments.serve.measured_runs import compared_rows, measured_rows
     from slipstick.experiments.serve.serving_question import Wanted
     from slipstick.workloads.importers.serving.vllm_bench import read_vllm_bench
+    from slipstick.workloads.language_names import typed
 
     runs = read_vllm_bench(Path(path))
     first = runs[0]
@@ -150,6 +151,8 @@ def _served(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
     line = (
         f"{len(runs)} run{'s' if len(runs) > 1 else ''} of {first.model or 'a model'} on {first.backend or 'a server'}"
     )
+    if model is not None and not given.model and model not in typed(first.model).names:
+        line += f"; {first.model} ships as {model}, which has its sizes"
     if given.machine is None:
         return f"{line}; --on MACHINE sets the estimate beside it", measured_rows(runs), [command]
     if model is None:

@@ -11,6 +11,7 @@ import typer
 import slipstick as ss
 from slipstick.experiments.commands.cli import build, run
 from slipstick.experiments.commands.typed_once import require_once
+from tests.runs_made import SERVED
 
 DRAFTS = ("whatif", "llama-3.1-8b", "--on", "h100-sxm", "--vary", "run.draft_tokens=0,1,3")
 
@@ -120,3 +121,24 @@ def test_what_the_trainer_prints_names_the_file_that_it_writes(
     Path("out.txt").write_text("{'loss': 2.31, 'grad_norm': 1.2, 'learning_rate': 5e-05, 'epoch': 0.01}\n" * 3)
     assert run([*command.split(), *(["--batch", "16"] if "plan" in command else [])]) == 2
     assert "prints no times: give its trainer_state.json" in capsys.readouterr().err
+
+
+def test_a_known_time_of_the_question_takes_no_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["estimate", "resnet50", "--on", "h100-sxm", "--known", "23.4ms@tp=8"]) == 2
+    said = capsys.readouterr().err
+    assert "leave out @tp=8" in said and "known: )" not in said
+
+
+@pytest.mark.parametrize(("rate", "far"), [("0.5", True), ("130", False)])
+def test_a_rate_far_from_what_was_expected_is_said(rate: str, far: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    known = ["--engine", "llama.cpp", "--known", f"llama-3.1-8b:q4_k_m={rate}"]
+    assert run(["serve", "llama-3.1-8b", "--on", "rtx-4090", "--dtype", "q4_k_m", *known]) == 0
+    assert ("the run is taken only in part" in " ".join(capsys.readouterr().out.split())) == far
+
+
+def test_a_benchmark_of_an_alias_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, other in (("Qwen/Qwen2-7B", True), ("meta-llama/Llama-3.1-8B-Instruct", False)):
+        path = tmp_path / "vllm.json"
+        path.write_text(json.dumps({**SERVED, "model_id": name}))
+        assert run(["read", str(path)]) == 0
+        assert ("Qwen/Qwen2-7B ships as qwen2.5-7b" in capsys.readouterr().out) == other

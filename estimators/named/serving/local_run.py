@@ -21,6 +21,8 @@ from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.weight_types import in_gguf, is_gguf, stored_as, weight_bytes, weight_type
 
 DEFAULT_TYPE = "q4_k_m"
+FAR = 3.0
+"""Half-widths of the 80 % band (3.8 standard deviations) beyond which a measured rate is said to be far off."""
 PROMPT, TOKENS = "reading the prompt", "new tokens"
 SOURCE = "a token's bytes and arithmetic as fitted to runs of llama.cpp (docs/notes/serving.md), one user, one device"
 _Band: TypeAlias = tuple[float, float, float]
@@ -76,8 +78,10 @@ class Local(Answer):
         if self.anchor is None:
             return local_fit(self.backend)
         known = self.anchor
-        work = LocalWork.of(known.model, weight_type(known.stored), self.machine)
-        return local_fit(self.backend).with_known(work, self.groups(known.stored), 1 / known.rate)
+        return local_fit(self.backend).with_known(self._known_work(known), self.groups(known.stored), 1 / known.rate)
+
+    def _known_work(self, known: KnownRate) -> LocalWork:
+        return LocalWork.of(known.model, weight_type(known.stored), self.machine)
 
     @cached_property
     def work(self) -> LocalWork:
@@ -222,7 +226,20 @@ class Local(Answer):
         anchored = ""
         if self.anchor:
             anchored = f"; anchored to {self.anchor.model.name} {self.anchor.stored} at {self.anchor.rate:g} tokens/s"
+            anchored += self._far
         return (f"llama.cpp on {self.backend}{self.unmeasured}, one sequence, weights {self.stored}{anchored}",)
+
+    @property
+    def _far(self) -> str:
+        """In words, where the run that is known lies far outside the band of what was expected of it."""
+        if self.anchor is None:
+            return ""
+        work, groups = self._known_work(self.anchor), self.groups(self.anchor.stored)
+        plain = local_fit(self.backend).generating
+        expected = 1 / plain.seconds(work, groups)
+        if abs(math.log(self.anchor.rate / expected)) <= FAR * plain.half_width(work, groups):
+            return ""
+        return f" (beware: {count_shown(expected)} were expected; so far from it, the run is taken only in part)"
 
     @property
     def notes(self) -> tuple[str, ...]:

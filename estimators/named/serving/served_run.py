@@ -233,10 +233,10 @@ def serve(deployment: Deployment, traffic: Traffic, limits: Mapping[str, float] 
     InputError
         Where the model does not fit, a request could never be served, or a power cap was set that idle power reaches.
     """
-    served = _run(deployment, traffic)
+    served = simulated_run(deployment, traffic)
     held = held_back(deployment, served)
     if held is not deployment:
-        served = _run(held, traffic)
+        served = simulated_run(held, traffic)
     front = max(0.0, front_seconds(held, traffic))
     wanted = first_median(held, traffic, served, front)
     missing, step = wanted - float(np.median(served.ttft)), 1.0
@@ -244,16 +244,16 @@ def serve(deployment: Deployment, traffic: Traffic, limits: Mapping[str, float] 
         if abs(missing) < NEAR * wanted:
             break
         longer = max(0.0, front + step * missing)
-        tried = _run(held, traffic, longer)
+        tried = simulated_run(held, traffic, longer)
         left = wanted - float(np.median(tried.ttft))
         if abs(left) < abs(missing):
             served, front, missing = tried, longer, left
         else:
             step /= 2
     front *= held.front
-    served = _run(held, traffic, front) if held.front != 1.0 else served
+    served = simulated_run(held, traffic, front) if held.front != 1.0 else served
     half = math.exp(held.half_width(mean_batch(held, served)))
-    fast, slow = _run(held, traffic, front, 1 / half), _run(held, traffic, front, half)
+    fast, slow = simulated_run(held, traffic, front, 1 / half), simulated_run(held, traffic, front, half)
     return Serving(held, traffic, Table(dict(limits or {})), served, fast, slow, deployment.machine.clock)
 
 
@@ -284,7 +284,7 @@ def mean_batch(deployment: Deployment, served: Served) -> Batch:
     return Batch(max(decodes, 1.0), context)
 
 
-def _run(deployment: Deployment, traffic: Traffic, front: float | None = None, factor: float = 1.0) -> Served:
+def simulated_run(deployment: Deployment, traffic: Traffic, front: float | None = None, factor: float = 1.0) -> Served:
     """One simulated run with every step `factor` times as long; `front` seconds before the queue, else those fitted."""
     layout, seconds = deployment.layout, deployment.seconds(factor)
     wait = max(0.0, front_seconds(deployment, traffic)) if front is None else front
