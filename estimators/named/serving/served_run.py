@@ -285,7 +285,10 @@ def mean_batch(deployment: Deployment, served: Served) -> Batch:
 
 
 def simulated_run(deployment: Deployment, traffic: Traffic, front: float | None = None, factor: float = 1.0) -> Served:
-    """One simulated run with every step `factor` times as long; `front` seconds before the queue, else those fitted."""
+    """One simulated run with every step `factor` times as long; `front` seconds before the queue, else those fitted.
+
+    Raises InputError where prefill workers read requests of one token alone.
+    """
     layout, seconds = deployment.layout, deployment.seconds(factor)
     wait = max(0.0, front_seconds(deployment, traffic)) if front is None else front
     users, rules = traffic.users, deployment.scheduler
