@@ -226,6 +226,11 @@ def no_series(given: object) -> InputError:
     )
 
 
+def counts_workers(parameter: str) -> bool:
+    """Whether a parameter counts what works side by side: threads, ranks, nodes, devices."""
+    return _WORKERS.search(parameter) is not None
+
+
 def kind_of(series: Series, given: str | None = None) -> tuple[str, str]:
     """The kind of scaling and how it is known, in words.
 
@@ -237,7 +242,7 @@ def kind_of(series: Series, given: str | None = None) -> tuple[str, str]:
         return given, "given"
     x, y = np.log(series.x), np.log(series.y)
     slope = float((y[-1] - y[0]) / (x[-1] - x[0])) if len(x) > 1 else 0.0
-    if _WORKERS.search(series.parameter):
+    if counts_workers(series.parameter):
         fell = float(np.exp(y.min() - y[0]))
         kind = "strong" if slope < -0.2 or fell < FELL else "weak"
         why = (

@@ -69,7 +69,7 @@ class WarmUp:
         """What was left out, in words, with the numbers of the iterations; nothing where nothing was."""
         sentences = []
         if len(self.indices):
-            few = ", ".join(map(str, self.indices[:SHOWN]))
+            few = ", ".join(map(str, self.indices[:SHOWN] + self.run.first))
             more = f" and {len(self.indices) - SHOWN} more (--format json has all)" if len(self.indices) > SHOWN else ""
             low, high = self.factors.min(), self.factors.max()
             times = f"{low:.3g} x" if len(self.indices) == 1 else f"{low:.3g} to {high:.3g} x"

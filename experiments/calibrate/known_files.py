@@ -25,12 +25,14 @@ from slipstick.experiments.calibrate.measured_run import holds_run, read_run
 from slipstick.experiments.calibrate.measured_steps import holds_steps, read_measured_steps
 from slipstick.experiments.calibrate.measured_training import holds_training, read_known
 from slipstick.hwmodels.catalog import machine_of_device
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.readers import InputError, read_csv_rows
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.importers.formats.look import look
 from slipstick.workloads.importers.formats.registry import Format, identify
+from slipstick.workloads.importers.iteration_logs import LENGTH_COLUMNS, LOG_LIMIT_BYTES, MOST_ITERATIONS, read_log
 
 NAMESPACES = ("run.", "machine.", "workload.")
+STEPS = ("iteration", "iter", "step", "index")
 MEDIAN = 1.2533
 """Standard error of a median over that of a mean, of normal values: sqrt(pi / 2)."""
 RUNS, LOCAL, TRACE, MEGATRON = "vllm-bench", "llama-bench", "chrome-trace", "megatron"
@@ -68,18 +70,20 @@ def read_known_answer(known: str, machine: Machine, engine: str = "") -> Fitted 
         return None
     if any(name.startswith(NAMESPACES) for name in columns):
         raise InputError(
-            f"{known}: times under settings: say what they fit, --fit estimator.NAME (slipstick whatif and calibrate)"
+            f"{known}: times under settings: say what they fit, --fit estimator.NAME, to slipstick whatif (estimate "
+            "takes no table of settings: give the time of this question, --known 23.4ms)"
         )
     return _logged(known, machine, kind)
 
 
 def _logged(path: str, machine: Machine, kind: Format | None) -> MeasuredTime:
     """The median step of a run."""
-    from slipstick.workloads.importers.iteration_logs import read_log
     from slipstick.workloads.importers.mllog.trainer_logs import read_training_log
 
     if kind is not None and kind.target in ("counters", "matrix", "model", "machine", "graph"):
         raise InputError(f"{path}: {kind.name}: holds no time of a step")
+    if kind is not None and kind.target == "series":
+        _refuse_scaling(path)
     if kind is not None and kind.key == TRACE:
         _require_recorded_on(path, machine)
     times = read_log(path).times
@@ -91,6 +95,23 @@ def _logged(path: str, machine: Machine, kind: Format | None) -> MeasuredTime:
     source, spread = f"{Path(path).name}, {steps}", MEDIAN * deviation / math.sqrt(count)
     layout = kind is not None and kind.key == MEGATRON and "devices" in read_training_log(path).settings
     return MeasuredTime(seconds, spread, source, tuple(read_known(path)) if layout else ())
+
+
+def _refuse_scaling(path: str) -> None:
+    """Times over threads or nodes are no steps of one run: their median is the time of no question."""
+    from slipstick.estimators.extrapolation.series import counts_workers
+
+    columns, ends = look(path).columns, ("_s", "_ms", "_us")
+    counted = [name for name in sorted(columns) if counts_workers(name) and not name.endswith(ends)]
+    if not counted or columns & {*STEPS, *LENGTH_COLUMNS}:  # rows of one run: a column may say which rank they are of
+        return
+    rows = [row for _, row in read_csv_rows(path, limit_bytes=LOG_LIMIT_BYTES, limit_rows=MOST_ITERATIONS)]
+    for name in counted:
+        if len({row[name] for row in rows if name in row}) > 1:
+            raise InputError(
+                f"{path}: times over {name}, which are no steps of one run: slipstick extrapolate {path} --to N asks "
+                f"beyond them; --known wants the time of this question, such as 23.4ms"
+            )
 
 
 def _require_recorded_on(path: str, machine: Machine) -> None:

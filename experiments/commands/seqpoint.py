@@ -84,7 +84,7 @@ def register(app: typer.Typer) -> None:
         band = projected.interval(level)
         rows = [
             {
-                "iteration": int(index),
+                "iteration": iterations.first + int(index),
                 iterations.proxy: float(chosen.lengths[i]),
                 "weight": float(chosen.weights[i]),
                 "time_s": float(values[i]),
@@ -107,7 +107,7 @@ def register(app: typer.Typer) -> None:
             "iterations": len(iterations),
             "representatives": len(chosen),
             "total_s": logged.total,
-            "slow_first": judged.indices.tolist(),
+            "slow_first": (judged.indices + logged.first).tolist(),
             "slow_first_extra_s": judged.extra_s,
             "projected_s": projected.total,
             "low_s": band[0] if band else None,
@@ -122,7 +122,7 @@ def register(app: typer.Typer) -> None:
         if method == "seqpoint":
             summary |= {"error_limit": limit, "error_reached": abs(chosen.error) <= limit}
         if out is not None:
-            write_representatives(out, chosen, iterations.proxy)
+            write_representatives(out, chosen, iterations.proxy, iterations.first)
         if plot is not None:
             from slipstick.experiments.pages.selection_picture import draw_selection
 

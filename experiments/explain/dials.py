@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.estimators.composites.held import HeldTimes
+from slipstick.estimators.composites.held import CAP, HeldTimes
 from slipstick.estimators.composites.kept_workloads import as_compiled
 from slipstick.estimators.core.lambdified import FloatArray, names_of
 from slipstick.estimators.core.operation_model import grouped
@@ -18,6 +18,7 @@ from slipstick.estimators.core.residency import sizes_read
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.files.readers import InputError
 
+IDLE = "machine.power.idle"
 STEP = 1.01
 """Factor on both sides of today's value between which a slope is taken."""
 
@@ -29,21 +30,28 @@ class Dials:
     `function`: of `today`'s names.
     `today`: name -> today's value.
     `whole`: names that count (cores): turned in whole steps.
+    `held`: the times under other caps than the board's, which raise no clock above the rated one and slow all of it
+        below; None where the cap is no dial, or `function` knows them.
+    `cap`: watts under which the idle power stays; infinite where the machine states no cap.
     """
 
     function: Any
     today: Mapping[str, float]
     whole: frozenset[str]
+    held: HeldTimes | None = None
+    cap: float = np.inf
 
     @classmethod
     def of(cls, question: Question, names: Sequence[str] = ()) -> Dials:
         """The named quantities, or all that the estimator's formula names."""
         chosen = tuple(names or numbers_of(question))
         function = question.estimator.compile(question.workload, question.machine, chosen, question.run)
-        if isinstance(function, HeldTimes) and question.machine.power.cap == question.machine.stated.power.cap:
-            function = function.plain
+        cap = question.machine.power.cap
+        at_rated = cap == question.machine.stated.power.cap
+        held = function if isinstance(function, HeldTimes) and at_rated else None
         counts = [n for n in chosen if n.startswith("machine.") and isinstance(question.machine.get(n[8:]), int)]
-        return cls(function, {name: value_of(question, name) for name in chosen}, frozenset(counts))
+        today = {name: value_of(question, name) for name in chosen}
+        return cls(held.plain if held else function, today, frozenset(counts), held, np.inf if cap is None else cap)
 
     @property
     def is_formula(self) -> bool:
@@ -54,6 +62,10 @@ class Dials:
     def today_time(self) -> float:
         """Seconds today."""
         return float(self.function(self.today))
+
+    def is_held(self, name: str) -> bool:
+        """Whether a quantity is the cap of a board, whose times are no formula's with a slope."""
+        return name == CAP and self.held is not None
 
     def turned(self, name: str, factor: float) -> float:
         """The value of a quantity times a factor."""
@@ -68,8 +80,11 @@ class Dials:
     def ratios(self, name: str, factors: Sequence[float] | FloatArray) -> FloatArray:
         """Time over today's at factors that move away from 1, up to the first that is out of the quantity's range."""
         turned = np.array([self.turned(name, float(factor)) for factor in factors])
+        if name == IDLE:
+            turned = turned[: int(np.argmax([*(turned >= self.cap), True]))]
+        function = self.held if self.held is not None and name == CAP else self.function
         try:
-            return np.asarray(self.function({**self.today, name: turned}) / self.today_time)
+            return np.asarray(function({**self.today, name: turned}) / self.today_time)
         except InputError:
             half = len(factors) // 2
             if not half:

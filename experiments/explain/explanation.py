@@ -97,9 +97,9 @@ def elasticity_rows(question: Question, dials: Dials | None = None) -> list[dict
         {
             "quantity": name,
             "value": float(value),
-            "elasticity": float(known.elasticity[name]) if known else slope(dials, name),
+            "elasticity": float(known.elasticity[name]) if known and not dials.is_held(name) else slope(dials, name),
             "ratio_at_twice": dials.ratio(name, 2.0),
-            "at_ridge": bool(known.at_ridge[name]) if known else None,
+            "at_ridge": bool(known.at_ridge[name]) or dials.is_held(name) if known else None,
         }
         for name, value in dials.today.items()
         if known is None or name in known.elasticity
@@ -202,7 +202,8 @@ def interaction(question: Question, one: str, other: str, factors: Sequence[floa
     """
     dials = Dials.of(question, (one, other))
     across, along = (np.array([dials.turned(name, factor) for factor in factors]) for name in (one, other))
-    return np.asarray(dials.function({one: across[None, :], other: along[:, None]}) / question.answer().time)
+    times = (dials.held or dials.function)({one: across[None, :], other: along[:, None]})
+    return np.asarray(times / question.answer().time)
 
 
 @formerly(names="vary", price_per_doubling="cost")

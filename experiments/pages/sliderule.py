@@ -210,6 +210,9 @@ def _formula_dials(question: Question) -> Dials | None:
     except InputError:
         return None
     dials = Dials.of(question, names)
+    if dials.held is not None:  # the page has the formula alone, under which a cap above the rated one would help
+        names = [name for name in names if not dials.is_held(name)]
+        dials = Dials.of(question, names)
     of_machine = any(name.startswith("machine.") and not name.startswith("machine.runtime.") for name in names)
     return dials if dials.is_formula and of_machine else None
 

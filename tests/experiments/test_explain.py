@@ -184,6 +184,22 @@ def test_no_change_leaves_the_bounds_of_a_parameter() -> None:
     assert 0.3 < row["needed"] <= 1
 
 
+def test_a_cap_above_the_rated_one_helps_no_table_as_it_helps_no_what_if() -> None:
+    """An L4 at its 72 W: twice the cap raises no clock, half slows it, and no board idles above its cap."""
+    sizes = {"workload.m": 4096, "workload.n": 4096, "workload.k": 4096}
+    asked = ss.question("gemm", "l4", settings=sizes)
+    watts = ss.whatif("gemm", "l4", {"machine.power.cap": [36.0, 72.0, 144.0]}, settings=sizes)
+    slower, _, faster = watts.frame.time_ratio
+    (row,) = (row for row in ss.analysis.elasticity_rows(asked) if row["quantity"] == "machine.power.cap")
+    assert row["ratio_at_twice"] == pytest.approx(faster) == 1.0 and row["elasticity"] < 0 and row["at_ridge"]
+    (ends,) = (row for row in why.tornado_rows(asked) if row["quantity"] == "machine.power.cap")
+    assert ends["divided"] == pytest.approx(slower, rel=1e-6) and slower > 1.5
+    factors = {row["quantity"]: row["factor"] for row in ss.analysis.cheapest_changes(asked, 0.8)}
+    assert factors["machine.power.cap"] is None and factors["machine.power.idle"] is None
+    with pytest.raises(InputError, match="no formula"):
+        ss.analysis.cheapest_together(asked, 0.8, {"machine.power.cap": 1.0})
+
+
 @pytest.mark.slow  # two explanations, each in a process of its own
 def test_no_digit_hangs_on_the_order_of_hashes() -> None:
     words = [sys.executable, "-m", "slipstick", *["explain", "megatron-22b", "--on", "a100-80-dgx", "--format", "json"]]

@@ -24,6 +24,19 @@ def test_what_the_rows_vary_may_be_set_for_the_question(times: str, capsys: pyte
     assert "bands of ratios: what was fitted, and most of what the fit misses, is one for both times" in said
 
 
+def test_times_over_threads_are_no_steps_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Their median, 3.975 s, is the time of no number of threads; steps of several ranks are read."""
+    path = tmp_path / "threads.csv"
+    path.write_text("threads,time_s\n1,10.1\n2,5.2\n4,2.75\n8,1.6\n")
+    asked = ["estimate", "gpt2", "--on", "h100-sxm", "--known", str(path)]
+    assert run(asked) == 2
+    said = capsys.readouterr().err
+    assert "times over threads" in said and f"slipstick extrapolate {path} --to N" in said and "23.4ms" in said
+    path.write_text("iteration,rank,time_s\n0,0,0.26\n0,1,0.25\n1,0,0.25\n")
+    assert run(asked) == 0
+    assert "median of 3 steps" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -7,11 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from slipstick.experiments.commands.cli import run
 from slipstick.experiments.traces.files_read import read_any
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.importers.iteration_logs import read_log
 from slipstick.workloads.importers.mllog.trainer_logs import is_training_log, read_training_log
 from tests.runs_made import MEGATRON_LOG, TRAINER_STATE
+
+
+def said(capsys: pytest.CaptureFixture[str]) -> str:
+    """What was printed, on one line."""
+    return " ".join(capsys.readouterr().out.split())
 
 
 def test_megatron_says_layout_and_steps(tmp_path: Path) -> None:
@@ -23,6 +29,21 @@ def test_megatron_says_layout_and_steps(tmp_path: Path) -> None:
     assert [(each.count, each.seconds) for each in log.steps] == [(10, pytest.approx(9.0)), (10, pytest.approx(9.2))]
     assert "20 steps, median 9 s" in read_any(str(path)).line
     assert len(read_log(path).lengths) == 20
+
+
+def test_steps_of_megatron_have_the_numbers_of_the_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Lines of iterations 20 and 30 are steps 11 to 20 and 21 to 30; a run that began again is counted from 0."""
+    path = tmp_path / "run.log"
+    path.write_text(MEGATRON_LOG)
+    assert [step.step for step in read_training_log(path).profiles()] == [20, 30]
+    assert read_log(path).first == 11
+    assert run(["phases", str(path)]) == 0
+    assert "lines of the log here: 2, each the mean of its steps, with the log's number of the last" in said(capsys)
+    assert run(["seqpoint", str(path), "--format", "json", "--slow-first", "keep"]) == 0
+    assert {one["iteration"] for one in json.loads(capsys.readouterr().out)[0]["selected"]} <= set(range(11, 31))
+    again = MEGATRON_LOG.replace("iteration       30/", "iteration        5/")
+    path.write_text(again)
+    assert [step.step for step in read_training_log(path).profiles()] == [0, 1] and read_log(path).first == 0
 
 
 def test_the_first_line_of_megatron_stands_alone_where_it_is_the_only_one(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -187,7 +188,8 @@ def _from_training_log(path: Path) -> Iterations:
     if not counts or sum(counts) > MOST_ITERATIONS:
         raise InputError(f"{path}: {sum(counts):,} steps: want 1 to {MOST_ITERATIONS:,}")
     seconds = np.repeat([each.seconds for each in log.steps], counts)
-    return _durations(seconds, path, f"{path.name} (from {log.steps_from})")
+    first = log.numbers[0] - counts[0] + 1 if log.numbers else 0
+    return replace(_durations(seconds, path, f"{path.name} (from {log.steps_from})"), first=first)
 
 
 def _from_steps(steps: list[StepProfile], path: Path) -> Iterations:

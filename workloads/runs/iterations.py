@@ -36,6 +36,8 @@ class Iterations:
         Shape (iterations, features): shares of kernels or counters, for clustering; None where unknown.
     source
         Where the table comes from.
+    first
+        The number that its log gives to the first iteration.
 
     Raises
     ------
@@ -49,6 +51,7 @@ class Iterations:
     noise: float | None = None
     profiles: FloatArray | None = None
     source: str = ""
+    first: int = 0
 
     def __post_init__(self) -> None:
         where = f"iterations{f' of {self.source}' if self.source else ''}"

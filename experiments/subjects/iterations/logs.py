@@ -47,14 +47,17 @@ def write_log(path: str | os.PathLike[str], iterations: Iterations) -> None:
             stream.write(f"{index},{value:g}" + ("" if times is None else f",{float(times[index])!r}") + "\n")
 
 
-def write_representatives(path: str | os.PathLike[str], selection: Selection, proxy: str) -> None:
-    """JSON that a profiler's wrapper can use: which iterations or lengths to run, and what each stands for."""
+def write_representatives(path: str | os.PathLike[str], selection: Selection, proxy: str, first: int = 0) -> None:
+    """JSON that a profiler's wrapper can use: which iterations or lengths to run, and what each stands for.
+
+    `first`: the number of the run's first iteration.
+    """
     document = {
         "method": selection.method,
         "proxy": proxy,
         "iterations": int(selection.sizes.sum()),
         "representatives": [
-            {"iteration": int(index), "length": float(length), "weight": float(weight)}
+            {"iteration": first + int(index), "length": float(length), "weight": float(weight)}
             for index, length, weight in zip(selection.indices, selection.lengths, selection.weights, strict=True)
         ],
     }

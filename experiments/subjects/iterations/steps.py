@@ -36,7 +36,10 @@ def read_steps(path: Path, marker: str) -> tuple[list[StepProfile], list[str]]:
         without_steps = error  # events may number their steps by themselves
     if is_training_log(path):
         log = read_training_log(path)
-        return log.profiles(), log.lines()
+        profiles, count = log.profiles(), sum(each.count for each in log.steps)
+        numbered = ", with the log's number of the last of them" if log.numbers else ""
+        together = f"steps are lines of the log here: {len(log.steps)}, each the mean of its steps{numbered}"
+        return profiles, [*log.lines(), *([together] if count > len(log.steps) else [])]
     if path.name.endswith((".jsonl", ".jsonl.gz")):
         return [without_stolen_time(step) for step in load_steps(path)], []
     pattern = step_marker(marker)

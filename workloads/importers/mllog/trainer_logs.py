@@ -114,7 +114,7 @@ def read_megatron(path: str | os.PathLike[str]) -> TrainingLog:
                 raise InputError(f"{path}: more than {MOST_STEPS:,} lines of steps")
             if (batch := _BATCH.search(line)) and not settings.get("global_batch_size"):
                 settings["global_batch_size"] = float(batch[1])
-            steps.append(LoggedSteps(clock, count, seconds))
+            steps.append(LoggedSteps(clock, count, seconds, before))
             clock += count * seconds
     if not steps:
         raise InputError(f"{path}: no line has an iteration and its {MEGATRON!r}")

@@ -26,11 +26,14 @@ class LogSpan:
 
 @dataclass(frozen=True)
 class LoggedSteps:
-    """Steps that were logged together: when they began, how many, and the seconds of each."""
+    """Steps that were logged together: when they began, how many, the seconds of each, and the number that the log
+    gives to the last of them (None: it numbers none).
+    """
 
     start: float
     count: int
     seconds: float
+    last: int | None = None
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,13 @@ class TrainingLog:
                 return seconds
         return ordered[-1][0]
 
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The log's own number of the last step of each line; empty where it has none, or a run began again."""
+        steps, known = self.steps, tuple(each.last for each in self.steps if each.last is not None)
+        follow = all(now - each.count == before for before, now, each in zip(known, known[1:], steps[1:], strict=False))
+        return known if follow and len(known) == len(steps) else ()
+
     def lines(self) -> list[str]:
         """What the log is, in words."""
         result = [self._of_program() if self.program else self._of_benchmark()]
@@ -109,14 +119,18 @@ class TrainingLog:
         return f"{self.benchmark or 'a benchmark without a name'}, {self.organisation or 'no organisation'}: {whole}"
 
     def profiles(self) -> list[StepProfile]:
-        """Initialisation, stretches of training and evaluations in order, as steps of phases."""
+        """Initialisation, stretches of training and evaluations in order, as steps of phases.
+
+        A stretch has the log's own number of its last step, where the log numbers them.
+        """
         training = [LogSpan("training", s.start, s.start + s.count * s.seconds, float(s.count)) for s in self.steps]
         others = [span for span in self.spans if span.kind != "training" or not self.steps]
         ordered = sorted((span for span in (*training, *others) if span.seconds > 0), key=lambda span: span.start)
+        numbers = self.numbers if len(self.numbers) == len(ordered) else range(len(ordered))
         return [
             StepProfile(
-                index, span.start, span.seconds,
+                number, span.start, span.seconds,
                 {span.kind: Operation(max(1, round(span.samples or 1)), span.seconds)}, span.kind,
             )
-            for index, span in enumerate(ordered)
+            for number, span in zip(numbers, ordered, strict=True)
         ]  # fmt: skip
