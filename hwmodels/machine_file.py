@@ -61,6 +61,8 @@ SHORT = {
 """Short names of them, for the error that names the long one."""
 FARTHEST = 1e30
 """Of a number in SI units; far beyond the ranges that are only warned of."""
+HIGHEST_OVER_CLOCK = 2.0
+"""The highest clock over `clock`, which may be a sustained one, where a file states no peak_clock: not farther."""
 FARTHER_OVER_NEARER = 3.0
 """Measured bandwidths of neighbouring levels may stand the wrong way round (twice, on a ThunderX2); not so far."""
 
@@ -124,6 +126,10 @@ def doubts(machine: Machine) -> Iterator[str]:
             if not low <= value <= high:
                 unit = unit_at(type(machine), path.split("."))
                 yield _line(path, value, f"{format_quantity(low, unit)} to {format_quantity(high, unit)}", unit)
+    highest = machine.peak_clock or machine.clock * HIGHEST_OVER_CLOCK
+    for name in ("base_clock", "rated_clock"):
+        if (clock := getattr(machine, name)) is not None and clock > highest:
+            yield _line(name, clock, f"at most {format_quantity(highest, 'Hz')}, by clock and peak_clock", "Hz")
     there = [name for name, level in machine.memory.items() if level.capacity]
     main = machine.main_memory
     for name in there:

@@ -16,7 +16,7 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def probe(
-        budget_seconds: Annotated[float, option("budget_seconds", min=1.0)] = 60.0,
+        budget_seconds: Annotated[float, option("budget_seconds", min=1.0, max=86400.0)] = 60.0,
         threads: Annotated[int, option("threads", "of torch: 1 by its own clock, more by wall time", min=1)] = 1,
         name: Annotated[str, option("name")] = "host",
         device: Annotated[str, option("device")] = "cpu",

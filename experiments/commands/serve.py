@@ -109,7 +109,7 @@ def register(app: typer.Typer) -> None:
             draft_tokens, acceptance, draft_share,
             mixing, preemption, changes=changes, known=None if known and is_run(known) else known,
             prefill_workers=prefill_workers, prefill_tensor=prefill_tp,
-            link_bandwidth=number_of("--link-bandwidth", link_bandwidth, "byte/s") if link_bandwidth else 0.0,
+            link_bandwidth=_link(link_bandwidth),
         )  # fmt: skip
         load = traffic(
             input_tokens=input_tokens, output_tokens=output_tokens, users=concurrency, rate=rate, requests=requests,
@@ -151,6 +151,17 @@ MOST_ROWS = 40
 """Of a table."""
 UNVARIED = ("limit", "host_power", "pue", "out", "timeline", "report")
 """What a comparison does not read."""
+
+
+def _link(text: str | None) -> float:
+    """Bytes/s of a typed bandwidth; 0, which is the machine's link, only where none was typed."""
+    from slipstick.experiments.question.settings import number_of
+    from slipstick.hwmodels.files.errors import InputError
+
+    value = number_of("--link-bandwidth", text, "byte/s") if text is not None else 0.0
+    if text is not None and not value:
+        raise InputError(f"--link-bandwidth {text}: want more than 0 byte/s; left out, that of the machine's link")
+    return value
 
 
 def _refuse(context: typer.Context, unused: Callable[[str], bool], why: str) -> None:

@@ -38,7 +38,7 @@ class Traffic:
     given: tuple[Request, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.rate is not None and not (self.rate > 0 and (self.rate < math.inf or self.count)):
+        if self.rate is not None and not 0 < self.rate < math.inf:
             raise InputError(f"--rate {self.rate:g}: want a finite number of requests/s > 0")
         if self.users is not None and not 1 <= self.users <= MOST_USERS:
             raise InputError(f"--concurrency {self.users:,}: want 1 to {MOST_USERS:,} users")

@@ -333,7 +333,7 @@ def front_seconds(deployment: Deployment, traffic: Traffic) -> float:
 
 
 def _present(traffic: Traffic, seconds: float) -> float:
-    """Requests of a stream that are served at a time, where each alone takes so long (Little's law)."""
+    """Requests of a stream that are served at a time, where each alone takes so long: Little's law, at most all."""
     times = [request.arrival or 0.0 for request in traffic.requests]
-    span = times[-1] - times[0]
-    return seconds * (len(times) - 1) / span if span > 0 else float(len(times))
+    span, every = times[-1] - times[0], float(len(times))
+    return seconds * (every - 1) / span if span * every > seconds * (every - 1) else every

@@ -11,6 +11,8 @@ from slipstick.hwmodels.files.shown import format_quantity
 from slipstick.hwmodels.machine import Machine
 
 GIVEN = "as given"
+SLOWEST = 1e6
+"""Bytes/s: less than the slowest Ethernet's 1.25 MB/s is a number without its unit."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,8 @@ class HandingOver:
         Raises InputError where no bandwidth is given and no link of the machine joins the devices.
         """
         if given:
-            if not math.isfinite(given):
-                raise InputError(f"link_bandwidth = {given:g} byte/s: want a finite number")
+            if not SLOWEST <= given < math.inf:
+                raise InputError(f"link_bandwidth = {given:g} byte/s: want a finite number >= {SLOWEST:g} byte/s")
             return cls(GIVEN, given, 0.0, sides)
         links = {name: link for name, link in machine.links.items() if name != "infeed"}
         for name, link in links.items():
