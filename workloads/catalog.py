@@ -189,7 +189,7 @@ def workload(name: str | nx.DiGraph[Any], dtype: str | None = None) -> Workload:
     builders = _builders()
     name = name if name in builders or name in workload_names() else _spelled(name, builders)
     if name in builders:
-        return _built(name)
+        return _built(str(name))  # a word of the shell is a text of its own class
     if name.startswith(STEPS):
         return _served(name)
     if name in language_model_names():
@@ -211,6 +211,27 @@ def _built(name: str) -> Workload:
     from slipstick.workloads.graph.kept import kept_workload
 
     return kept_workload(name, lambda: _builders()[name]().called(name))
+
+
+def kept_rewrite(workload: Workload, rewrite: str, make: Callable[[], Workload]) -> Workload:
+    """What `make` makes of a workload; of a built network without sizes it is kept from run to run.
+
+    `rewrite`: all that decides it beside the network, such as "autocast float16".
+    """
+    from slipstick.workloads.graph.kept import kept_workload
+
+    if workload.name not in _builders() or _built(workload.name) is not workload:
+        return make()
+    place = _rewritten(workload.name, rewrite)
+    if not place:
+        place.append(kept_workload(f"{workload.name} {rewrite}", make))
+    return place[0]
+
+
+@lru_cache(maxsize=4)
+def _rewritten(name: str, rewrite: str) -> list[Workload]:
+    """The place for a rewritten network."""
+    return []
 
 
 SERVED = ("decode", "prompt")

@@ -54,12 +54,16 @@ def test_commands_import_what_they_need(command: str, needed: set[str]) -> None:
         ("estimate gpt2 --on h100", "--batch 32 --seq-len 512"),
         ("estimate mlp --on h100 --estimator roofline", ""),
         ("estimate megatron-22b --on a100-80-dgx", "--batch 16"),
+        ("estimate gpt2 --on h100 --dtype fp16", ""),
+        ("estimate resnet50-inference --on a100", "--batch 4"),
+        ("estimate bert-base-inference --on a100 --dtype bf16", ""),
+        ("plan training llama-3-8b --on h100-dgx --devices 64 --batch 256", ""),
     ],
 )
 def test_what_was_asked_before_is_answered_without_sympy(
     command: str, sizes: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Networks, kernels, schedules and energies are kept as steps; another size needs no formula of its own."""
+    """Networks (in other data types, too), kernels, schedules, energies and watts are kept as steps."""
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     imported(*command.split())
     assert not imported(*command.split(), *sizes.split()) & HEAVY

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
@@ -15,11 +16,13 @@ from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.kept_files import FORMAT, VARIABLE, kept_folder
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.symbolic import sp
-from slipstick.workloads.catalog import _builders
+from slipstick.workloads.catalog import _builders, kept_rewrite, workload
 from slipstick.workloads.graph.exact import steps_of
 from slipstick.workloads.graph.kept import kept_workload
 from slipstick.workloads.graph.whole_steps import POWER, SizeSteps
 from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.transforms.mixed import autocast, tf32_convolutions
+from slipstick.workloads.transforms.narrow import computed_in
 
 NETWORKS = ("data-parallel-mlp", "llama-7b-decode", "resnet18-inference")
 
@@ -44,6 +47,36 @@ def test_a_kept_network_is_the_network(name: str, tmp_path: Path, monkeypatch: p
     assert kept.bind_known(halves).operations == built.bind_known(halves).operations
     assert kept == built and kept.identity == built.identity
     assert pickle.loads(pickle.dumps(kept)) == built
+
+
+@pytest.mark.parametrize(
+    ("name", "rewrite"),
+    [
+        ("gpt2", lambda network: autocast(network, "float16")),
+        ("llama-7b-inference", lambda network: computed_in(network, "nvfp4", ())),
+        ("resnet18-inference", tf32_convolutions),
+    ],
+)
+def test_a_kept_rewrite_is_the_rewritten_network(
+    name: str, rewrite: Callable[[Workload], Workload], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    made = rewrite(_builders()[name]())
+    assert kept_workload(f"{name} rewritten", lambda: made) is made
+    kept = kept_workload(f"{name} rewritten", lambda: pytest.fail("it is kept"))
+    for size in (3, 2.5):
+        sizes = dict.fromkeys(made.symbols, size)
+        one, other = made.bind_known(sizes), kept.bind_known(sizes)
+        assert [repr(op) for op in other.operations] == [repr(op) for op in one.operations]
+    assert kept == made and kept.identity == made.identity
+
+
+def test_only_the_network_as_built_is_kept_rewritten() -> None:
+    built = workload("gpt2")
+    bound = built.bind(batch=2)
+    rewritten = kept_rewrite(built, "test of one", lambda: autocast(built, "float16"))
+    assert kept_rewrite(built, "test of one", lambda: pytest.fail("it is known")) is rewritten
+    assert kept_rewrite(bound, "test of one", lambda: bound) is bound
 
 
 def test_partly_given_sizes_are_put_in_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slipstick.hwmodels.files.symbolic import is_symbolic, sp
+from slipstick.hwmodels.files.symbolic import is_symbolic
 from slipstick.workloads.graph.cost import SIZE_BYTES, Amount
 from slipstick.workloads.graph.workload import Op, Workload
 
@@ -21,7 +21,8 @@ def resident_bytes(workload: Workload) -> float | None:
         sizes = [SIZE_BYTES[name.rpartition(".")[2]] for name in flop]
         cached = [_cached(op) for op in workload] if any(map(attends_to_cache, alike.operations)) else []
         parameters = workload.metadata.get("parameters")
-        known = isinstance(parameters, (int, float, sp.Integer)) and bool(sizes)
+        counted = isinstance(parameters, (int, float)) or (is_symbolic(parameters) and parameters.is_Integer)
+        known = counted and bool(sizes)
         stored, held = workload.metadata.get("narrow"), workload.metadata.get("weight_bytes")
         if isinstance(held, (int, float)):  # as a step of serving says it of its weights
             updates = [held, *cached]

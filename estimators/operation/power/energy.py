@@ -11,7 +11,9 @@ import numpy as np
 
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.core.lambdified.evaluable import Evaluable
 from slipstick.estimators.core.lambdified.extrema import Smallest
+from slipstick.estimators.core.lambdified.kept import formulas_of
 from slipstick.estimators.core.operation_model import machine_values
 from slipstick.estimators.core.parameters import Parameter, check_parameters
 from slipstick.estimators.core.residency import is_there
@@ -74,10 +76,23 @@ class PowerModel:
 
     def watts(self, machine: Machine, time: FloatArray, float32_flop: FloatArray, moved: FloatArray) -> FloatArray:
         """Mean power of operations of the given seconds, flop and bytes, each of one shape."""
-        return self.evaluated(self.formula(machine), machine, time, float32_flop, moved)
+        return self.evaluated(self._steps(machine), machine, time, float32_flop, moved)
+
+    def _steps(self, machine: Machine) -> Evaluable:
+        """`formula` as steps that are kept from run to run."""
+        _require(machine)
+        known = formulas_of(PowerModel, (machine.form, knee(machine)))
+        steps = known.get("watts", lambda: self.formula(machine).lowered)
+        known.keep()
+        return steps
 
     def evaluated(
-        self, formula: Formula, machine: Machine, time: FloatArray, float32_flop: FloatArray, moved: FloatArray
+        self,
+        formula: Formula | Evaluable,
+        machine: Machine,
+        time: FloatArray,
+        float32_flop: FloatArray,
+        moved: FloatArray,
     ) -> FloatArray:
         """Watts by a formula of the model, with or without the cap."""
         values = {**_values(formula, machine, time, float32_flop, moved), **self._own()}
@@ -129,7 +144,7 @@ the stack alone, 3.9 pJ/bit in HBM2)."""
 
 
 def _values(
-    formula: Formula, machine: Machine, time: FloatArray, float32_flop: FloatArray, moved: FloatArray
+    formula: Formula | Evaluable, machine: Machine, time: FloatArray, float32_flop: FloatArray, moved: FloatArray
 ) -> Mapping[str, Any]:
     numbers = machine_values(formula, machine)
     return {**numbers, "time": time, "operation.float32_flop": float32_flop, "operation.bytes_moved": moved}

@@ -18,7 +18,8 @@ from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.runs.training_run import LANES, weights_of
 
-THREADS = symbol("run.threads")
+THREADS = "run.threads"
+"""Symbol of how many threads there are."""
 Beyond = Literal["oversubscribed", "wider"]
 
 
@@ -113,7 +114,8 @@ class ThreadSchedule(FormulaSchedule):
         return here and (kind in self.contention or (self.by_weights is not None and weights_of(workload) is not None))
 
     def _used(self) -> sp.Expr:
-        return THREADS if self.beyond == "wider" else sp.Min(THREADS, _hardware())
+        threads = symbol(THREADS)
+        return threads if self.beyond == "wider" else sp.Min(threads, _hardware())
 
     def _wait(self, kind: str, workload: Workload, machine: Machine, threads: sp.Expr) -> sp.Expr:
         if not self.knows(kind, workload, machine):
@@ -159,8 +161,10 @@ def _hardware() -> sp.Expr:
     return symbol("machine.cores") * symbol("machine.threads_per_core")
 
 
-def cycles_per_instruction(machine: Machine, threads: sp.Expr = THREADS) -> sp.Expr:
+def cycles_per_instruction(machine: Machine, threads: sp.Expr | None = None) -> sp.Expr:
     """Of one thread when so many are spread over machine.cores, at most as many as a core has hardware threads.
+
+    `threads`: run.threads where none are given.
 
     Beyond the table's last entry a core does no more than with that many threads: they share what it does.
 
@@ -172,6 +176,7 @@ def cycles_per_instruction(machine: Machine, threads: sp.Expr = THREADS) -> sp.E
     ['machine.cores', 'machine.threads_per_core', 'run.threads']
     """
     table = machine.cycles_per_instruction
+    threads = symbol(THREADS) if threads is None else threads
     on_a_core = sp.Min(sp.ceiling(threads / symbol("machine.cores")), symbol("machine.threads_per_core"))
     last = len(table) - 1
     # whole steps: ceiling(x) <= n where x <= n, and without it a point between two steps is at no border

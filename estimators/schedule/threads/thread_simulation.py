@@ -16,6 +16,7 @@ from slipstick.estimators.core.parameters import Parameter, check_parameters
 from slipstick.estimators.core.schedule_model import Outcome, Schedule
 from slipstick.estimators.schedule.threads.contention import Contention
 from slipstick.estimators.schedule.threads.thread_schedule import THREADS, ThreadSchedule, cycles_per_instruction
+from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
@@ -114,7 +115,7 @@ class ThreadSimulation(Schedule):
                 return 0.0, entry
             if isinstance(entry, Contention):
                 values = {"run.threads": threads, "c.intercept": entry.intercept, "c.slope": entry.slope}
-                return float(evaluate(entry.formula("c", THREADS), values)), None
+                return float(evaluate(entry.formula("c", symbol(THREADS)), values)), None
         return 0.0, None
 
 
