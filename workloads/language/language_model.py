@@ -143,12 +143,12 @@ class LanguageModel:
         if self.window_layers > self.layers or self.dense_layers > self.layers:
             raise InputError(f"{self.name}: more layers of one kind than the {self.layers} layers")
 
-    @property
+    @cached_property
     def attention_layers(self) -> int:
         """Layers whose cache grows with the context (or its window)."""
         return self.layers - (self.linear.layers if self.linear else 0)
 
-    @property
+    @cached_property
     def expert_layers(self) -> int:
         """Layers with experts."""
         return self.layers - self.dense_layers if self.experts else 0
@@ -193,7 +193,7 @@ class LanguageModel:
         """Weights of the shared experts of a layer."""
         return self.matrices * self.width * self.experts.shared_feed_forward if self.experts else 0
 
-    @property
+    @cached_property
     def router_weights(self) -> int:
         """Weights of the router of a layer."""
         return self.width * self.experts.count if self.experts else 0
@@ -203,7 +203,7 @@ class LanguageModel:
         """Weights of one dense feed-forward layer."""
         return self.matrices * self.width * self.feed_forward
 
-    @property
+    @cached_property
     def head_weights(self) -> int:
         """Weights of the product that scores the vocabulary; the embedding's where the two are tied."""
         return self.width * self.vocabulary
@@ -257,7 +257,7 @@ class LanguageModel:
         bias = (inner + 2 * keys if self.qkv_bias else 0) + (self.width if self.output_bias else 0)
         return norm + bias + (self.heads if self.sinks else 0)
 
-    @property
+    @cached_property
     def cache_numbers(self) -> int:
         """Numbers that one token leaves in the cache of one layer."""
         if self.latent:

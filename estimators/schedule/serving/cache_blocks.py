@@ -21,6 +21,7 @@ class CacheBlocks:
     peak: int = 0
     taken: int = 0
     _clock: int = 0
+    _growing: int = 0
     _ends: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -46,21 +47,23 @@ class CacheBlocks:
     def start(self, tokens: int) -> None:
         """A sequence whose blocks are taken begins to grow."""
         self._ends[(tokens - 1 - self._clock) % self.size] += 1
+        self._growing += 1
 
     def stop(self, tokens: int) -> None:
         """A growing sequence of now `tokens` tokens ends and gives its blocks back."""
         self._ends[(tokens - 1 - self._clock) % self.size] -= 1
+        self._growing -= 1
         self.used -= self.blocks(tokens)
 
     def needed(self, steps: int) -> int:
         """New blocks that `steps` steps of all growing sequences take."""
-        size, clock = self.size, self._clock
+        size, ends = self.size, self._ends
         whole, rest = divmod(steps, size)
-        total = 0
-        for end, count in enumerate(self._ends):
-            if count:
-                total += count * (whole + ((end + clock) % size + rest) // size)
-        return total
+        # Those with fewer than `rest` tokens left in their last block: the places before the clock's, around the ring.
+        high = -self._clock % size
+        low = high - rest
+        taking = sum(ends[low:high]) if low >= 0 else sum(ends[:high]) + sum(ends[low:])
+        return self._growing * whole + taking
 
     def grow(self, steps: int) -> None:
         """All growing sequences gain `steps` tokens."""

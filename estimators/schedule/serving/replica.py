@@ -242,7 +242,7 @@ class Replica:
         start = self.env.now
         whole = self.env.timeout(_span(first, slope, steps))
         if self.watched and not self.waiting:
-            yield whole | self.came
+            yield self._either(whole)
             if not whole.processed:
                 steps = _steps_by(first, slope, steps, self.env.now - start)
                 yield self.env.timeout(max(0.0, start + _span(first, slope, steps) - self.env.now))
@@ -252,6 +252,20 @@ class Replica:
         self.cache.grow(steps)
         self.clock += steps
         self._end()
+
+    def _either(self, whole: simpy.Event) -> simpy.Event:
+        """What happens as soon as steps are over or a request came: `whole | came`, at a third of its cost."""
+        came, either = self.came, self.env.event()
+
+        def happened(event: simpy.Event) -> None:
+            if not either.triggered:
+                either.succeed()
+            if event is whole and came.callbacks is not None:
+                came.callbacks.remove(happened)
+
+        whole.callbacks.append(happened)
+        came.callbacks.append(happened)
+        return either
 
     def _end(self) -> None:
         """Sequences whose last token is made leave."""

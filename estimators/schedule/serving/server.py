@@ -175,13 +175,13 @@ class _Simulation:
         index, self.next = self.next, self.next + 1
         self.record.arrived[index] = self.env.now
         if self.front:
-            self.env.process(self._later(index))
+            self._later(self.front, lambda _: self._route(index))
         else:
             self._route(index)
 
-    def _later(self, index: int) -> Generator[Any, Any, None]:
-        yield self.env.timeout(self.front)
-        self._route(index)
+    def _later(self, wait: float, then: Callable[[object], None]) -> None:
+        """Call back after so many seconds: a process of its own takes three events where a time-out is one."""
+        self.env.timeout(wait).callbacks.append(then)
 
     def _route(self, index: int) -> None:
         replica = min(self.readers or self.replicas, key=lambda r: r.load)
@@ -203,11 +203,8 @@ class _Simulation:
         start = max(self.env.now, self.free_at[sender], self.free_at[receiver])
         self.free_at[sender] = start + seconds / self.prefill.groups
         self.free_at[receiver] = start + seconds / self.replicas[place].groups
-        self.env.process(self._join(index, start + seconds - self.env.now))
-
-    def _join(self, index: int, wait: float) -> Generator[Any, Any, None]:
-        yield self.env.timeout(wait)
-        self.replicas[self.record.replica[index] - len(self.readers)].join(index, self.requests[index])
+        there = self.replicas[place]
+        self._later(start + seconds - self.env.now, lambda _: there.join(index, request))
 
     def _finished(self, index: int) -> None:
         place = int(self.record.replica[index]) - len(self.readers)
