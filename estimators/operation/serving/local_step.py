@@ -17,9 +17,9 @@ import numpy as np
 
 from slipstick.estimators.core.parameters import Parameter, parameters
 from slipstick.estimators.learning.law import SOURCE, Columns, FloatArray, Grouping, ParameterPrior
+from slipstick.estimators.operation.serving.extremes import largest
 from slipstick.estimators.operation.serving.step_amounts import SHORT_CONTEXT, Amounts, Batch, Shares
 from slipstick.estimators.operation.serving.step_law import generation_of
-from slipstick.estimators.operation.serving.step_time import largest
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel

@@ -126,6 +126,22 @@ class Shares:
         small = m.expert_layers * m.router_weights * self.layer_share
         return (self.linear_weights * kind.linear + routed * kind.experts + (ends + small) * kind.rest) / 8
 
+    def attention(self, batch: Batch) -> tuple[float, float]:
+        """Bytes of the cache that one rank moves in one step, and flop of its scores: all that context changes."""
+        m, share = self.model, self.layer_share
+        attended = batch.decodes * m.attended(batch.context)
+        pairs = batch.prompt * m.attended(batch.past + (batch.chunk + 1) / 2)
+        chunks = (batch.chunk > 0) * batch.prompt / (batch.chunk + (batch.chunk == 0))
+        reread = (batch.past > 0) * chunks * m.attended(batch.past + batch.chunk)
+        one = m.cache_numbers * self.cache_number_bytes * share / self.cache_ranks
+        cache = (attended + reread + batch.tokens * m.attention_layers) * one
+        if m.linear:
+            states, tensor = m.linear.state_numbers, self.layout.tensor
+            cache += 2 * (batch.decodes + chunks) * m.linear.layers * states * 2 * share / tensor
+        heads = 1 / self.layout.tensor
+        score = 2 * (attended * m.score_numbers() + pairs * m.prompt_score_numbers()) * share * heads
+        return cache, score
+
     def amounts(self, batch: Batch) -> Amounts:
         """What one rank does in one step, or in each of many (a batch of arrays)."""
         m, layout, kind = self.model, self.layout, self.kind
@@ -140,16 +156,7 @@ class Shares:
             read = m.experts.distinct(group_tokens) / layout.expert
             expert_bytes = self.routed_weights * read * kind.experts / 8
             expert_flop = 2 * group_tokens * m.experts.per_token / layout.expert * self.routed_weights
-        attended = batch.decodes * m.attended(batch.context)
-        pairs = batch.prompt * m.attended(batch.past + (batch.chunk + 1) / 2)
-        chunks = (batch.chunk > 0) * batch.prompt / (batch.chunk + (batch.chunk == 0))
-        reread = (batch.past > 0) * chunks * m.attended(batch.past + batch.chunk)
-        one = m.cache_numbers * self.cache_number_bytes * share / self.cache_ranks
-        cache = (attended + reread + tokens * m.attention_layers) * one
-        if m.linear:
-            cache += 2 * (batch.decodes + chunks) * m.linear.layers * m.linear.state_numbers * 2 * share / layout.tensor
-        heads = 1 / layout.tensor
-        score = 2 * (attended * m.score_numbers() + pairs * m.prompt_score_numbers()) * share * heads
+        cache, score = self.attention(batch)
         shared = 2 * m.layers * share if layout.tensor > 1 else 0.0
         if m.experts and layout.data > 1:
             shared = m.layers * share if layout.tensor > 1 else 0.0

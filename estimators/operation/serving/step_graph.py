@@ -12,8 +12,9 @@ from functools import lru_cache
 from typing import Any
 
 from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.operation.serving.extremes import largest
 from slipstick.estimators.operation.serving.step_amounts import SHORT_CONTEXT, Amounts
-from slipstick.estimators.operation.serving.step_time import VISITS, Device, LayerCounts, largest
+from slipstick.estimators.operation.serving.step_time import VISITS, Device, LayerCounts
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.records import Same
 from slipstick.workloads.graph.cost import RATED_AS, SIZE_BYTES, Amount

@@ -14,14 +14,17 @@ from functools import cached_property
 from typing import Annotated, Any, TypeAlias
 
 from slipstick.estimators.core.parameters import Parameter
+from slipstick.estimators.operation.serving.extremes import largest, overlapped, smallest
 from slipstick.estimators.operation.serving.makers import libraries_of
 from slipstick.estimators.operation.serving.step_amounts import Amounts, Batch, Shares
 from slipstick.hwmodels.compute import Engine
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 
-_SHARPNESS, VISITS = 3.0, 8
-"""Of the smooth maximum; experts visited by a token for which `expert_layer` stands."""
+VISITS = 8
+"""Experts visited by a token for which `expert_layer` stands."""
+MOST_KNOWN = 4096
+"""Numbers of sequences of which a step is kept."""
 _Numbers: TypeAlias = Any
 """A float, or an array of one for each of many steps: the formula is the same."""
 
@@ -202,23 +205,17 @@ def step_parts(
     allow, whatever the parameters.
     """
     a = amounts
-    read, computed = (
-        q.reading * device.reading * q.factor * stages,
-        q.computing * device.computing * q.factor * stages,
-    )
+    read, computed = _slower(device, q, stages)
     narrow = computed * q.narrow ** (1.0 * device.narrower)
 
     def group(moved: _Numbers, slower: _Numbers, least: _Numbers, made: _Numbers) -> _Numbers:
-        return largest(
-            _larger(moved / device.bandwidth * slower * read, made), largest(moved / device.bandwidth, least) * stages
-        )
+        return _group(moved / device.bandwidth, slower, read, least, made, stages)
 
     products, head = a.linear_flop / device.narrow_peak, a.head_flop / device.peak
     weights = group(a.weight_bytes, q.weights, products + head, q.products * (products * narrow + head * computed))
     products = a.expert_flop / device.narrow_peak
     experts = group(a.expert_bytes, q.experts, products, q.expert_products * products * narrow)
-    scores = a.score_flop / device.peak
-    attention = group(a.cache_bytes, q.cache, scores, q.scores * scores * computed)
+    attention = _attention(a.cache_bytes, a.score_flop, device, q, stages)
     links = (a.message_bytes + a.exchange_bytes) / device.link * stages * largest(q.link * q.factor, 1.0)
     fixed = q.layer * layers.layers + q.expert_layer * layers.expert + q.widened_layer * layers.widened
     fixed = fixed + q.fp8_layer * layers.fp8 + q.fp4_layer * layers.fp4
@@ -226,36 +223,34 @@ def step_parts(
     return StepParts(weights, experts, attention, links, fixed * q.fixed * device.fixed * q.factor)
 
 
-def demands(amounts: Amounts, device: Device) -> tuple[float, float]:
-    """Seconds of a stage's bytes and of its flop at the data sheet's rates."""
+def _slower(device: Device, q: StepParameters, stages: _Numbers) -> tuple[_Numbers, _Numbers]:
+    """Time of reading, and of products, over what the parameters of each group say."""
+    return q.reading * device.reading * q.factor * stages, q.computing * device.computing * q.factor * stages
+
+
+def _group(
+    moved: _Numbers, slower: _Numbers, read: _Numbers, least: _Numbers, made: _Numbers, stages: _Numbers
+) -> _Numbers:
+    """Seconds of what moves for so long at the data sheet's rate while products take `made`, of them `least` there."""
+    return largest(overlapped(moved * slower * read, made), largest(moved, least) * stages)
+
+
+def _attention(
+    cache_bytes: _Numbers, score_flop: _Numbers, device: Device, q: StepParameters, stages: _Numbers
+) -> _Numbers:
+    """Seconds of attention over the cache."""
+    read, computed = _slower(device, q, stages)
+    scores = score_flop / device.peak
+    return _group(cache_bytes / device.bandwidth, q.cache, read, scores, q.scores * scores * computed, stages)
+
+
+def demands(amounts: Amounts, device: Device, attention: tuple[float, float] | None = None) -> tuple[float, float]:
+    """Seconds of a stage's bytes and of its flop at the data sheet's rates; with `attention` of another context."""
     a = amounts
-    memory = (a.weight_bytes + a.expert_bytes + a.cache_bytes) / device.bandwidth
-    narrow = (a.linear_flop + a.expert_flop) / device.narrow_peak + (a.score_flop + a.head_flop) / device.peak
+    cache, scores = attention or (a.cache_bytes, a.score_flop)
+    memory = (a.weight_bytes + a.expert_bytes + cache) / device.bandwidth
+    narrow = (a.linear_flop + a.expert_flop) / device.narrow_peak + (scores + a.head_flop) / device.peak
     return memory, narrow
-
-
-def largest(a: _Numbers, b: _Numbers) -> _Numbers:
-    """The larger of two floats, arrays or expressions of sympy."""
-    if a.__class__ is float is b.__class__:  # a simulated step asks ten times
-        return (a + b + abs(a - b)) / 2
-    if hasattr(a, "free_symbols") or hasattr(b, "free_symbols"):
-        from slipstick.estimators.core.lambdified.extrema import Largest
-
-        return Largest(a, b)
-    return (a + b + abs(a - b)) / 2
-
-
-def smallest(a: _Numbers, b: _Numbers) -> _Numbers:
-    """The smaller of two floats or arrays."""
-    return (a + b - abs(a - b)) / 2
-
-
-def _larger(a: _Numbers, b: _Numbers) -> _Numbers:
-    """The larger of two times, smoothly: what overlaps does so imperfectly where the two are alike."""
-    try:
-        return (a**_SHARPNESS + b**_SHARPNESS) ** (1.0 / _SHARPNESS)
-    except OverflowError:
-        raise InputError(f"a step of {max(a, b):.3g} s: no machine is so slow; check its rates") from None
 
 
 @dataclass(frozen=True)
@@ -294,8 +289,8 @@ class StepTime:
         """Seconds of a step's bytes and of its flop at the machine's data-sheet rates."""
         return self._demands(self.shares.amounts(self._of_stage(batch)))
 
-    def _demands(self, amounts: Amounts) -> tuple[float, float]:
-        memory, flop = demands(amounts, self.device)
+    def _demands(self, amounts: Amounts, attention: tuple[float, float] | None = None) -> tuple[float, float]:
+        memory, flop = demands(amounts, self.device, attention)
         return memory * self.shares.layout.pipeline, flop * self.shares.layout.pipeline
 
     def parts(self, batch: Batch) -> StepParts:
@@ -308,12 +303,33 @@ class StepTime:
 
     def seconds(self, batch: Batch) -> float:
         """Seconds of a step; never below what the data sheet allows."""
-        amounts = self.shares.amounts(self._of_stage(batch))
-        seconds = self._parts(batch, amounts).seconds
+        if batch.decodes.__class__ is not float or batch.prompt.__class__ is not float or batch.prompt:
+            amounts = self.shares.amounts(self._of_stage(batch))
+            moved = amounts.cache_bytes, amounts.score_flop
+            return self._at_pace(self._parts(batch, amounts).seconds, amounts, moved)
+        # Decodes alone: of as many sequences only attention changes with their context.
+        key = batch.decodes, batch.finished
+        if key not in self._known:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            amounts = self.shares.amounts(self._of_stage(batch))
+            self._known[key] = amounts, self._parts(batch, amounts)
+        amounts, parts = self._known[key]
+        stages = self.shares.layout.pipeline
+        moved = self.shares.attention(self._of_stage(batch))
+        attention = _attention(*moved, self.device, self.parameters, stages)
+        seconds = parts.weights + parts.experts + attention + parts.links + parts.fixed
+        return self._at_pace(seconds, amounts, moved)
+
+    def _at_pace(self, seconds: float, amounts: Amounts, attention: tuple[float, float]) -> float:
         if self.pace == 1:
             return seconds
-        slower: float = largest(largest(*self._demands(amounts)), self.pace * seconds)
+        slower: float = largest(largest(*self._demands(amounts, attention)), self.pace * seconds)
         return slower
+
+    @cached_property
+    def _known(self) -> dict[tuple[float, float], tuple[Amounts, StepParts]]:
+        return {}
 
     def _of_stage(self, batch: Batch) -> Batch:
         """Stages of a pipeline work on as many parts of the batch, one after the other."""
