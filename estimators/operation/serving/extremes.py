@@ -29,7 +29,13 @@ def smallest(a: Numbers, b: Numbers) -> Numbers:
 
 
 def overlapped(a: Numbers, b: Numbers) -> Numbers:
-    """The larger of two times, smoothly: what overlaps does so imperfectly where the two are alike."""
+    """The larger of two times in seconds, smoothly: what overlaps does so imperfectly where the two are alike.
+
+    Raises
+    ------
+    InputError
+        Where the times are beyond what a float can hold.
+    """
     try:
         return (a**SHARPNESS + b**SHARPNESS) ** (1.0 / SHARPNESS)
     except OverflowError:
