@@ -117,3 +117,9 @@ def test_estimate_takes_matrix_files_and_pagerank_on_them(tmp_path: Path, capsys
     path.write_bytes(path.read_bytes()[:-40])
     assert run(["estimate", str(path), "--on", HOST]) == 2
     assert "truncated gzip" in capsys.readouterr().err
+
+
+def test_the_answer_says_that_one_core_computes(capsys: pytest.CaptureFixture[str]) -> None:
+    """The costs are one core's: on a processor of 56 the time is not that of all."""
+    assert run(["estimate", "spmv-uniform", "--on", "xeon-platinum-8480"]) == 0
+    assert "each product on one core of 56" in " ".join(capsys.readouterr().out.split())

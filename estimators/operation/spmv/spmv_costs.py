@@ -91,12 +91,9 @@ class SpmvCosts(FormulaModel):
         check_parameters(self)
 
     def caches(self, machine: Machine) -> str:
-        """What the labels took for granted."""
-        return (
-            "blocks in the first cache"
-            if self.label == "hot"
-            else "the caches hold what sweep after sweep leaves there"
-        )
+        """What the labels took for granted: one core, whatever others the machine has, and what its caches hold."""
+        held = "blocks in the first cache" if self.label == "hot" else "caches hold what sweep after sweep leaves there"
+        return f"each product on one core of {machine.cores:,}; {held}"
 
     def key(self, op: Op, machine: Machine) -> Hashable:
         """One formula for all matrices."""
