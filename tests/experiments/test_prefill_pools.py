@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import slipstick as ss
+from slipstick.estimators.named.serving.served_run import serve as answered
 from slipstick.experiments.commands.cli import run
+from slipstick.experiments.serve.serving_question import Wanted
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.runs.traffic import Traffic
 
 SERVER = ["serve", "llama-3.1-8b", "--on", "h100-sxm", "--concurrency", "16", "--count", "64"]
 POOL = ["--prefill-workers", "2", "--replicas", "4"]
@@ -72,3 +77,27 @@ def test_one_run_of_ones_own_corrects_serve() -> None:
     assert abs(known.band("tpot", "mean")[0] - 9e-3) < abs(plain.band("tpot", "mean")[0] - 9e-3)
     with pytest.raises(InputError, match="is for llama.cpp"):
         ss.serve("llama-3.1-8b", "h100-sxm", concurrency=16, known="llama-3.1-8b:q4_k_m=100")
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    tokens=st.integers(64, 30_000),
+    engine=st.sampled_from(["vllm 0.19.0", "sglang", "trtllm"]),
+    machine=st.sampled_from(["h100-sxm", "a100-sxm-80gb", "b200-sxm"]),
+    tensor=st.sampled_from([1, 4]),
+)
+def test_a_user_alone_waits_as_a_rare_request_and_for_the_transfer_besides(
+    tokens: int, engine: str, machine: str, tensor: int
+) -> None:
+    """Whoever is alone waits for the prompt: in a loop of one user, in a stream, and apart plus the cache's way."""
+    deployment = Wanted("llama-3.1-8b", machine, engine=engine, tensor=tensor).deployment()
+    apart = Wanted("llama-3.1-8b", machine, engine=engine, tensor=tensor, prefill_workers=1).deployment()
+    loop = Traffic(tokens, 8, users=1, spread=0.0, count=4)
+    rare = Traffic(tokens, 8, rate=1e-3, burstiness=0.0, spread=0.0, count=4)
+    alone, seldom, sent, sent_seldom = (
+        answered(one, load).served.ttft.mean() for one in (deployment, apart) for load in (loop, rare)
+    )
+    assert seldom == pytest.approx(alone, rel=0.03)  # the share that a correction of first tokens leaves
+    assert alone >= deployment.least_first(tokens)
+    assert sent - seldom == pytest.approx(apart.handing_over.seconds(tokens), rel=1e-3)
+    assert sent_seldom == pytest.approx(sent, rel=1e-6)

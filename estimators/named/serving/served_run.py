@@ -310,7 +310,8 @@ def _readers(deployment: Deployment, factor: float) -> PrefillWorkers | None:
 def front_seconds(deployment: Deployment, traffic: Traffic) -> float:
     """Seconds before a request reaches the queue: fitted, since steps and queue alone do not explain it.
 
-    Where prompts are read apart, a request waits for no steps of others but those that are simulated.
+    Where prompts are read apart, a request waits for no steps of others but those that are simulated. Below 0 where the
+    law of first tokens takes a prompt as shorter than its simulated step: nothing is then left before the queue.
     """
     first = deployment.first_token
     requests = traffic.requests
@@ -324,7 +325,7 @@ def front_seconds(deployment: Deployment, traffic: Traffic) -> float:
         traffic.users or _present(traffic, alone + outputs * deployment.step.seconds(Batch(1.0, context)))
     ) / replicas
     users = max(1.0, users)
-    more = max(0.0, first.prompt - 1) * alone
+    more = (first.prompt - 1) * alone
     if deployment.prefill:
         return first.front(0.0, users) + more
     decodes = max(1.0, min(users / deployment.layout.data, deployment.rules.max_sequences))
