@@ -54,7 +54,7 @@ def register(app: typer.Typer) -> None:
         spread: Annotated[float, option("spread", min=0.0)] = 0.2,
         prefix: Annotated[float, option("prefix", min=0.0)] = 0.0,
         burstiness: Annotated[float, option("burstiness", min=0.0)] = 1.0,
-        count: Annotated[int | None, option("count", min=1, max=50000)] = None,
+        count: Annotated[int | None, option("count", min=1, max=100_000)] = None,
         step_tokens: StepTokens = 8192,
         max_sequences: Annotated[int, option("max_sequences", min=1)] = 256,
         draft_tokens: Annotated[int, option("draft_tokens", min=0)] = 0,
