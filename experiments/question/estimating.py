@@ -40,7 +40,8 @@ def estimate(
     dtype
         The data type to compute in ("bfloat16").
     calibration
-        What answers instead of the estimator (`read_calibration`).
+        What answers instead of the estimator (`read_calibration`); of a time or table that was measured,
+        ``read_calibration(None, "23.4ms", machine)``, as `--known` does.
     quantity
         What is wanted of an answer with several quantities ("ttft").
     input, train, trusted
