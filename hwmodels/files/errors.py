@@ -17,7 +17,7 @@ class InputError(ValueError):
     Examples
     --------
     >>> len(str(InputError(f"{'a' * 30_000}: no such file")))
-    258
+    256
     """
 
     def __init__(self, message: str = "") -> None:

@@ -81,7 +81,7 @@ def test_an_explanation_is_of_the_measured_time(capsys: pytest.CaptureFixture[st
         ("23.4ms", "needs at least 105 ms by its data sheet"),
         ("9 bananas", "bananas"),
         ("0ms", "above 0"),
-        ("5ms@users=3", "unknown number of --known"),
+        ("5ms@users=3", "leave out @users=3"),
         ("missing.json", "no such file"),
     ],
 )
