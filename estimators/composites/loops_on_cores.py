@@ -16,6 +16,8 @@ from slipstick.workloads.graph.workload import Workload
 FORK_JOIN = 1e-6
 """Seconds until threads have started and met again; the order of a barrier of OpenMP on the cores of one CPU (EPCC
 OpenMP micro-benchmarks: Bull, "Measuring synchronisation and scheduling overheads in OpenMP", EWOMP 1999)."""
+FORK_JOIN_FACTOR = 3.0
+"""Of nine in ten machines it lies within this factor of that; a judgement from the spread over machines there."""
 SHORT = 10 * FORK_JOIN
 """Loops that take less say so."""
 
@@ -36,14 +38,14 @@ class LoopsOnCores(Composite):
         notes = [f"one thread on each of {cores} of {machine.cores} cores"]
         notes.append("bandwidth by cores as measured on the machine" if curve else "bandwidth of the data sheet")
         notes += [curve.doubt] if curve and curve.doubt else []
-        residual = self.operation.scatter(machine, cores)
-        if cores > 1:
-            if answer.time < SHORT:
-                notes.append(f"fork and join of {cores} threads not counted: about {FORK_JOIN * 1e6:g} µs, in the band")
-            # the band reaches up to the time with one fork and join
-            residual = math.hypot(residual, math.log1p(FORK_JOIN / answer.time) / quantile(DEFAULT_LEVEL, None))
-        spread = Spread(residual=residual)
-        return replace(answer, spread=spread, assumptions=(*answer.assumptions, *notes))
+        started = FORK_JOIN * sum(part.times for part in answer.parts) if cores > 1 else 0.0
+        time = answer.time + started
+        if started and time < SHORT:
+            notes.append(f"fork and join of {cores} threads counted as about {FORK_JOIN * 1e6:g} µs a loop")
+        unsure = math.log(FORK_JOIN_FACTOR) / quantile(DEFAULT_LEVEL, None)
+        shares = answer.time / time * self.operation.scatter(machine, cores), started / time * unsure
+        spread, assumptions = Spread(residual=math.hypot(*shares)), (*answer.assumptions, *notes)
+        return replace(answer, time=time, fixed=answer.fixed + started, spread=spread, assumptions=assumptions)
 
     def compile(
         self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
