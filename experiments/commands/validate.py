@@ -60,6 +60,9 @@ def register(app: typer.Typer) -> None:
 
         if not catalog.scoreboards():
             raise source_only("scoreboards and their measurements")
+        if refit and names:
+            every = " ".join(f"--refit {name}" for name in (*refit, *names))
+            raise InputError(f"--refit takes one name each and scores no board; to fit several: {every}")
         if refit:
             return _refit(refit, format)
         if not names:
@@ -92,11 +95,11 @@ def register(app: typer.Typer) -> None:
 
 
 def _refit(names: Sequence[str], form: str) -> int:
-    """Fit anew what is named, write what changed, and show how groups left out were met."""
-    from slipstick.experiments.evidence.fits.refits import REFITS, refitted
+    """Fit anew what is named, in order, write what changed, and show how groups left out were met."""
+    from slipstick.experiments.evidence.fits.refits import refitted, words
     from slipstick.experiments.pages.output import emit
 
-    wanted = sorted(REFITS) if "all" in names else names
+    wanted = words(names)
     for place, name in enumerate(wanted, 1):
         print(f"slipstick: fitting {name} ({place} of {len(wanted)})", file=sys.stderr)
         made = refitted(name)
@@ -140,11 +143,14 @@ def _predictors(
 
 def _short(row: dict[str, Any]) -> dict[str, Any]:
     """What fits a line: the reason goes above the table."""
-    names = ("dataset", "case", "held_out", "n", "metric", "unit", "ours", "goal", "ok", "baselines")
+    names = ("dataset", "case", "held_out", "n", "groups", "metric", "unit", "ours", "goal", "ok", "baselines")
     band = (
-        f"{row['interval_coverage']:.2f} in x{row['interval_width']:.2f}"
-        if row["interval_coverage"] is not None
-        else ""
+        ""
+        if row["interval_coverage"] is None
+        else f"{row['interval_coverage']:.2f} in x{row['interval_width']:.2f}"
+        if row["coverage_low"] is None
+        else f"{row['interval_coverage']:.2f} ({row['coverage_low']:.2f} .. {row['coverage_high']:.2f}) "
+        f"in x{row['interval_width']:.2f}"
     )
     return {**{name: row[name] for name in names}, "band": band, "noise": row["noise_floor"]}
 

@@ -11,7 +11,8 @@ import pytest
 from slipstick.estimators.learning.fitted_file import FITTED
 from slipstick.estimators.operation.spmv.spmv_devices import SHIPPED as SPARSE
 from slipstick.experiments.calibrate.public_data import data_folder
-from slipstick.experiments.evidence.fits.refits import HOME, REFITS, refitted
+from slipstick.experiments.commands.cli import run
+from slipstick.experiments.evidence.fits.refits import HOME, REFITS, refitted, words
 from slipstick.experiments.evidence.fits.shipped_files import ShippedFiles
 from slipstick.experiments.question.registry import CALIBRATIONS
 
@@ -25,6 +26,14 @@ def test_every_shipped_calibration_has_a_word() -> None:
     others = {"operations": ["gpus.json"], "tpu": ["tpu.json"], "sparse": [path.name for path in SPARSE.glob("spmv-*")]}
     assert {path.name for path in CALIBRATIONS.glob("*.json")} == {"gpus.json", "tpu.json"}
     assert {path.stem for path in FITTED.glob("*.json")} | set(others) == set(REFITS)
+
+
+def test_several_words_are_fitted_in_order_and_none_is_dropped(capsys: pytest.CaptureFixture[str]) -> None:
+    assert words(["tpu", "serving", "tpu"]) == ["tpu", "serving"] and words(["all"]) == sorted(REFITS)
+    assert run(["validate", "--refit", "serving", "tpu"]) == 2
+    assert "--refit serving --refit tpu" in capsys.readouterr().err
+    assert run(["validate", "--refit", "serving", "--refit", "tpus"]) == 2  # at once, not after serving
+    assert "tpus" in capsys.readouterr().err
 
 
 def test_a_digit_beyond_the_fifth_is_no_change(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 
 from slipstick.estimators.learning.fitted_file import FittedFile
@@ -30,15 +30,27 @@ REFITS: Mapping[str, str] = {
 """Modules below `HOME` by the name of what they fit."""
 
 
+def words(names: Sequence[str]) -> list[str]:
+    """What is to be fitted, each once, in order; "all" is everything.
+
+    Raises
+    ------
+    InputError
+        Where nothing is fitted by one of these names: before the others take minutes.
+    """
+    for name in names:
+        if name not in REFITS and name != "all":
+            raise unknown_name("fitted numbers", name, sorted(REFITS))
+    return sorted(REFITS) if "all" in names else list(dict.fromkeys(names))
+
+
 def refitted(name: str) -> FittedFile | ShippedFiles:
     """Fit anew; nothing is written.
 
     Raises
     ------
     InputError
-        Where nothing is fitted by this name, or the public rows are missing.
+        Where the public rows are missing.
     """
-    if name not in REFITS:
-        raise unknown_name("fitted numbers", name, sorted(REFITS))
     made: FittedFile | ShippedFiles = import_module(f"{HOME}.{REFITS[name]}").refit()
     return made
