@@ -17,7 +17,7 @@ from typing import Any
 
 WITHIN = 1e-9
 KEYS = ("dataset", "case", "held_out", "metric", "unit")
-FIGURES = ("n", "ours", "goal", "ok", "interval_level", "interval_coverage", "interval_width", "noise_floor")
+FIGURES = ("n", "ours", "goal", "ok", "interval_level", "interval_coverage", "interval_width", "noise_floor", "groups")
 
 
 def equal(one: Any, other: Any) -> bool:

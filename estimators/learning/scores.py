@@ -105,11 +105,16 @@ def constant_band_score(predicted: npt.ArrayLike, measured: npt.ArrayLike, level
 def grouped_coverage(groups: Sequence[str], held: npt.ArrayLike, level: float = 0.9) -> tuple[float, float]:
     """The interval of the coverage (a share) where whole groups are drawn again.
 
+    Where all groups lie inside, or none does, it is that of as many draws as there are groups (`binomial_interval`).
+
     `groups`: the source, system or machine of each row: rows of one group err together.
     `held`: whether each row's measurement lies in its band, shape (n,).
     """
     _, place = np.unique(np.asarray(groups), return_inverse=True)
-    return redrawn(np.bincount(place, weights=np.asarray(held, dtype=float)), np.bincount(place), level)
+    inside, counts = np.bincount(place, weights=np.asarray(held, dtype=float)), np.bincount(place)
+    if np.all(inside == counts) or not inside.any():  # all alike: drawn again they tell nothing
+        return binomial_interval(len(counts) if inside.any() else 0, len(counts), level)
+    return redrawn(inside, counts, level)
 
 
 def redrawn(sums: npt.ArrayLike, counts: npt.ArrayLike, level: float = 0.9) -> tuple[float, float]:

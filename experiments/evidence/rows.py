@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
+
+import numpy.typing as npt
+
+from slipstick.estimators.learning.scores import grouped_coverage
 
 Status = Literal["exact", "model", "qualitative", "not_reproducible"]
 Evidence = Literal[
@@ -13,6 +18,8 @@ Evidence = Literal[
 """What a row proves: a number computed from inputs that are named; that a bound is kept; a direction only; nothing, as
 it gives back an input (echo), both sides come of the same data (circular) or published sources disagree on the number;
 nothing, as it cannot be reproduced."""
+ENOUGH_GROUPS = 5
+"""Groups from which the coverage of a band is judged."""
 JUDGED_WITHIN = 0.20
 """Relative tolerance of numbers of ours beside published ones for which no narrower one was set; fixed beforehand."""
 
@@ -119,6 +126,9 @@ class ValidationRow:
     """One score on data that the model was not fitted to, beside trivial baselines and the noise floor.
 
     `ok` is null where there is no goal or too few points; an interval's coverage never stands without its width.
+    `groups`: how many independent groups were left out (devices, models, sources); None where that was not stated.
+    `coverage_low`, `coverage_high`: between what the coverage lies in 90 of 100 draws where whole groups are drawn
+        again; None for fewer than `ENOUGH_GROUPS`, which are shown and not judged.
     """
 
     dataset: str
@@ -136,12 +146,31 @@ class ValidationRow:
     interval_width: float | None = None
     noise_floor: float | None = None
     reason: str = ""
+    groups: int | None = None
+    coverage_low: float | None = None
+    coverage_high: float | None = None
+
+    def over(self, groups: Sequence[str], inside: npt.ArrayLike | None = None) -> ValidationRow:
+        """The row with the number of its groups, and how far redrawing them moves its coverage.
+
+        Parameters
+        ----------
+        groups
+            What was left out with each scored number, shape (n,).
+        inside
+            Whether each measurement lies in its band, shape (n,); None without a band.
+        """
+        count = len(set(groups))
+        if inside is None or count < ENOUGH_GROUPS:
+            return dataclasses.replace(self, groups=count or None)
+        low, high = grouped_coverage(groups, inside)
+        return dataclasses.replace(self, groups=count, coverage_low=low, coverage_high=high)
 
     def to_dict(self) -> dict[str, Any]:
         """The row in its documented keys, in their documented order."""
         keys = ("dataset", "case", "held_out", "n", "metric", "unit", "baselines", "ours", "goal", "ok")
         more = ("interval_level", "interval_coverage", "interval_width", "noise_floor", "reason")
-        return {key: getattr(self, key) for key in (*keys, *more)}
+        return {key: getattr(self, key) for key in (*keys, *more, "groups", "coverage_low", "coverage_high")}
 
 
 def skipped(dataset: str, reason: str) -> ValidationRow:

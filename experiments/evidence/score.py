@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -23,8 +23,6 @@ from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.hwmodels.files.readers import InputError
 
 FloatArray = npt.NDArray[np.float64]
-ENOUGH_GROUPS = 5
-"""Groups from which the coverage of a band is given with its error."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +78,8 @@ class Scored:
     `noise`: what no model can know, in the unit of each metric.
     `unit`: of the measurements; "" where only their ratio to the predictions is known. Other people's models predict
         "s".
-    `groups`, `inputs`: what is held out with each row, and what any predictor may know of it (SI units): for other
-        people's models.
+    `groups`: what is held out with each row; one name where all rows were left out together.
+    `inputs`: what any predictor may know of each row (SI units): for other people's models.
     """
 
     case: str
@@ -101,7 +99,7 @@ class Scored:
     reason: str = ""
     dataset: str = ""
     unit: str = "s"
-    groups: Sequence[str] = ()
+    groups: Sequence[str] | str = ""
     inputs: Sequence[Mapping[str, Input]] = ()
 
     def rows(self, dataset: str) -> Iterator[ValidationRow]:
@@ -109,7 +107,7 @@ class Scored:
         if not len(self.measured):
             yield skipped(self.dataset or dataset, f"{self.case}, {self.held_out}: no rows to score")
             return
-        band = self._band()
+        band, ends = self._band(), self._ends()
         known = {name: values for name, values in self.baselines.items() if np.isfinite(values).any()}
         for place, metric in enumerate(self.metrics):
             ours, goal = metric(self.ours, self.measured), _at(self.goals, place)
@@ -126,23 +124,15 @@ class Scored:
                 None if goal is None or len(self.measured) < self.enough else bool(ours <= goal) and self.holds,
                 *band,
                 self.noise if isinstance(self.noise, float) else _at(self.noise or (), place),
-                "; ".join(text for text in (self._count, self._covered, self.reason) if text),
-            )
+                self.reason,
+            ).over(self.group_of_each, None if ends is None else scores.inside(*ends, self.measured))
 
     @property
-    def _count(self) -> str:
-        """How many independent groups were held out, in words."""
-        count = len(set(self.groups))
-        return f"{count} {'group' if count == 1 else 'groups'}" if count else ""
-
-    @property
-    def _covered(self) -> str:
-        """Between what the coverage lies where whole groups are drawn again, in words; "" for few groups."""
-        ends = self._ends()
-        if ends is None or len(set(self.groups)) < ENOUGH_GROUPS:
-            return ""
-        low, high = scores.grouped_coverage(self.groups, scores.inside(*ends, self.measured))
-        return f"coverage {low:.0%} .. {high:.0%} over groups drawn again"
+    def group_of_each(self) -> Sequence[str]:
+        """The group of each row, shape (n,); empty where it is not stated."""
+        if not isinstance(self.groups, str):
+            return self.groups
+        return [self.groups] * len(self.measured) if self.groups else ()
 
     def _ends(self) -> tuple[FloatArray, FloatArray] | None:
         """Low and high of every row; None without a band."""
@@ -263,7 +253,7 @@ class Board:
         rows: list[ValidationRow] = []
         for dataset, one in self.scored(Data(scored)):
             rows += one.rows(dataset) if isinstance(one, Scored) else [one]
-        return rows
+        return [replace(row, groups=1) if row.groups is None and row.n == 1 else row for row in rows]
 
 
 def guarded(dataset: str, score: Score, data: Data) -> Iterator[Scored | ValidationRow]:

@@ -6,8 +6,11 @@ geometric mean), so that none is chosen by the row it stands beside; a data set 
 
 Chance is judged by groups: what was left out in turn, or, where all rows of a data set left out the same kind of thing,
 its cases (a median and a 90th percentile come of the same group). A data set of five groups or more is surely worse
-where its mean stays above 1 in 95 of 100 draws of its groups; its bands hold 80 % where the interval of the mean
-coverage in 90 of 100 draws contains that.
+where its mean stays above 1 in 95 of 100 draws of its groups.
+
+Bands are judged a class: a row that states five groups or more, by the interval of its coverage over 90 of 100 draws of
+these groups; or the rows of a data set of which each left out one group, drawn again together. A kind of holding out
+is no group: the same rows come back under each.
 """
 
 from __future__ import annotations
@@ -23,14 +26,13 @@ import numpy as np
 
 from slipstick.estimators.learning.fitted_file import FITTED, load_fitted
 from slipstick.estimators.learning.scores import redrawn
+from slipstick.experiments.evidence.rows import ENOUGH_GROUPS
 from slipstick.hwmodels.files.readers import read_json
 
 ERROR = re.compile(r"error|MAPE|log ratio|- 1\|")
 OTHER = re.compile(r"interval score|largest|pairs|speed-up")
 """Metrics that are no error of an answer, or of one row only."""
 GOAL, OVER_INNER, LEVEL = 0.9, 1.25, 0.8
-ENOUGH = 5
-"""Groups of a data set from which it is judged."""
 METRIC = re.compile(r", (median|90th percentile)$")
 """What a metric adds to the name of a case."""
 LEAST = 1e-4
@@ -61,7 +63,7 @@ class ComparedFamily:
 
 @dataclass(frozen=True)
 class Grouped:
-    """Numbers of a data set's groups: log ratios of errors, or coverages."""
+    """Numbers of a data set's groups: log ratios of errors, or coverages of rows that left out one group each."""
 
     dataset: str
     groups: tuple[tuple[float, ...], ...]
@@ -69,7 +71,7 @@ class Grouped:
     @property
     def judged(self) -> bool:
         """Whether there are groups enough to draw them again."""
-        return len(self.groups) >= ENOUGH
+        return len(self.groups) >= ENOUGH_GROUPS
 
     def interval(self, level: float) -> tuple[float, float]:
         """Of the mean, where whole groups are drawn again."""
@@ -80,11 +82,22 @@ class Grouped:
         """Of log ratios: whether the mean stays above 0."""
         return self.judged and self.interval(0.9)[0] > 0
 
+
+@dataclass(frozen=True)
+class HeldClass:
+    """Between what the coverage of a class of answers lies where its groups are drawn again.
+
+    `name`: the board and data set, and the case with what was left out where the class is one row.
+    """
+
+    name: str
+    low: float
+    high: float
+
     @property
     def holds(self) -> bool:
-        """Of coverages: whether the interval of their mean contains 80 %."""
-        low, high = self.interval(0.9)
-        return low <= LEVEL <= high
+        """Whether 80 % lies between them."""
+        return self.low <= LEVEL <= self.high
 
 
 def grouped(values: Sequence[tuple[str, str, str, float]]) -> list[Grouped]:
@@ -153,15 +166,25 @@ def ratios(made: Sequence[ComparedFamily]) -> list[Grouped]:
     )
 
 
-def coverages(folder: Path) -> list[Grouped]:
-    """Coverages of 80 % bands of saved rows, by data set and group; a case counts once."""
-    values = {}
+def coverages(folder: Path) -> list[HeldClass]:
+    """All classes of saved rows whose 80 % bands can be judged; a case counts once."""
+    made: dict[str, HeldClass] = {}
+    single: dict[tuple[str, str, str], float] = {}
+    several: set[str] = set()
     for path in sorted(folder.glob("*.json")):
         for row in _rows(path):
-            if row["interval_coverage"] is not None and row["interval_level"] == LEVEL:
-                key = f"{path.stem}: {row['dataset']}", row["held_out"], METRIC.sub("", row["case"])
-                values[key] = float(row["interval_coverage"])
-    return grouped([(*key, number) for key, number in values.items()])
+            if row["interval_coverage"] is None or row["interval_level"] != LEVEL:
+                continue
+            dataset, case = f"{path.stem}: {row['dataset']}", METRIC.sub("", row["case"])
+            if (row.get("groups") or 1) == 1:
+                single[dataset, row["held_out"], case] = float(row["interval_coverage"])
+                continue
+            several.add(dataset)
+            if row["coverage_low"] is not None:
+                name = f"{dataset}, {case}, {row['held_out']} left out"
+                made[name] = HeldClass(name, row["coverage_low"], row["coverage_high"])
+    rest = grouped([(*key, number) for key, number in single.items() if key[0] not in several])
+    return [*made.values(), *(HeldClass(one.dataset, *one.interval(0.9)) for one in rest if one.judged)]
 
 
 @dataclass(frozen=True)
@@ -170,15 +193,15 @@ class Summary:
 
     families: tuple[ComparedFamily, ...]
     ratios: tuple[Grouped, ...]
-    coverages: tuple[Grouped, ...]
+    coverages: tuple[HeldClass, ...]
     over_inner: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, folder: Path) -> Summary:
         """From the rows saved below a folder."""
         made = tuple(families(folder))
-        lost, held = (tuple(one for one in each if one.judged) for each in (ratios(made), coverages(folder)))
-        return cls(made, lost, held, over_inner())
+        lost = tuple(one for one in ratios(made) if one.judged)
+        return cls(made, lost, tuple(coverages(folder)), over_inner())
 
     @property
     def mean(self) -> float:
@@ -190,7 +213,7 @@ class Summary:
         if not self.families:
             return []
         worse = [one.dataset for one in self.ratios if one.surely_worse]
-        missed = [one.dataset for one in self.coverages if not one.holds]
+        missed = [one.name for one in self.coverages if not one.holds]
         lost = sum(family.mean > 1 for family in self.families)
         return [
             "| all scoreboards together | figure | goal |",
@@ -198,9 +221,9 @@ class Summary:
             f"| our error over that of the best simple method (chosen on other rows), geometric mean of "
             f"{len(self.families)} families | {self.mean:.2f} | {GOAL} |",
             f"| families that lose to it | {lost} of {len(self.families)} | |",
-            f"| data sets of at least {ENOUGH} groups that lose beyond chance | {_of(worse, self.ratios)} | 0 |",
-            f"| data sets of at least {ENOUGH} groups whose 80 % bands hold another share, beyond chance | "
-            f"{_of(missed, self.coverages)} | 0 |",
+            f"| data sets of at least {ENOUGH_GROUPS} groups that lose beyond chance | {_of(worse, self.ratios)} | 0 |",
+            f"| classes of answers of at least {ENOUGH_GROUPS} groups whose 80 % bands hold another share, beyond "
+            f"chance (one in ten would by chance alone) | {_of(missed, self.coverages)} | 0 |",
             f"| error of outer folds over that of the folds within, mean of {len(self.over_inner)} kinds of fold of "
             f"fitted laws | {np.mean(self.over_inner or [1.0]):.2f} | {OVER_INNER} |",
         ]
@@ -212,7 +235,7 @@ def over_inner(folder: Path = FITTED) -> tuple[float, ...]:
     return tuple(score.over_inner for file in files for score in file.outer if score.over_inner is not None)
 
 
-def _of(names: Sequence[str], all_of: Sequence[Grouped]) -> str:
+def _of(names: Sequence[str], all_of: Sequence[object]) -> str:
     listed = f" ({'; '.join(names)})" if names else ""
     return f"{len(names)} of {len(all_of)}{listed}".replace("|", "\\|")
 

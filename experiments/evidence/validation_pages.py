@@ -106,7 +106,7 @@ def saved(folder: Path) -> dict[str, Saved]:
     names = {field.name for field in fields(ValidationRow)}
     for path in sorted((folder / "rows").glob("*.json")):
         document = read_json(path)
-        rows = tuple(ValidationRow(**{key: row[key] for key in names}) for row in document["rows"])
+        rows = tuple(ValidationRow(**{key: row[key] for key in names & row.keys()}) for row in document["rows"])
         result[path.stem] = Saved(path.stem, document["command"], document["date"], document["commit"], rows)
     return result
 
@@ -255,19 +255,30 @@ def _table(rows: Sequence[ValidationRow]) -> list[str]:
     for (case, held_out, n), several in cases.items():
         names = dict.fromkeys(name for row in several for name in row.baselines)
         of_names = {name: [_value(row, row.baselines.get(name)) for row in several] for name in names}
-        bands = (
-            f"{row.interval_level:.0%}: covers {row.interval_coverage:.0%} in x{row.interval_width:.2f}"
-            for row in several
-            if row.interval_coverage is not None and row.interval_width is not None and row.interval_level is not None
-        )
-        cells = [case, held_out, str(n), ", ".join(map(_judged, several))]
+        counts = dict.fromkeys(f" in {_groups(row.groups)}" for row in several if row.groups)
+        cells = [case, held_out, f"{n}{' /'.join(counts)}", ", ".join(map(_judged, several))]
         cells += [", ".join(f"{name} {_each(values)}" for name, values in of_names.items())]
-        cells += [" / ".join(dict.fromkeys(bands)), _each([_value(row, row.noise_floor) for row in several])]
+        cells += [
+            " / ".join(dict.fromkeys(filter(None, map(_band, several)))),
+            _each([_value(row, row.noise_floor) for row in several]),
+        ]
         if noted:
             remarks = dict.fromkeys(row.reason for row in several if row.reason)
             cells += ["; ".join(reason for reason in remarks if f"- {reason}" not in shared)]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return [*lines, "", *shared]
+
+
+def _groups(count: int) -> str:
+    return f"{count} {'group' if count == 1 else 'groups'}"
+
+
+def _band(row: ValidationRow) -> str:
+    """What a band holds and how wide it is; of enough groups also between what the coverage lies."""
+    if row.interval_coverage is None or row.interval_width is None or row.interval_level is None:
+        return ""
+    ends = "" if row.coverage_low is None else f" ({row.coverage_low:.0%} .. {row.coverage_high:.0%})"
+    return f"{row.interval_level:.0%}: covers {row.interval_coverage:.0%}{ends} in x{row.interval_width:.2f}"
 
 
 def _judged(row: ValidationRow) -> str:

@@ -59,7 +59,7 @@ def test_keys_of_the_rows_machines_rely_on() -> None:
     validation = ValidationRow("d", "c", "machine", 3, "m", "%", 1.0).to_dict()
     assert list(validation) == [
         "dataset", "case", "held_out", "n", "metric", "unit", "baselines", "ours", "goal", "ok", "interval_level",
-        "interval_coverage", "interval_width", "noise_floor", "reason",
+        "interval_coverage", "interval_width", "noise_floor", "reason", "groups", "coverage_low", "coverage_high",
     ]  # fmt: skip
     assert all(key in PAGE for key in [*reproduction, *validation])
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.evidence.summary import chosen, families, geometric, grouped
+from slipstick.experiments.evidence.summary import chosen, coverages, families, geometric, grouped
 
 
 def test_a_baseline_is_not_chosen_by_the_row_that_it_stands_beside() -> None:
@@ -40,11 +40,26 @@ def test_worse_by_chance_and_worse_for_sure() -> None:
 
 
 def test_groups_are_what_was_left_out() -> None:
-    """Two devices with three cases each are two groups, not six; bands of 0.8 hold and bands of 0.3 do not."""
+    """Two devices with three cases each are two groups, not six."""
     rows = [("data", device, f"case {at}") for device in ("one", "other") for at in range(3)]
     (made,) = grouped([(*row, 0.5) for row in rows])
     assert made.groups == ((0.5,) * 3, (0.5,) * 3) and not made.judged
-    held = [("data", f"device {at}", "case", share) for at, share in enumerate((0.7, 0.8, 0.9, 0.75, 0.85))]
-    (good,) = grouped(held)
-    (bad,) = grouped([(*row[:3], 0.3 * row[3]) for row in held])
-    assert good.judged and good.holds and not bad.holds
+
+
+def test_bands_are_judged_by_the_groups_that_a_row_states(tmp_path: Path) -> None:
+    """The same rows under five kinds of holding out are no five groups; six devices of one row each are six."""
+
+    def row(dataset: str, held_out: str, share: float, **more: object) -> dict[str, object]:
+        band = {"interval_level": 0.8, "interval_coverage": share, "coverage_low": None, "coverage_high": None}
+        return {"dataset": dataset, "case": "all", "held_out": held_out, "groups": 1, **band, **more}
+
+    kinds = [row("kinds", f"kind {at}", 0.95, groups=2 + at) for at in range(3)]
+    wide = {"groups": 6, "coverage_low": 0.85, "coverage_high": 0.97}
+    judged = row("kinds", "kind 4", 0.95, **wide)
+    shares = (0.7, 0.8, 0.9, 0.75, 0.85)
+    good = [row("good", f"device {at}", share) for at, share in enumerate(shares)]
+    bad = [row("bad", f"device {at}", 0.3 * share) for at, share in enumerate(shares)]
+    few = [row("few", f"device {at}", 0.3) for at in range(4)]
+    (tmp_path / "one.json").write_text(json.dumps({"rows": [*kinds, judged, *good, *bad, *few]}))
+    found = {one.name: one.holds for one in coverages(tmp_path)}
+    assert found == {"one: kinds, all, kind 4 left out": False, "one: good": True, "one: bad": False}

@@ -99,7 +99,10 @@ def _scored(case: str, judged: Sequence[Judged], note: str = "", goals: Sequence
     )
     plain = [one.roofline for one in judged if one.roofline is not None]
     baselines = {"roofline": np.array(plain)} if len(plain) == len(judged) else {}
-    return Scored(case, HELD_OUT, published, ours, METRICS, goals, baselines, None, low, high, LEVEL, reason=note)
+    sources = [one.figure.source for one in judged]
+    return Scored(
+        case, HELD_OUT, published, ours, METRICS, goals, baselines, None, low, high, LEVEL, reason=note, groups=sources
+    )  # fmt: skip
 
 
 def _warnings(judged: Sequence[Judged]) -> list[ValidationRow]:

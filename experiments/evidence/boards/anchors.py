@@ -129,7 +129,7 @@ def _both(
         score = scores.score(predicted.time, predicted.low, predicted.high, truth, LEVEL)
         yield Scored(
             f"{form.source}, {machine.name}, {case}", machine.name, truth, predicted.time, (MAPE,), (), simple, None,
-            predicted.low, predicted.high, LEVEL, noise=noise_floor(part),
+            predicted.low, predicted.high, LEVEL, noise=noise_floor(part), groups=machine.name,
             reason=f"median |log ratio| {score.median:.3f}, 90th percentile {score.ninetieth:.3f}; "
             f"interval score {score.interval:.3f} of log time",
         )  # fmt: skip

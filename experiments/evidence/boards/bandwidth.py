@@ -171,7 +171,7 @@ def _of_machine(case: str, name: str, scores: Sequence[CurveScore]) -> Validatio
         interval_width=float(np.median(np.concatenate([score.width for score in chosen]))),
         noise_floor=float(np.nanmedian([score.noise for score in chosen])) if len(errors) > 2 * len(chosen) else None,
         reason=f"interval score {np.mean(np.concatenate([s.interval_score for s in chosen])):.3f} in log bandwidth",
-    )
+    ).over([name])
 
 
 def _summaries(case: str, scores: Sequence[CurveScore], *, goals: bool) -> list[ValidationRow]:
@@ -180,6 +180,7 @@ def _summaries(case: str, scores: Sequence[CurveScore], *, goals: bool) -> list[
     count = sum(len(score.errors) for score in scores)
     machines = len({score.machine for score in scores})
     held_out = f"chip; cores above {FITTED_CORES}"
+    chips = [chip_of(score.machine) for score in scores for _ in score.covered]
     mean = float(np.mean([np.abs(score.errors).mean() for score in scores]))
     worst = max(float(np.abs(score.errors).max()) for score in scores)
     means = {k: float(np.mean([np.abs(s.baselines[k]).mean() for s in scores])) for k in BASELINES}
@@ -205,7 +206,7 @@ def _summaries(case: str, scores: Sequence[CurveScore], *, goals: bool) -> list[
             width,
             float(np.nanmedian([score.noise for score in scores])),
             reason=f"interval_width is high/low, the median; interval score {fine:.3f} in log bandwidth",
-        ),
+        ).over(chips, np.concatenate([score.covered for score in scores])),
         ValidationRow(
             DATASET,
             f"{case}: worst",
@@ -218,7 +219,7 @@ def _summaries(case: str, scores: Sequence[CurveScore], *, goals: bool) -> list[
             GOAL_WORST if goals else None,
             worst <= GOAL_WORST if goals else None,
             reason=f"{bad.machine} {bad.benchmark}",
-        ),
+        ).over(chips),
     ]
 
 

@@ -178,7 +178,7 @@ def _row(
         float(np.exp(2 * np.median(half))),
         float(rows["noise"].median()),
         "by function, devices and nodes: " + ", ".join(groups),
-    )
+    ).over(list(rows["machine"]), inside)
 
 
 def _shown(row: ValidationRow, label: str) -> ValidationRow:

@@ -133,6 +133,7 @@ def _scores(case: str, answers: Sequence[Answered], note: str, *, goals: bool) -
     plain = np.array([abs(one.plain / one.measured - 1) for one in answers])
     inside = float(np.mean([one.inside for one in answers]))
     width = float(np.median([one.high / one.low for one in answers]))
+    sources = [one.figure.source for one in answers]
     made = []
     for metric, share, goal in (("median error", 0.5, MEDIAN_GOAL), ("90th percentile", 0.9, NINETIETH_GOAL)):
         ours = float(np.quantile(error, share))
@@ -152,7 +153,7 @@ def _scores(case: str, answers: Sequence[Answered], note: str, *, goals: bool) -
                 inside,
                 width,
                 reason=note,
-            )
+            ).over(sources, [one.inside for one in answers])
         )
     if goals:
         low, high = binomial_interval(round(inside * len(answers)), len(answers))

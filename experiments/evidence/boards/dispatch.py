@@ -59,7 +59,7 @@ def _networks(data: Data) -> list[ValidationRow]:
         interval_width=width,
         noise_floor=float(np.median([step.repeat for step in tested])),
         reason="operations measured alone on the same host; cost of dispatch from the other networks",
-    )
+    ).over([row.case for row in scores], [row.interval_coverage or 0.0 for row in scores])
     return [whole, *scores]
 
 

@@ -53,6 +53,7 @@ def _scored(training: Timings, judged: Timings, name: str, others: list[str], le
         holds=worst <= WORST,
         half=predicted.half,
         level=LEVEL,
+        groups=name,
         reason=f"worst model {100 * worst:.1f} % (goal 12 %)",
     )
 

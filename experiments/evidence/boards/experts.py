@@ -108,7 +108,8 @@ def _row(
 ) -> Scored:
     plain = case.predicted(frame, machine(name), LayerParameters(1e-7, 1.0, 1.0, 1.0, 1e-3, 1e-3))
     title, bases = f"{_title(case)}, {name}", {"roofline": plain, **bases}
-    return Scored(title, held, frame["time"].to_numpy(), seconds, METRICS, GOALS[case.kind], bases, half)
+    measured = frame["time"].to_numpy()
+    return Scored(title, held, measured, seconds, METRICS, GOALS[case.kind], bases, half, groups=name)
 
 
 def _nearest(case: ExpertCase, frame: pd.DataFrame, others: pd.DataFrame, target: Machine) -> FloatArray:

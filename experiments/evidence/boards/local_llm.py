@@ -78,7 +78,7 @@ def _scored(held: str, met: Met, public: Sequence[LocalRow], note: str) -> Score
         name, held, met.measured, met.seconds, PERCENT, goals.get(held, ()),
         {"one efficiency": np.array(base)}, enough=ENOUGH, noise=NOISE, half=met.half,
         reason=f"{note}; {len({row.chip for row in met.rows})} chips left out",
-        groups=[] if held == "newest unseen" else [row.chip for row in met.rows],
+        groups=held if held == "newest unseen" else [row.chip for row in met.rows],
         inputs=[_inputs(row) for row in met.rows],
     )  # fmt: skip
 
@@ -87,6 +87,7 @@ def _anchored(targets: Sequence[LocalRow], public: Sequence[LocalRow]) -> Iterat
     """Qwen2.5-14B from Llama-3.1-8B on the same chip, both Q4_K_M; the baseline scales by bytes."""
     law, folds_of = LAWS[GENERATING], sorted({r.chip for r in targets})
     ours, base, measured, half = (list[float]() for _ in range(4))
+    chips = list[str]()
     full = {
         backend: fit(law, law_rows(timed(public, GENERATING, backend), GENERATING, backend))
         for backend in sorted({r.backend for r in targets})
@@ -106,10 +107,11 @@ def _anchored(targets: Sequence[LocalRow], public: Sequence[LocalRow]) -> Iterat
             base.append(known * row.work.memory / small[0].work.memory)
             measured.append(row.token)
             half.append(made.half_width(row.work, row.groups))
+            chips.append(chip)
     held = "14B from 8B on one machine"
     yield Scored(
         "time of a token", held, np.array(measured), np.array(ours), PERCENT, GOALS[held],
-        {"bytes over bandwidth": np.array(base)}, enough=ENOUGH, noise=NOISE, half=np.array(half),
+        {"bytes over bandwidth": np.array(base)}, enough=ENOUGH, noise=NOISE, half=np.array(half), groups=chips,
         reason="by one run of the 8B model",
     )  # fmt: skip
 

@@ -104,7 +104,7 @@ def _iterations(data: Data) -> list[ValidationRow]:
                 float(np.median(widths)),
                 None,
                 TRANSFER,
-            )
+            ).over([name for name, times in PUBLISHED.items() for _ in times], inside)
         )
     return scores
 

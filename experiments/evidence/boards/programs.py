@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -91,22 +92,25 @@ def _compiled(data: Data) -> Iterator[Scored | ValidationRow]:
 def _programs_left_out(data: Sequence[Timed], programs_there: int, names: Sequence[str]) -> Iterator[Scored]:
     fold = np.random.default_rng(0).integers(0, FOLDS, programs_there)
     errors: dict[str, list[FloatArray]] = {one.host: [] for one in data}
+    names_of: dict[str, list[str]] = {one.host: [] for one in data}
     for number in range(FOLDS):
         law = fitted(data, np.asarray(fold != number), names)
         for one in data:
             index = one.index
             errors[one.host].append((law.logs(one)[index] - one.logs)[fold[index] == number])
+            names_of[one.host] += index[fold[index] == number].astype(str).tolist()
     case = "program unseen"
     whole = np.concatenate([np.concatenate(parts) for parts in errors.values()])
     plain = np.concatenate([_roofline(one) for one in data])
-    yield _scored(case, "program", whole, {"roofline": plain}, GOALS[case])
+    yield _scored(case, "program", whole, {"roofline": plain}, GOALS[case], [*chain(*names_of.values())])
     for host, parts in errors.items():
-        yield _scored(f"{case}, {host}", "program", np.concatenate(parts), {})
+        yield _scored(f"{case}, {host}", "program", np.concatenate(parts), {}, (), names_of[host])
 
 
 def _devices_left_out(data: Sequence[Timed], names: Sequence[str]) -> Iterator[Scored]:
     """Each device left out with its generation, and, where it has relatives, alone: who copies knows as much."""
     by_twins: dict[bool, list[tuple[FloatArray, FloatArray, FloatArray]]] = {False: [], True: []}
+    hosts: dict[bool, list[str]] = {False: [], True: []}
     for one in data:
         others = [o for o in data if o.device != one.device]
         strangers = [o for o in others if kin(o, one) < GENERATION]
@@ -117,15 +121,16 @@ def _devices_left_out(data: Sequence[Timed], names: Sequence[str]) -> Iterator[S
             near = nearest(one, known)
             plain, copied = _roofline(one), _copied(one, near) - one.logs
             by_twins[twins].append((error, plain, copied))
+            hosts[twins] += [one.host] * len(error)
             held = one.device if twins or not strangers else f"{one.device} and its generation"
             base = {"roofline": plain, f"{near.host} by bandwidth": copied}
-            yield _scored(f"device unseen, {one.host}{RELATED if twins else ''}", held, error, base, half=half)
+            yield _scored(f"device unseen, {one.host}{RELATED if twins else ''}", held, error, base, (), one.host, half)
     for twins, parts in by_twins.items():
         if parts:
             together, plain, copied = (np.concatenate(each) for each in zip(*parts, strict=True))
             bases = {"roofline": plain, "nearest device by bandwidth": copied}
             case = f"device unseen{RELATED if twins else ''}"
-            yield _scored(case, "each in turn", together, bases, GOALS["device unseen"])
+            yield _scored(case, "each in turn", together, bases, GOALS["device unseen"], hosts[twins])
 
 
 def _error(one: Timed, others: Sequence[Timed], names: Sequence[str]) -> tuple[FloatArray, float]:
@@ -150,7 +155,7 @@ def _sealed(
             "nearest device by bandwidth": _copied(one, nearest(one, others)) - one.logs,
         }
         new = "program unseen" if any(o.device == one.device for o in others) else "device unseen"
-        yield _scored(f"{host}", "scored rows", error, base, GOALS[new], half)
+        yield _scored(f"{host}", "scored rows", error, base, GOALS[new], str(host), half)
 
 
 def _copied(one: Timed, other: Timed) -> FloatArray:
@@ -169,9 +174,11 @@ def _scored(
     errors: FloatArray,
     bases: Mapping[str, FloatArray],
     goals: tuple[float, ...] = (),
+    groups: Sequence[str] | str = "",
     half: float | None = None,
 ) -> Scored:
-    return replace(of_errors(case, held_out, errors, bases), metrics=LOGARITHMIC, goals=goals, half=half, noise=NOISE)
+    made = of_errors(case, held_out, errors, bases)
+    return replace(made, metrics=LOGARITHMIC, goals=goals, half=half, noise=NOISE, groups=groups)
 
 
 BOARD = Board(

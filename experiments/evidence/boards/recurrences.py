@@ -47,7 +47,7 @@ def _scores(data: Data) -> Iterator[Scored]:
             }
             yield Scored(
                 f"a step under {stack}, {held_out} unseen", group, rows.seconds[at], made.seconds[at], METRICS, (),
-                baselines, made.half[at], inputs=[_inputs(step) for step in members],
+                baselines, made.half[at], groups=group, inputs=[_inputs(step) for step in members],
             )  # fmt: skip
 
 

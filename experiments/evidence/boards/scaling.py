@@ -169,14 +169,16 @@ def _cells(scored: Sequence[Target]) -> Iterator[tuple[str, str, list[Target]]]:
 
 
 def _row(case: str, some: Sequence[Target], metric: str, ours: float, **more: object) -> ValidationRow:
-    return ValidationRow("scaling", case, LATER, len(some), metric, "%", ours, **more)  # type: ignore[arg-type]
+    row = ValidationRow("scaling", case, LATER, len(some), metric, "%", ours, **more)  # type: ignore[arg-type]
+    return row.over([one.source for one in some])
 
 
 def _scored(case: str, some: Sequence[Target], goal: float | None, noise: float | None = None) -> Scored:
     ours, truth = (np.array([getattr(one, name) for one in some]) for name in ("ours", "truth"))
     simple = {name: np.array([getattr(one, field) for one in some]) for name, field in BASELINES.items()}
     return Scored(
-        case, LATER, truth, ours, METRICS, (goal,), simple, enough=ENOUGH, noise=(noise,), reason=_sized(some)
+        case, LATER, truth, ours, METRICS, (goal,), simple, enough=ENOUGH, noise=(noise,), reason=_sized(some),
+        groups=[one.source for one in some],
     )  # fmt: skip
 
 

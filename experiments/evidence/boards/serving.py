@@ -149,7 +149,7 @@ def _further(predicted: Predictions, half: FloatArray, kind: str, held: str, lev
 def _first(predicted: Predictions, kind: str, held: str) -> Scored:
     return Scored(
         f"time to the first token, {kind}", held, np.array([c.ttft for c in predicted.scored]), predicted.first,
-        PERCENT, FIRST_GOAL, enough=ENOUGH, noise=NOISE["ttft"],
+        PERCENT, FIRST_GOAL, enough=ENOUGH, noise=NOISE["ttft"], groups=[c.model.name for c in predicted.scored],
         reason="illustration: whether means or medians were published is not stated",
     )  # fmt: skip
 

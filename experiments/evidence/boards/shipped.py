@@ -124,7 +124,8 @@ def _classes(data: Data) -> list[ValidationRow]:
 
 def _row(whole: DeviceCalibration, one: KernelClass) -> ValidationRow:
     """Mean over machines, each as its tested rows."""
-    scores = np.array([_score(whole, one, fit.machine) for fit in one.fits if one.sampled.get(fit.machine)])
+    tested = [fit for fit in one.fits if one.sampled.get(fit.machine)]
+    scores = np.array([_score(whole, one, fit.machine) for fit in tested])
     ours, plain, covered, width = scores.mean(axis=0)
     return ValidationRow(
         DATASET,
@@ -139,7 +140,7 @@ def _row(whole: DeviceCalibration, one: KernelClass) -> ValidationRow:
         interval_coverage=float(covered),
         interval_width=float(width),
         reason=f"largest {scores[:, 0].max():.3f}",
-    )
+    ).over([fit.machine for fit in tested], scores[:, 2])
 
 
 def _score(whole: DeviceCalibration, one: KernelClass, name: str) -> FloatArray:

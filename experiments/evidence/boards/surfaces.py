@@ -186,12 +186,12 @@ def _scores(name: str, held_out: str, everything: Sequence[SurfaceCase]) -> Iter
             interval_coverage=_coverage(known) if banded else None,
             interval_width=float(np.median([one.high / one.low for one in known])) if banded else None,
             reason=f"{refused:.0%} refused; {_trusted(some)}",
-        )
+        ).over([one.source for one in some], [one.low <= one.truth <= one.high for one in some] if banded else None)
         yield ValidationRow(
             *("surfaces", f"{name}, {ratio}", held_out, len(some), "90th percentile of relative error", "%"),
             float(np.quantile(_errors(some), 0.9)),
             baselines={field: float(np.quantile(_errors(some, field), 0.9)) for field in baselines},
-        )
+        ).over([one.source for one in some])
 
 
 def _coverage(some: Sequence[SurfaceCase]) -> float:

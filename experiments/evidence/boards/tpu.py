@@ -89,7 +89,7 @@ def _scored(
     return Scored(
         case, held_out, measured, predicted, METRICS, (goal,),
         {"roofline": _roofline(list(test)), "constant": constant},
-        half=half_width(fitted, list(test), LEVEL), level=LEVEL, enough=FEW,
+        half=half_width(fitted, list(test), LEVEL), level=LEVEL, enough=FEW, groups=held_out,
         reason=f"median |log| {np.median(error):.4f}, 90th percentile {np.quantile(error, 0.9):.4f}; "
         "the runs were not repeated: noise floor unknown",
     )  # fmt: skip

@@ -79,9 +79,11 @@ def _reason(rows: TimedNetworks) -> str:
 def _scored(case: str, held: str, rows: TimedNetworks, ours: FloatArray, plain: FloatArray, half: FloatArray) -> Scored:
     there = np.isfinite(ours)
     bases = {"roofline": rows.roofline()[there], "MACs and activations": plain[there]}
+    families = rows.frame["family"].astype(str)[there].tolist()
     return Scored(
-        case, held, rows.seconds[there], ours[there], METRICS, (), bases, half[there], noise=NOISE, reason=_reason(rows)
-    )
+        case, held, rows.seconds[there], ours[there], METRICS, (), bases, half[there], noise=NOISE,
+        reason=_reason(rows), groups=families,
+    )  # fmt: skip
 
 
 def _families(data: Data) -> Iterator[Scored | ValidationRow]:

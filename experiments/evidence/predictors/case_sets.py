@@ -52,12 +52,13 @@ def _cases(dataset: str, one: Scored) -> list[Measured]:
     """
     case = f"{one.dataset or dataset}: {one.case}"
     kind = f"{case}, {one.held_out}"
-    pool = kind if len(one.groups) else case
+    apart = [] if isinstance(one.groups, str) else one.groups
+    pool = kind if len(apart) else case
     result = []
     for place, seconds in enumerate(one.measured):
         inputs: dict[str, Input] = {name: float(v[place]) for name, v in one.baselines.items() if np.isfinite(v[place])}
         inputs |= one.inputs[place] if len(one.inputs) else {}
-        group = one.groups[place] if len(one.groups) else one.held_out
+        group = apart[place] if len(apart) else one.held_out
         result.append(Measured(Case(f"{kind}: {place}", group, inputs, kind, pool), float(seconds)))
     return result
 

@@ -148,10 +148,11 @@ def _shown(dataset: str, what: str, held: str, made: Mapping[str, Sequence[Tried
             np.concatenate([getattr(one, name) for one in tried])
             for name in ("measured", "with_rows", "without", "half")
         )
-        groups = [str(at) for at, one in enumerate(tried) for _ in one.measured]
+        draws = len(tried) // max(1, len(made["2 chosen"]))
+        groups = [str(at // max(1, draws)) for at, one in enumerate(tried) for _ in one.measured]
         yield Scored(
             f"{what}, {how}", held, measured, ours, (MAPE, *PERCENT), (), {"nothing measured": alone}, half,
-            groups=groups if how == "2 chosen" else (), dataset=dataset,
+            groups=groups, dataset=dataset,
         )  # fmt: skip
         ratios = np.array([one.ratio for one in tried])
         case = f"{what}, {how}: error over that with nothing measured, 95th percentile of tries"

@@ -153,11 +153,14 @@ def loop_rows(
     if not errors:
         return []
     together = [np.concatenate([*errors_of.values()]) for errors_of in (errors, corners, roofs)]
-    rows = [_row("all machines", together[0], together[1], together[2], dataset)]
-    return rows + [_row(name, errors[name], corners[name], roofs[name], dataset) for name in errors]
+    names = [name for name, each in errors.items() for _ in each]
+    rows = [_row("all machines", names, together[0], together[1], together[2], dataset)]
+    return rows + [_row(name, [name], errors[name], corners[name], roofs[name], dataset) for name in errors]
 
 
-def _row(case: str, ours: FloatArray, corner: FloatArray, roof: FloatArray, dataset: str) -> ValidationRow:
+def _row(
+    case: str, machines: Sequence[str], ours: FloatArray, corner: FloatArray, roof: FloatArray, dataset: str
+) -> ValidationRow:
     def median(values: FloatArray) -> float:
         return float(np.median(np.abs(values)))
 
@@ -175,7 +178,7 @@ def _row(case: str, ours: FloatArray, corner: FloatArray, roof: FloatArray, data
         interval_coverage=float(np.mean(np.abs(ours) <= half)),
         interval_width=float(np.exp(2 * half)),
         reason=f"90th percentile {np.percentile(np.abs(ours), 90):.3f}; interval_width is high/low",
-    )
+    ).over(machines, np.abs(ours) <= half)
 
 
 def main() -> None:

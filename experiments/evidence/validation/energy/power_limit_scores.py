@@ -152,6 +152,7 @@ def device_scores(device: str, runs: pd.DataFrame, model: PowerLimit) -> Iterato
             metrics=METRICS,
             goals=GOALS[quantity],
             half=quantile(DEFAULT_LEVEL, None) * spread,
+            groups=device,
             noise=[metric(free, np.ones(len(free))) for metric in METRICS] if len(free) else None,
             reason=f"{int(touched.sum())} runs are held back by their limit; the others show the noise",
         )

@@ -157,7 +157,7 @@ def _band_row(dataset: str, part: ScoredPart) -> ValidationRow:
         None,
         "goal: coverage 0.7-0.9 and high/low <= 1.4; "
         f"interval score {interval_score(low, high, measured, LEVEL):.3f} of log time",
-    )
+    ).over([part.machine])
 
 
 def _joined(parts: Sequence[ScoredPart]) -> ScoredPart:

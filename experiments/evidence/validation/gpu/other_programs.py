@@ -65,7 +65,7 @@ def _scored(case: str, machine: str, dtype: str, frame: pd.DataFrame) -> Iterato
     for name, rows in ((case, measured > 0), (f"{case}, from 50 us", measured >= LONG)):
         yield Scored(
             name, HELD_OUT, measured[rows], ours[rows], LOGARITHMIC,
-            baselines={"roofline": plain[rows]}, low=low[rows], high=high[rows],
+            baselines={"roofline": plain[rows]}, low=low[rows], high=high[rows], groups=machine,
             reason=f"bias in log time {np.median(np.log(ours[rows] / measured[rows])):+.2f}",
         )  # fmt: skip
 

@@ -126,7 +126,7 @@ def _bin(case: str, some: CodeTargets, codes: Sequence[str], share: float) -> It
         goal=share * theirs if judged else None,
         ok=ours <= share * theirs if judged else None,
         reason=reason,
-    )
+    ).over(codes)
     covered = some.over_codes(lambda part: scores.coverage(part.low, part.high, part.truth))
     score = some.over_codes(lambda part: scores.interval_score(part.low, part.high, part.truth))
     rival = _amdahl_score(some)
@@ -138,9 +138,15 @@ def _bin(case: str, some: CodeTargets, codes: Sequence[str], share: float) -> It
         interval_coverage=covered,
         interval_width=float(np.exp(some.over_codes(lambda part: float(np.mean(np.log(part.high / part.low)))))),
         reason=f"{reason}; ok: coverage 70 .. 90 % and a smaller score than Amdahl's",
-    )
+    ).over(*_held(some))
     trusted = 100 * some.over_codes(lambda part: float(np.mean(part.trusted)))
     yield ValidationRow("codes", case, "code", len(some.truth), "trusted, mean over codes", "%", trusted, reason=reason)
+
+
+def _held(some: CodeTargets) -> tuple[list[str], list[float]]:
+    """The codes, and the share of each one's targets inside their bands: every code counts alike."""
+    parts = {str(code): some.only(some.code == code) for code in np.unique(some.code)}
+    return list(parts), [scores.coverage(part.low, part.high, part.truth) for part in parts.values()]
 
 
 def _median_error(name: str, part: CodeTargets) -> float:

@@ -61,7 +61,7 @@ class Result:
 def mlperf_scores(data: Data) -> Iterator[Scored]:
     """Each accelerator from the others."""
     public, (targets, refused) = read_results(data.known(FILE))[0], read_results(data.judged(FILE))
-    ours, peaks, measured = [], [], []
+    ours, peaks, measured, names = [], [], [], []
     for result in targets:
         others = [r for r in public if r.benchmark == result.benchmark and r.machine != result.machine]
         factor, scaled = _factor(others, model_rate), _factor(others, peak_rate)
@@ -71,11 +71,12 @@ def mlperf_scores(data: Data) -> Iterator[Scored]:
         ours.append(1 / (factor * model_rate(result)))
         peaks.append(1 / (scaled * peak_rate(result)))
         measured.append(1 / result.each)
+        names.append(result.machine)
     reason = f"left out: {'; '.join(f'{reason}: {count}' for reason, count in sorted(refused.items()))}"
     baselines = {"others, by peak flop/s": np.array(peaks)}
     yield Scored(
         "Offline, time of a token", "accelerator unseen", np.array(measured), np.array(ours), PERCENT, GOALS, baselines,
-        enough=20, noise=0.6, reason=reason,
+        enough=20, noise=0.6, groups=names, reason=reason,
     )  # fmt: skip
 
 

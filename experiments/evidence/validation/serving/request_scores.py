@@ -119,4 +119,5 @@ def _scored(case: str, run: Run, held: str, ttft: FloatArray, tpot: FloatArray) 
         ("ttft", ttft, run.ttft, run.theirs_ttft),
     ):
         baselines = {"LLMServingSim with its profile": theirs}
-        yield Scored(f"{case}, {name}", held, measured, ours, METRICS, GOALS.get((case, name), (None, None)), baselines)
+        goals = GOALS.get((case, name), (None, None))
+        yield Scored(f"{case}, {name}", held, measured, ours, METRICS, goals, baselines, groups=case)

@@ -64,6 +64,7 @@ def public_formats(data: Data) -> Iterator[Scored | ValidationRow]:
             (MEDIAN_GOAL, None),
             {"roofline x median efficiency of the other devices": roofline},
             half=half,
+            groups=[test.device for test, ours, _ in parts for _ in ours],
             reason="medians by device: "
             + ", ".join(f"{test.device} {relative_quantile(0.5, ours, test.seconds):.3f}" for test, ours, _ in parts),
         )
@@ -122,6 +123,7 @@ def _scored(test: Products, trained: TrainedDevices, predicted: Floats) -> Score
             "all five costs fitted on this device": hindsight([1, 1, 1, 1, 1]),
         },
         _half(trained) or None,
+        groups=test.device,
         reason=f"median {median:.3f}; the band is from the other devices, each left out in turn",
     )
 

@@ -29,6 +29,7 @@ class Ratios:
         where they alone bound the time; 0 where none of the machine's fields changed.
     `noise`: |log ratio| that two runs without a change may have: below it a measured ratio has no direction.
     `directions`: the measured ratios, 1 where they have no direction; None: by `noise`.
+    `groups`: what errs together, of each ratio; empty where all do.
     """
 
     case: str
@@ -42,6 +43,7 @@ class Ratios:
     note: str = ""
     noise: float = SAME_HOST
     directions: FloatArray | None = None
+    groups: Sequence[str] = ()
 
     def scored(self, goals: Sequence[float | None] = ()) -> Scored:
         """Errors of the ratio, its direction, and whether the changed part bounds."""
@@ -64,6 +66,7 @@ class Ratios:
             goals,
             plain,
             half=self.half,
+            groups=self.groups or self.case,
             reason="; ".join(filter(None, words)),
         )
 
@@ -71,12 +74,13 @@ class Ratios:
         """The same beside the goals, and the coverage of the band."""
         unchanged = scores.relative_quantile(0.5, np.ones(len(self.measured)), self.measured)
         yield self.scored((50 * unchanged, None, 5.0))
-        covered = float(np.mean(scores.log_errors(self.ours, self.measured) <= self.half))
+        inside = scores.log_errors(self.ours, self.measured) <= self.half
+        covered = float(np.mean(inside))
         off, width = 100 * abs(covered - scores.LEVEL), float(np.exp(2 * np.median(self.half)))
         yield ValidationRow(
             dataset, self.case, self.held_out, len(self.measured), "coverage off 80 %", "points", off, {}, 5.0,
             off <= 5.0, scores.LEVEL, covered, width,
-        )  # fmt: skip
+        ).over(self.groups or [self.case] * len(inside), inside)  # fmt: skip
 
     @property
     def _clear(self) -> npt.NDArray[np.bool_]:
@@ -115,4 +119,5 @@ def together(case: str, parts: Sequence[Ratios]) -> Ratios:
         joined(one.measured for one in parts), joined(one.ours for one in parts), joined(one.half for one in parts),
         0.0, {}, f"{len(parts)} cases", SAME_HOST,
     )  # fmt: skip
-    return replace(whole, directions=joined(clear))
+    names = [one.case for one in parts for _ in range(most)]
+    return replace(whole, directions=joined(clear), groups=names)

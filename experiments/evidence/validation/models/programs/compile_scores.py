@@ -128,7 +128,10 @@ def _scores(
     others = {name: np.concatenate(changes) for name, changes in copied.items()}
     timed = np.isfinite(true) & np.isfinite(ours)
     base = {"no change": -true[timed]} | {name: (other - true)[timed] for name, other in others.items()}
-    yield replace(of_errors(case, held_out, (ours - true)[timed], base), metrics=METRICS)
+    hosts = np.repeat([one.eager.host for one in data], [len(one.change()) for one in data])
+    programs = np.concatenate([np.arange(len(one.change())) for one in data]).astype(str)
+    groups = (programs if held_out == "program" else hosts)[timed].tolist()
+    yield replace(of_errors(case, held_out, (ours - true)[timed], base), metrics=METRICS, groups=groups)
     changed = timed & (np.abs(np.where(timed, true, 0.0)) > CHANGED)
     right = {"always faster": float(np.mean(true[changed] < 0))}
     for name, other in others.items():
