@@ -10,7 +10,9 @@ import pytest
 
 from slipstick.estimators.operation.serving.step_law import StepLaw
 from slipstick.experiments.calibrate.public_data import training_file
-from slipstick.experiments.evidence.boards.serving import BOARD
+from slipstick.experiments.evidence.boards.serving import BOARD, UNSAID
+from slipstick.experiments.evidence.validation.serving.inferencex import COLUMNS as MORE_COLUMNS
+from slipstick.experiments.evidence.validation.serving.inferencex import FILE as MORE
 from slipstick.experiments.evidence.validation.serving.refit import FILE, trained_on
 from slipstick.experiments.evidence.validation.serving.silicon import COLUMNS, read_cases
 from slipstick.experiments.evidence.validation.serving.step_fit import fitted, step_rows
@@ -42,7 +44,7 @@ def test_rows_and_their_traps(tmp_path: Path) -> None:
     assert cases[2].layout.tensor == 4
     assert [c.scored for c in cases] == [True, True, True, False]
     assert cases[0].load.input_tokens == pytest.approx(0.9 * 1024)
-    assert refused == {"disaggregated pools are not modelled": 1, "system abacus: no machine here": 1}
+    assert refused == {"pools apart are scored where workers are counted": 1, "system abacus: no machine here": 1}
 
 
 def test_speculation_is_read_beside_the_rows_and_integers_are_no_bfloat16(tmp_path: Path) -> None:
@@ -83,6 +85,20 @@ def test_a_file_elsewhere_is_scored_and_not_learnt(tmp_path: Path) -> None:
     absent = BOARD.rows(tmp_path / "empty")
     assert all(row.case == "skipped" for row in absent)
     assert all("is not in" in row.reason for row in absent)
+
+
+def test_rows_of_either_table_given_from_outside_are_scored(tmp_path: Path) -> None:
+    """DeepSeek's rows that may have speculated have a line of their own; unknown systems are counted."""
+    if training_file(FILE) is None:
+        pytest.skip("no public measurements here (set SLIPSTICK_DATA)")
+    more = {**dict.fromkeys(MORE_COLUMNS, ""), **ROW, "model": "deepseek-ai/DeepSeek-R1-0528", "speculative": "0"}
+    mine = [{**more, "system": "mi355x", "engine": "sglang"}, {**more, "system": "abacus", "engine": "sglang"}]
+    written(tmp_path / MORE, mine, MORE_COLUMNS)
+    alone = {(row.case, row.n) for row in BOARD.rows(tmp_path) if row.case != "skipped"}
+    assert ("time of a further token, InferenceX", 1) in alone and ("rows answered", 2) in alone
+    written(tmp_path / FILE, [{"model_key": "deepseek-ai/DeepSeek-R1"}])
+    both = {(row.case, row.n) for row in BOARD.rows(tmp_path)}
+    assert (f"time of a further token, {UNSAID}", 1) in both and ("rows answered", 3) in both
 
 
 @pytest.mark.slow

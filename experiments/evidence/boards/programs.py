@@ -68,7 +68,7 @@ def _tables(data: Data) -> tuple[dict[str, Program], pd.DataFrame, pd.DataFrame]
     training = times(data.folder)
     tested = training if data.scored is None else times(data.scored)
     if tested.empty or not known:
-        raise MissingError(f"no times of programs in {data.scored or data.folder}")
+        raise MissingError(f"no times of programs (cohort v0.1) in {data.scored or data.folder}")
     return known, training, tested
 
 

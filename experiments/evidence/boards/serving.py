@@ -7,6 +7,7 @@ columns: then all public rows are known but those that stand in it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +16,15 @@ from slipstick.estimators.learning.bands import LeftOutRows
 from slipstick.estimators.learning.law import LawRows
 from slipstick.estimators.operation.serving.engines import FirstTokenLaw, ServingFit
 from slipstick.estimators.operation.serving.step_law import StepLaw
+from slipstick.experiments.calibrate.public_data import scored_file
 from slipstick.experiments.evidence.rows import ValidationRow
 from slipstick.experiments.evidence.score import PERCENT, Board, Data, Front, Scored
 from slipstick.experiments.evidence.validation.serving.baselines import nearest_scaled, one_efficiency, seven_numbers
+from slipstick.experiments.evidence.validation.serving.inferencex import FILE as MORE
+from slipstick.experiments.evidence.validation.serving.inferencex import read_inferencex
 from slipstick.experiments.evidence.validation.serving.mlperf import mlperf_scores
 from slipstick.experiments.evidence.validation.serving.picks import Predictions, picks
+from slipstick.experiments.evidence.validation.serving.pools_apart import pool_scores
 from slipstick.experiments.evidence.validation.serving.refit import (
     FILE,
     GENERATION,
@@ -51,41 +56,48 @@ GOALS = {  # median and 90th percentile, %
     ("Blackwell from Hopper", "experts"): (15, 35),
 }
 FIRST_GOAL = (30, 100)
+UNSAID = "DeepSeek, speculation not recorded"
+"""Rows given from outside of which nobody says whether they speculated; public ones are left out."""
 NOISE = {"tpot": 0.3, "ttft": 1.8}
 ANSWERED_GOAL = 95.0
 
 
 def _silicon(data: Data) -> Iterator[Scored | ValidationRow]:
     """Times of first and further tokens, and picks."""
-    cases, (targets, refused) = read_cases(data.known(FILE))[0], read_cases(data.judged(FILE))
-    yield from _unseen(cases) if data.scored is None else _given(cases, targets)
+    cases = read_cases(data.known(FILE))[0]
+    if data.scored is None:
+        yield from _unseen(cases)
+        yield _answered(*read_cases(data.judged(FILE)))
+        return
+    more = scored_file(MORE, data.scored)
+    targets, refused = ([], {}) if more is None else read_inferencex(more)
+    if more is None or (data.scored / FILE).exists():
+        those, why = read_cases(data.judged(FILE))
+        targets, refused = [*those, *targets], {k: why.get(k, 0) + refused.get(k, 0) for k in {**why, **refused}}
+    yield from _given(cases, targets)
     yield _answered(targets, refused)
 
 
 def _given(cases: Sequence[SiliconCase], scored: Sequence[SiliconCase]) -> Iterator[Scored | ValidationRow]:
-    """Rows of another file: everything public is known, but what stands in it."""
+    """Rows of other files: everything public is known, but what stands in them."""
     keys = {case_key(c) for c in scored}
     known = trained_on([c for c in [*cases, *more_cases()] if case_key(c) not in keys])
-    wanted = [c for c in scored if c.scored]
-    if not wanted:
-        return
-    made, rows = banded(known), step_rows(wanted)
-    law = StepLaw()
-    further = LeftOutRows(
-        made.steps.seconds(law, rows.columns, rows.groups), made.steps.half_width(law, rows.columns, rows.groups),
-        [c.model.name for c in wanted],
-    )  # fmt: skip
-    first = _first_seconds(made, wanted)
-    for kind in KINDS:
-        places = np.flatnonzero([c.kind == kind for c in wanted])
-        if len(places):
-            mine = [wanted[at] for at in places.tolist()]
-            same = [c for c in known if c.kind == kind] or known
-            others = (seven_numbers(same, mine)[0], one_efficiency(same, mine), nearest_scaled(same, mine))
-            predicted = Predictions(mine, further.seconds[places], first[places], *others)
-            yield _further(predicted, further.half[places], kind, "rows given")
-            yield _first(predicted, kind, "rows given")
-            yield from picks(predicted, kind, "rows given", float(np.median(further.half[places])))
+    made, law = banded(known), StepLaw()
+    for kind in (*LABELS, UNSAID):
+        mine = [c for c in scored if (c.scored and label(c) == kind) or (c.may_speculate and kind == UNSAID)]
+        if not mine:
+            continue
+        rows = step_rows(mine)
+        half = made.steps.half_width(law, rows.columns, rows.groups)
+        same = [c for c in known if c.kind == mine[0].kind] or known
+        others = (seven_numbers(same, mine)[0], one_efficiency(same, mine), nearest_scaled(same, mine))
+        further = made.steps.seconds(law, rows.columns, rows.groups)
+        predicted = Predictions(mine, further, _first_seconds(made, mine), *others)
+        one = _further(predicted, half, kind, "rows given")
+        yield replace(one, reason="answered as if none of them speculated") if kind == UNSAID else one
+        yield _first(predicted, kind, "rows given")
+        if kind in KINDS:
+            yield from picks(predicted, kind, "rows given", float(np.median(half)))
 
 
 def case_key(case: SiliconCase) -> tuple[object, ...]:
@@ -156,7 +168,7 @@ def _first(predicted: Predictions, kind: str, held: str) -> Scored:
 
 def _answered(scored: Sequence[SiliconCase], refused: dict[str, int]) -> ValidationRow:
     """Share of aggregated rows that get an answer; pools apart are refused."""
-    apart = sum(count for reason, count in refused.items() if "disaggregated" in reason)
+    apart = sum(count for reason, count in refused.items() if "pools apart" in reason)
     other = sum(refused.values()) - apart
     share = 100 * len(scored) / max(1, len(scored) + other)
     listed = "; ".join(f"{reason}: {count}" for reason, count in sorted(refused.items())) or "none refused"
@@ -169,7 +181,12 @@ def _answered(scored: Sequence[SiliconCase], refused: dict[str, int]) -> Validat
 
 BOARD = Board(
     "How long does a token take when I serve a language model on a machine, engine or model never measured?",
-    {DATASET: _silicon, "serving/requests": request_scores, "serving/mlperf_inference_v51": mlperf_scores},
+    {
+        DATASET: _silicon,
+        "serving/pools apart": pool_scores,
+        "serving/requests": request_scores,
+        "serving/mlperf_inference_v51": mlperf_scores,
+    },
     (
         Front("Time of a further token, dense models", "the model", "time of a further token, dense", "model unseen"),
         Front("Time of a further token, experts", "the model", "time of a further token, experts", "model unseen"),

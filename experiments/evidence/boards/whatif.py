@@ -110,7 +110,8 @@ def _made(name: str, data: Data) -> tuple[Ratios, ...]:
 
 def _rows(name: str) -> Score:
     def scored(data: Data) -> Iterator[Scored | ValidationRow]:
-        made = _made(name, data)
+        if not (made := _made(name, data)):
+            raise MissingError(f"no two rows that differ in one part in {data.scored or data.folder}")
         yield from (one.scored() for one in made)
         yield from together(f"all {name}, each case alike", made).judged(name)
 

@@ -18,12 +18,12 @@ from slipstick.experiments.evidence.validation.serving.silicon import (
     model_named,
     stored_in,
 )
-from slipstick.hwmodels.files.readers import read_csv_rows
+from slipstick.hwmodels.files.readers import InputError, read_csv_rows
 from slipstick.workloads.language.layout import Layout
 
 FILE = "serving/inferencex.csv.gz"
 ENGINES = {"trt": "trtllm", "sglang": "sglang", "vllm": "vllm"}
-SYSTEMS = {"b200": "b200_sxm", "h200": "h200_sxm", "h100": "h100_sxm"}
+SYSTEMS = {name: f"{name}_sxm" for name in ("b300", "b200", "h200", "h100", "a100")}
 """As the other table names them."""
 COLUMNS = (
     "system", "engine", "engine_version", "model", "precision", "mode", "speculative", "input_tokens", "output_tokens",
@@ -32,16 +32,20 @@ COLUMNS = (
 VERSION = re.compile(r":v?(\d+(?:\.\d+)+(?:rc\d+)?)")
 
 
-def read_inferencex(path: Path) -> list[SiliconCase]:
-    """The rows of one pool that did not speculate.
+def read_inferencex(path: Path) -> tuple[list[SiliconCase], dict[str, int]]:
+    """The rows of one pool that did not speculate; how many of them cannot be evaluated, by reason.
 
-    Raises InputError where a column is missing, or a machine or model is not known here.
+    Raises InputError where a column is missing.
     """
-    return [
-        _case(row)
-        for _, row in read_csv_rows(path, COLUMNS)
-        if row["mode"] == "agg" and row["speculative"] == "0" and not row["suspicious"] and row["engine"] in ENGINES
-    ]
+    cases, refused = [], dict[str, int]()
+    for _, row in read_csv_rows(path, COLUMNS):
+        if row["mode"] != "agg" or row["speculative"] != "0" or row["suspicious"] or row["engine"] not in ENGINES:
+            continue
+        try:
+            cases.append(_case(row))
+        except InputError as error:
+            refused[str(error)] = refused.get(str(error), 0) + 1
+    return cases, refused
 
 
 def _case(row: dict[str, str]) -> SiliconCase:

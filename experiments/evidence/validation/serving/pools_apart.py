@@ -1,4 +1,4 @@
-"""Prefill and decode on workers of their own, measured and simulated: ``python -m ...validation.serving.pools_apart``.
+"""Prefill and decode on workers of their own, measured and simulated.
 
 DeepSeek-R1 of InferenceX under Dynamo (`serving/inferencex.csv.gz`, mode disagg) with counts and sizes of both kinds of
 workers, medians, no speculation; no row of it is in any fit. Beside ours stands what the same law answers for as many
@@ -8,8 +8,7 @@ devices, each sends at 50 GB/s: one 400 Gbit/s port a GPU (data sheets of DGX H2
 
 from __future__ import annotations
 
-import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +19,8 @@ from slipstick.estimators.named.serving.deployment import Deployment
 from slipstick.estimators.named.serving.served_run import mean_batch, means, simulated_run
 from slipstick.estimators.schedule.serving.closed_loop import Load, steady
 from slipstick.estimators.schedule.serving.scheduler import Scheduler
-from slipstick.experiments.calibrate.public_data import data_folder
+from slipstick.experiments.evidence.rows import ValidationRow
+from slipstick.experiments.evidence.score import PERCENT, Data, Scored
 from slipstick.experiments.evidence.validation.serving.inferencex import ENGINES, FILE, SYSTEMS
 from slipstick.experiments.evidence.validation.serving.silicon import machine_of_system, model_named, stored_in
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows
@@ -31,6 +31,8 @@ PORT = 50e9
 MOST_USERS = 512
 """Beyond it a simulation takes too long here, and most rows queue."""
 SEQUENCES = 1024
+NOISE = 1.8, 0.3
+"""Of repeats in the other table, %: the first and a further token."""
 
 
 @dataclass(frozen=True)
@@ -91,35 +93,19 @@ def _apart(row: dict[str, str]) -> Apart:
     return Apart(row["system"], (float(row["ttft_s"]), float(row["tpot_s"])), ours, half, together)
 
 
-def main() -> None:
-    """Print errors of both times, ours and one pool's, by system, with the share inside the 80 % band.
-
-    Raises
-    ------
-    InputError
-        Where there are no public measurements.
-    """
-    folder, refused = data_folder(), Counter[str]()
-    if folder is None:
-        raise InputError("no public measurements here (set SLIPSTICK_DATA)")
-    kinds: dict[str, list[Apart]] = defaultdict(list)
-    for one in rows(folder / FILE, refused):
-        kinds[one.system].append(one)
-        kinds["all"].append(one)
-    for system, ones in kinds.items():
-        for at, name in enumerate(("first token", "further token")):
-            measured, half = np.array([o.measured[at] for o in ones]), np.array([o.half[at] for o in ones])
-            words = []
-            for what, times in (("ours", [o.ours[at] for o in ones]), ("one pool", [o.together[at] for o in ones])):
-                ratio = np.array(times) / measured
-                middle, most = (100 * np.quantile(np.abs(ratio - 1), share) for share in (0.5, 0.9))
-                words.append(f"{what} {middle:.3g} / {most:.3g} % (x{np.median(ratio):.2f} at the median)")
-                if what == "ours":
-                    inside = float(np.mean(np.abs(np.log(ratio)) <= half))
-                    words.append(f"{inside:.2f} in x{math.exp(np.median(half)):.3g}")
-            print(f"{system}, {name}, {len(ones)} rows: {'; '.join(words)}")
-    print("not simulated:", "; ".join(f"{reason}: {count}" for reason, count in sorted(refused.items())))
-
-
-if __name__ == "__main__":
-    main()
+def pool_scores(data: Data) -> Iterator[Scored | ValidationRow]:
+    """Times of first and further tokens, all together and by system: no row is in any fit."""
+    refused = Counter[str]()
+    made = list(rows(data.judged(FILE), refused))
+    for system in ("", *sorted({one.system for one in made})):
+        mine = [one for one in made if system in ("", one.system)]
+        for at, name in ((1, "time of a further token"), (0, "time to the first token")):
+            measured, ours, half, together = (
+                np.array([times[at] for times in column])
+                for column in zip(*((o.measured, o.ours, o.half, o.together) for o in mine), strict=True)
+            )
+            yield Scored(
+                f"{name}{system and ', '}{system}", "all of them", measured, ours, PERCENT, (),
+                {"copies of the decode worker": together}, half=half, noise=NOISE[at], groups=[o.system for o in mine],
+                reason="; ".join(f"{why}: {count}" for why, count in sorted(refused.items())) if not system else "",
+            )  # fmt: skip

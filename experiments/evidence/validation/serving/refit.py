@@ -38,7 +38,7 @@ def trained_on(cases: Sequence[SiliconCase]) -> list[SiliconCase]:
 def more_cases() -> list[SiliconCase]:
     """Rows of InferenceX: fitted beside those that are scored; none where they are not here."""
     path = training_file(MORE)
-    return read_inferencex(path) if path is not None else []
+    return read_inferencex(path)[0] if path is not None else []
 
 
 def outer(cases: Sequence[SiliconCase], rows: LawRows, held: str) -> LeftOutRows:

@@ -17,24 +17,12 @@ from slipstick.hwmodels.files.readers import InputError, read_csv_rows
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.layout import Layout
-from slipstick.workloads.language_catalog import language_model, language_model_names
+from slipstick.workloads.language_catalog import language_model, shipped_name
 
-MODELS = {
-    "MiniMaxAI/MiniMax-M2.5": "minimax-m2.5",
-    "Qwen/Qwen3-235B-A22B-FP8": "qwen3-235b-a22b",
-    "Qwen/Qwen3.5-397B-A17B": "qwen3.5-397b-a17b",
-    "deepseek-ai/DeepSeek-R1": "deepseek-v3",
-    "meta-llama/Llama-3.1-70B": "llama-3.1-70b",
-    "meta-llama/Llama-3.1-8B-Instruct": "llama-3.1-8b",
-    "openai/gpt-oss-120b": "gpt-oss-120b",
-    "deepseek-ai/DeepSeek-V3.1": "deepseek-v3",
-}
-"""Published names whose model here has another one."""
 MACHINES = {
     "gb200_sxm": "gb200", "gb300_sxm": "gb300", "a100_sxm": "a100-sxm-80gb", "h20": "h20-sxm", "h800": "h800-sxm",
 }  # fmt: skip
 """Systems whose name is not the machine's with dashes."""
-TUNINGS = ("-instruct", "-it", "-fp8", "-nvfp4", "-fp4", "-bf16", "-hf", "-chat", "-0324", "-0528", "-2507", "meta-")
 COLUMNS = (
     "system", "engine", "engine_version", "model_key", "precision", "mode", "input_tokens", "output_tokens",
     "concurrency", "gpus", "tp_size", "pp_size", "attention_dp_size", "moe_ep_size", "ttft_s", "tpot_s", "source",
@@ -85,9 +73,21 @@ class SiliconCase:
 
         Only such rows are fitted as well.
         """
+        return self._plain and (self.speculative is False or (self.speculative is None and not self._speculates))
+
+    @property
+    def may_speculate(self) -> bool:
+        """Whether nothing but what nobody recorded keeps its label from being scored."""
+        return self._plain and self.speculative is None and self._speculates
+
+    @property
+    def _plain(self) -> bool:
         known = bool(self.precision) or self.model.name.startswith("qwen3.5")
-        plain = self.speculative is False or (self.speculative is None and not self.model.name.startswith("deepseek"))
-        return not self.doubt and known and self.ttft < QUEUE_SECONDS and plain
+        return not self.doubt and known and self.ttft < QUEUE_SECONDS
+
+    @property
+    def _speculates(self) -> bool:
+        return self.model.name.startswith("deepseek")
 
     @property
     def family(self) -> str:
@@ -123,7 +123,7 @@ def read_cases(path: Path) -> tuple[list[SiliconCase], dict[str, int]]:
 
 def _case(row: dict[str, str], known: dict[str, str] | None) -> SiliconCase:
     if row["mode"] != "agg":
-        raise InputError("disaggregated pools are not modelled")
+        raise InputError("pools apart are scored where workers are counted")
     if not row["concurrency"]:
         raise InputError("no concurrency")
     model, at = model_named(row["model_key"]), machine_of_system(row["system"])
@@ -184,15 +184,11 @@ def machine_of_system(system: str) -> Machine:
 
 
 def model_named(key: str) -> LanguageModel:
-    """The shipped model of a published name: its own entry, or the name without maker, tuning and precision.
+    """The shipped model of a published name.
 
     Raises InputError where no configuration of it ships.
     """
-    plain = key.rpartition("/")[2].lower()
-    for word in TUNINGS:
-        plain = plain.replace(word, "")
-    name = MODELS.get(key, plain)
-    if name not in language_model_names():
+    if (name := shipped_name(key)) is None:
         raise InputError(f"model {key}: no configuration here")
     return language_model(name)
 
