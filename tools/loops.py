@@ -197,7 +197,8 @@ def measured(names: list[str], rounds: int, peers: str) -> dict[str, float]:
             words = [python, str(Path(__file__)), "--loop", name]
             done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
             rate = float(done.stdout) if done.returncode == 0 else math.nan
-            best[name] = max(best.get(name, 0.0), rate)
+            known = best.get(name, math.nan)
+            best[name] = known if math.isnan(rate) or known > rate else rate
     return best
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.runs.requests import Request, arriving, drawn
@@ -51,7 +52,7 @@ class Traffic:
         if self.given and self.given[0].arrival is None and self.users is None:
             raise InputError("the recorded requests have no arrival_s: give --concurrency too")
 
-    @property
+    @cached_property
     def requests(self) -> tuple[Request, ...]:
         """The requests to simulate."""
         if self.given:

@@ -58,6 +58,8 @@ class CacheBlocks:
     def needed(self, steps: int) -> int:
         """New blocks that `steps` steps of all growing sequences take."""
         size, ends = self.size, self._ends
+        if steps == 1:  # asked before every step
+            return ends[-self._clock % size - 1]
         whole, rest = divmod(steps, size)
         # Those with fewer than `rest` tokens left in their last block: the places before the clock's, around the ring.
         high = -self._clock % size
@@ -72,7 +74,8 @@ class CacheBlocks:
 
     def steps_left(self, wanted: int) -> int:
         """How many of `wanted` steps the free blocks allow."""
-        if self.needed(wanted) <= self.free:
+        most = self._growing * (wanted // self.size + 1)
+        if most <= self.free or self.needed(wanted) <= self.free:
             return wanted
         low, high = 0, wanted
         while high - low > 1:

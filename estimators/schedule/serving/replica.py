@@ -16,6 +16,8 @@ from slipstick.workloads.runs.requests import Request
 if TYPE_CHECKING:
     import simpy
 
+    from slipstick.estimators.schedule.serving.server_clock import ServerClock
+
 Seconds = Callable[[Batch], float]
 
 
@@ -36,7 +38,7 @@ class Replica:
 
     def __init__(
         self,
-        environment: simpy.Environment,
+        environment: ServerClock,
         name: int,
         rules: Scheduler,
         seconds: Seconds,
@@ -55,7 +57,7 @@ class Replica:
         self.placed: list[_Sequence] = []  # in the order of their admission
         self.ending: list[tuple[int, int, _Sequence]] = []
         self.clock, self.decodes, self.offsets = 0, 0, 0
-        self.came = environment.event()
+        self.awaited: simpy.Event | None = None  # what a request that comes triggers
         environment.process(self._run())
 
     @property
@@ -66,22 +68,23 @@ class Replica:
     def put(self, index: int, request: Request) -> None:
         """A request arrives."""
         self.waiting.append(_Sequence(index, request.input_tokens, request.cached_tokens, request.output_tokens))
-        if not self.came.triggered:
-            self.came.succeed()
+        self._wake()
 
     def join(self, index: int, request: Request) -> None:
         """A request comes whose prompt another worker read: its cache and its first token are there."""
         tokens = request.input_tokens
         self.waiting.append(_Sequence(index, tokens, tokens, request.output_tokens - 1))
-        if not self.came.triggered:
-            self.came.succeed()
+        self._wake()
+
+    def _wake(self, _: object = None) -> None:
+        if self.awaited is not None and not self.awaited.triggered:
+            self.awaited.succeed()
 
     def _run(self) -> Generator[Any, Any, None]:
         while True:
-            if self.came.triggered:
-                self.came = self.env.event()
             if not self.waiting and not self.placed:
-                yield self.came
+                self.awaited = self.env.event()
+                yield self.awaited
                 continue
             preemptions = len(self.placed)
             penalty = self._make_room()
@@ -212,13 +215,15 @@ class Replica:
         if mixed:
             self.cache.grow(1)
         start = self.env.now
-        yield self.env.timeout(seconds)
-        self.record.stretch(self.name, start, self.env.now, 1, mixed, prompt)
+        if not self.env.passes(seconds):
+            yield self.env.timeout(seconds)
+        now = self.env.now
+        self.record.stretch(self.name, start, now, 1, mixed, prompt)
         if mixed:
             self.clock += 1
         for sequence in done:
             self.reading.remove(sequence)
-            self.record.token(sequence.index, self.env.now)
+            self.record.token(sequence.index, now)
             sequence.left -= 1
             if sequence.left == 0:
                 self.cache.used -= self.cache.blocks(sequence.done)
@@ -239,33 +244,30 @@ class Replica:
         slope = (
             (self.seconds(Batch(count / g, context + steps - 1)) + penalty - first) / (steps - 1) if steps > 1 else 0.0
         )
-        start = self.env.now
-        whole = self.env.timeout(_span(first, slope, steps))
-        if self.watched and not self.waiting:
-            yield self._either(whole)
-            if not whole.processed:
+        start, span = self.env.now, _span(first, slope, steps)
+        if not self.env.passes(span):
+            whole = self.env.timeout(span)
+            if not self.watched or self.waiting:
+                yield whole
+            elif not (yield from self._wholly(whole)):
                 steps = _steps_by(first, slope, steps, self.env.now - start)
-                yield self.env.timeout(max(0.0, start + _span(first, slope, steps) - self.env.now))
-        else:
-            yield whole
+                rest = max(0.0, start + _span(first, slope, steps) - self.env.now)
+                if not self.env.passes(rest):
+                    yield self.env.timeout(rest)
         self.record.stretch(self.name, start, self.env.now, steps, count, 0)
         self.cache.grow(steps)
         self.clock += steps
         self._end()
 
-    def _either(self, whole: simpy.Event) -> simpy.Event:
-        """What happens as soon as steps are over or a request came: `whole | came`, at a third of its cost."""
-        came, either = self.came, self.env.event()
-
-        def happened(event: simpy.Event) -> None:
-            if not either.triggered:
-                either.succeed()
-            if event is whole and came.callbacks is not None:
-                came.callbacks.remove(happened)
-
-        whole.callbacks.append(happened)
-        came.callbacks.append(happened)
-        return either
+    def _wholly(self, whole: simpy.Timeout) -> Generator[Any, Any, bool]:
+        """Wait until steps are over or a request comes; whether they are over."""
+        self.awaited = self.env.event()
+        whole.callbacks.append(self._wake)
+        yield self.awaited
+        if whole.processed:
+            return True
+        whole.callbacks.clear()
+        return False
 
     def _end(self) -> None:
         """Sequences whose last token is made leave."""

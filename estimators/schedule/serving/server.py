@@ -129,10 +129,10 @@ class _Simulation:
         front: float,
         prefill: PrefillWorkers | None,
     ) -> None:
-        import simpy
+        from slipstick.estimators.schedule.serving.server_clock import ServerClock
 
         self.requests, self.rules, self.users, self.front = requests, rules, users, front
-        self.env = simpy.Environment()
+        self.env = ServerClock()
         self.record = ServingRecord(len(requests))
         self.left, self.next = len(requests), 0
         self.over = self.env.event()
@@ -184,7 +184,8 @@ class _Simulation:
         self.env.timeout(wait).callbacks.append(then)
 
     def _route(self, index: int) -> None:
-        replica = min(self.readers or self.replicas, key=lambda r: r.load)
+        workers = self.readers or self.replicas
+        replica = workers[0] if len(workers) == 1 else min(workers, key=lambda r: r.load)
         self.record.replica[index] = replica.name
         request = self.requests[index]
         replica.put(index, replace(request, output_tokens=1) if self.readers else request)
