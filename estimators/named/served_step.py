@@ -41,17 +41,19 @@ from slipstick.estimators.operation.serving.local_step import (
     product_type,
 )
 from slipstick.estimators.operation.serving.makers import libraries_of
+from slipstick.estimators.operation.serving.step_device import (
+    FOUR_BITS,
+    Device,
+    rated_types,
+    widening,
+)
 from slipstick.estimators.operation.serving.step_graph import GraphStep, graph_step, group_of, open_step
 from slipstick.estimators.operation.serving.step_law import StepSum
 from slipstick.estimators.operation.serving.step_time import (
-    FOUR_BITS,
-    Device,
     StepParameters,
     StepParts,
     demands,
-    rated_types,
     step_parts,
-    widening,
 )
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from slipstick.estimators.operation.serving.step_amounts import Amounts, Batch
+from slipstick.estimators.operation.serving.step_amounts import Batch
 from slipstick.estimators.operation.serving.step_oracle import StepOracle
 from slipstick.estimators.operation.serving.step_time import StepParts, step_parts
 from slipstick.hwmodels.files.old_names import checked
@@ -76,7 +76,7 @@ class StepOperators:
     def parts(self, batch: Batch, **amounts: float) -> StepParts:
         """Seconds by group, amounts set aside for what a table lists elsewhere."""
         step = self.oracle.step
-        made: Amounts = replace(step.shares.amounts(batch), **amounts)
+        made = step.shares.amounts(batch)._replace(**amounts)
         return step_parts(made, batch.decodes, step.device, step.layers, step.parameters)
 
     @cached_property

@@ -17,8 +17,9 @@ from slipstick.estimators.operation.serving.engines import (
 )
 from slipstick.estimators.operation.serving.known_steps import serving_fit
 from slipstick.estimators.operation.serving.step_amounts import Batch, Shares
+from slipstick.estimators.operation.serving.step_device import Device
 from slipstick.estimators.operation.serving.step_law import StepSum
-from slipstick.estimators.operation.serving.step_time import Device, LayerCounts, StepParameters, StepTime
+from slipstick.estimators.operation.serving.step_time import LayerCounts, StepParameters, StepTime
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.language.language_step import language_step

@@ -14,9 +14,10 @@ from slipstick.estimators.operation.serving.measured_steps import TimedServerSte
 from slipstick.estimators.operation.serving.prompts import LoopSteps, least_prompt_seconds, prompt_seconds
 from slipstick.estimators.operation.serving.speculation import Speculation
 from slipstick.estimators.operation.serving.step_amounts import Batch, Shares
+from slipstick.estimators.operation.serving.step_device import widening
 from slipstick.estimators.operation.serving.step_law import StepSum
 from slipstick.estimators.operation.serving.step_oracle import StepOracle
-from slipstick.estimators.operation.serving.step_time import StepTime, widening
+from slipstick.estimators.operation.serving.step_time import StepTime
 from slipstick.estimators.schedule.serving.scheduler import Scheduler
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table

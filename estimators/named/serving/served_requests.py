@@ -28,7 +28,7 @@ from slipstick.estimators.named.serving.within_limits import LIMITS, kept, limit
 from slipstick.estimators.operation.serving.known_steps import is_llama_cpp
 from slipstick.estimators.operation.serving.local_step import plain_type, product_type
 from slipstick.estimators.operation.serving.measured_steps import TimedServerStep, engine_of_steps
-from slipstick.estimators.operation.serving.step_time import rated_types
+from slipstick.estimators.operation.serving.step_device import rated_types
 from slipstick.hwmodels.columns import Better
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table

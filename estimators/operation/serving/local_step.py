@@ -200,7 +200,7 @@ class LocalWork:
         made = shares.amounts(Batch(decodes=1.0, context=context))
         short = shares.amounts(Batch(decodes=1.0, context=min(context, SHORT_CONTEXT)))
         beyond = made.cache_bytes - short.cache_bytes
-        one = cls.of_amounts(replace(made, score_flop=scores), model.layers, machine, beyond)
+        one = cls.of_amounts(made._replace(score_flop=scores), model.layers, machine, beyond)
         read = prompt.expert_bytes / machine.bandwidth(machine.main_memory) * _shared(n) if n else 0.0
         return replace(one, plain=one.plain / share, matrix=one.matrix / share, experts=read)
 

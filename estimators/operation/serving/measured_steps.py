@@ -22,8 +22,9 @@ from slipstick.estimators.operation.serving.engines import (
 )
 from slipstick.estimators.operation.serving.known_steps import groups_on, serving_fit
 from slipstick.estimators.operation.serving.step_amounts import Batch, Shares
+from slipstick.estimators.operation.serving.step_device import Device
 from slipstick.estimators.operation.serving.step_law import StepLaw, StepSum, columns_of
-from slipstick.estimators.operation.serving.step_time import Device, LayerCounts
+from slipstick.estimators.operation.serving.step_time import LayerCounts
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.shown import format_quantity
 from slipstick.hwmodels.machine import Machine

@@ -9,7 +9,7 @@ reading of weights and cache; guessing a share of a plain step for each token.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from slipstick.estimators.operation.serving.step_amounts import Batch
 from slipstick.hwmodels.files.readers import InputError
@@ -69,4 +69,4 @@ class Speculation:
     def _checked(self, plain: Callable[[Batch], float], batch: Batch) -> float:
         """A step that checks what was guessed: its tokens are read as those of a prompt, the cache once."""
         guessed = batch.decodes * self.tokens
-        return plain(replace(batch, prompt=guessed, past=0.0, chunk=float(self.tokens), finished=guessed))
+        return plain(batch._replace(prompt=guessed, past=0.0, chunk=float(self.tokens), finished=guessed))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.layout import Layout
@@ -17,8 +18,7 @@ SHORT_CONTEXT = 1024.0
 """Tokens in the cache up to which runs of llama.cpp were fitted: what these take is in the fitted numbers."""
 
 
-@dataclass(frozen=True)
-class Batch:
+class Batch(NamedTuple):
     """What a step works on, in one group of ranks that share a cache; arrays of one shape are many steps.
 
     `decodes`: sequences that get one more token.
@@ -42,8 +42,7 @@ class Batch:
         return self.decodes + self.prompt
 
 
-@dataclass(frozen=True)
-class Amounts:
+class Amounts(NamedTuple):
     """One device's share of a step, in bytes, flop, messages."""
 
     weight_bytes: float
@@ -129,18 +128,40 @@ class Shares:
     def attention(self, batch: Batch) -> tuple[float, float]:
         """Bytes of the cache that one rank moves in one step, and flop of its scores: all that context changes."""
         m, share = self.model, self.layer_share
-        attended = batch.decodes * m.attended(batch.context)
-        pairs = batch.prompt * m.attended(batch.past + (batch.chunk + 1) / 2)
-        chunks = (batch.chunk > 0) * batch.prompt / (batch.chunk + (batch.chunk == 0))
-        reread = (batch.past > 0) * chunks * m.attended(batch.past + batch.chunk)
-        one = m.cache_numbers * self.cache_number_bytes * share / self.cache_ranks
-        cache = (attended + reread + batch.tokens * m.attention_layers) * one
+        decodes, context, prompt, past, chunk, _ = batch
+        attended = decodes * m.attended(context)
+        pairs = chunks = reread = 0.0
+        if prompt.__class__ is not float or prompt:
+            pairs = prompt * m.attended(past + (chunk + 1) / 2)
+            chunks = (chunk > 0) * prompt / (chunk + (chunk == 0))
+            reread = (past > 0) * chunks * m.attended(past + chunk)
+        cache = (attended + reread + (decodes + prompt) * m.attention_layers) * self._layer_cache_bytes
         if m.linear:
             states, tensor = m.linear.state_numbers, self.layout.tensor
-            cache += 2 * (batch.decodes + chunks) * m.linear.layers * states * 2 * share / tensor
-        heads = 1 / self.layout.tensor
-        score = 2 * (attended * m.score_numbers() + pairs * m.prompt_score_numbers()) * share * heads
-        return cache, score
+            cache += 2 * (decodes + chunks) * m.linear.layers * states * 2 * share / tensor
+        one, of_prompt = self._scores
+        return cache, 2 * (attended * one + pairs * of_prompt) * share * (1 / self.layout.tensor)
+
+    @cached_property
+    def _layer_cache_bytes(self) -> float:
+        return self.model.cache_numbers * self.cache_number_bytes * self.layer_share / self.cache_ranks
+
+    @cached_property
+    def _scores(self) -> tuple[int, int]:
+        return self.model.score_numbers(), self.model.prompt_score_numbers()
+
+    @cached_property
+    def _router_weights(self) -> float:
+        return self.model.expert_layers * self.model.router_weights * self.layer_share
+
+    @cached_property
+    def _messages(self) -> tuple[float, float]:
+        """All-reduces of a step, and exchanges of tokens between experts' ranks."""
+        m, layout, share = self.model, self.layout, self.layer_share
+        shared = 2 * m.layers * share if layout.tensor > 1 else 0.0
+        if m.experts and layout.data > 1:
+            shared = m.layers * share if layout.tensor > 1 else 0.0
+        return shared, 2 * m.expert_layers * share if layout.data > 1 else 0.0
 
     def amounts(self, batch: Batch) -> Amounts:
         """What one rank does in one step, or in each of many (a batch of arrays)."""
@@ -148,21 +169,17 @@ class Shares:
         tokens = batch.tokens
         group_tokens = tokens * layout.data
         scored = batch.decodes + batch.finished
-        share = self.layer_share
         rest = (scored > 0) * m.head_weights / layout.tensor
-        small = m.expert_layers * m.router_weights * share
+        small = self._router_weights
         expert_bytes = expert_flop = 0.0
         if m.experts:
             read = m.experts.distinct(group_tokens) / layout.expert
             expert_bytes = self.routed_weights * read * kind.experts / 8
             expert_flop = 2 * group_tokens * m.experts.per_token / layout.expert * self.routed_weights
         cache, score = self.attention(batch)
-        shared = 2 * m.layers * share if layout.tensor > 1 else 0.0
-        if m.experts and layout.data > 1:
-            shared = m.layers * share if layout.tensor > 1 else 0.0
+        shared, exchanges = self._messages
         ranks = layout.tensor
         sent = tokens * m.width * 2
-        exchanges = 2 * m.expert_layers * share if layout.data > 1 else 0.0
         return Amounts(
             weight_bytes=(self.linear_weights * kind.linear + (rest + small) * kind.rest) / 8,
             expert_bytes=expert_bytes,

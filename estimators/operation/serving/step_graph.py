@@ -7,14 +7,15 @@ Products with weights, routed experts, the head, and what reads a cache are told
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.operation.serving.extremes import largest
 from slipstick.estimators.operation.serving.step_amounts import SHORT_CONTEXT, Amounts
-from slipstick.estimators.operation.serving.step_time import VISITS, Device, LayerCounts
+from slipstick.estimators.operation.serving.step_device import Device
+from slipstick.estimators.operation.serving.step_time import VISITS, LayerCounts
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.records import Same
 from slipstick.workloads.graph.cost import RATED_AS, SIZE_BYTES, Amount
@@ -88,7 +89,7 @@ def open_step(workload: Workload) -> GraphStep:
 
 
 def _step(workload: Workload, values: Mapping[str, Any]) -> GraphStep:
-    amounts = {field.name: values.get(field.name, 0) for field in fields(Amounts)}
+    amounts = {name: values.get(name, 0) for name in Amounts._fields}
     layers = values["decode_layers"] if values["sequences"] != 0 else values["prompt_layers"]
     visits = values["visited"] / values["tokens"] / VISITS
     return GraphStep(

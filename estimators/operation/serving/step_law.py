@@ -8,7 +8,7 @@ bytes that are read and the flop that are computed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,8 +17,8 @@ import numpy as np
 from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.learning.law import UNGROUPED, Columns, FloatArray, Grouping, ParameterPrior
 from slipstick.estimators.operation.serving.step_amounts import Amounts, Batch
+from slipstick.estimators.operation.serving.step_device import Device
 from slipstick.estimators.operation.serving.step_time import (
-    Device,
     LayerCounts,
     StepParameters,
     StepTime,
@@ -116,8 +116,8 @@ def columns_of(rows: Sequence[StepSum]) -> dict[str, FloatArray]:
     """What the law reads of rows, arrays of shape (rows,)."""
     made = {}
     for name, kind in (("plain", Amounts), ("mixed", Amounts), ("device", Device), ("layers", LayerCounts)):
-        for field in fields(kind):
-            made[f"{name}.{field.name}"] = [getattr(getattr(row, name), field.name) for row in rows]
+        for field in _names(kind):
+            made[f"{name}.{field}"] = [getattr(getattr(row, name), field) for row in rows]
     for name in ("share", "plains", "mixeds", "stages"):
         made[name] = [getattr(row, name) for row in rows]
     made["plain.sequences"] = made["mixed.sequences"] = [row.sequences for row in rows]
@@ -130,7 +130,7 @@ def columns_of_batch(step: StepTime, batch: Batch) -> dict[str, FloatArray]:
     amounts = step.shares.amounts(batch)
     made: dict[str, Any] = {}
     for name, one in (("plain", amounts), ("mixed", amounts), ("device", step.device), ("layers", step.layers)):
-        made.update({f"{name}.{field.name}": getattr(one, field.name) for field in fields(one)})
+        made.update({f"{name}.{field}": getattr(one, field) for field in _names(type(one))})
     made.update({"share": 0.0, "plains": 1.0, "mixeds": 0.0, "stages": stages})
     made["plain.sequences"] = made["mixed.sequences"] = batch.decodes
     return {name: np.array(np.broadcast_to(value, rows), dtype=float) for name, value in made.items()}
@@ -160,4 +160,9 @@ def generation_of(family: str) -> str:
 
 
 def _record(kind: Any, name: str, columns: Columns) -> Any:
-    return kind(**{field.name: columns[f"{name}.{field.name}"] for field in fields(kind)})
+    return kind(**{field: columns[f"{name}.{field}"] for field in _names(kind)})
+
+
+def _names(kind: Any) -> tuple[str, ...]:
+    """Fields of a record, in their order."""
+    return tuple(kind.__match_args__)

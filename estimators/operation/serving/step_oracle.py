@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
@@ -191,7 +191,7 @@ class StepOracle:
 
     def half_width(self, batch: Batch) -> float:
         """Half of the 80 % band of the log time of a step, derivatives taken at the step itself."""
-        return float(self._half_widths(_batch(*(np.array([getattr(batch, field.name)]) for field in fields(Batch))))[0])
+        return float(self._half_widths(_batch(*(np.array([value]) for value in batch)))[0])
 
     def _half_widths(self, batch: Batch) -> FloatArray:
         return self.fit.half_widths(columns_of_batch(self.step, batch), self.groups)

@@ -8,17 +8,14 @@ each all-reduce, for the host's part of a step and of a sequence.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 from slipstick.estimators.core.parameters import Parameter
 from slipstick.estimators.operation.serving.extremes import largest, overlapped, smallest
-from slipstick.estimators.operation.serving.makers import libraries_of
 from slipstick.estimators.operation.serving.step_amounts import Amounts, Batch, Shares
-from slipstick.hwmodels.compute import Engine
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.estimators.operation.serving.step_device import Device
 from slipstick.hwmodels.machine import Machine
 
 VISITS = 8
@@ -62,94 +59,7 @@ class StepParameters:
     factor: Annotated[float, Parameter("1", "of the whole step", 0.05, 20.0)] = 1.0
 
 
-FOUR_BITS = ("float4", "nvfp4", "mxfp4")
-WIDE = ("bfloat16", "float16", "tfloat32", "float32")
-
-
-def _multiplied(engine: Engine, compute: str) -> str:
-    """The entry of the table of rates for weights in a data type; one FP4 format runs at another's rate."""
-    return engine.rated(compute) or ("float4" if compute in FOUR_BITS and "float4" in engine.flop_per_cycle else "")
-
-
-def widening(machine: Machine, compute: str) -> str:
-    """In words, where a machine does not multiply weights of a data type as they are stored; "" where it does."""
-    engine = machine.engines["matrix" if "matrix" in machine.engines else "vector"]
-    if compute in WIDE or engine.rated(compute):
-        return ""
-    if _multiplied(engine, compute):
-        return f"{machine.name} has no {compute} products: at the rate of its other FP4 format"
-    return f"{machine.name} has no {compute} products: weights are widened to 16 bits on the way"
-
-
-@dataclass(frozen=True)
-class Device:
-    """What a step reads of a machine: rates in bytes/s and flop/s, capacity in bytes.
-
-    `reading`, `computing` and `fixed` are times that its maker's libraries take over NVIDIA's (`makers`).
-    """
-
-    bandwidth: float
-    capacity: float
-    peak: float
-    narrow_peak: float
-    link: float
-    widened: int = 0
-    reading: float = 1.0
-    computing: float = 1.0
-    fixed: float = 1.0
-
-    @property
-    def narrower(self) -> Any:
-        """Whether weights are multiplied at a higher rate than 16-bit numbers."""
-        return self.narrow_peak > self.peak
-
-    @classmethod
-    def of(cls, machine: Machine, compute: str, ranks: int) -> Device:
-        """The rates of a machine for weights computed in one data type.
-
-        Raises
-        ------
-        InputError
-            Where the machine has no 16-bit products, or several ranks and no link to join them.
-        """
-        unit, plain, narrow = rated_types(machine, compute)
-        level = machine.memory[machine.main_memory]
-        joined = [link.bandwidth for name, link in machine.links.items() if name != "infeed" and link.width >= ranks]
-        if ranks > 1 and not joined:
-            raise InputError(
-                f"machine {machine.name!r}: no link joins {ranks} devices (links: {', '.join(machine.links) or 'none'})"
-            )
-        if level.capacity is None:
-            raise InputError(f"machine {machine.name!r}: memory.{machine.main_memory}.capacity is not stated")
-        return cls(
-            machine.bandwidth(machine.main_memory),
-            float(level.capacity),
-            machine.peak(unit, plain),
-            machine.peak(unit, narrow),
-            joined[0] if joined else math.inf,
-            int(compute in FOUR_BITS and narrow == plain),
-            **vars(libraries_of(machine.family)),
-        )
-
-
-def rated_types(machine: Machine, compute: str) -> tuple[str, str, str]:
-    """The engine of products, and the entries of its table of rates for 16-bit numbers and for weights in a data type.
-
-    Raises
-    ------
-    InputError
-        Where the machine has no 16-bit products.
-    """
-    unit = "matrix" if "matrix" in machine.engines else "vector"
-    rates = machine.engines[unit].flop_per_cycle
-    plain = next((name for name in ("bfloat16", "float16", "float32") if name in rates), None)
-    if plain is None:
-        raise InputError(f"machine {machine.name!r}: no {unit} products in bfloat16, float16 or float32")
-    return unit, plain, _multiplied(machine.engines[unit], compute) or plain
-
-
-@dataclass(frozen=True)
-class StepParts:
+class StepParts(NamedTuple):
     """Seconds of a step by what they go to; `fixed` are the times that no bytes or flop explain."""
 
     weights: float
@@ -204,44 +114,64 @@ def step_parts(
     `amounts` are one stage's; stages of a pipeline follow each other. No group is faster than the data sheet's rates
     allow, whatever the parameters.
     """
-    a = amounts
-    read, computed = _slower(device, q, stages)
-    narrow = computed * q.narrow ** (1.0 * device.narrower)
-
-    def group(moved: _Numbers, slower: _Numbers, least: _Numbers, made: _Numbers) -> _Numbers:
-        return _group(moved / device.bandwidth, slower, read, least, made, stages)
-
-    products, head = a.linear_flop / device.narrow_peak, a.head_flop / device.peak
-    weights = group(a.weight_bytes, q.weights, products + head, q.products * (products * narrow + head * computed))
-    products = a.expert_flop / device.narrow_peak
-    experts = group(a.expert_bytes, q.experts, products, q.expert_products * products * narrow)
-    attention = _attention(a.cache_bytes, a.score_flop, device, q, stages)
-    links = (a.message_bytes + a.exchange_bytes) / device.link * stages * largest(q.link * q.factor, 1.0)
-    fixed = q.layer * layers.layers + q.expert_layer * layers.expert + q.widened_layer * layers.widened
-    fixed = fixed + q.fp8_layer * layers.fp8 + q.fp4_layer * layers.fp4
-    fixed = fixed + (a.messages * q.all_reduce + a.exchanges * q.exchange) * stages + q.step + q.sequence * sequences
-    return StepParts(weights, experts, attention, links, fixed * q.fixed * device.fixed * q.factor)
+    return StepRates.of(device, layers, q, stages).parts(amounts, sequences)
 
 
-def _slower(device: Device, q: StepParameters, stages: _Numbers) -> tuple[_Numbers, _Numbers]:
-    """Time of reading, and of products, over what the parameters of each group say."""
-    return q.reading * device.reading * q.factor * stages, q.computing * device.computing * q.factor * stages
+class StepRates(NamedTuple):
+    """All of a step's formula that no batch changes.
 
+    `read`, `computed`, `narrow`: times of reading, of products and of narrow ones over what the parameters of each
+        group say. `links`: the same of messages. `layers`: seconds of all layers before `q.fixed`.
+    """
 
-def _group(
-    moved: _Numbers, slower: _Numbers, read: _Numbers, least: _Numbers, made: _Numbers, stages: _Numbers
-) -> _Numbers:
-    """Seconds of what moves for so long at the data sheet's rate while products take `made`, of them `least` there."""
-    return largest(overlapped(moved * slower * read, made), largest(moved, least) * stages)
+    device: Device
+    q: StepParameters
+    stages: _Numbers
+    read: _Numbers
+    computed: _Numbers
+    narrow: _Numbers
+    links: _Numbers
+    layers: _Numbers
 
+    @classmethod
+    def of(cls, device: Device, layers: LayerCounts, q: StepParameters, stages: _Numbers) -> StepRates:
+        """Of a machine and a model under some parameters."""
+        read, computed = (
+            q.reading * device.reading * q.factor * stages,
+            q.computing * device.computing * q.factor * stages,
+        )
+        fixed = q.layer * layers.layers + q.expert_layer * layers.expert + q.widened_layer * layers.widened
+        fixed = fixed + q.fp8_layer * layers.fp8 + q.fp4_layer * layers.fp4
+        narrow = computed * q.narrow ** (1.0 * device.narrower)
+        return cls(device, q, stages, read, computed, narrow, largest(q.link * q.factor, 1.0), fixed)
 
-def _attention(
-    cache_bytes: _Numbers, score_flop: _Numbers, device: Device, q: StepParameters, stages: _Numbers
-) -> _Numbers:
-    """Seconds of attention over the cache."""
-    read, computed = _slower(device, q, stages)
-    scores = score_flop / device.peak
-    return _group(cache_bytes / device.bandwidth, q.cache, read, scores, q.scores * scores * computed, stages)
+    def parts(self, a: Amounts, sequences: _Numbers) -> StepParts:
+        """Seconds of a step by what they go to."""
+        device, q, stages, _, computed, narrow, of_links, of_layers = self
+        products, head = a.linear_flop / device.narrow_peak, a.head_flop / device.peak
+        made = q.products * (products * narrow + head * computed)
+        weights = self._group(a.weight_bytes, q.weights, products + head, made)
+        products = a.expert_flop / device.narrow_peak
+        experts = self._group(a.expert_bytes, q.experts, products, q.expert_products * products * narrow)
+        attention = self.attention(a.cache_bytes, a.score_flop)
+        links = (a.message_bytes + a.exchange_bytes) / device.link * stages * of_links
+        fixed = of_layers + (a.messages * q.all_reduce + a.exchanges * q.exchange) * stages + q.step
+        fixed = (fixed + q.sequence * sequences) * q.fixed * device.fixed * q.factor
+        return StepParts(weights, experts, attention, links, fixed)
+
+    def attention(self, cache_bytes: _Numbers, score_flop: _Numbers) -> _Numbers:
+        """Seconds of attention over the cache."""
+        scores = score_flop / self.device.peak
+        return self._group(cache_bytes, self.q.cache, scores, self.q.scores * scores * self.computed)
+
+    def _group(self, moved_bytes: _Numbers, slower: _Numbers, least: _Numbers, made: _Numbers) -> _Numbers:
+        """Seconds of what moves so many bytes while products take `made`, of them `least` at the data sheet's rate."""
+        moved = moved_bytes / self.device.bandwidth
+        taken = overlapped(moved * slower * self.read, made)
+        if taken.__class__ is not float:
+            return largest(taken, largest(moved, least) * self.stages)
+        least = (moved + least + abs(moved - least)) / 2 * self.stages  # a simulated step asks three times
+        return (taken + least + abs(taken - least)) / 2
 
 
 def demands(amounts: Amounts, device: Device, attention: tuple[float, float] | None = None) -> tuple[float, float]:
@@ -298,8 +228,11 @@ class StepTime:
         return self._parts(batch, self.shares.amounts(self._of_stage(batch)))
 
     def _parts(self, batch: Batch, amounts: Amounts) -> StepParts:
-        stages = self.shares.layout.pipeline
-        return step_parts(amounts, batch.decodes, self.device, self.layers, self.parameters, stages)
+        return self._rates.parts(amounts, batch.decodes)
+
+    @cached_property
+    def _rates(self) -> StepRates:
+        return StepRates.of(self.device, self.layers, self.parameters, self.shares.layout.pipeline)
 
     def seconds(self, batch: Batch) -> float:
         """Seconds of a step; never below what the data sheet allows."""
@@ -308,17 +241,16 @@ class StepTime:
             moved = amounts.cache_bytes, amounts.score_flop
             return self._at_pace(self._parts(batch, amounts).seconds, amounts, moved)
         # Decodes alone: of as many sequences only attention changes with their context.
-        key = batch.decodes, batch.finished
-        if key not in self._known:
+        key, staged = (batch.decodes, batch.finished), self._of_stage(batch)
+        known = self._known.get(key)
+        if known is None:
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
-            amounts = self.shares.amounts(self._of_stage(batch))
-            self._known[key] = amounts, self._parts(batch, amounts)
-        amounts, parts = self._known[key]
-        stages = self.shares.layout.pipeline
-        moved = self.shares.attention(self._of_stage(batch))
-        attention = _attention(*moved, self.device, self.parameters, stages)
-        seconds = parts.weights + parts.experts + attention + parts.links + parts.fixed
+            amounts = self.shares.amounts(staged)
+            known = self._known[key] = amounts, self._parts(batch, amounts)
+        amounts, parts = known
+        moved = self.shares.attention(staged)
+        seconds = parts.weights + parts.experts + self._rates.attention(*moved) + parts.links + parts.fixed
         return self._at_pace(seconds, amounts, moved)
 
     def _at_pace(self, seconds: float, amounts: Amounts, attention: tuple[float, float]) -> float:
@@ -337,7 +269,7 @@ class StepTime:
         if stages == 1:
             return batch
         decodes = smallest(batch.decodes, largest(1.0, batch.decodes / stages))
-        return replace(batch, decodes=decodes, prompt=batch.prompt / stages, finished=batch.finished / stages)
+        return batch._replace(decodes=decodes, prompt=batch.prompt / stages, finished=batch.finished / stages)
 
     def scaled(self, factor: float) -> StepTime:
         """The same with every step `factor` times as long (the edges of a band), as far as the data sheet allows."""

@@ -58,7 +58,11 @@ class Served(Answer):
         return cls(
             np.array([r.input_tokens for r in requests], dtype=float),
             np.array([r.output_tokens for r in requests], dtype=float),
-            *(np.array(each) for each in (record.arrived, record.placed, record.read, record.first, record.last)),
+            np.array(record.arrived),
+            np.array(record.placed),
+            np.array(record.read),
+            np.array(record.first),
+            np.array(record.last),
             np.array(record.preempted, dtype=np.int64),
             np.array(record.replica, dtype=np.int64),
             record.stretches,

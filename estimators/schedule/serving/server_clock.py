@@ -7,12 +7,15 @@ from heapq import heappop
 import simpy
 
 
-class ServerClock(simpy.Environment):
+class ServerClock(simpy.Environment):  # type: ignore[misc]  # SimPy states no types to mypy
     """An environment whose processes need no event for a wait that nothing else falls into.
 
     Most steps of a server are such waits, and a time-out with its way through the queue takes as long as what the
     server does in a step.
     """
+
+    _now: float
+    _queue: list[tuple[float, int, int, simpy.Event]]
 
     def passes(self, seconds: float) -> bool:
         """Let so many seconds pass at once, and say so, where no event comes by then; else nothing changes.

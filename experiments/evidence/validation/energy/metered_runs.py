@@ -16,7 +16,8 @@ import numpy as np
 
 from slipstick.estimators.operation.serving.known_steps import serving_fit
 from slipstick.estimators.operation.serving.step_amounts import Batch, Shares
-from slipstick.estimators.operation.serving.step_time import Device, StepTime
+from slipstick.estimators.operation.serving.step_device import Device
+from slipstick.estimators.operation.serving.step_time import StepTime
 from slipstick.hwmodels.catalog import machine_of_device
 from slipstick.hwmodels.files.errors import InputError
 from slipstick.hwmodels.files.frames import csv_frame

@@ -20,8 +20,9 @@ from slipstick.estimators.learning.law import LawRows
 from slipstick.estimators.named.serving.deployment import CONTEXT_BYTES, MEMORY_SHARE
 from slipstick.estimators.operation.serving.engines import step_groups
 from slipstick.estimators.operation.serving.step_amounts import Batch, Shares
+from slipstick.estimators.operation.serving.step_device import Device
 from slipstick.estimators.operation.serving.step_law import StepLaw, StepSum, columns_of, least_seconds
-from slipstick.estimators.operation.serving.step_time import Device, LayerCounts
+from slipstick.estimators.operation.serving.step_time import LayerCounts
 from slipstick.experiments.evidence.score import PERCENT, Data, Scored
 from slipstick.hwmodels.catalog import machine, machine_names
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows

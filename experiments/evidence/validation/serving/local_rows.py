@@ -222,9 +222,9 @@ def read_reports(path: Path) -> list[LocalRow]:
         if known:
             result.append(_on(chip, row["device"], REPORTED, *known, (math.nan, prompt), tokens))
             continue
-        amounts = replace(_NOTHING, linear_flop=2 * used)
+        amounts = _NOTHING._replace(linear_flop=2 * used)
         if row["mixture"] == "1":
-            amounts = replace(amounts, expert_bytes=parameters * bits / 8)
+            amounts = amounts._replace(expert_bytes=parameters * bits / 8)
         work = LocalWork.of_amounts(amounts, 0.0, device)
         work = replace(work, experts=work.experts / min(tokens, PROMPT_BATCH))
         name = f"{parameters:g} parameters, {used:g} active"

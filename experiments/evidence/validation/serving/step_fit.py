@@ -18,8 +18,9 @@ from slipstick.estimators.learning.law_fit import LawFit
 from slipstick.estimators.operation.serving.engines import FIRST_COLUMNS, SITE, FirstTokenLaw, ServingFit, step_groups
 from slipstick.estimators.operation.serving.prompts import LoopSteps, prompt_seconds
 from slipstick.estimators.operation.serving.step_amounts import Shares
+from slipstick.estimators.operation.serving.step_device import Device
 from slipstick.estimators.operation.serving.step_law import StepLaw, StepSum, columns_of, least_seconds
-from slipstick.estimators.operation.serving.step_time import Device, LayerCounts, StepParameters, StepTime
+from slipstick.estimators.operation.serving.step_time import LayerCounts, StepParameters, StepTime
 from slipstick.experiments.evidence.validation.serving.silicon import SiliconCase
 from slipstick.workloads.language.weight_types import weight_type
 
