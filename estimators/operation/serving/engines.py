@@ -113,8 +113,7 @@ class ServingFit:
 
     def parameters(self, groups: Mapping[str, str]) -> StepParameters:
         """Of a step, for these groups (`step_groups`); what is not named or was not fitted has no effect."""
-        values = self.steps.values(StepLaw(), {level.name: [groups.get(level.name, UNGROUPED)] for level in LEVELS})
-        return StepParameters(**{name: float(value[0]) for name, value in values.items()})
+        return step_parameters(self.steps, groups)
 
     def half_width(self, row: StepSum, groups: Mapping[str, str]) -> float:
         """Half of the 80 % band of the log time of a step."""
@@ -152,6 +151,12 @@ class ServingFit:
     def knows(self, groups: Mapping[str, str], level: str) -> bool:
         """Whether rows of the group were fitted."""
         return groups[level] in self.steps.seen(level)
+
+
+def step_parameters(steps: LawFit, groups: Mapping[str, str]) -> StepParameters:
+    """Of a step by its fitted law alone, for these groups."""
+    values = steps.values(StepLaw(), {level.name: [groups.get(level.name, UNGROUPED)] for level in LEVELS})
+    return StepParameters(**{name: float(value[0]) for name, value in values.items()})
 
 
 def first_groups(groups: Mapping[str, str]) -> dict[str, list[str]]:

@@ -1,4 +1,4 @@
-"""LLM-Inference-Bench: whole batches that start together, devices and models unseen.
+"""LLM-Inference-Bench: whole batches that start together; devices, makers and models unseen.
 
 A batch of equal sequences is a lock-step: its prompts, then all its tokens; sequences whose cache does not fit run one
 wave after the other. Each row is a sum of steps under the law of a server's step, fitted to the rows of other devices,
@@ -24,6 +24,7 @@ from slipstick.estimators.operation.serving.step_device import Device
 from slipstick.estimators.operation.serving.step_law import StepLaw, StepSum, columns_of, least_seconds
 from slipstick.estimators.operation.serving.step_time import LayerCounts
 from slipstick.experiments.evidence.score import PERCENT, Data, Scored
+from slipstick.experiments.evidence.validation.serving.refit import MAKER
 from slipstick.hwmodels.catalog import machine, machine_names
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows
 from slipstick.workloads.language.layout import Layout
@@ -45,7 +46,7 @@ MODELS = {
 """Llama 3 and 3.1 share shapes, so do Qwen 2 and 2.5."""
 ENGINES = {"vLLM": "vllm", "TensorRT-LLM": "trtllm"}
 """Names of the law; others are groups of their own."""
-GOALS = {"device unseen": (25.0, 60.0), "model unseen": (20.0, 50.0)}
+GOALS = {"device unseen": (25.0, 60.0), MAKER: (25.0, 60.0), "model unseen": (20.0, 50.0)}
 NOISE, ENOUGH = 0.4, 20
 
 
@@ -63,11 +64,12 @@ class Whole:
 
 
 def bench_scores(data: Data) -> Iterator[Scored]:
-    """Devices unseen and models unseen."""
+    """Devices, makers and models unseen."""
     public, (targets, refused) = read_batches(data.known(FILE))[0], read_batches(data.judged(FILE))
     note = "left out: " + "; ".join(f"{reason}: {count}" for reason, count in sorted(refused.items()))
     known = [] if data.scored is None else public
     yield _scored("device unseen", "chip", targets, known, note)
+    yield _scored(MAKER, "vendor", targets, known, note)
     yield _scored("model unseen", "model", targets, known, note)
 
 
@@ -87,7 +89,7 @@ def _scored(held: str, level: str, targets: Sequence[Whole], known: Sequence[Who
     return Scored(
         "time of a whole batch", held, rows.seconds[there], made.seconds[there], PERCENT, GOALS[held],
         {"one efficiency": roof[there]}, half=made.half[there], enough=ENOUGH, noise=NOISE, reason=note,
-        groups=[made.groups[at] for at in there.tolist()],
+        groups=[rows.groups["chip" if level == "vendor" else level][at] for at in there.tolist()],
         inputs=[{"machine": DEVICES[row.device], "devices": row.devices, "engine": row.engine} for row in some],
     )  # fmt: skip
 

@@ -1,30 +1,44 @@
-"""MLPerf inference v5.1, Offline: tokens/s of whole systems whose accelerator no fit has seen.
+"""MLPerf inference v5.1, Offline: tokens/s of whole systems whose accelerator, or maker, no fit has seen.
 
-The best load of the closed loop, times one factor a benchmark: the median over the other accelerators. The lengths of
-prompts are not in the table; those assumed here matter little beside that factor.
+The best load of the closed loop under the law of a step, times a factor with effects of the benchmark (the lengths of
+prompts are not in the table, and a submission is tuned to its model) and of the maker, his stack, generation and chip,
+at the widths of the same levels of a step's law: each maker tunes his own submissions, so that one factor for all would
+charge a maker with what another's engineers reach. Both fits, of steps and of submissions, leave out what is scored.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 
+from slipstick.estimators.learning.bands import calibrated
+from slipstick.estimators.learning.fit import fit
+from slipstick.estimators.learning.folds import Fold, folds
+from slipstick.estimators.learning.formula_law import FormulaLaw
+from slipstick.estimators.learning.law import FloatArray, Grouping, LawRows, ParameterPrior
+from slipstick.estimators.learning.law_fit import LawFit
 from slipstick.estimators.named.serving.deployment import Deployment
+from slipstick.estimators.operation.serving.engines import step_parameters
+from slipstick.estimators.operation.serving.step_law import LEVELS, StepLaw, machine_groups
+from slipstick.estimators.operation.serving.step_time import StepTime
 from slipstick.estimators.schedule.serving.closed_loop import Load, steady
 from slipstick.estimators.schedule.serving.scheduler import Scheduler
 from slipstick.experiments.evidence.score import PERCENT, Data, Scored
+from slipstick.experiments.evidence.validation.serving.refit import MAKER, public_cases
+from slipstick.experiments.evidence.validation.serving.step_fit import step_rows
 from slipstick.hwmodels.catalog import machine, machine_names, name_of_device
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows
 from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language_catalog import language_model
 
 FILE, DATASET = "serving/mlperf_inference_v51.csv", "serving/mlperf_inference_v51"
-GOALS = (10.0, 25.0)
+HELD_OUT = {"accelerator unseen": "chip", MAKER: "vendor"}
+"""What is left out, and the level of grouping that does it."""
+GOALS = {"accelerator unseen": (10.0, 25.0)}
 BENCHMARKS = {  # model, assumed tokens of a prompt, tokens made where the table has none
     "llama2-70b-99": ("llama-2-70b", 300, 292),
     "llama2-70b-99.9": ("llama-2-70b", 300, 292),
@@ -38,8 +52,17 @@ MACHINES = {  # words of an accelerator's name -> machine
     "MI325X": "mi325x", "MI355X": "mi355x",
     "L40S": "l40s", "A100-SXM-80": "a100-sxm-80gb", "RTX PRO 6000": "rtx-pro-6000-server",
 }  # fmt: skip
-ALONE = "no other accelerator ran the benchmark"
 LOADS = (64, 256, 1024, 4096)
+MACHINE_LEVELS = tuple(level for level in LEVELS if level.name in ("vendor", "stack", "generation", "chip"))
+FACTOR = ParameterPrior(
+    "factor", "1", "measured over the law of a step", 1.0, 0.0, 0.01, 100.0, "",
+    ("benchmark", *(level.name for level in MACHINE_LEVELS)),
+)  # fmt: skip
+SUBMISSIONS = FormulaLaw(
+    "mlperf-submissions", (FACTOR,), lambda those, columns: those["factor"] * columns["steps"],
+    (Grouping("benchmark", 0.3), *MACHINE_LEVELS),
+)  # fmt: skip
+"""Seconds of a token an accelerator; lengths are assumed to a third."""
 
 
 @dataclass(frozen=True)
@@ -57,35 +80,73 @@ class Result:
         """Measured tokens/s an accelerator."""
         return self.rate / self.accelerators
 
+    @property
+    def groups(self) -> dict[str, str]:
+        """By what the factor varies; both accuracies of one model are mostly one run."""
+        return {"benchmark": BENCHMARKS[self.benchmark][0], **machine_groups(machine(self.machine), self.machine)}
+
 
 def mlperf_scores(data: Data) -> Iterator[Scored]:
-    """Each accelerator from the others."""
+    """Each accelerator from the others, and accelerators of makers that are no fit's only one."""
     public, (targets, refused) = read_results(data.known(FILE))[0], read_results(data.judged(FILE))
-    ours, peaks, measured, names = [], [], [], []
-    for result in targets:
-        others = [r for r in public if r.benchmark == result.benchmark and r.machine != result.machine]
-        factor, scaled = _factor(others, model_rate), _factor(others, peak_rate)
-        if factor is None or scaled is None:
-            refused[ALONE] = refused.get(ALONE, 0) + 1
-            continue
-        ours.append(1 / (factor * model_rate(result)))
-        peaks.append(1 / (scaled * peak_rate(result)))
-        measured.append(1 / result.each)
-        names.append(result.machine)
     reason = f"left out: {'; '.join(f'{reason}: {count}' for reason, count in sorted(refused.items()))}"
-    baselines = {"others, by peak flop/s": np.array(peaks)}
-    yield Scored(
-        "Offline, time of a token", "accelerator unseen", np.array(measured), np.array(ours), PERCENT, GOALS, baselines,
-        enough=20, noise=0.6, groups=names, reason=reason,
-    )  # fmt: skip
+    first = len(public) if data.scored is not None else 0
+    results, steps = [*public, *targets] if first else targets, step_rows(public_cases())
+    for held, level in HELD_OUT.items():
+        groups = [result.groups[level] for result in results]
+        scored = {at for at in range(first, len(results)) if held != MAKER or groups[at] != "nvidia"}
+        ours, half, peaks = (np.full(len(results), np.nan) for _ in range(3))
+        for fold in folds(groups, scored=scored):
+            known = fold.known[fold.known < first] if first else fold.known
+            apart = np.flatnonzero(np.array(steps.groups[level]) != fold.held_out)
+            rows = _rows(results, fit(StepLaw(), steps.take(apart)))
+            ours[fold.scored], half[fold.scored] = _submitted(rows, Fold(fold.held_out, known, fold.scored))
+            for at in fold.scored.tolist():
+                others = [
+                    results[k] for k in known.tolist() if rows.groups["benchmark"][k] == rows.groups["benchmark"][at]
+                ]
+                peaks[at] = 1 / (_scaled(others) * peak_rate(results[at])) if others else np.nan
+        there = np.flatnonzero(np.isfinite(ours))
+        yield Scored(
+            "Offline, time of a token", held, np.array([1 / results[at].each for at in there.tolist()]), ours[there],
+            PERCENT, GOALS.get(held, ()), {"others, by peak flop/s": peaks[there]}, half=half[there], enough=20,
+            noise=0.6, reason=reason, groups=[results[at].groups["chip"] for at in there.tolist()],
+        )  # fmt: skip
 
 
-def _factor(others: Sequence[Result], rate: Callable[[Result], float]) -> float | None:
-    """The median over other accelerators (each counts once) of measured over predicted."""
+def _submitted(rows: LawRows, fold: Fold) -> tuple[FloatArray, FloatArray]:
+    """Seconds of what is left out, and half of their band, by submissions that a fold knows."""
+    known, scored = rows.take(fold.known), rows.take(fold.scored)
+    made = calibrated(SUBMISSIONS, known, known.groups["chip"])
+    return (
+        made.seconds(SUBMISSIONS, scored.columns, scored.groups),
+        made.half_width(SUBMISSIONS, scored.columns, scored.groups),
+    )
+
+
+def _rows(results: Sequence[Result], steps: LawFit) -> LawRows:
+    """Results beside what fitted steps say of them."""
+    rates: dict[tuple[str, str, str], float] = {}
+    for result in results:
+        key = result.benchmark, result.machine, result.stored
+        if key not in rates:
+            rates[key] = model_rate(result, steps)
+    names = [(result.benchmark, result.machine, result.stored) for result in results]
+    return LawRows(
+        {"steps": np.array([1 / rates[name] for name in names])},
+        {name: [result.groups[name] for result in results] for name in FACTOR.levels},
+        [" ".join(name) for name in names],
+        np.array([1 / result.each for result in results]),
+        ["mlperf"] * len(results),
+    )
+
+
+def _scaled(others: Sequence[Result]) -> float:
+    """The median over other accelerators (each counts once) of the measured rate over the peak."""
     each: dict[str, list[float]] = {}
     for result in others:
-        each.setdefault(result.machine, []).append(math.log(result.each / rate(result)))
-    return math.exp(float(np.median([np.median(v) for v in each.values()]))) if each else None
+        each.setdefault(result.machine, []).append(math.log(result.each / peak_rate(result)))
+    return math.exp(float(np.median([np.median(v) for v in each.values()])))
 
 
 def peak_rate(result: Result) -> float:
@@ -99,26 +160,22 @@ def peak_rate(result: Result) -> float:
     return at.peak("matrix", next(iter(rates)))
 
 
-def model_rate(result: Result) -> float:
-    """Tokens/s an accelerator at the best load, by the product's own answer."""
-    return _model_rate(result.benchmark, result.machine, result.stored)
-
-
-@cache
-def _model_rate(benchmark: str, name: str, stored: str) -> float:
-    model, inputs, outputs = BENCHMARKS[benchmark]
-    at = machine(name)
-    engine = "vllm" if name.startswith("mi") else "trtllm"
+def model_rate(result: Result, steps: LawFit) -> float:
+    """Tokens/s an accelerator at the best load, by fitted steps."""
+    model, inputs, outputs = BENCHMARKS[result.benchmark]
+    at = machine(result.machine)
+    engine = "vllm" if result.machine.startswith("mi") else "trtllm"
     for tensor in (1, 2, 4, 8, 16):
         layout = Layout(min(tensor, 8), max(1, tensor // 8))
         rules = Scheduler(8192, 4096)
         try:
-            one = Deployment(language_model(model), at, layout, stored, "fp8", engine, rules=rules)
-            states = [steady(one.step.seconds, one.scheduler, Load(inputs, outputs, users)) for users in LOADS]
+            one = Deployment(language_model(model), at, layout, result.stored, "fp8", engine, rules=rules)
+            step = StepTime.for_machine(at, one.shares, step_parameters(steps, one.groups))
+            states = [steady(step.seconds, one.scheduler, Load(inputs, outputs, users)) for users in LOADS]
         except InputError:
             continue
         return max(state.output_rate for state in states) / layout.devices
-    raise InputError(f"{model} does not fit 16 x {name}")
+    raise InputError(f"{model} does not fit 16 x {result.machine}")
 
 
 def read_results(path: Path) -> tuple[list[Result], dict[str, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -39,6 +40,21 @@ def more_cases() -> list[SiliconCase]:
     """Rows of InferenceX: fitted beside those that are scored; none where they are not here."""
     path = training_file(MORE)
     return read_inferencex(path)[0] if path is not None else []
+
+
+def public_cases() -> list[SiliconCase]:
+    """All public rows to fit.
+
+    Raises InputError where a file of them is missing.
+    """
+    return trained_on([*read_cases(_paths()[FILE])[0], *more_cases()])
+
+
+def _paths() -> dict[str, Path]:
+    paths = {name: training_file(name) for name in (FILE, MORE)}
+    if missing := [name for name, path in paths.items() if path is None]:
+        raise InputError(why_missing(missing[0]))
+    return {name: path for name, path in paths.items() if path is not None}
 
 
 def outer(cases: Sequence[SiliconCase], rows: LawRows, held: str) -> LeftOutRows:
@@ -79,12 +95,7 @@ def refit() -> FittedFile:
 
     Raises InputError where the public rows are missing.
     """
-    paths = {}
-    for name in (FILE, MORE):
-        if (path := training_file(name)) is None:
-            raise InputError(why_missing(name))
-        paths[name] = path
-    cases = trained_on([*read_cases(paths[FILE])[0], *more_cases()])
+    cases = public_cases()
     rows = step_rows(cases)
     scores = []
     for held in (*HELD_OUT, GENERATION, MAKER):
@@ -93,7 +104,7 @@ def refit() -> FittedFile:
     both = banded(cases)
     fits = {StepLaw().name: both.steps, FirstTokenLaw().name: both.first}
     note = "Rows of one pool of ai-dynamo/aiconfigurator (095f58a) and vngcloud/InferenceX-app (7fe6d62)."
-    digests = {name: digest(path) for name, path in paths.items()}
+    digests = {name: digest(path) for name, path in _paths().items()}
     return FittedFile(NAME, digests, len(cases), fits, tuple(scores), note, {ALONE: of_one_model(rows)})
 
 
