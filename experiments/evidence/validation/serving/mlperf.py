@@ -161,7 +161,10 @@ def peak_rate(result: Result) -> float:
 
 
 def model_rate(result: Result, steps: LawFit) -> float:
-    """Tokens/s an accelerator at the best load, by fitted steps."""
+    """Tokens/s an accelerator at the best load, by fitted steps.
+
+    Raises InputError where the model fits no 16 of the machine.
+    """
     model, inputs, outputs = BENCHMARKS[result.benchmark]
     at = machine(result.machine)
     engine = "vllm" if result.machine.startswith("mi") else "trtllm"
