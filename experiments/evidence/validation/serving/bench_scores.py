@@ -89,7 +89,7 @@ def _scored(held: str, level: str, targets: Sequence[Whole], known: Sequence[Who
     return Scored(
         "time of a whole batch", held, rows.seconds[there], made.seconds[there], PERCENT, GOALS[held],
         {"one efficiency": roof[there]}, half=made.half[there], enough=ENOUGH, noise=NOISE, reason=note,
-        groups=[rows.groups["chip" if level == "vendor" else level][at] for at in there.tolist()],
+        groups=[made.groups[at] for at in there.tolist()],
         inputs=[{"machine": DEVICES[row.device], "devices": row.devices, "engine": row.engine} for row in some],
     )  # fmt: skip
 

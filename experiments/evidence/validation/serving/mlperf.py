@@ -110,7 +110,7 @@ def mlperf_scores(data: Data) -> Iterator[Scored]:
         yield Scored(
             "Offline, time of a token", held, np.array([1 / results[at].each for at in there.tolist()]), ours[there],
             PERCENT, GOALS.get(held, ()), {"others, by peak flop/s": peaks[there]}, half=half[there], enough=20,
-            noise=0.6, reason=reason, groups=[results[at].groups["chip"] for at in there.tolist()],
+            noise=0.6, reason=reason, groups=[groups[at] for at in there.tolist()],
         )  # fmt: skip
 
 
