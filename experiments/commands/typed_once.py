@@ -1,7 +1,8 @@
-"""Words that cannot both be meant: an option typed twice, a file that is read and written over."""
+"""Words that cannot both be meant: an option typed twice, a file that is written over one that is read or written."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,8 +10,8 @@ from typing import Any
 
 from slipstick.hwmodels.files.errors import InputError
 
-WRITTEN = ("--report", "--plot", "--timeline", "--out", "--save", "--graph", "--sheet")
-"""Options whose value is a file that is written."""
+WRITTEN = ("--report", "--plot", "--timeline", "--out", "--save", "--graph", "--sheet", "--export")
+"""Options whose value is a file that is written, or a folder of them."""
 
 
 def require_once(command: Any, words: Sequence[str]) -> None:
@@ -46,19 +47,25 @@ def require_once(command: Any, words: Sequence[str]) -> None:
 
 
 def require_apart(words: Sequence[str]) -> None:
-    """Refuse to write over a file that another word of the same command names, whole or within, for it is read.
+    """Refuse a file that two options write, and to write over one that another word names, whole or within, to read.
 
     Raises
     ------
     InputError
         Where a file is both.
     """
+    written: list[tuple[str, str, int]] = []
     for place, word in enumerate(words):
         name, equals, value = word.partition("=")
         at = place if equals else place + 1
-        if name not in WRITTEN or at >= len(words):
-            continue
-        value = value if equals else words[at]
+        if name in WRITTEN and at < len(words):
+            written.append((name, value if equals else words[at], at))
+    first: dict[str, str] = {}
+    for name, value, _ in written:
+        other = first.setdefault(os.path.realpath(value), name)
+        if other != name:
+            raise InputError(f"{name} {value}: is written twice, by {other} as well; name another file")
+    for name, value, at in written:
         others = [part for one in (*words[:at], *words[at + 1 :]) for part in (one, *_WITHIN.split(one))]
         if _is_file(value) and any(_is_file(other) and Path(other).samefile(value) for other in others):
             raise InputError(f"{name} {value}: is read by the same command; write to another file")

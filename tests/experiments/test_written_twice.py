@@ -1,0 +1,54 @@
+"""Two options of a command never write one file: the second would replace the first without a word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from slipstick.experiments.commands.cli import build, run
+from slipstick.experiments.commands.typed_once import WRITTEN
+from slipstick.experiments.commands.vocabulary import WORDS
+
+
+def writers(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], list[str]]]:
+    """Words of each verb, and its options that write a file."""
+    for name, below in getattr(command, "commands", {}).items():
+        yield from writers(below, (*words, name))
+    if not hasattr(command, "commands"):
+        yield words, [one.opts[0] for one in command.params if one.opts[0] in WRITTEN]
+
+
+PAIRS = [
+    (*words, *pair)
+    for words, names in writers(typer.main.get_command(build()))
+    for pair in permutations(names, 2)
+]
+
+
+def test_every_word_that_writes_is_known() -> None:
+    assert set(WRITTEN) == {f"--{word}" for word, meaning in WORDS.items() if meaning.startswith("write ")}
+    assert {words[0] for words in PAIRS} >= {"serve", "estimate", "whatif", "extrapolate", "seqpoint", "calibrate"}
+
+
+@pytest.mark.parametrize("words", PAIRS, ids=" ".join)
+@pytest.mark.parametrize("there", [False, True], ids=["new", "there"])
+def test_no_pair_writes_one_file(
+    words: tuple[str, ...],
+    there: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if there:
+        Path("one.csv").write_text("precious")
+    *verb, first, second = words
+    assert run([*verb, first, "one.csv", f"{second}=./one.csv"]) == 2
+    error = capsys.readouterr().err
+    assert f"{second} ./one.csv: is written twice, by {first} as well" in error
+    assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == ([("one.csv", "precious")] if there else [])
