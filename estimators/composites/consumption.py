@@ -35,7 +35,9 @@ from slipstick.workloads.graph.workload import Op, Workload
 ENERGY, COST = "energy_J", "cost_usd"
 SECONDS_PER_HOUR = 3600
 EXCESS = "above the power cap"
-"""Where a line on more power than the cap allows begins."""
+"""Where a line on more power than the cap allows begins, in times that know no cap."""
+HELD = "at the power cap"
+"""Where a line on the same begins in times that are those of the clock which the cap leaves."""
 RATED_CLOCK = "rated.clock"
 """The clock in Hz that the machine's file states, whatever clock was set instead."""
 
@@ -210,7 +212,10 @@ def energy_of(
 def over_cap(
     consumed: Consumption, machine: Machine, free: Mapping[str, npt.ArrayLike], times: npt.ArrayLike
 ) -> tuple[str, ...]:
-    """A line where a device would draw more than its cap in these times: they are too short, or the joules too many.
+    """Lines where a device would draw more than its cap in these times.
+
+    Times that know no cap are too short there. Those of the clock that the cap leaves, at most the stated one, have
+    their clock lowered already: that is the energy counted for flop and bytes, which the cap ends.
 
     `consumed`: Joules of all devices.
     """
@@ -219,13 +224,27 @@ def over_cap(
     watts = consumed.demanded(values, seconds) / seconds / _devices(consumed, values, seconds)
     cap = np.broadcast_to(values.get("machine.power.cap", float(machine.power.cap or np.inf)), watts.shape)
     over = watts > cap * (1 + 1e-6)
-    if not over.any():
-        return ()
-    worst = int(np.argmax(watts / cap))
-    where = f" at {int(over.sum())} of {len(over)} points, at worst" if len(over) > 1 else ""
-    ends = "the clock would fall and the time grow; the energy is what the cap allows in this time"
-    drawn, allowed = format_quantity(float(watts[worst]), "W"), format_quantity(float(cap[worst]), "W")
-    return (f"{EXCESS}{where}: would draw {drawn} on average, cap {allowed}: {ends}",)
+    clock = np.broadcast_to(values.get("machine.clock", machine.clock), watts.shape)
+    fallen = (clock <= machine.stated.clock * (1 + 1e-6)) & math.isfinite(consumed.rated)
+    lines = []
+    for begins, ends, points in (
+        (
+            EXCESS,
+            "the clock would fall and the time grow; the energy is what the cap allows in this time",
+            over > fallen,
+        ),
+        (
+            HELD,
+            "the time is that of the clock which it leaves; the energy is what it allows in this time",
+            over & fallen,
+        ),
+    ):
+        if points.any():
+            worst = int(np.argmax(np.where(points, watts / cap, 0.0)))
+            where = f" at {int(points.sum())} of {len(over)} points, at worst" if len(over) > 1 else ""
+            drawn, allowed = format_quantity(float(watts[worst]), "W"), format_quantity(float(cap[worst]), "W")
+            lines.append(f"{begins}{where}: would draw {drawn} on average, cap {allowed}: {ends}")
+    return tuple(lines)
 
 
 def mean_watts(consumed: Consumption, free: Mapping[str, npt.ArrayLike], times: npt.ArrayLike) -> FloatArray:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.composites.compiled import Compiled
-from slipstick.estimators.composites.consumption import EXCESS, Consumption, energy, mean_watts, moved_bytes
+from slipstick.estimators.composites.consumption import EXCESS, HELD, Consumption, energy, mean_watts, moved_bytes
 from slipstick.estimators.core.estimate import Estimate
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import Clock
@@ -275,8 +275,8 @@ def held_to_lower_clock(
 
 
 def _without_excess(answer: Estimate) -> tuple[str, ...]:
-    """The assumptions without what says that the cap had no effect on the time."""
-    return tuple(text for text in answer.assumptions if not text.startswith(EXCESS))
+    """The assumptions without what says that the work would draw more than the cap."""
+    return tuple(text for text in answer.assumptions if not text.startswith((EXCESS, HELD)))
 
 
 def energy_on_board(workload: Workload, machine: Machine, run: Mapping[str, float]) -> Consumption | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from slipstick.estimators.core.estimate import quantile
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.tuned.tuned_ratios import NEAR, OTHER_MACHINE, OTHER_SIZES, SAME_OPERATIONS
+from slipstick.hwmodels.files.records import Table
 
 DISAGREES = "the measured time ("
 """How a line begins that says that a measured time is far from the model's."""
@@ -74,24 +76,49 @@ def kept_for(names: tuple[str, ...]) -> float:
     return SAME_OPERATIONS if all(name.startswith("machine.") for name in names) else OTHER_SIZES
 
 
-SPEEDS = ("machine.clock", "machine.power.cap")
+CAP = "machine.power.cap"
+SPEEDS = ("machine.clock", CAP)
 """Numbers of one board of which less is never faster. Of others (bandwidth, peaks) a change stands for another board,
 which was measured to be slower where its model finds it equal."""
 
 
-def one_way(
-    free: Mapping[str, FloatArray], names: Sequence[str], today: Mapping[str, float], ratios: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Below and above what no ratio of times lies, each of shape (points,): 1, where clock and cap go one way alone.
+@dataclass(frozen=True)
+class Today:
+    """Today's values of the machine's numbers that vary and that the time reads: what ratios are relative to.
 
-    `free`: values of each point by name, shape (points,).
-    `names`: all that varies.
-    `today`: today's values of the machine's numbers that the time reads.
-    `ratios`: of the times, shape (points,); they lie within.
+    `values`: by name, ``machine.PATH``.
+    `rated`: cap [W] of the board, above which none raises a clock; infinite where the time is not that under a cap.
     """
-    known = [name for name in names if name in today]  # others that are the machine's have no effect
-    if any(not name.startswith("machine.") for name in names) or any(name not in SPEEDS for name in known):
-        return np.zeros(len(ratios)), np.full(len(ratios), np.inf)
-    less = np.all([np.asarray(free[name]) <= today[name] for name in known], axis=0) if known else True
-    more = np.all([np.asarray(free[name]) >= today[name] for name in known], axis=0) if known else True
-    return np.where(less, np.minimum(ratios, 1.0), 0.0), np.where(more, np.maximum(ratios, 1.0), np.inf)
+
+    values: Table[float] = Table()
+    rated: float = math.inf
+
+    def change(self, free: Mapping[str, FloatArray], count: int) -> FloatArray:
+        """The largest |log(value / today's)|, of each of `count` points; `free`: their values by name."""
+        largest = np.zeros(count)
+        for name, value in self.values.items():
+            if value > 0:
+                there, here = np.maximum(self._felt(name, free[name]), 1e-300), self._felt(name, value)
+                largest = np.maximum(largest, np.abs(np.log(there / here)))
+        return largest
+
+    def one_way(
+        self, free: Mapping[str, FloatArray], names: Sequence[str], ratios: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Below and above what no ratio of times lies, each (points,): 1, where clock and cap go one way alone.
+
+        `free`: values of each point by name, shape (points,).
+        `names`: all that varies.
+        `ratios`: of the times, shape (points,); they lie within.
+        """
+        known = [name for name in names if name in self.values]  # others that are the machine's have no effect
+        if any(not name.startswith("machine.") for name in names) or any(name not in SPEEDS for name in known):
+            return np.zeros(len(ratios)), np.full(len(ratios), np.inf)
+        pairs = [(self._felt(name, free[name]), self._felt(name, self.values[name])) for name in known]
+        less = np.all([there <= here for there, here in pairs], axis=0) if known else True
+        more = np.all([there >= here for there, here in pairs], axis=0) if known else True
+        return np.where(less, np.minimum(ratios, 1.0), 0.0), np.where(more, np.maximum(ratios, 1.0), np.inf)
+
+    def _felt(self, name: str, values: npt.ArrayLike) -> FloatArray:
+        """What the board feels of values: of a power cap no more than its own."""
+        return np.minimum(values, self.rated) if name == CAP else np.asarray(values, dtype=np.float64)

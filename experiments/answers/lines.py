@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from slipstick.estimators.composites.consumption import EXCESS, use_of
+from slipstick.estimators.composites.consumption import EXCESS, HELD, use_of
 from slipstick.estimators.core.estimate import WAITING, Estimate
 from slipstick.estimators.operation.power.energy import pooled_power
 from slipstick.estimators.operation.power.serving_power_law import power_fit
@@ -51,7 +51,7 @@ def summary(answer: Estimate, known: Facts, question: Question) -> list[str]:
 
 
 def energy_line(answer: Estimate, known: Facts, question: Question) -> str:
-    """Joules and mean power; "" where they are unknown. Cap x time, where the work would draw more."""
+    """Joules and mean power; "" where they are unknown. Cap x time, where the work would draw more without it."""
     if answer.energy is None:
         return ""
     made, watts = known.throughput, answer.energy / (answer.time or 1.0)
@@ -61,7 +61,9 @@ def energy_line(answer: Estimate, known: Facts, question: Question) -> str:
         if made and made.items > 1 and made.unit not in (FLOP, BYTE)
         else ""
     )
-    sure = "the power cap: the work would draw more, so that it would take longer" if over else _sure(answer, question)
+    held = any(text.startswith(HELD) for text in answer.assumptions)
+    sure = "the power cap, which holds the clock" if held else _sure(answer, question)
+    sure = "the power cap: the work would draw more, so that it would take longer" if over else sure
     return f"energy: {shown(answer.energy, 'J')}{each}, {shown(watts, 'W')} on average ({sure})"
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from slipstick.estimators.composites.consumption import EXCESS, HELD
 from slipstick.estimators.composites.kept_workloads import as_compiled
 from slipstick.estimators.schedule.host_issue import HostIssue
 from slipstick.experiments.answers.lines import A_DEVICE, assumptions, headline
@@ -72,7 +74,12 @@ def print_sweep_table(
     printed = [{**_memory_last(row, plain=plain), LEVEL: answer.level} for row in printed]
     emit(printed, "table", notes=notes, columns=[*answer.declared, Column(rate, unit=RATE, better="more")])
     unknown = answer.unknown if verbose else ()
-    for text in [*assumptions(answer.question, answer.today, verbose=verbose), *unknown]:
+    above = tuple(begins for begins in (EXCESS, HELD) if any(text.startswith(begins) for text in lines))
+    rest = (text for text in answer.today.assumptions if not text.startswith(above))  # the table says it of its points
+    for text in [
+        *assumptions(answer.question, replace(answer.today, assumptions=tuple(rest)), verbose=verbose),
+        *unknown,
+    ]:
         emit_line(text)
 
 

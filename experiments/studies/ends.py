@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from slipstick.estimators.composites.consumption import EXCESS
+from slipstick.estimators.composites.consumption import EXCESS, HELD
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.files.readers import InputError
 
@@ -26,6 +26,6 @@ def remarks_at_ends(question: Question) -> list[str]:
             except InputError:  # the table says it of each point that cannot be
                 continue
             new = [text for text in there.assumptions if NUMBERS.sub("", text) not in today]
-            new = [text for text in new if not text.startswith(EXCESS)]  # the table says it of all its points
+            new = [text for text in new if not text.startswith((EXCESS, HELD))]  # the table says it of all its points
             lines += [f"at {name} = {value:g}: {text}" for text in new]
     return lines

@@ -13,7 +13,7 @@ from slipstick.estimators.composites.consumption import COST, ENERGY
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate, quantile
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.quantity import Quantity
-from slipstick.estimators.core.ratio_band import RatioBand, kept_for, one_way
+from slipstick.estimators.core.ratio_band import RatioBand, Today, kept_for
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.files.readers import InputError
 
@@ -31,29 +31,30 @@ class QuantityColumns:
     question: Question
     level: float = DEFAULT_LEVEL
 
-    def columns(self, free: Mapping[str, FloatArray], change: FloatArray) -> dict[str, list[Any]]:
+    def columns(self, free: Mapping[str, FloatArray], fields: Today, count: int) -> dict[str, list[Any]]:
         """One value a point: `time_ratio`, `time_s`, each quantity and `HEADLINE_ratio`, all with the ends of bands.
 
         A point that cannot be (a model that does not fit) is not a number, and says why in the column `refused`.
 
-        `change`: the largest |log(value / today's)| of the machine's fields that vary, of each point.
+        `fields`: the machine's fields that vary, as they are today.
+        `count`: how many points.
         Raises InputError where no point has an answer.
         """
         today, question = self.question.answer(), self.question
-        held = {name: float(question.machine.get(name[8:]) or 0.0) for name in free if name.startswith("machine.")}
+        change = fields.change(free, count)
         rows: list[dict[str, Any]] = []
-        for index in range(len(change)):
+        for index in range(count):
             point = {name: float(values[index]) for name, values in free.items()}
             try:
                 answer = question.estimator.estimate_at(question.workload, question.machine, question.run, point)
             except InputError as error:
-                if len(change) == 1:
+                if count == 1:
                     raise
                 rows.append({REFUSED: str(error)})
                 continue
             row = self._row(answer, today, float(change[index]))
             here = {name: np.array([value]) for name, value in point.items()}
-            least, most = one_way(here, tuple(free), held, np.array([row["time_ratio"]]))
+            least, most = fields.one_way(here, tuple(free), np.array([row["time_ratio"]]))
             rows.append({**bounded(row, float(least[0]), float(most[0])), REFUSED: ""})
         names = list(dict.fromkeys(name for row in [*rows, self._row(today, today, 0.0)] for name in row))
         names = [*(name for name in names if name != REFUSED), REFUSED]

@@ -16,7 +16,7 @@ from slipstick.estimators.composites.held import CAP
 from slipstick.estimators.contract.protocols import TimeFunction
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.core.ratio_band import RatioBand, kept_for, one_way
+from slipstick.estimators.core.ratio_band import RatioBand, Today, kept_for
 from slipstick.experiments.question.domain import remarks
 from slipstick.experiments.question.objectives import consumptions
 from slipstick.experiments.question.question import Question
@@ -94,7 +94,7 @@ class Task:
     scatter
         That of the default answer at each point, in place of `residual`, where sizes vary.
     fields
-        Today's values of the machine's fields that vary and that the time reads.
+        The machine's fields that vary and that the time reads, as they are today.
     least
         Whose physics no band of a time undercuts; None where the estimator knows none, or the points are many.
     quantities
@@ -120,7 +120,7 @@ class Task:
     notes: tuple[str, ...] = ()
     memory: MemoryColumns | None = None
     scatter: ScatterAtSizes | None = None
-    fields: Table[float] = Table()
+    fields: Today = Today()
     least: Question | None = None
     quantities: QuantityColumns | None = None
     repeats: float | None = None
@@ -140,7 +140,7 @@ class Task:
         points = self.space.points(start, stop)
         free = {name: values for name, values in points.items() if name != "point"}
         if self.quantities is not None:
-            made = self.quantities.columns(free, self._change(free, len(points["point"])))
+            made = self.quantities.columns(free, self.fields, len(points["point"]))
             return {name: np.asarray(values) for name, values in {**points, **made}.items()}
         times = self._times(free, start, start + len(points["point"]))
         _require_times(times, points)
@@ -181,7 +181,7 @@ class Task:
         tail = quantile(self.level, self.residual_freedom or self.degrees_of_freedom)
         law = RatioBand(kept_for(self.space.names), self.level, self.degrees_of_freedom, self.residual_freedom)
         logs = np.log(np.maximum(ratios, 1e-300))
-        ratio = law.half(logs, self._change(free, len(times)), relative, residual, residual_today)
+        ratio = law.half(logs, self.fields.change(free, len(times)), relative, residual, residual_today)
         alone = np.hypot(width * parameter, tail * residual)
         whole = alone if self.repeats is None else np.hypot(np.minimum(ratio, alone), tail * self.repeats)
         for name, value, spread in (("time_ratio", ratios, ratio), ("time_s", times, whole)):
@@ -189,7 +189,7 @@ class Task:
             unit = name.removeprefix("time_")
             columns[f"low_{unit}"] = value / factor
             columns[f"high_{unit}"] = value * factor
-        least, most = one_way(free, self.space.names, self.fields, ratios)
+        least, most = self.fields.one_way(free, self.space.names, ratios)
         columns["low_ratio"] = np.maximum(columns["low_ratio"], least)
         columns["high_ratio"] = np.minimum(columns["high_ratio"], most)
         if self.least is not None:
@@ -227,14 +227,6 @@ class Task:
             relative[window] = np.std(logs - today, axis=1, ddof=1)
         return parameter, np.where(relative < 1e-12, 0.0, relative)
 
-    def _change(self, free: Mapping[str, FloatArray], count: int) -> FloatArray:
-        """The largest |log(value / today's)| of the machine's fields that the time reads, of each point."""
-        largest = np.zeros(count)
-        for name, value in self.fields.items():
-            if value > 0:
-                largest = np.maximum(largest, np.abs(np.log(np.maximum(free[name], 1e-300) / value)))
-        return largest
-
     @property
     def chunk(self) -> int:
         """Points a chunk: the same whatever runs them, so that results are equal bit for bit."""
@@ -264,7 +256,9 @@ def task(question: Question, level: float = DEFAULT_LEVEL, bands: Bands = "auto"
     memory = None if question.estimator.alone or answer.others else MemoryColumns(question)
     read = space.names if function.read is None else [name for name in space.names if name in function.read]
     fields = {name: question.machine.get(name.removeprefix("machine.")) for name in read if name.startswith("machine.")}
-    known = Table({name: float(value) for name, value in fields.items() if isinstance(value, (int, float))})
+    values = Table({name: float(value) for name, value in fields.items() if isinstance(value, (int, float))})
+    rated = question.machine.stated.power.cap if question.estimator.runs_at() == "held" else None
+    known = Today(values, rated or math.inf)
     least = question if answer.least and space.size <= SHARE_POINTS else None
     if answer.others:
         several = QuantityColumns(question, level)

@@ -24,9 +24,7 @@ def writers(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[s
 
 
 PAIRS = [
-    (*words, *pair)
-    for words, names in writers(typer.main.get_command(build()))
-    for pair in permutations(names, 2)
+    (*words, *pair) for words, names in writers(typer.main.get_command(build())) for pair in permutations(names, 2)
 ]
 
 

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.composites.consumption import EXCESS
+from slipstick.estimators.composites.consumption import EXCESS, HELD
 from slipstick.estimators.operation.power.power_cap import BusyPower, stretched
 from slipstick.estimators.operation.power.voltage import clock_share, dynamic_share
+from slipstick.experiments.commands.cli import run
 from slipstick.experiments.question.question import question
 from slipstick.experiments.studies.whatif import whatif
 from slipstick.hwmodels.files.errors import InputError
@@ -75,6 +76,29 @@ def test_a_table_over_caps_is_that_of_each_estimate(estimator: str | None) -> No
         assert joules <= cap * seconds * (1 + 1e-9)
     if estimator != "roofline":  # whose time is that of the clock as it is
         assert np.all(np.diff(frame.time_s) <= 1e-12) and frame.time_s[0] > 1.3 * frame.time_s[3]
+
+
+@pytest.mark.parametrize("today", [350.0, 400.0])
+def test_a_cap_that_raises_no_clock_gives_the_ratio_that_the_rated_one_gives(today: float) -> None:
+    """It is the same board at the same clock: a ratio of exactly 1, without a band."""
+    name, caps = "machine.power.cap", [250.0, 350.0, 400.0]
+    frame = whatif("gemm", "h100-pcie", {name: caps}, settings={name: today}, dtype="bfloat16").frame
+    assert frame.loc[1:, ["time_ratio", "low_ratio", "high_ratio"]].to_numpy().tolist() == [[1.0] * 3] * 2
+    assert frame.low_ratio[0] == 1 < frame.high_ratio[0]
+
+
+def test_times_of_a_held_clock_are_not_said_to_grow(capsys: pytest.CaptureFixture[str]) -> None:
+    """Measured kernels ran at the clock that the cap left: by its flop a large product would draw more at that, too."""
+    sizes = {f"workload.{name}": 8192.0 for name in "mnk"}
+    held = question("gemm", "h100-pcie", None, sizes, dtype="bfloat16").answer().assumptions
+    assert any(text.startswith(HELD) and "cap 350 W" in text for text in held)
+    assert not any("time grow" in text for text in held)
+    plain = question("gemm", "h100-pcie", "roofline", sizes, dtype="bfloat16").answer().assumptions
+    assert any(text.startswith(EXCESS) and "time grow" in text for text in plain)
+    words = ["whatif", "gemm", "--on", "h100-pcie", "--dtype", "bf16", "--m", "8192", "--n", "8192", "--k", "8192"]
+    for estimator, begins in (("tiled-roofline", HELD), ("roofline", EXCESS)):
+        assert run([*words, "--estimator", estimator, "--vary", "machine.power.cap=250W,350W"]) == 0
+        assert capsys.readouterr().out.count(begins) == 1
 
 
 def test_the_answer_says_that_the_cap_holds_the_clock() -> None:

@@ -60,9 +60,7 @@ def answered(query: Question, after: Machine) -> MovedRatio:
     row = work.columns(0, 1)
     ratio = float(row["time_ratio"][0])
     half = float(np.log(row["high_ratio"][0] / ratio)) if "high_ratio" in row else 0.0
-    change = max(
-        [abs(np.log(changed[name.removeprefix("machine.")] / old)) for name, old in work.fields.items()], default=0
-    )
+    change = work.fields.change({name: np.asarray(values) for name, values in axes.items()}, 1)[0]
     plain = [
         question(query.workload, one, "roofline").answer().time for one in (query.machine, query.machine.using(changed))
     ]
