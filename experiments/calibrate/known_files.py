@@ -80,7 +80,7 @@ def _logged(path: str, machine: Machine, kind: Format | None) -> MeasuredTime:
     """The median step of a run."""
     from slipstick.workloads.importers.mllog.trainer_logs import read_training_log
 
-    if kind is not None and kind.target in ("counters", "matrix", "model", "machine", "graph"):
+    if kind is not None and kind.target in ("counters", "matrix", "model", "graph"):
         raise InputError(f"{path}: {kind.name}: holds no time of a step")
     if kind is not None and kind.target == "series":
         _refuse_scaling(path)

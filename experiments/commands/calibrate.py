@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -39,6 +40,16 @@ def register(app: typer.Typer) -> None:
         """
         from slipstick.experiments.subjects.jobs import is_job
 
+        names = [name.strip() for text in fit or () for name in text.split(",")]
+        of_job = bool(names) and all(name.startswith("job.") for name in names)
+        if not (is_job(study) or of_job or study.endswith((".toml", ".yaml", ".yml")) or Path(study).is_file()):
+            from slipstick.hwmodels.files.readers import InputError
+
+            raise InputError(
+                f"{study}: want a study's .toml with a [fit] part, or a job's .yaml. Times of a workload by settings "
+                f"are fitted by slipstick whatif {study} --on MACHINE --vary NAME=VALUES --known FILE.csv --fit NAME; "
+                f"one time of it holds the answer of slipstick estimate {study} --on MACHINE --known TIME"
+            )
         if is_job(study) or (known and not study.endswith(".toml")):
             from slipstick.experiments.answers.job_answers import JobRequest, print_fit
 

@@ -58,16 +58,17 @@ def predict(
     from slipstick.experiments.pages.output import emit
     from slipstick.experiments.subjects.spmv.kernel_answers import KernelOptions
     from slipstick.experiments.subjects.spmv.spmv_answers import answers
+    from slipstick.hwmodels.answer import PlainAnswer
 
     options = KernelOptions.of(kernel, caches, threads, clock)
-    rows, notes = answers(matrix, on, label, calibration, power, known, options)
+    rows, notes, provenance = answers(matrix, on, label, calibration, power, known, options)
+    answer = PlainAnswer(rows, heads=tuple(first_lines(rows)), notes=tuple(notes), provenance=provenance)
     below = last_lines(notes, verbose=verbose)
-    emit(shown_rows(rows, format, verbose=verbose), format, notes=first_lines(rows), below=below, remarks=())
+    shown = shown_rows(rows, format, verbose=verbose)
+    emit(shown, format, notes=answer.headed, below=below, remarks=(), provenance=provenance)
     if report:
         from slipstick.experiments.pages.report import page
-        from slipstick.hwmodels.answer import PlainAnswer
 
-        answer = PlainAnswer(rows, heads=tuple(first_lines(rows)), notes=tuple(notes))
         page(answer, report, f"Products with {matrix.name}")
 
 

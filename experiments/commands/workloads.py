@@ -55,6 +55,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.hwmodels.files.readers import InputError
         from slipstick.workloads.catalog import workload
         from slipstick.workloads.graph.compare import summary
+        from slipstick.workloads.graph.kinds import KINDS
 
         if (on or estimator) and not (plot and on):
             raise InputError("--on MACHINE colours the picture of --plot FILE.svg, and --estimator says by which model")
@@ -91,7 +92,8 @@ def register(app: typer.Typer) -> None:
             emit([{**row, "operations": rows}], format)
             return
         notes += [f"{key}: {value}" for key, value in figures.items() if value != 0]
-        emit(rows, format, notes=notes)
+        seen = (KINDS[kind] for kind in dict.fromkeys(op.kind for op in shown) if kind in KINDS)
+        emit(rows, format, notes=notes, below=[f"{kind.name}: {kind.meaning}" for kind in seen])
         if plot and format == "table":
             print(f"graph: {plot}")
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -57,14 +57,17 @@ def read_any(path: str, given: With | None = None) -> Holding:
         raise unknown(path)
     reader = _READERS.get(kind.key) or _TARGETS[kind.target]
     line, rows, commands = reader(path, given or With())
-    named = tuple(command.replace("{file}", path) for command in (commands or COMMANDS[kind.target]))
+    offered = COMMANDS[kind.target] if commands is None else commands
+    named = tuple(command.replace("{file}", path) for command in offered)
     return Holding(kind, f"{path}: {kind.name}; {line}", named, tuple(rows))
 
 
-_Read = Callable[[str, With], tuple[str, Rows, Sequence[str]]]
+Read: TypeAlias = tuple[str, Rows, Sequence[str] | None]
+"""What a file holds in a line, its figures, and the commands that go on; None for those of its target."""
+_Read = Callable[[str, With], Read]
 
 
-def _timeline(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
+def _timeline(path: str, given: With) -> Read:
     from slipstick.workloads.importers.timeline import read_timeline
     from slipstick.workloads.importers.traces.activity import CALLS, DEVICE
 
@@ -132,7 +135,7 @@ def _top(table: EventTable, chosen: np.ndarray[Any, np.dtype[np.bool_]], most: i
     ]
 
 
-def _served(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
+def _served(path: str, given: With) -> Read:
     from slipstick.experiments.calibrate.known_serving import model_called, traffic_of
     from slipstick.experiments.serve.measured_runs import compared_rows, measured_rows
     from slipstick.experiments.serve.serving_question import Wanted
@@ -163,7 +166,7 @@ def _served(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
     return f"{line}; within the 80 % band in {inside} of {len(rows)}", rows, [command]
 
 
-def _local(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
+def _local(path: str, given: With) -> Read:
     from slipstick.experiments.calibrate.known_serving import generation, model_of_size
     from slipstick.experiments.serve.measured_runs import local_rows
     from slipstick.workloads.importers.serving.llama_bench import read_llama_bench
@@ -192,7 +195,7 @@ def _local(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
     return line, rows, [f"slipstick serve MODEL --on {device} --engine llama.cpp --known {{file}}"]
 
 
-def _counters(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
+def _counters(path: str, given: With) -> Read:
     from slipstick.experiments.traces.counted_roofline import READERS, rooflines
     from slipstick.hwmodels.catalog import machine
 
@@ -217,7 +220,7 @@ def _counters(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
     return line, rows, []
 
 
-def _series(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
+def _series(path: str, given: With) -> Read:
     from slipstick.experiments.extrapolate.series_files import read
 
     readings = read(path)
@@ -225,37 +228,46 @@ def _series(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
         name for name in readings.parameters if len(set(readings.points[:, readings.parameters.index(name)])) > 1
     ]
     regions = len(set(readings.regions)) or 1
-    over = ", ".join(varying) or "nothing that varies"
-    return f"{len(readings.times):,} times of {regions:,} regions over {over}", [], []
+    line = f"{len(readings.times):,} times of {regions:,} regions over"
+    if not varying:
+        return f"{line} nothing that varies: a series wants 2 values of one parameter, better 5", [], []
+    wanted = "VALUE" if len(varying) == 1 else ",".join(f"{name}=VALUE" for name in varying)
+    return f"{line} {', '.join(varying)}", [], [f"slipstick extrapolate {{file}} --to {wanted}"]
 
 
-def _matrix(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
+def _matrix(path: str, given: With) -> Read:
     from slipstick.workloads.kernels.sparse_files import read_matrix
 
     matrix = read_matrix(path)
     rows, columns = matrix.shape
-    return f"{rows:,} x {columns:,}, {matrix.nonzeros:,} non-zeros", [], []
+    return f"{rows:,} x {columns:,}, {matrix.nonzeros:,} non-zeros", [], None
 
 
-def _graph(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
+def _graph(path: str, given: With) -> Read:
     from slipstick.workloads.importers.detect import import_file
 
     workload = import_file(path)
-    return f"{len(workload)} operations, free sizes: {', '.join(sorted(workload.symbols)) or 'none'}", [], []
+    return f"{len(workload)} operations, free sizes: {', '.join(sorted(workload.symbols)) or 'none'}", [], None
 
 
-def _model(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
+def _model(path: str, given: With) -> Read:
     from slipstick.workloads.language_catalog import language_model
 
     model = language_model(path)
-    return f"{model.name}, {model.parameters:,} parameters", [], []
+    return f"{model.name}, {model.parameters:,} parameters", [], None
 
 
-def _chakra(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
-    return "a graph of operations of one rank", [], []
+def _chakra(path: str, given: With) -> Read:
+    replayed = "slipstick replay {file} --on MACHINE --recorded-on MACHINE"
+    return "a graph of operations of one rank", [], [replayed, *COMMANDS["graph"]]
 
 
-def _run(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
+def _saved(path: str, given: With) -> Read:
+    line, rows, _ = _graph(path, given)
+    return line, rows, ["slipstick estimate {file} --on MACHINE"]
+
+
+def _run(path: str, given: With) -> Read:
     from slipstick.workloads.importers.mllog.trainer_logs import read_training_log
 
     log = read_training_log(path)
@@ -269,15 +281,16 @@ def _run(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
         }
         for kind in kinds
     ]
-    return "; ".join(log.lines()), rows, []
+    known = "devices" in log.settings  # and the layout, which a plan asks
+    return "; ".join(log.lines()), rows, COMMANDS["run"] if known else COMMANDS["run"][:-1]
 
 
-def _iterations(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
+def _iterations(path: str, given: With) -> Read:
     from slipstick.workloads.importers.iteration_logs import read_log
 
     log = read_log(path)
     seconds = "" if log.times is None else f", {shown(float(sum(log.times)), 's')} in all"
-    return f"{len(log.lengths):,} iterations of {len(set(log.lengths)):,} lengths{seconds}", [], []
+    return f"{len(log.lengths):,} iterations of {len(set(log.lengths)):,} lengths{seconds}", [], None
 
 
 _TARGETS: Mapping[str, _Read] = {
@@ -290,4 +303,4 @@ _TARGETS: Mapping[str, _Read] = {
     "run": _run,
     "iterations": _iterations,
 }
-_READERS: Mapping[str, _Read] = {"vllm-bench": _served, "llama-bench": _local, "chakra": _chakra}
+_READERS: Mapping[str, _Read] = {"vllm-bench": _served, "llama-bench": _local, "chakra": _chakra, "workload": _saved}

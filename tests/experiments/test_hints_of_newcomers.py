@@ -142,3 +142,16 @@ def test_a_benchmark_of_an_alias_says_so(tmp_path: Path, capsys: pytest.CaptureF
         path.write_text(json.dumps({**SERVED, "model_id": name}))
         assert run(["read", str(path)]) == 0
         assert ("Qwen/Qwen2-7B ships as qwen2.5-7b" in capsys.readouterr().out) == other
+
+
+def test_calibrate_leads_from_a_workload_to_what_fits_it(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["net.py:model"], ["gpt2", "--known", "times.csv", "--fit", "operation.compute_efficiency"]):
+        assert run(["calibrate", *words]) == 2
+        error = capsys.readouterr().err
+        assert f"slipstick whatif {words[0]} --on MACHINE" in error and "--fit NAME" in error and "import" not in error
+
+
+def test_show_says_what_the_sizes_of_a_product_are(capsys: pytest.CaptureFixture[str]) -> None:
+    """The weights are W (m, k): a layer of 4 x 1000 weights on 1000 features is m = 4."""
+    assert run(["workloads", "show", "gemm"]) == 0
+    assert "gemm: batch products W (m, k) x X (k, n): m features out, k in, n tokens" in capsys.readouterr().out

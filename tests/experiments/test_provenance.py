@@ -52,3 +52,15 @@ def test_another_size_than_the_measured_is_calibrated() -> None:
     assert held.answer().provenance == "measured"
     faster = held.estimator.estimate(held.workload, held.machine.using(clock=1e9), held.run)
     assert faster.provenance == "calibrated"
+
+
+def test_products_say_whether_own_measurements_moved_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    matrix, known = tmp_path / "m.mtx", tmp_path / "known.csv"
+    matrix.write_text("%%MatrixMarket matrix coordinate real general\n3 3 4\n1 1 1.0\n2 2 1.0\n3 3 1.0\n3 1 2.0\n")
+    known.write_text("matrix,time_s\nm.mtx,1e-6\n")
+    for more, word in (([], "estimated"), (["--known", str(known)], "calibrated")):
+        words = ["spmv", "predict", str(matrix), "--on", "xeon-gold-6148", *more]
+        assert run([*words, "--format", "json"]) == 0
+        assert {row["provenance"] for row in json.loads(capsys.readouterr().out)} == {word}
+        assert run(words) == 0
+        assert capsys.readouterr().out.split("\n")[0].rstrip().endswith(f"; {word}")

@@ -65,7 +65,8 @@ KINDS: Mapping[str, Kind] = {
         Kind(
             "gemm",
             ("batch", "m", "n", "k"),
-            "batch products W (m, k) x X (k, n); attribute quantizes (X, before)",
+            "batch products W (m, k) x X (k, n): m features out, k in, n tokens or examples; attribute quantizes (X, "
+            "before)",
             gemm_work,
         ),
         Kind(

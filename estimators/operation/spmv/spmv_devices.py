@@ -94,7 +94,8 @@ class SpmvDevices(FormulaModel):
         missing = [name for name in dims if name not in op.dims]
         if op.kind != "spmv" or missing:
             raise InputError(
-                f"operation {op.name!r} ({op.kind}) is no sparse product with {', '.join(missing or dims)}"
+                f"operation {op.name!r} ({op.kind}) is no sparse product with {', '.join(missing or dims)} "
+                "(other operations: --estimator roofline)"
             )
         parts = amounts(machine, self.call, self.stored)
         costs, shares = self.costs, self.shares(machine)

@@ -150,6 +150,13 @@ def spmv_devices() -> Estimator:
     return spmv_devices_estimator()
 
 
+def one_core_lacks(machine: Machine) -> str:
+    """What a machine does not say for products on one core: a core, where thousands of threads share the rows."""
+    from slipstick.estimators.operation.spmv.spmv_costs import is_accelerator
+
+    return "a processor's core" if is_accelerator(machine) else ""
+
+
 def collectives() -> Estimator:
     """Collectives by themselves."""
     from slipstick.estimators.named.parallel_training import collective_times

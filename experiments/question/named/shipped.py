@@ -259,6 +259,7 @@ SHIPPED: tuple[NamedEstimator, ...] = (
         board="spmv",
         aliases=("sparse-products",),
         default_for=(Domain(kinds=("sparse product",)),),
+        lacks=build.one_core_lacks,
         why="the sparse matrix product's own model",
         example=Example("spmv-grid", "xeon-gold-6148"),
     ),
@@ -269,6 +270,8 @@ SHIPPED: tuple[NamedEstimator, ...] = (
         domain="GPUs and CPUs",
         error="mean 17 to 36 % of matrices on a device left out",
         board="spmv",
+        default_for=(Domain(kinds=("sparse product",)),),
+        why="sparse products as measured on other devices",
         example=Example("spmv-grid", "a100-sxm-80gb"),
     ),
     NamedEstimator(

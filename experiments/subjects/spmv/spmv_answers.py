@@ -30,6 +30,7 @@ from slipstick.experiments.subjects.spmv.kernel_answers import (
     kernel_rows,
     load_kernel,
 )
+from slipstick.hwmodels.answer import Provenance
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows, read_number
 from slipstick.hwmodels.machine import Machine
@@ -49,8 +50,8 @@ def answers(
     power: str | None,
     anchors: Path | None,
     options: KernelOptions,
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """A row a kernel, and what the answers take for granted.
+) -> tuple[list[dict[str, Any]], list[str], Provenance]:
+    """A row a kernel, what the answers take for granted, and on what they rest.
 
     On a machine whose kernels were calibrated (a file beside its own) those alone answer; elsewhere the model learned
     from blocks answers first, for our kernel, and the calibrated kernels that ship beside it.
@@ -63,15 +64,16 @@ def answers(
             "--kernel, --caches, --threads and --clock: not with --calibration, --power, --known or --label"
         )
     if not learned and (options.given or host is not None):
-        return kernel_rows(read_matrix(path), machine(machine_name) if machine_name else None, host, options)
+        rows, assumed = kernel_rows(read_matrix(path), machine(machine_name) if machine_name else None, host, options)
+        return rows, assumed, "estimated" if host is None else "calibrated"
     if not learned and machine_name and is_accelerator(machine(machine_name)):
-        return _by_format(path, machine_name)
+        return *_by_format(path, machine_name), "estimated"
     row, notes = answer(path, machine_name, label, model, power, anchors)
     if learned:
-        return [row], list(notes)
+        return [row], list(notes), "estimated" if model is None and anchors is None else "calibrated"
     others, more = kernel_rows(read_matrix(path), machine(machine_name) if machine_name else None, None, options)
     keys = dict.fromkeys([*row, *(key for other in others for key in other)])
-    return [{key: one.get(key) for key in keys} for one in (row, *others)], [*notes, *more]
+    return [{key: one.get(key) for key in keys} for one in (row, *others)], [*notes, *more], "estimated"
 
 
 def _by_format(path: Path, machine_name: str) -> tuple[list[dict[str, Any]], list[str]]:

@@ -11,9 +11,7 @@ from typing import Literal
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.importers.formats.look import SEFF_TIME, SQLITE, Look, look, sacct_columns
 
-Target = Literal[
-    "timeline", "counters", "serving", "series", "graph", "matrix", "model", "machine", "run", "iterations"
-]
+Target = Literal["timeline", "counters", "serving", "series", "graph", "matrix", "model", "run", "iterations"]
 COMMANDS: dict[Target, tuple[str, ...]] = {
     "timeline": ("slipstick replay {file} --on MACHINE",),
     "counters": (),
@@ -23,7 +21,6 @@ COMMANDS: dict[Target, tuple[str, ...]] = {
     "matrix": ("slipstick spmv predict {file}", "slipstick estimate {file} --on MACHINE"),
     "model": ("slipstick serve {file} --on MACHINE --concurrency 8",),
     "iterations": ("slipstick seqpoint {file}",),
-    "machine": ("slipstick machines show {file}",),
     "run": (
         "slipstick phases {file}",
         "slipstick seqpoint {file}",
@@ -41,8 +38,8 @@ class Format:
     `key`: its name here, of one word.
     `name`: the tool, and what it calls such a file.
     `target`: what is made of it: a timeline of events, counters of regions, measurements of a server, a series of times
-        over parameters, a graph of operations, a sparse matrix, a language model's configuration, a machine, the steps
-        of a training run, its iterations with their sequence lengths.
+        over parameters, a graph of operations, a sparse matrix, a language model's configuration, the steps of a
+        training run, its iterations with their sequence lengths.
     `seen_in`: whether the beginning of a file shows that it is one.
     """
 
