@@ -21,6 +21,7 @@ from slipstick.estimators.core.schedule_model import AMOUNTS
 from slipstick.estimators.core.separated import Chosen, Tables, Term, TermRows, separate
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.hwmodels.files.records import Same
 from slipstick.hwmodels.files.symbolic import sp
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import Amount, symbols_of
@@ -223,12 +224,18 @@ class Compiled:
             if whole and self.counts == "whole" and not np.all(array == np.round(array)):
                 raise InputError(f"{name} = {float(array[array != np.round(array)].flat[0]):g}: want whole numbers")
             for value in sorted({low, high} - {float(stated)}):  # what the machine has is valid
-                self.machine.using({path: math.ceil(value) if whole else value})
+                _machine_with(Same(self.machine), path, math.ceil(value) if whole else value)
         elif space == "estimator":
             for value in (low, high):
                 self.bounds[path].check(name, value)
         elif low < 0 or (low == 0 and name.removeprefix("run.") not in AMOUNTS):
             raise InputError(f"{name} = {low:g}: want values > 0")
+
+
+@lru_cache(maxsize=4096)
+def _machine_with(machine: Same[Machine], path: str, value: float) -> None:
+    """Check a number of a machine once for all functions that it is given to; InputError where it is none."""
+    machine.it.using({path: value})
 
 
 def _binds(name: str) -> bool:

@@ -89,7 +89,8 @@ class KnownRows(ABC):
         """Covariance of the coordinates that the rows leave, at the most likely ones."""
         here, slope = self.linear(coordinates)
         normal = slope.T @ (self._weights(here)[:, None] * slope) + np.eye(len(coordinates))
-        return np.asarray(np.linalg.inv(normal), dtype=float)
+        left = np.linalg.inv(normal)
+        return np.asarray((left + left.T) / 2, dtype=float)
 
     def _weights(self, modelled: FloatArray) -> FloatArray:
         """Of rows, 1 / variance."""

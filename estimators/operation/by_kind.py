@@ -93,7 +93,7 @@ class ByKind(FormulaModel):
 
     kinds: Table[FormulaModel]
 
-    def key(self, op: Op, machine: Machine) -> Hashable:
+    def key(self, op: Op, machine: Machine) -> tuple[Hashable, ...]:
         """The part, and its own key."""
         name = self._name(op)
         return name, self.kinds[name].key(op, machine)

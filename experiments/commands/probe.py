@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
         teach most about it, for --known.
         """
         from slipstick.estimators.calibration.calibration_file import save
-        from slipstick.experiments.calibrate.probing.probe import ESTIMATOR, FEWEST
+        from slipstick.experiments.calibrate.probing.probe import ESTIMATOR, TOGETHER
         from slipstick.experiments.calibrate.probing.probe import probe as probed
         from slipstick.experiments.pages.output import emit
         from slipstick.hwmodels.columns import in_seconds
@@ -49,18 +49,19 @@ def register(app: typer.Typer) -> None:
             raise InputError(f"--on {on}: the processor of this host is measured, not taken from the catalogue")
         result = probed(budget_seconds, threads, name, lambda text: print(f"slipstick: {text}", file=sys.stderr))
         machine, calibration = out / f"{name}.yaml", out / f"{name}-calibration.json"
+        written = "written anew" if machine.exists() or calibration.exists() else "written"
         save_machine(result.machine, machine)
         save(result.calibration, ESTIMATOR, calibration)
         load = "unknown" if result.load is None else f"{result.load:.2f} a core"
         left_out = "" if len(result.rows) == result.offered else ", the others left out for the time"
         if result.seconds > budget_seconds:
             left_out += (
-                f" (beyond {budget_seconds:g} s: the host's levels and {FEWEST} operations are timed in any case)"
+                f" (beyond {budget_seconds:g} s: the host's levels and {TOGETHER} operations are timed in any case)"
             )
         notes = [
             f"{result.machine.name}: {len(result.rows)} of {result.offered} operations timed{left_out}, "
             f"{result.seconds:.0f} s, load {load}; fitted within {result.typical_error():.0%} at the median",
-            f"written: {machine}, {calibration}; now: slipstick estimate WORKLOAD --on {machine} "
+            f"{written}: {machine}, {calibration}; now: slipstick estimate WORKLOAD --on {machine} "
             f"--calibration {calibration}",
         ]
         emit(result.table(), format, notes=notes, columns=in_seconds(["calibrated"]))
@@ -80,7 +81,11 @@ def _require_place(out: Path, name: str) -> None:
 
     if not name.strip() or Path(name).name != name or not name.isprintable():
         raise InputError(f"--name {name!r}: want the name of a file in {out}, without folders")
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        why = "a file, not a folder" if out.exists() else error.strerror
+        raise InputError(f"--out {out}: {why}; want a folder for the files of {name}") from None
     if not os.access(out, os.W_OK):
         raise InputError(f"--out {out}: nothing can be written there")
 

@@ -82,7 +82,7 @@ def tape(workload: Workload) -> tuple[Taped, ...]:
         inputs = tuple(dict.fromkeys(root for maker in makers[op.name] for root in storages[maker]))
         grown = _has_parameters(op, len(inputs)) or any(needs[maker] for maker in makers[op.name])
         needs[op.name] = grown and _function(op) != "random"
-        shares = op.kind == "view" or (_in_place(op) and bool(inputs))
+        shares = op.kind == "view" or (in_place(op) and bool(inputs))
         storages[op.name] = inputs if shares else (op.name,)  # a view of what the graph does not make: nothing
         if shares and op.kind != "view":  # what was saved may not be overwritten
             storages[op.name] = tuple(root for root in inputs if root not in kept)[:1] or inputs[:1]
@@ -117,7 +117,7 @@ def _called(op: Op) -> str:
     return op.name.rpartition(".")[2].partition("#")[0]
 
 
-def _in_place(op: Op) -> bool:
+def in_place(op: Op) -> bool:
     """Whether it writes over what it reads; random numbers fill a storage of their own."""
     return op.kind == "elementwise" and _called(op).endswith("_") and _function(op) != "random"
 

@@ -86,9 +86,16 @@ class CpuRoofline(FormulaModel):
 class CpuShares(CpuRoofline):
     """The same with what a minute's measurements tell apart: caches from main memory, and what hides behind what.
 
-    t = max(arithmetic, traffic, latency) + (1 - hidden) x min(arithmetic, traffic) + the rest as in `CpuRoofline`. A
-    product of few rows waits for its weights before it multiplies them (ECM's case without overlap); bytes of main
-    memory come at `main_efficiency` of the share of the bandwidth that those of caches reach.
+    t = max(arithmetic, traffic, latency) + (1 - hidden) x min(arithmetic, traffic) + packing + the rest as in
+    `CpuRoofline`.
+
+    * A product of few rows waits for its weights before it multiplies them (ECM's case without overlap); bytes of main
+      memory come at `main_efficiency` of the share of the bandwidth that those of caches reach.
+    * Arithmetic takes 1 + narrow / width times as long: width is the output channels of a convolution, which fill the
+      lanes of a vector together, or the points of a pool's window, whose loop starts anew for each result (Hockney's
+      n1/2).
+    * packing: products copy their operands into panels before they multiply (Goto and van de Geijn, 2008); a matrix
+      times a vector copies nothing.
     """
 
     main_efficiency: Annotated[
@@ -97,10 +104,24 @@ class CpuShares(CpuRoofline):
     hidden: Annotated[
         float, Parameter("1", "share of the shorter of arithmetic and traffic that the longer hides", 0.0, 1.0)
     ] = 1.0
+    narrow: Annotated[
+        float, Parameter("1", "output channels, or points of a window, that reach half of the rate", 0.0, 1000.0)
+    ] = 0.0
+    packing: Annotated[
+        float, Parameter("cycle", "for an element of a product's operands that is copied first", 0.0, 100.0)
+    ] = 0.0
+
+    def key(self, op: Op, machine: Machine) -> Hashable:
+        """Operations that share a formula: `_Parts` of it, and what its arithmetic depends on."""
+        return _Parts.of(op, machine), op.kind if op.kind in ("gemm", *_WIDTHS) else ""
 
     def formula(self, op: Op, machine: Machine) -> Formula:
-        """As that of `CpuRoofline`, with two parameters more."""
-        return _shares_formula(_Parts.of(op, machine))
+        """As that of `CpuRoofline`, with four parameters more."""
+        return _shares_formula(_Parts.of(op, machine), op.kind)
+
+
+_WIDTHS = {"convolution": "channels_out", "pool": "window"}
+"""What arithmetic of a kind is slower by where there is little of it."""
 
 
 @dataclass(frozen=True)
@@ -180,16 +201,28 @@ def _formula(parts: _Parts) -> Formula:
 
 
 @lru_cache(maxsize=1024)
-def _shares_formula(parts: _Parts) -> Formula:
+def _shares_formula(parts: _Parts, kind: str) -> Formula:
     plain = _formula(parts)
     if parts.free or not parts.moved:
         return plain
     *caches, main = _rates(parts)
     terms = {**plain.terms, "memory": _traffic(parts, [*caches, main * symbol("parameter.main_efficiency")])}
+    if kind in _WIDTHS:
+        terms["compute"] *= 1 + symbol("parameter.narrow") / symbol(f"operation.{_WIDTHS[kind]}")
     added = plain.expression - Largest(*(term for name, term in plain.terms.items() if name != "lowering"))
     longest = Largest(*(term for name, term in terms.items() if name != "lowering"))
     shorter = terms["compute"] + terms["memory"] - Largest(terms["compute"], terms["memory"])
+    if kind == "gemm":
+        terms["packing"] = _packing()
+        added += terms["packing"]
     return Formula(longest + (1 - symbol("parameter.hidden")) * shorter + added, "s", SOURCE, Table(terms))
+
+
+def _packing() -> sp.Expr:
+    """Both operands are copied once, by all cores together."""
+    batch, m, n, k = (symbol(f"operation.{name}") for name in ("batch", "m", "n", "k"))
+    elements = batch * k * (m + n) * (1 - 1 / n) * (1 - 1 / m)
+    return elements * symbol("parameter.packing") / (symbol("machine.clock") * symbol("machine.cores"))
 
 
 def _traffic(parts: _Parts, rates: list[sp.Expr]) -> sp.Expr:

@@ -21,7 +21,7 @@ import numpy as np
 from slipstick.estimators.calibration.calibration import Calibration
 from slipstick.estimators.core.estimate import Measurement
 from slipstick.experiments.calibrate.probing.probe_fit import ProbedRows
-from slipstick.experiments.calibrate.probing.probe_rows import ProbeRow, cpu_rows
+from slipstick.experiments.calibrate.probing.probe_rows import MOST_KEPT, ProbeRow, cpu_rows
 from slipstick.experiments.measure.clocks.timing import Protocol, Timing, load_per_core, measure
 from slipstick.experiments.measure.host.host_rates import measure_host
 from slipstick.experiments.question.registry import estimator
@@ -31,17 +31,28 @@ from slipstick.hwmodels.machine import Machine
 ESTIMATOR = "cpu-kinds"
 EXPECTED: Mapping[str, float] = {
     "gemm.compute_efficiency": 0.7, "gemm.memory_efficiency": 0.5, "gemm.overhead": 2e-6,
+    "gemm.main_efficiency": 0.7, "gemm.hidden": 0.5, "gemm.packing": 0.5,
     "convolution.compute_efficiency": 0.7, "convolution.memory_efficiency": 0.5, "convolution.overhead": 5e-6,
+    "convolution.main_efficiency": 0.7, "convolution.hidden": 0.5, "convolution.narrow": 4.0,
+    "grouped.compute_efficiency": 0.3, "grouped.memory_efficiency": 0.3, "grouped.overhead": 5e-6,
+    "grouped.hidden": 0.5,
+    "attention.compute_efficiency": 0.5, "attention.overhead": 5e-6,
     "softmax.compute_efficiency": 0.1, "softmax.overhead": 2e-6,
     "norm.compute_efficiency": 0.2, "norm.overhead": 2e-6,
+    "pool.compute_efficiency": 0.01, "pool.narrow": 4.0, "pool.overhead": 2e-6,
+    "max_pool.compute_efficiency": 0.005, "max_pool.narrow": 4.0, "max_pool.overhead": 2e-6,
+    "gelu.compute_efficiency": 0.1, "gelu.overhead": 5e-6,
+    "gated.compute_efficiency": 0.1, "gated.overhead": 2e-6,
+    "tanh.compute_efficiency": 0.01, "tanh.overhead": 2e-6,
+    "function.compute_efficiency": 0.01, "function.overhead": 2e-6,
     "other.compute_efficiency": 0.1, "other.memory_efficiency": 0.8, "other.overhead": 1e-6,
-    "gemm.main_efficiency": 0.7, "gemm.hidden": 0.5, "convolution.hidden": 0.5, "other.main_efficiency": 0.7,
+    "other.main_efficiency": 0.7,
 }  # fmt: skip
 """Before anything was timed; round numbers of libraries on processors. What has no overhead row keeps its own."""
-TOGETHER, FITTING = 5, 0.15
-"""Rows that are timed in turns; the share of the budget that is left for the fit."""
-FEWEST = 15
-"""Rows that are timed whatever the budget: they hold every kind of operation."""
+PAGES: Mapping[str, float] = {"first_touch": 2e-10, "fresh": 0.5}
+"""The same of memory that the system gives anew: a page of 4 KiB in about a microsecond; no row says its share."""
+TOGETHER, FITTING = 5, 0.1
+"""Rows that are timed in turns, as many as are timed whatever the budget; CPU seconds of the fit for each row."""
 LONGER = 1.3
 """A group of rows may take so many times as long as the longest before it."""
 ROOM = 1.1
@@ -111,7 +122,7 @@ def probe(
     Parameters
     ----------
     seconds
-        How long at most; the host's levels and the first rows are measured in any case.
+        How long at most; the host's levels and the first five rows are measured in any case.
     threads
         Of torch. One is timed by its own CPU clock, which others' work does not disturb; more by wall time.
     machine
@@ -119,7 +130,7 @@ def probe(
     timed
         Times rows; None runs them with torch here.
     """
-    begin, load = time.perf_counter(), load_per_core()
+    begin, worked, load = time.perf_counter(), time.process_time(), load_per_core()
     if machine is None:
         cores = os.cpu_count() or 1
         if not 1 <= threads <= cores:
@@ -127,14 +138,16 @@ def probe(
         machine = measure_host(protocol=Protocol(repeats=3), progress=progress).machine(name).using({"cores": threads})
     offered, model = cpu_rows(), estimator(ESTIMATOR).model
     shares = {f"operation.kinds.{name}": value for name, value in EXPECTED.items()}
+    shares |= {f"operation.{name}": value for name, value in PAGES.items()}
     order = ProbedRows.of(model, [row.workload for row in offered], machine, shares).order()
-    end = begin + seconds * (1 - FITTING)
-    clock = timed or (lambda rows: _timed(rows, threads, max(1.0, end - time.perf_counter())))
+    clock = timed or (lambda rows: _timed(rows, threads, max(1.0, begin + seconds - time.perf_counter())))
     taken: list[tuple[ProbeRow, Timing]] = []
     longest = 0.0
     for start in range(0, len(order), TOGETHER):
         now = time.perf_counter()
-        if len(taken) >= FEWEST and now + LONGER * longest > end:
+        waits = max(1.0, (now - begin) / max(time.process_time() - worked, 1e-9))  # seconds for one of CPU time
+        fit = waits * FITTING * (len(taken) + TOGETHER)
+        if taken and now + LONGER * longest + fit > begin + seconds:
             break
         group = [offered[one] for one in order[start : start + TOGETHER]]
         progress(f"operations {start + 1} to {start + len(group)} of {len(order)}")
@@ -174,6 +187,7 @@ def _timed(rows: Sequence[ProbeRow], threads: int, seconds: float) -> Mapping[st
         raise InputError("probe: torch is not installed; pip install 'slipstick[torch]'") from None
     clock = Protocol(clock="thread" if threads == 1 else "wall", repeats=5, warmups=1, budget_seconds=seconds)
     with _threads(threads), torch.inference_mode():
+        torch.empty(MOST_KEPT, dtype=torch.uint8)  # freed: glibc then keeps results up to that size
         return measure({row.name: row.make() for row in rows}, clock)
 
 

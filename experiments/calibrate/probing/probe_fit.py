@@ -27,6 +27,9 @@ from slipstick.workloads.graph.workload import Workload
 WIDTH, NOISE, STEP = 0.7, 0.1, 0.05
 """Log standard deviations of what is expected and, before anything is timed, of a row about its formula; a step of
 finite differences."""
+SCATTER, BEFORE = 0.18, 10.0
+"""Scatter of the operations of a probe about its formula, and how many operations' errors that counts for: scale of
+Student's t of 70 operations on an EPYC of a shared host (docs/notes/cpu-and-systolic.md)."""
 PASSES, ROUNDS = 4, 50
 """Fits with a scale of the scatter, each from the fit before; rounds in which that scale is found."""
 SEED = 17
@@ -39,7 +42,7 @@ class ProbedRows(KnownRows):
     Parameters
     ----------
     functions
-        One an operation: all unknown quantities by their full names to seconds.
+        One an operation: the unknown quantities that it reads, by their full names, to seconds.
     names, expected, low, high
         Of the unknown quantities.
     """
@@ -65,7 +68,7 @@ class ProbedRows(KnownRows):
         known = {f"estimator.{name}": (value, *bounds[name]) for name, value in shares.items()}
         known |= {f"machine.{path}": (float(machine.get(path)), 0.0, math.inf) for path in last_cache(machine)}
         expected, low, high = (np.array([one[place] for one in known.values()]) for place in range(3))
-        functions = tuple(model.compile(one, machine, tuple(known)) for one in workloads)
+        functions = tuple(_reading(model, one, machine, tuple(known)) for one in workloads)
         none = np.zeros(len(functions))
         return cls(none, none + NOISE, functions, tuple(known), expected, low, high)
 
@@ -80,17 +83,21 @@ class ProbedRows(KnownRows):
 
     def at(self, coordinates: FloatArray) -> FloatArray:
         """See `KnownRows`."""
-        return np.asarray(self._logs(coordinates[None])[0])
+        values = dict(zip(self.names, self.values(coordinates), strict=True))
+        return np.log([float(one({name: values[name] for name in one.free})) for one in self.functions])
 
     def linear(self, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """See `KnownRows`; derivatives by differences."""
-        made = self._logs(np.vstack([coordinates, coordinates + STEP * np.eye(self.size)]))
-        return made[0], (made[1:] - made[0]).T / STEP
-
-    def _logs(self, points: FloatArray) -> FloatArray:
-        values = self.values(points)
-        by_name = {name: values[:, place] for place, name in enumerate(self.names)}
-        return np.asarray(np.log([np.broadcast_to(one(by_name), len(points)) for one in self.functions])).T
+        """See `KnownRows`; derivatives by differences, each by the quantities that its operation reads."""
+        values = self.values(coordinates)
+        stepped, place = self.values(coordinates + STEP), {name: number for number, name in enumerate(self.names)}
+        here, slope = np.empty(len(self.functions)), np.zeros((len(self.functions), self.size))
+        for row, one in enumerate(self.functions):
+            read = [place[name] for name in one.free]
+            points = np.tile(values[read], (len(read) + 1, 1))
+            points[np.arange(1, len(read) + 1), np.arange(len(read))] = stepped[read]
+            logs = np.log(one(dict(zip(one.free, points.T, strict=True))))
+            here[row], slope[row, read] = logs[0], (logs[1:] - logs[0]) / STEP
+        return here, slope
 
     def order(self) -> list[int]:
         """Numbers of the operations, those first that teach most about all of them."""
@@ -110,7 +117,8 @@ class ProbedRows(KnownRows):
         """Of the errors of each row as the others predict it, to first order."""
         here, slope = self.linear(best)
         pulled = self._weights(here) * np.einsum("ij,jk,ik->i", slope, self.left(best), slope)
-        return scale_of((self.measured - here) / np.maximum(1 - pulled, LEAST_FREE))
+        free = np.maximum(1 - pulled, LEAST_FREE)
+        return scale_of((self.measured - here) / free, free)
 
     @cached_property
     def best(self) -> FloatArray:
@@ -126,7 +134,7 @@ class ProbedRows(KnownRows):
         """The estimator at the most likely shares, with draws of them."""
         here = self.at(self.best)
         generator = np.random.default_rng(SEED)
-        points = generator.multivariate_normal(self.best, self.left(self.best), size=DRAWS)
+        points = generator.multivariate_normal(self.best, self.left(self.best), size=DRAWS, method="cholesky")
         shares = [place for place, name in enumerate(self.names) if name.startswith("estimator.")]
         names = tuple(self.names[place].removeprefix("estimator.") for place in shares)
         drawn = self.values(points)[:, shares]
@@ -152,21 +160,36 @@ def last_cache(machine: Machine) -> tuple[str, ...]:
     return f"memory.{levels[-1]}.capacity", f"memory.{levels[-1]}.bytes_per_cycle"
 
 
-def scale_of(errors: FloatArray) -> float:
+def scale_of(errors: FloatArray, free: FloatArray | None = None, rows: float = BEFORE) -> float:
     """Scale of Student's t with `FREEDOM` degrees around zero, by EM.
 
     Parameters
     ----------
     errors
         log(measured / predicted), shape (rows,).
+    free
+        How much each error says of the scale: the share of it that the fit could not follow; all of it where None.
+    rows
+        How many errors the scale that is expected (`SCATTER`) counts for.
 
     Notes
     -----
     Lange, Little and Taylor, JASA 84 (1989), 881: the likelihood of the learner. A kernel that no share explains widens
-    the tails, not the whole band.
+    the tails, not the whole band. Few rows under many unknowns follow whatever was measured, so that their errors say
+    little of the next operation's.
     """
+    counted = np.ones_like(errors) if free is None else free
     variance = float(np.mean(errors**2)) or 1e-12
     for _ in range(ROUNDS):
-        weight = (FREEDOM + 1) / (FREEDOM + errors**2 / variance)
-        variance = max(float(np.mean(weight * errors**2)), 1e-12)
+        weight = counted * (FREEDOM + 1) / (FREEDOM + errors**2 / variance)
+        total = float(np.sum(weight * errors**2)) + rows * SCATTER**2
+        variance = max(total / (float(counted.sum()) + rows), 1e-12)
     return math.sqrt(variance)
+
+
+def _reading(model: Estimator, workload: Workload, machine: Machine, names: tuple[str, ...]) -> TimeFunction:
+    """Seconds of an operation as a function of those of some quantities that have a say."""
+    whole = model.compile(workload, machine, names)
+    if whole.read is None:
+        return whole
+    return model.compile(workload, machine, tuple(name for name in names if name in whole.read))

@@ -80,17 +80,17 @@ def cpu() -> Estimator:
 
 
 def cpu_kinds() -> Estimator:
-    """The same with shares of its own for products, for convolutions, and for all else."""
+    """The same with shares of its own for each of PyTorch's kernels."""
     from slipstick.estimators.core.operation_model import FormulaModel
-    from slipstick.estimators.operation.by_kind import ByKind
     from slipstick.estimators.operation.cpu.cpu_roofline import CpuShares
+    from slipstick.estimators.operation.cpu.torch_kernels import KERNELS, TorchKernels
     from slipstick.estimators.schedule.sequential import Sequential
     from slipstick.hwmodels.files.records import Table
 
-    kinds: Table[FormulaModel] = Table(
-        {name: CpuShares() for name in ("gemm", "convolution", "softmax", "norm", "other")}
+    kinds: Table[FormulaModel] = Table({name: CpuShares() for name in KERNELS})
+    return _composite(
+        TorchKernels(kinds), Sequential(), "roofline of a multi-core CPU by kind of operation, in sequence"
     )
-    return _composite(ByKind(kinds), Sequential(), "roofline of a multi-core CPU by kind of operation, in sequence")
 
 
 def layer_conditions() -> Estimator:
