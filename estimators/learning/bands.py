@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -33,18 +34,25 @@ class LeftOutRows:
     inner: float | None = None
 
 
-def calibrated(law: TimeLaw, rows: LawRows, *keys: Sequence[str], least: float = 0.0) -> LawFit:
+Key: TypeAlias = str | Sequence[str]
+"""By what rows are left out together: a level of the law by its name, or the group of each row."""
+
+
+def calibrated(law: TimeLaw, rows: LawRows, *keys: Key, least: float = 0.0) -> LawFit:
     """A fit whose bands are stretched to hold 80 % of groups of each of `keys` that are left out in turn.
 
     Each inner fold is two Gauss-Newton steps from the fit to all rows; a test holds them near fits of their own. Of
-    several keys the one that calls for the widest bands decides: what a question leaves open, such as the release of a
-    program, is not the easier for chips that are foreseen within one release. The first key says the inner error.
+    several keys the one that calls for the widest bands decides. What levels call for, named as keys, widens only the
+    bands of rows whose group at the level is unseen: a release that is known is not to be paid for. Rows that leave
+    none open have the least of the factors, and none below 1: nothing was left out that would narrow their bands. The
+    first key says the inner error.
 
     `least`: the least factor on bands: 1 where many groups are twins of others, which would narrow the band of a
         stranger.
     """
     made, needed, errors = fit(law, rows), list[float](), list[float | None]()
-    for key in keys:
+    for named in keys:
+        key = rows.groups[named] if isinstance(named, str) else named
         seconds, half = _nothing(len(rows)), _nothing(len(rows))
         for fold in folds(key, at_most=MOST_FOLDS):
             inner, scored = fit(law, rows.take(fold.known), near=made), rows.take(fold.scored)
@@ -53,18 +61,20 @@ def calibrated(law: TimeLaw, rows: LawRows, *keys: Sequence[str], least: float =
         off = np.abs(np.log(seconds / rows.seconds))
         errors.append(float(np.nanmean(off)) if np.isfinite(off).any() else None)
         needed.append(stretch(seconds, half, rows.seconds, key))
-    return replace(made, stretch=max(least, *needed), inner=errors[0])
+    every = max([least, *(factor for key, factor in zip(keys, needed, strict=True) if not isinstance(key, str))])
+    levels = {key: max(every, factor) for key, factor in zip(keys, needed, strict=True) if isinstance(key, str)}
+    widest = max(every, 1.0, min(levels.values())) if levels else every
+    return replace(made, stretch=widest, inner=errors[0], stretches=levels)
 
 
-def left_out(
-    law: TimeLaw, rows: LawRows, outer: Sequence[Fold], *inner: Sequence[str], least: float = 0.0
-) -> LeftOutRows:
+def left_out(law: TimeLaw, rows: LawRows, outer: Sequence[Fold], *inner: Key, least: float = 0.0) -> LeftOutRows:
     """Every fold's rows from a fit to what it knows, whose bands are stretched by the groups of `inner` in it."""
     seconds, half, names = _nothing(len(rows)), _nothing(len(rows)), [""] * len(rows)
     promised: list[tuple[float | None, int]] = []
     for fold in outer:
         known, scored = rows.take(fold.known), rows.take(fold.scored)
-        made = calibrated(law, known, *([key[i] for i in fold.known] for key in inner), least=least)
+        keys = (key if isinstance(key, str) else [key[i] for i in fold.known] for key in inner)
+        made = calibrated(law, known, *keys, least=least)
         seconds[fold.scored] = made.seconds(law, scored.columns, scored.groups)
         half[fold.scored] = made.half_width(law, scored.columns, scored.groups)
         promised.append((made.inner, len(scored)))

@@ -114,9 +114,12 @@ def open_to(fit: LawFit, law: TimeLaw, rows: LawRows, shared_by: tuple[str, str]
     for at, one in enumerate(new, len(fit.logs)):
         covariance[at, at] = widths[one.parameter, one.level] ** 2
     inside = float(np.sqrt(max(scatter**2 - common, 0.0)))
+    opened = {one.level for one in new} & fit.stretches.keys()
+    stretch = max([fit.stretches[level] for level in opened] or [fit.stretch])  # as wide as while it was unseen
     return replace(
         fit, coordinates=(*fit.coordinates, *new), logs=np.concatenate([fit.logs, np.zeros(len(new))]),
         covariance=covariance, widths=widths, scatter={**fit.scatter, **dict.fromkeys(sources, inside)},
+        stretch=stretch,
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -38,6 +38,7 @@ class LawFit:
     `scatter`, `shared`: by source of rows: scale of the t distribution of log errors, and their correlation within a
         configuration.
     `stretch`: factor on all deviations, by which bands of left-out groups hold 80 % (`bands`).
+    `stretches`: the same by level, in place of `stretch` for rows whose group there was not seen: the largest of theirs.
     `inner`: mean |log error| of those groups; None where none were left out, and of fits that were read from a file.
     """
 
@@ -49,6 +50,7 @@ class LawFit:
     shared: Mapping[str, float]
     stretch: float = 1.0
     inner: float | None = None
+    stretches: Mapping[str, float] = field(default_factory=dict)
 
     def seen(self, level: str) -> frozenset[str]:
         """Groups of a level of which rows were fitted."""
@@ -81,7 +83,15 @@ class LawFit:
         widest = max(self.scatter.values())
         sources = groups.get(SOURCE, [UNGROUPED] * len(variance))
         scatter = np.array([self.scatter.get(name, widest) for name in sources]) * T_QUANTILE
-        return np.asarray(self.stretch * np.sqrt(QUANTILE**2 * variance + scatter**2), dtype=float)
+        return np.asarray(self._stretched(groups, variance) * np.sqrt(QUANTILE**2 * variance + scatter**2), dtype=float)
+
+    def _stretched(self, groups: Groups, like: FloatArray) -> FloatArray:
+        """The factor on the band of each row, by what it leaves unseen."""
+        made = np.zeros(len(like))
+        for level, factor in self.stretches.items():
+            known = self.seen(level) | {UNGROUPED}
+            made = np.maximum(made, np.where([group in known for group in groups[level]], 0.0, factor))
+        return np.where(made > 0, made, self.stretch)
 
     def ratio_half_width(self, law: TimeLaw, columns: Columns, groups: Groups) -> float:
         """Half of the 80 % band of the log ratio of the first row to the second.
@@ -102,7 +112,7 @@ class LawFit:
                 moved = (one - two) ** 2 if first == second else one**2 + two**2
                 variance += float(moved) * self.widths[prior.name, level] ** 2
         scatter = max(self.scatter.values()) * T_QUANTILE
-        return self.stretch * math.sqrt(QUANTILE**2 * variance + 2 * scatter**2)
+        return float(self._stretched(groups, jacobian).max()) * math.sqrt(QUANTILE**2 * variance + 2 * scatter**2)
 
     def values_alone(self) -> LawFit:
         """Without the covariance, which needs the square of the values' room in a file: for points, not for bands."""
@@ -120,6 +130,7 @@ class LawFit:
             "scatter": {name: _short(value) for name, value in sorted(self.scatter.items())},
             "shared": {name: _short(value) for name, value in sorted(self.shared.items())},
             "stretch": _short(self.stretch),
+            **({"stretches": {name: _short(v) for name, v in self.stretches.items()}} if self.stretches else {}),
         }
 
     @classmethod
@@ -143,6 +154,7 @@ class LawFit:
             {str(name): float(value) for name, value in document["scatter"].items()},
             {str(name): float(value) for name, value in document["shared"].items()},
             float(document["stretch"]),
+            stretches={str(name): float(factor) for name, factor in document.get("stretches", {}).items()},
         )
 
 

@@ -78,7 +78,7 @@ def _scored(held: str, met: Met, public: Sequence[LocalRow], note: str) -> Score
         name, held, met.measured, met.seconds, PERCENT, goals.get(held, ()),
         {"one efficiency": np.array(base)}, enough=ENOUGH, noise=NOISE, half=met.half,
         reason=f"{note}; {len({row.chip for row in met.rows})} chips left out",
-        groups=held if held == "newest unseen" else [row.chip for row in met.rows],
+        groups=held if held == "newest unseen" else [row.groups[HELD_OUT.get(held, "chip")] for row in met.rows],
         inputs=[_inputs(row) for row in met.rows],
     )  # fmt: skip
 

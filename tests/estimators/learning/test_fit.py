@@ -14,6 +14,7 @@ from slipstick.estimators.learning.fit import fit
 from slipstick.estimators.learning.fitted_file import FittedFile, OuterScore, load_fitted
 from slipstick.estimators.learning.folds import folds
 from slipstick.estimators.learning.law import Columns, FloatArray, Grouping, LawRows, ParameterPrior
+from slipstick.estimators.learning.law_fit import LawFit
 from slipstick.hwmodels.files.readers import InputError
 
 
@@ -186,6 +187,23 @@ def test_of_several_levels_left_out_the_one_that_errs_most_stretches_the_bands()
     chips, one = rows.groups["chip"], ["a", "b"] * (len(rows) // 2) + ["a"] * (len(rows) % 2)
     alone = [calibrated(Line(), rows, key).stretch for key in (chips, one)]
     assert calibrated(Line(), rows, chips, one).stretch == max(alone)
+
+
+def test_what_a_level_calls_for_widens_the_rows_that_leave_it_open() -> None:
+    rows, law = drawn(), Line()
+    alone = {level: calibrated(law, rows, rows.groups[level]).stretch for level in ("chip", "maker")}
+    made = calibrated(law, rows, "chip", "maker")
+    assert made.stretches == alone and made.stretch == max(1.0, min(alone.values()))
+    columns = {"work": np.ones(3)}
+    groups = {"maker": ["a", "a", "c"], "chip": ["chip 1", "new", "chip 1"]}
+    plain = replace(made, stretch=1.0, stretches={}).half_width(law, columns, groups)
+    factors = made.half_width(law, columns, groups) / plain
+    assert factors == pytest.approx([made.stretch, alone["chip"], alone["maker"]])
+    again = LawFit.from_dict(made.to_dict())
+    assert again.half_width(law, columns, groups) == pytest.approx(factors * plain, rel=1e-4)
+    assert made.ratio_half_width(law, columns, groups) > made.stretch * replace(
+        made, stretch=1.0, stretches={}
+    ).ratio_half_width(law, columns, groups) * (1 - 1e-9)
 
 
 def test_a_row_of_a_known_source_scatters_as_that_source() -> None:

@@ -58,6 +58,9 @@ def test_opening_a_fit_to_a_new_chip_keeps_its_band(made: LawFit) -> None:
     opened = open_to(made, LAW, row, OWN)
     assert opened.seconds(LAW, *at) == pytest.approx(made.seconds(LAW, *at))
     assert opened.half_width(LAW, *at) == pytest.approx(made.half_width(LAW, *at), rel=0.1)
+    wide = replace(made, stretches={"chip": 3.0})
+    opened = open_to(wide, LAW, row, OWN)
+    assert opened.half_width(LAW, *at) == pytest.approx(wide.half_width(LAW, *at), rel=0.1)
 
 
 def test_a_row_scatters_as_its_own_source_does(made: LawFit) -> None:

@@ -26,7 +26,7 @@ NAME = "llama-cpp"
 HELD_OUT = {"accelerator unseen": "chip", "newest unseen": "generation", "release unseen": "release"}
 """What is left out, by level; of generations all newer ones with it."""
 OPEN = ("chip", "generation", "release")
-"""What a question may leave unseen: bands are stretched by the one that needs it most."""
+"""What a question may leave unseen: bands are stretched by the one of these that needs it most."""
 ENOUGH_CHIPS = 3
 """Chips from which a backend is fitted alone: below, leaving one out would say nothing; it shares the law of all."""
 
@@ -55,7 +55,7 @@ def fitted_to(rows: Sequence[LocalRow]) -> dict[str, LawFit]:
         for backend in ("", *alone):
             mine = timed(rows, phase, backend)
             part = law_rows(mine, phase, backend)
-            fitted = calibrated(LAWS[phase], part, *(part.groups[level] for level in OPEN))
+            fitted = calibrated(LAWS[phase], part, *OPEN)
             few = [row for row in mine if row.backend not in alone]
             kept = {name for row in few for name in (row.chip, generation_of(row.family))}
             made[fit_name(phase, backend) if backend else phase] = fitted if backend else _of_machines(fitted, kept)
@@ -124,7 +124,7 @@ def outer(rows: Sequence[LocalRow], held: str) -> list[Met]:
                 outer_folds = folds(era, scored=scored & {at for at, name in enumerate(era) if name == "newest"})
             else:
                 outer_folds = folds(part.groups[HELD_OUT[held]], at_most=12, scored=scored)
-            made = left_out(LAWS[phase], part, outer_folds, *(part.groups[level] for level in keys))
+            made = left_out(LAWS[phase], part, outer_folds, *keys)
             met = np.flatnonzero(np.isfinite(made.seconds)).tolist()
             promised[phase][backend] = made.inner, len(met)
             result[phase] += [(mine[at], float(made.seconds[at]), float(made.half[at])) for at in met]
