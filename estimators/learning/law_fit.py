@@ -38,7 +38,7 @@ class LawFit:
     `scatter`, `shared`: by source of rows: scale of the t distribution of log errors, and their correlation within a
         configuration.
     `stretch`: factor on all deviations, by which bands of left-out groups hold 80 % (`bands`).
-    `stretches`: the same by level, in place of `stretch` for rows whose group there was not seen: the largest of theirs.
+    `stretches`: the same by level, in place of `stretch` for rows whose group there is unseen: the largest of theirs.
     `inner`: mean |log error| of those groups; None where none were left out, and of fits that were read from a file.
     """
 
