@@ -167,18 +167,24 @@ def own_program(
     would set.
     """
     from slipstick.workloads.importers.torch.by_name import folder_of, model_and_inputs
-    from slipstick.workloads.importers.torch.importer import import_torch
+    from slipstick.workloads.importers.torch.kept_program import kept_program
 
     folder_of(name)
-    if isinstance(name, OwnName):
-        print(f"slipstick: imports {name.rpartition(':')[0]} and runs its code ({name})", file=sys.stderr)
-    label = name.rpartition(":")[2]
-    with redirect_stdout(sys.stderr):  # what the user's code prints is no part of the answer
+
+    def record() -> tuple[Workload, Inputs]:
+        from slipstick.workloads.importers.torch.importer import import_torch
+
+        if isinstance(name, OwnName):
+            print(f"slipstick: imports {name.rpartition(':')[0]} and runs its code ({name})", file=sys.stderr)
+        label = name.rpartition(":")[2]
         model, shapes = model_and_inputs(name, inputs)
         _refuse_fixed(name, shapes, numbers)
         if train is None:
-            return import_torch(model, shapes, label, purpose="inference")
-        return import_torch(model, shapes, label, purpose="training", optimizer=train)
+            return import_torch(model, shapes, label, purpose="inference"), shapes
+        return import_torch(model, shapes, label, purpose="training", optimizer=train), shapes
+
+    typed = (text.partition("=")[0].removeprefix("workload.") for text in numbers)
+    return kept_program(name, [train, *inputs], [size for size in typed if size in PLACES], record)
 
 
 def _refuse_fixed(name: str, shapes: Inputs, numbers: Sequence[str]) -> None:

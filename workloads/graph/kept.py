@@ -37,6 +37,8 @@ from slipstick.workloads.graph.workload import Workload
 
 FEWEST = 8
 """Operations below which a workload is built as fast as it is read."""
+UNREADABLE = (CycleError, InputError, ArithmeticError, KeyError, TypeError, ValueError)
+"""What is raised where data is no workload that was kept."""
 
 
 def kept_workload(name: str, build: Callable[[], Workload]) -> Workload:
@@ -48,22 +50,22 @@ def kept_workload(name: str, build: Callable[[], Workload]) -> Workload:
         content = prebuilt(path)
     if content is not None:
         try:
-            known = _restored(content)
-        except (CycleError, InputError, ArithmeticError, KeyError, TypeError, ValueError):
+            known = restored_workload(content)
+        except UNREADABLE:
             pass  # as if it were not there
         else:
             if ships and path is not None:
                 write_kept(path, content)
             return known
     made = build()
-    data = _data(made) if path is not None and len(made.names) >= FEWEST else None
+    data = kept_data(made) if path is not None and len(made.names) >= FEWEST else None
     if path is not None and data is not None:
         write_kept(path, data)
     return made
 
 
-def _data(workload: Workload) -> dict[str, Any] | None:
-    """As JSON holds it; None of a workload that cannot be read back as it is."""
+def kept_data(workload: Workload) -> dict[str, Any] | None:
+    """A workload as JSON holds it; None of a workload that cannot be read back as it is."""
     formulas = _Formulas()
     if type(workload) is not Workload or any(op.body is not None for op in workload.distinct.operations):
         return None
@@ -98,7 +100,7 @@ def _data(workload: Workload) -> dict[str, Any] | None:
         return None
 
 
-def _restored(data: Any) -> Workload:
+def restored_workload(data: Any) -> Workload:
     """The workload of `data`.
 
     Raises
