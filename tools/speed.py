@@ -30,6 +30,10 @@ RUNS = "docs/tutorial/runs.csv"
 UNIT = "import numpy, typer, pydantic, yaml, sympy"
 """What a start takes at least while all of these are needed: a unit that machines and load stretch alike."""
 
+TORCH = "import torch"
+OWN = f"estimate {shlex.quote(str(ROOT / 'tests/benchmarks/own_network.py:network'))} --on h100"
+"""A PyTorch file: the goal is 1.3 units beside what importing torch takes."""
+
 COMMANDS: dict[str, tuple[float | None, float | None]] = {
     "--help": (0.45, 0.45),
     "workloads list": (0.45, 0.45),
@@ -41,6 +45,7 @@ COMMANDS: dict[str, tuple[float | None, float | None]] = {
     "whatif gpt2 --on h100 --vary machine.clock=1GHz..2GHz:100": (None, None),
     "explain gpt2 --on h100": (2.5, 2.5),
     f"extrapolate {RUNS} --to 64": (1.3, 1.3),
+    OWN: (None, None),
     f"replay {{data}}/{TRACE} --on a100-sxm-80gb": (None, None),
     "serve llama-3-8b --on h100-sxm --input-tokens 1024 --output-tokens 256 --concurrency 64": (None, None),
     "plan training llama-3-8b --on h100-dgx --devices 64 --batch 256": (None, None),
@@ -57,7 +62,7 @@ def cpu_seconds(checkout: Path, command: str, cache: str) -> float:
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else each run compiles 0.1 to 0.2 s of modules anew
     data = os.environ.get("SLIPSTICK_DATA") or str(ROOT.parent / "shared" / "data")
     ours = ["-m", "slipstick", *shlex.split(command.format(data=shlex.quote(data)))]
-    words = [sys.executable, *(["-c", UNIT] if command == UNIT else ours)]
+    words = [sys.executable, *(["-c", command] if command in (UNIT, TORCH) else ours)]
     nothing = subprocess.DEVNULL
     child = subprocess.Popen(words, cwd=checkout, env=environment, stdout=nothing, stderr=nothing, stdin=nothing)
     _, status, usage = os.wait4(child.pid, 0)
@@ -89,8 +94,9 @@ def measured(checkouts: dict[str, Path], commands: list[str], runs: int) -> dict
             for command in commands:
                 cpu_seconds(checkout, command, f"{folder}/{commit}")
         for run in range(runs):
-            seconds = cpu_seconds(ROOT, UNIT, "/dev/null/none")
-            best[UNIT, "", ""] = min(best.get((UNIT, "", ""), seconds), seconds)
+            for imports in (UNIT, TORCH):
+                seconds = cpu_seconds(ROOT, imports, "/dev/null/none")
+                best[imports, "", ""] = min(best.get((imports, "", ""), seconds), seconds)
             for command in commands:
                 for commit, checkout in checkouts.items():
                     for state in STATES if checkout == ROOT else STATES[:1]:  # older commits keep nothing
@@ -110,7 +116,7 @@ def table(best: dict[tuple[str, str, str], float], commands: list[str], old: str
     unit = best[UNIT, "", ""]
     for command in commands:
         now = [best[command, new, state] for state in STATES]
-        shown = command.replace(f"{{data}}/{TRACE}", "TRACE.json.gz")
+        shown = command.replace(f"{{data}}/{TRACE}", "TRACE.json.gz").replace(f"{ROOT}/", "")
         goals = ["" if goal is None else f" ({goal:g})" for goal in COMMANDS[command]]
         seconds = [f"{one:.2f}" for one in (best[command, old, STATES[0]], *now)]
         units = [f"{one / unit:.2f}{goal}" for one, goal in zip(now[:2], goals, strict=True)]
@@ -131,7 +137,7 @@ def main() -> None:
     with worktree(options.old) as place:
         best = measured({options.old: place, new: ROOT}, commands, options.runs)
     said = f"`python -m tools.speed --old {options.old} --runs {options.runs}`; {date.today()}; commit {new}; "
-    said += f"a unit, `{UNIT}`, {best[UNIT, '', '']:.2f} s."
+    said += f"a unit, `{UNIT}`, {best[UNIT, '', '']:.2f} s; `{TORCH}` {best[TORCH, '', '']:.2f} s."
     text = f"{said}\n\n{table(best, commands, options.old, new)}"
     print(text)
     if options.page:

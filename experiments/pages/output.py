@@ -11,7 +11,7 @@ from shutil import get_terminal_size
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal
 
-from slipstick.experiments.pages.plain_text import piped_line, piped_table
+from slipstick.experiments.pages.plain_text import LONG, piped_line, piped_table
 from slipstick.hwmodels.answer import Answer, Provenance, json_text
 from slipstick.hwmodels.columns import Column, for_people
 from slipstick.hwmodels.files.frames import csv_cell, csv_text
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 FORMATS = ("table", "json", "csv")
 _QUANTITY = re.compile(r"-?[\d.,]+( [%$\wµ/]{1,8})?")
 """A number with its unit: ``1.53 GHz``."""
-LONG = 20
-"""Characters that a text keeps where a table is too wide for the terminal; shorter ones are not broken."""
 SIDE_BY_SIDE = 6
 """Rows that may stand side by side where they are too wide."""
 

@@ -1,8 +1,8 @@
 """PyTorch programs as they were recorded before, without torch, while all that their code read is as it was.
 
 Kept is the workload, never code, and beside it what the code was made of and what it read: its own files and the files
-that it opened by their content, the modules of libraries by length and time. Environment, folder, Python and what was
-asked are part of the name. A program that wrote a file, said something, drew at random, started another program or
+that it opened by their content, the modules of libraries by length and time. Environment, folder, Python and the
+options are part of the name. A program that wrote a file, said something, drew at random, started another program or
 asked the network is not kept, and nothing is where torch or the file was imported before, since somebody may have
 changed them in memory.
 """
@@ -46,7 +46,7 @@ def kept_program(
     """The workload of FILE.py:FUNCTION, as it was kept or as `record` makes it; then it is kept for the next time.
 
     `options`: all that decides it beside the name.
-    `sizes`: names of sizes of the inputs that are asked for; where what is kept has not all of them, it is recorded
+    `sizes`: names of sizes of the inputs that are given; where what is kept has not all of them, it is recorded
         anew.
     """
     path = _place(name, options)
@@ -76,8 +76,8 @@ def _place(name: str, options: Sequence[str | None]) -> Path | None:
     if file.suffix != ".py" or "torch" in sys.modules or file.stem in sys.modules:
         return None
     environment = sorted((key, value) for key, value in os.environ.items() if key not in OF_THE_SHELL)
-    asked = ["program", name, str(file.resolve()), *options, str(Path.cwd()), sys.version, sys.path, environment]
-    return kept_path("workloads", json.dumps(asked))
+    identity = ["program", name, str(file.resolve()), *options, str(Path.cwd()), sys.version, sys.path, environment]
+    return kept_path("workloads", json.dumps(identity))
 
 
 def _unchanged(content: Any, sizes: Sequence[str]) -> Workload | None:
@@ -116,7 +116,7 @@ def _state(path: str, kind: str) -> str | None:
 
 
 def _drawn() -> Callable[[], bool]:
-    """Asks whether numbers have been drawn since from the generators that all share, which begin without a seed."""
+    """Answers whether numbers have been drawn since from the generators that all share, which begin without a seed."""
     import numpy.random
 
     state, legacy = random.getstate(), str(numpy.random.get_state())
