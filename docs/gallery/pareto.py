@@ -10,7 +10,7 @@ import slipstick as ss
 
 names = {"h100-sxm": "C0", "h200-sxm": "C2", "l40s": "C1"}
 limits = {"ttft": 0.5, "tpot": 0.02}
-plan = ss.plan_serving("llama-3.1-8b", list(names), dtypes=["bf16", "fp8"], limit=limits)
+plan = ss.plan_serving("llama-3.1-8b", list(names), dtype=["bf16", "fp8"], limit=limits)
 
 figure, axes = plt.subplots(figsize=(9, 5.5), layout="constrained")
 for name, colour in names.items():
