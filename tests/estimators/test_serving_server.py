@@ -179,3 +179,17 @@ def test_one_token_is_over_with_the_prompts() -> None:
     step = seconds(Batch(prompt=1600, chunk=100, finished=16))
     assert (closed.ttft, closed.tpot) == (pytest.approx(step), 0.0)
     assert closed.output_rate == pytest.approx(16 / step)
+
+
+@pytest.mark.parametrize(("users", "replicas", "front"), [(40, 1, 0.0), (40, 1, 0.03), (40, 3, 0.03), (None, 2, 0.01)])
+def test_waits_passed_at_once_are_those_of_events(
+    users: int | None, replicas: int, front: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests = drawn(400, 300, 60, 0.5)
+    requests = requests if users else arriving(requests, 60.0, 2.0)
+    rules = Scheduler(cache_tokens=9_000)  # so few that places are lost
+    at_once = simulate(requests, seconds, rules, users, replicas, front=front)
+    monkeypatch.setattr("slipstick.estimators.schedule.serving.server_clock.ServerClock.passes", lambda *_: False)
+    by_events = simulate(requests, seconds, rules, users, replicas, front=front)
+    for name in ("arrived", "placed", "first", "last", "preempted", "replica", "stretches"):
+        np.testing.assert_array_equal(getattr(at_once, name), getattr(by_events, name))

@@ -270,9 +270,9 @@ class LanguageModel:
 
     def attended(self, context: Numbers) -> Numbers:
         """Sum over layers of the tokens of the cache that one new token attends to."""
-        full = self.attention_layers - self.window_layers
         if self.window is None:
-            return (full + self.window_layers) * context
+            return self.attention_layers * context
+        full = self.attention_layers - self.window_layers
         near: Numbers = (context <= self.window) * context + (context > self.window) * float(self.window)
         return full * context + self.window_layers * near
 

@@ -221,7 +221,8 @@ class StepTime:
 
     def _demands(self, amounts: Amounts, attention: tuple[float, float] | None = None) -> tuple[float, float]:
         memory, flop = demands(amounts, self.device, attention)
-        return memory * self.shares.layout.pipeline, flop * self.shares.layout.pipeline
+        stages = self._rates.stages
+        return memory * stages, flop * stages
 
     def parts(self, batch: Batch) -> StepParts:
         """Seconds of a step by what they go to."""
@@ -248,10 +249,10 @@ class StepTime:
                 self._known.clear()
             amounts = self.shares.amounts(staged)
             known = self._known[key] = amounts, self._parts(batch, amounts)
-        amounts, parts = known
+        amounts, (weights, experts, _, links, fixed) = known
         moved = self.shares.attention(staged)
-        seconds = parts.weights + parts.experts + self._rates.attention(*moved) + parts.links + parts.fixed
-        return self._at_pace(seconds, amounts, moved)
+        seconds = weights + experts + self._rates.attention(*moved) + links + fixed
+        return seconds if self.pace == 1 else self._at_pace(seconds, amounts, moved)
 
     def _at_pace(self, seconds: float, amounts: Amounts, attention: tuple[float, float]) -> float:
         if self.pace == 1:
@@ -265,7 +266,7 @@ class StepTime:
 
     def _of_stage(self, batch: Batch) -> Batch:
         """Stages of a pipeline work on as many parts of the batch, one after the other."""
-        stages = self.shares.layout.pipeline
+        stages = self._rates.stages
         if stages == 1:
             return batch
         decodes = smallest(batch.decodes, largest(1.0, batch.decodes / stages))

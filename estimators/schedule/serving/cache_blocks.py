@@ -40,9 +40,10 @@ class CacheBlocks:
 
     def take(self, blocks: int) -> None:
         """Blocks for a prompt; `taken` counts all that were ever given."""
-        self.used += blocks
+        self.used = used = self.used + blocks
         self.taken += blocks
-        self.peak = max(self.peak, self.used)
+        if used > self.peak:
+            self.peak = used
 
     def start(self, tokens: int) -> None:
         """A sequence whose blocks are taken begins to grow."""

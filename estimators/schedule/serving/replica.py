@@ -98,7 +98,7 @@ class Replica:
     def _make_room(self) -> float:
         """Take places away until one more token of every sequence fits; returns the seconds that swapping costs."""
         seconds = 0.0
-        while self.decodes and self.cache.needed(1) > self.cache.free:
+        while self.decodes > self.cache.free and self.cache.needed(1) > self.cache.free:
             seconds += self._preempt()
         return seconds
 
@@ -137,6 +137,8 @@ class Replica:
 
     def _chunks(self, *, admitting: bool) -> list[tuple[_Sequence, int]]:
         """Which prompts are read in this step, and how many tokens of each; new ones only when `admitting`."""
+        if not self.reading and not (admitting and self.waiting):
+            return []
         rules, free = self.rules, self.cache.free - self.cache.needed(1)
         budget = rules.token_budget - (self.decodes if rules.mixing == "mixed" else 0)
         chunks: list[tuple[_Sequence, int]] = []
@@ -200,18 +202,19 @@ class Replica:
     def _read(self, chunks: list[tuple[_Sequence, int]], penalty: float) -> Generator[Any, Any, None]:
         """One step that reads chunks of prompts, beside decodes where the scheduler mixes them."""
         mixed = self.decodes if self.rules.mixing == "mixed" else 0
-        prompt = sum(n for _, n in chunks)
-        past = sum(n * s.done for s, n in chunks) / prompt
-        chunk = sum(n * n for _, n in chunks) / prompt
-        done = [s for s, n in chunks if s.done + n == s.prompt]
+        prompt = past = squares = 0
+        done, blocks = [], self.cache.blocks
+        for sequence, count in chunks:
+            prompt, past, squares = prompt + count, past + count * sequence.done, squares + count * count
+            held = blocks(sequence.done) if sequence.done else 0
+            sequence.done += count
+            self.cache.take(blocks(sequence.done) - held)
+            if sequence.done == sequence.prompt:
+                done.append(sequence)
         g = self.groups
         context = (self.offsets + self.decodes * self.clock) / self.decodes + 1 if mixed else 0.0
-        batch = Batch(mixed / g, context, prompt / g, past, chunk, len(done) / g)
+        batch = Batch(mixed / g, context, prompt / g, past / prompt, squares / prompt, len(done) / g)
         seconds = self.seconds(batch) + penalty
-        for sequence, count in chunks:
-            held = self.cache.blocks(sequence.done) if sequence.done else 0
-            self.cache.take(self.cache.blocks(sequence.done + count) - held)
-            sequence.done += count
         if mixed:
             self.cache.grow(1)
         start = self.env.now

@@ -16,7 +16,7 @@ from slipstick.workloads.runs.requests import Request
 MOST_REPLICAS, MOST_CHOICES = 2_000, 10_000_000
 """Each request is sent to the copy with fewest: ten seconds."""
 MOST_REQUESTS = 100_000
-"""Seven seconds of CPU time in one simulation; an answer with its band takes four."""
+"""Four seconds of CPU time in one simulation; an answer with its band takes four to six."""
 MOST_TOKENS = 500_000_000
 """Read and made by all requests together: half a minute where the cache is always full, else far less."""
 
