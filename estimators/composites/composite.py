@@ -313,6 +313,9 @@ class Composite(EstimatorBase):
         }
         for name in free:
             space, _, path = name.partition(".")
+            if space in ("run", "workload") and not known[space]:
+                fixed = f"all sizes of {workload.name} are fixed (--input {path},3,224,224 leaves one of a model open)"
+                raise InputError(f"unknown {space} quantity {path!r}: {fixed}")
             if space in known and path not in known[space]:
                 raise unknown_name(f"{space} quantity", path, known[space])
 

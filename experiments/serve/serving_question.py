@@ -106,10 +106,13 @@ class Wanted:
         degrees = {name: float(getattr(layout, field)) for field, name in PARALLEL.items()}
         names = ("step_tokens", "max_sequences", "draft_tokens", "acceptance", "draft_share")
         pool = (self.prefill_workers, self.prefill_tensor, self.link_bandwidth)
-        apart = {name: float(value) for name, value in zip(POOL, pool, strict=True)}
+        apart = {name: float(value) for name, value in zip(POOL, pool, strict=True) if value}
         return {**degrees, **{name: float(getattr(self, name)) for name in names}, **apart}
 
     def _layout(self, model: LanguageModel) -> Layout:
+        for name in ("prefill_workers", "prefill_tensor"):
+            if not (getattr(self, name) >= 0 and getattr(self, name) % 1 == 0):
+                raise InputError(f"{name} = {getattr(self, name):g}: want a whole number >= 0")
         each = self.pipeline * self.data
         reading, tensor = each * self.prefill_workers, self.tensor
         if tensor is None:

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slipstick.estimators.learning.fitted_file import load_fitted
-from slipstick.estimators.operation.serving.engines import (
-    FIRST_COLUMNS,
-    FirstTokenLaw,
-    ServingFit,
-    engine_of,
-    step_groups,
-)
+from slipstick.estimators.operation.serving.engines import ServingFit, engine_of, step_groups
+from slipstick.estimators.operation.serving.first_token import FirstParts, FirstTokenLaw, first_columns, first_groups
 from slipstick.estimators.operation.serving.known_steps import serving_fit
 from slipstick.estimators.operation.serving.step_amounts import Batch, Shares
 from slipstick.estimators.operation.serving.step_device import Device
@@ -145,10 +139,10 @@ def test_engines_by_the_words_of_a_runtime() -> None:
 def test_a_first_token_is_surer_where_it_was_measured_than_at_another_site() -> None:
     """Front ends, clients and networks differ: a question's site is none of those that were fitted."""
     made = serving_fit().first
-    law, parts = FirstTokenLaw(), dict(zip(FIRST_COLUMNS, np.array([[0.05], [0.1], [0.01], [4.0]]), strict=True))
+    law, parts = FirstTokenLaw(), first_columns([FirstParts(0.05, 0.0, 0.002, 0.002, 0.1, 0.01, 4.0, decoding=1.0)])
     seen = min(made.seen("site"))
     known, other = (
-        made.half_width(law, parts, {"engine": ["vllm"], "model": ["llama-3.1-70b"], "site": [site]})[0]
+        made.half_width(law, parts, first_groups({"engine": "vllm", "model": "llama-3.1-70b", "site": site}))[0]
         for site in (seen, "another site")
     )
     assert other > 1.05 * known

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from slipstick.estimators.named.serving.served_run import serve
-from slipstick.estimators.operation.serving.engines import FirstToken
+from slipstick.estimators.operation.serving.first_token import FirstParts, FirstToken
 from slipstick.experiments.commands.cli import run
 from slipstick.experiments.serve.known_runs import is_run, measured_runs, steps_of_runs
 from slipstick.experiments.serve.measured_runs import traffic_of
@@ -127,11 +127,32 @@ def test_a_plan_and_a_server_give_one_first_token(capsys: pytest.CaptureFixture[
 
 
 def test_a_user_alone_waits_for_no_step_of_others() -> None:
-    """Then the first token is its prompt and the host; with others the wait for their steps comes on top."""
+    """Then the first token is its prompt and the host; with others waits for their steps and prompts come on top."""
     plain = FirstToken()
-    assert plain.seconds(0.02, 0.02, 0.01, 1.0) == pytest.approx(plain.constant + 0.02 * plain.prompt + plain.user)
-    crowd = plain.seconds(0.02, 0.32, 0.01, 16.0) - plain.constant - 0.02 * plain.prompt - 16 * plain.user
-    assert crowd == pytest.approx(15 / 16 * (plain.burst * 0.32 + plain.steps * 0.01))
+    alone = FirstParts(0.02, 0.0, 0.0, 0.0, 0.02, 0.01, 1.0, decoding=1.0)
+    assert plain.seconds(alone) == pytest.approx(plain.constant + 0.02 * plain.prompt + plain.user)
+    crowd = replace(alone, together=0.32, users=16.0)
+    waited = plain.seconds(crowd) - plain.seconds(alone) - 15 * plain.user
+    queue = 0.32 * plain.prompt * 0.32 / (0.32 + 2 * 16 * 1.0)
+    assert waited == pytest.approx(15 / 16 * (queue + plain.steps * 0.01))
+
+
+def test_a_prompt_waits_as_a_server_with_one_service_says() -> None:
+    """Pollaczek and Khinchine at a small load; in a closed loop never more than all users' prompts."""
+    plain, parts = FirstToken(prompt=1.0), FirstParts(0.02, 0.0, 0.0, 0.0, 0.02 * 100, 0.0, 100.0, decoding=200.0)
+    busy = parts.together / (parts.together + parts.decoding)
+    waited = plain.seconds(parts) - plain.seconds(replace(parts, together=0.0))
+    assert waited == pytest.approx(0.99 * 0.02 * busy / (2 * (1 - busy)), rel=1e-3)
+    full = replace(parts, decoding=0.0)
+    assert plain.seconds(full) - plain.seconds(replace(parts, together=0.0)) == pytest.approx(0.99 * parts.together)
+
+
+def test_a_short_prompt_takes_as_long_as_the_host_launches_it() -> None:
+    """Kernels of a prompt are launched one by one: where they are short, the device waits for the host."""
+    plain = FirstToken(constant=1e-4, user=1e-6)
+    short, long = FirstParts(1e-3, 0.0, 0.0, 4e-3, 1e-3, 0.0, 1.0), FirstParts(1.0, 0.0, 0.0, 4e-3, 1.0, 0.0, 1.0)
+    assert plain.seconds(short) == pytest.approx(plain.launches * 4e-3, rel=0.02)
+    assert plain.seconds(long) == pytest.approx(plain.prompt, rel=0.02)
 
 
 def test_the_command_says_by_what(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -103,7 +103,7 @@ class TimedServerRun:
                 )
             parts = answer.first_parts
             factor = seconds / answer.band("ttft", statistic)[0]
-            timed = TimedFirstToken(parts, deployment.first_token.seconds(*parts) * factor)
+            timed = TimedFirstToken(parts, float(deployment.first_token.seconds(parts)) * factor)
         return TimedServerStep(step, deployment.step.seconds(batch) * self.tpot / simulated, timed)
 
 

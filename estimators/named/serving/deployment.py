@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from slipstick.estimators.operation.power.power_cap import beyond_rated
-from slipstick.estimators.operation.serving.engines import FirstToken, ServingFit, engine_of
+from slipstick.estimators.operation.serving.engines import ServingFit, engine_of
+from slipstick.estimators.operation.serving.first_token import FirstParts, FirstToken
 from slipstick.estimators.operation.serving.handing_over import HandingOver
 from slipstick.estimators.operation.serving.known_steps import groups_on, server_on, serving_fit, unseen_machine
 from slipstick.estimators.operation.serving.measured_steps import TimedServerStep, kept_measured
-from slipstick.estimators.operation.serving.prompts import LoopSteps, least_prompt_seconds, prompt_seconds
+from slipstick.estimators.operation.serving.prompts import LoopSteps, first_parts, least_prompt_seconds
 from slipstick.estimators.operation.serving.speculation import Speculation
 from slipstick.estimators.operation.serving.step_amounts import Batch, Shares
 from slipstick.estimators.operation.serving.step_device import widening
@@ -162,7 +163,7 @@ class Deployment:
         if not any(one.first for one in self.known):
             return 1.0
         parts = self.first_parts(input_tokens, output_tokens, users)
-        return float(self.fitted.first_token(self.groups).seconds(*parts) / self.first_token.seconds(*parts))
+        return float(self.fitted.first_token(self.groups).seconds(parts) / self.first_token.seconds(parts))
 
     def first_half_width(
         self, input_tokens: float = TYPICAL.context, output_tokens: float = MADE, users: float = TYPICAL.decodes
@@ -170,18 +171,16 @@ class Deployment:
         """Half of the 80 % band of the log time to the first token."""
         return self.fitted.first_half_width(self.first_parts(input_tokens, output_tokens, users), self.groups)
 
-    def first_parts(self, input_tokens: float, output_tokens: float, users: float) -> tuple[float, float, float, float]:
-        """What a first token in a closed loop is the sum of: the numbers of `FirstToken.seconds`."""
-        alone, each = prompt_seconds(self.step, input_tokens, self.rules.token_budget)
-        users = max(1.0, users / self.layout.replicas)
-        decodes = max(1.0, users / self.layout.data)
-        loop = LoopSteps.of(input_tokens, output_tokens, decodes, self.rules.token_budget)
-        return alone, each * users / self.layout.data, loop.seconds(self.step), users
+    def first_parts(self, input_tokens: float, output_tokens: float, users: float) -> FirstParts:
+        """What a first token in a closed loop is made of."""
+        users, budget = max(1.0, users / self.layout.replicas), self.rules.token_budget
+        loop = LoopSteps.of(input_tokens, output_tokens, max(1.0, users / self.layout.data), budget)
+        return first_parts(self.step, input_tokens, output_tokens, users, loop.seconds(self.step), budget)
 
     def first_seconds(self, input_tokens: float, output_tokens: float, users: float) -> float:
         """The median time to the first token in a closed loop, as fitted; no prompt is read faster than its flop."""
         parts = self.first_parts(input_tokens, output_tokens, users)
-        return max(float(self.first_token.seconds(*parts)), self.least_first(input_tokens))
+        return max(float(self.first_token.seconds(parts)), self.least_first(input_tokens))
 
     def least_first(self, input_tokens: float) -> float:
         """Seconds below which the data sheet lets no first token come."""

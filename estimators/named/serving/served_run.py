@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,8 @@ import numpy as np
 
 from slipstick.estimators.named.serving.deployment import Deployment
 from slipstick.estimators.named.serving.drawn_power import NO_POWER, drawn_power, held_back
-from slipstick.estimators.operation.serving.prompts import prompt_seconds
+from slipstick.estimators.operation.serving.first_token import FirstParts
+from slipstick.estimators.operation.serving.prompts import first_parts
 from slipstick.estimators.operation.serving.step_amounts import Batch
 from slipstick.estimators.schedule.serving.served import Served
 from slipstick.estimators.schedule.serving.server import PrefillWorkers, simulate
@@ -77,8 +78,8 @@ class Serving(Answer):
         return self.deployment.fitted.first_half_width(self.first_parts, self.deployment.groups)
 
     @property
-    def first_parts(self) -> tuple[float, float, float, float]:
-        """What a first token is the sum of, under this traffic (`FirstToken.seconds`)."""
+    def first_parts(self) -> FirstParts:
+        """What a first token is made of, under this traffic."""
         return self.deployment.reader.first_parts(*means(self.traffic, self.served))
 
     @property
@@ -313,24 +314,16 @@ def front_seconds(deployment: Deployment, traffic: Traffic) -> float:
     Where prompts are read apart, a request waits for no steps of others but those that are simulated. Below 0 where the
     law of first tokens takes a prompt as shorter than its simulated step: nothing is then left before the queue.
     """
-    first = deployment.first_token
-    requests = traffic.requests
-    mean_input = sum(r.input_tokens - r.cached_tokens for r in requests) / len(requests)
+    requests, reader, replicas = traffic.requests, deployment.reader, deployment.layout.replicas
+    mean_input = max(1.0, sum(r.input_tokens - r.cached_tokens for r in requests) / len(requests))
     outputs = sum(r.output_tokens for r in requests) / len(requests)
-    context = mean_input + outputs / 2
-    replicas = deployment.layout.replicas
-    reader = deployment.reader
-    alone, _ = prompt_seconds(reader.step, mean_input, reader.rules.token_budget)
-    users = (
-        traffic.users or _present(traffic, alone + outputs * deployment.step.seconds(Batch(1.0, context)))
-    ) / replicas
-    users = max(1.0, users)
-    more = (first.prompt - 1) * alone
-    if deployment.prefill:
-        return first.front(0.0, users) + more
+    context, budget = mean_input + outputs / 2, reader.rules.token_budget
+    one = first_parts(reader.step, mean_input, outputs, 1.0, 0.0, budget)
+    present = traffic.users or _present(traffic, one.alone + outputs * deployment.step.seconds(Batch(1.0, context)))
+    users = max(1.0, present / replicas)
     decodes = max(1.0, min(users / deployment.layout.data, deployment.rules.max_sequences))
-    tpot = deployment.step.seconds(Batch(decodes, context))
-    return first.front(tpot, users) + more
+    tpot = 0.0 if deployment.prefill else deployment.step.seconds(Batch(decodes, context))
+    return deployment.first_token.front(replace(one, users=users, tpot=tpot))
 
 
 def _present(traffic: Traffic, seconds: float) -> float:

@@ -109,6 +109,8 @@ def deployment_of(
     )
     guesses = speculation_of(model, numbers)
     made = Deployment(model, machine, layout, stored, cache_type, engine, rules=rules, known=known, guesses=guesses)
+    if run.get("link_bandwidth") == 0:
+        raise InputError("run.link_bandwidth = 0 byte/s: want more; left out, it is that of the machine's link")
     return _with_prefill(made, numbers)
 
 

@@ -12,12 +12,13 @@ from slipstick.estimators.learning.known_law import Known, LawKnown, open_to, wi
 from slipstick.estimators.learning.known_rows import chosen
 from slipstick.estimators.learning.law import LawRows
 from slipstick.estimators.learning.law_fit import LawFit
-from slipstick.estimators.operation.serving.engines import (
-    FIRST_COLUMNS,
+from slipstick.estimators.operation.serving.engines import ServingFit
+from slipstick.estimators.operation.serving.first_token import (
     FIRST_LEVELS,
     SITE,
+    FirstParts,
     FirstTokenLaw,
-    ServingFit,
+    first_columns,
     first_groups,
 )
 from slipstick.estimators.operation.serving.known_steps import groups_on, serving_fit
@@ -75,11 +76,9 @@ class ServerStep:
 
 @dataclass(frozen=True)
 class TimedFirstToken:
-    """A time to the first token, and what it is the sum of (`FirstToken.seconds`): seconds of the prompt alone, of all
-    users' prompts and of a further token, and the users.
-    """
+    """A time to the first token, and what it is made of."""
 
-    parts: tuple[float, float, float, float]
+    parts: FirstParts
     seconds: float
 
 
@@ -149,7 +148,7 @@ def with_measured(steps: Sequence[TimedServerStep], fit: ServingFit | None = Non
     half = float(np.median(known.fit.half_width(StepLaw(), rows.columns, rows.groups)))
     moved = replace(plain, steps=known.fit, first=_first_known(plain.first, steps), alone=alone)
     firsts = tuple(
-        one.first.seconds / plain.first_token(one.step.groups()).seconds(*one.first.parts) for one in steps if one.first
+        one.first.seconds / plain.first_token(one.step.groups()).seconds(one.first.parts) for one in steps if one.first
     )
     return MeasuredServing(moved, known, tuple(factors.tolist()), tuple(left.tolist()), half, firsts)
 
@@ -160,7 +159,7 @@ def _first_known(fitted: LawFit, steps: Sequence[TimedServerStep]) -> LawFit:
     if not timed:
         return fitted
     rows = LawRows(
-        {name: np.array([first.parts[at] for _, first in timed]) for at, name in enumerate(FIRST_COLUMNS)},
+        first_columns([first.parts for _, first in timed]),
         {name: [value for groups, _ in timed for value in first_groups(groups)[name]] for name in FIRST_LEVELS},
         [groups["model"] for groups, _ in timed],
         np.array([first.seconds for _, first in timed]),

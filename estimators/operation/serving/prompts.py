@@ -4,22 +4,37 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from slipstick.estimators.operation.serving.first_token import FirstParts
 from slipstick.estimators.operation.serving.step_amounts import Batch
 from slipstick.estimators.operation.serving.step_time import StepTime
 
 
-def prompt_seconds(step: StepTime, input_tokens: float, budget: int) -> tuple[float, float]:
-    """Seconds of one prompt by itself, and of one among so many that every step is full.
+def prompt_seconds(step: StepTime, input_tokens: float, budget: int) -> float:
+    """Seconds of one prompt among so many that every step is full; one longer than the budget is read in chunks."""
+    chunk = min(input_tokens, float(budget))
+    count, reads = max(1.0, budget // chunk), input_tokens / chunk
+    full = Batch(prompt=chunk * count, past=(input_tokens - chunk) / 2, chunk=chunk, finished=count / reads)
+    return step.seconds(full) * reads / count
 
-    A prompt longer than the budget of a step is read in chunks.
+
+def first_parts(
+    step: StepTime, input_tokens: float, output_tokens: float, users: float, tpot: float, budget: int
+) -> FirstParts:
+    """What the first token of a request is made of in a closed loop of so many users of one replica.
+
+    `tpot`: seconds of a further token.
     """
     chunk = min(input_tokens, float(budget))
     reads = input_tokens / chunk
-    past = (input_tokens - chunk) / 2
-    alone = step.seconds(Batch(prompt=chunk, past=past, chunk=chunk, finished=1 / reads)) * reads
-    count = max(1.0, budget // chunk)
-    full = step.seconds(Batch(prompt=chunk * count, past=past, chunk=chunk, finished=count / reads))
-    return alone, full * reads / count
+    batch = Batch(prompt=chunk, past=(input_tokens - chunk) / 2, chunk=chunk, finished=1 / reads)
+    parts, q = step.parts(batch), step.parameters
+    slower = step.seconds(batch) / parts.seconds * reads
+    return FirstParts(
+        shared=(parts.weights + parts.attention + parts.links) * slower, experts=parts.experts * slower,
+        fixed=parts.fixed * slower, kernels=parts.fixed * reads / (q.fixed * step.device.fixed * q.factor),
+        together=prompt_seconds(step, input_tokens, budget) * users / step.shares.layout.data, tpot=tpot, users=users,
+        decoding=output_tokens * tpot,
+    )  # fmt: skip
 
 
 def least_prompt_seconds(step: StepTime, input_tokens: float, budget: int) -> float:

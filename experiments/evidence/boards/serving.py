@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from slipstick.estimators.learning.bands import LeftOutRows
 from slipstick.estimators.learning.law import LawRows
-from slipstick.estimators.operation.serving.engines import FirstTokenLaw, ServingFit
+from slipstick.estimators.operation.serving.engines import ServingFit
+from slipstick.estimators.operation.serving.first_token import FirstTokenLaw
 from slipstick.estimators.operation.serving.step_law import StepLaw
 from slipstick.experiments.calibrate.public_data import scored_file
 from slipstick.experiments.evidence.rows import ValidationRow
@@ -162,7 +163,7 @@ def _first(predicted: Predictions, kind: str, held: str) -> Scored:
     return Scored(
         f"time to the first token, {kind}", held, np.array([c.ttft for c in predicted.scored]), predicted.first,
         PERCENT, FIRST_GOAL, enough=ENOUGH, noise=NOISE["ttft"], groups=[c.model.name for c in predicted.scored],
-        reason="illustration: whether means or medians were published is not stated",
+        reason="illustration: taken as means where medians are not known (the table does not state it)",
     )  # fmt: skip
 
 

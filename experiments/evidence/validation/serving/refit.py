@@ -11,7 +11,8 @@ from slipstick.estimators.learning.bands import LeftOutRows, left_out
 from slipstick.estimators.learning.fitted_file import FittedFile, OuterScore, digest
 from slipstick.estimators.learning.folds import folds
 from slipstick.estimators.learning.law import LawRows
-from slipstick.estimators.operation.serving.engines import ALONE, FirstTokenLaw
+from slipstick.estimators.operation.serving.engines import ALONE
+from slipstick.estimators.operation.serving.first_token import FirstTokenLaw
 from slipstick.estimators.operation.serving.step_law import StepLaw
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.evidence.validation.serving.inferencex import FILE as MORE

@@ -90,6 +90,11 @@ class SiliconCase:
         return self.model.name.startswith("deepseek")
 
     @property
+    def means(self) -> bool:
+        """Whether its times are means over requests: of rows whose medians are not known besides."""
+        return self.speculative is None
+
+    @property
     def family(self) -> str:
         """What the fit counts as one source of rows."""
         return f"{self.model.name} {self.engine} {self.version} {self.system} {self.stored}"

@@ -7,6 +7,7 @@ read a prompt. Rows faster than the data sheet allows (prefix hits, most likely)
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +16,13 @@ from slipstick.estimators.learning.bands import calibrated
 from slipstick.estimators.learning.fit import fit
 from slipstick.estimators.learning.law import LawRows
 from slipstick.estimators.learning.law_fit import LawFit
-from slipstick.estimators.operation.serving.engines import FIRST_COLUMNS, SITE, FirstTokenLaw, ServingFit, step_groups
-from slipstick.estimators.operation.serving.prompts import LoopSteps, prompt_seconds
+from slipstick.estimators.operation.serving.engines import ServingFit, step_groups
+from slipstick.estimators.operation.serving.first_token import SITE, FirstTokenLaw, first_columns
+from slipstick.estimators.operation.serving.prompts import LoopSteps, first_parts
 from slipstick.estimators.operation.serving.step_amounts import Shares
 from slipstick.estimators.operation.serving.step_device import Device
 from slipstick.estimators.operation.serving.step_law import StepLaw, StepSum, columns_of, least_seconds
+from slipstick.experiments.evidence.validation.serving.published_runs import BURST, held_steps
 from slipstick.estimators.operation.serving.step_time import LayerCounts, StepParameters, StepTime
 from slipstick.experiments.evidence.validation.serving.silicon import SiliconCase
 from slipstick.workloads.language.weight_types import weight_type
@@ -78,11 +81,10 @@ def first_rows(steps: LawFit, cases: Sequence[SiliconCase]) -> LawRows:
     made = []
     for at, case in enumerate(cases):
         one = StepTime.for_machine(case.machine, shares_of(case), _parameters(values, at))
-        alone, each = prompt_seconds(one, case.load.input_tokens, BUDGET)
-        made.append(
-            (alone, each * case.load.users / case.layout.data / case.layout.replicas, tpot[at], case.load.users)
-        )
-    columns = dict(zip(FIRST_COLUMNS, np.array(made, dtype=float).T, strict=True))
+        load, users = case.load, case.load.users / case.layout.replicas
+        parts = first_parts(one, load.input_tokens, load.output_tokens, users, float(tpot[at]), BUDGET)
+        made.append(replace(parts, held=held_steps(case), burst=BURST if case.means else 0.0))
+    columns = first_columns(made)
     groups = {**rows.groups, SITE: [f"{case.source} on {case.machine_name}" for case in cases]}
     return LawRows(columns, groups, rows.cluster, np.array([case.ttft for case in cases]), rows.source)
 
