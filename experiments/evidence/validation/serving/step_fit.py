@@ -22,8 +22,8 @@ from slipstick.estimators.operation.serving.prompts import LoopSteps, first_part
 from slipstick.estimators.operation.serving.step_amounts import Shares
 from slipstick.estimators.operation.serving.step_device import Device
 from slipstick.estimators.operation.serving.step_law import StepLaw, StepSum, columns_of, least_seconds
-from slipstick.experiments.evidence.validation.serving.published_runs import BURST, held_steps
 from slipstick.estimators.operation.serving.step_time import LayerCounts, StepParameters, StepTime
+from slipstick.experiments.evidence.validation.serving.published_runs import BURST, held_steps
 from slipstick.experiments.evidence.validation.serving.silicon import SiliconCase
 from slipstick.workloads.language.weight_types import weight_type
 
