@@ -23,7 +23,7 @@ few users never fill the step."""
 
 
 def held_steps(case: SiliconCase) -> float:
-    """Steps for which a new request is held back at the mean."""
+    """Steps for which a new request is held back at the mean, each of the seconds of a further token."""
     load, layout = case.load, case.layout
     if case.engine == "sglang":
         if "blackwell" in case.machine.family:
