@@ -31,6 +31,19 @@ def test_a_link_in_python_is_refused_too(link: float) -> None:
         serve("llama-3.1-8b", "h100-sxm", concurrency=4, prefill_workers=1, link_bandwidth=link)
 
 
+def test_a_varied_link_that_sends_nothing_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """0 was the machine's own link, in silence."""
+    words = ["whatif", *SERVE[1:4], "--set", "run.prefill_workers=1", "--vary", "run.link_bandwidth=0,50GB/s"]
+    cli.run(words)
+    assert "refused at run.link_bandwidth = 0" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("workers", [float("nan"), float("inf"), 1.5, -1])
+def test_workers_in_python_are_counted(workers: float) -> None:
+    with pytest.raises(InputError, match=r"prefill_workers = .*: want a whole number >= 0"):
+        serve("llama-3.1-8b", "h100-sxm", concurrency=4, prefill_workers=workers)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("rate", ["inf", "nan", "0", "-1"])
 def test_a_stream_of_no_finite_rate_is_refused(rate: str, capsys: pytest.CaptureFixture[str]) -> None:
     """An infinite one ended in the conversion to a whole number, with --count and without."""
@@ -42,8 +55,9 @@ def test_a_stream_of_no_finite_rate_is_refused(rate: str, capsys: pytest.Capture
 def test_no_more_requests_are_present_than_come(pool: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """All at once is all at once: Little's law counted users that never came, and the first token took hours."""
     shown = []
+    many = [word if word != "8" else "32" for word in SERVE]  # one prompt alone is a small part of all
     for rate in ("1e6", "1e9", "1e300"):
-        assert cli.run([*SERVE, *pool, "--rate", rate, "--format", "csv"]) == 0
+        assert cli.run([*many, *pool, "--rate", rate, "--format", "csv"]) == 0
         shown.append(capsys.readouterr().out)
     seconds = [float(text.splitlines()[1].split(",")[2]) for text in shown]  # the mean first token
     assert seconds == pytest.approx([seconds[0]] * 3, rel=0.1)  # the first may be read alone or beside the others

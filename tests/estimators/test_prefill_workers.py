@@ -130,6 +130,16 @@ def test_prefill_is_a_queue_with_fixed_service() -> None:
     assert (served.placed - served.arrived).mean() == pytest.approx(load * service / (2 * (1 - load)), rel=0.05)
 
 
+def test_a_prompt_holds_its_worker_until_it_is_sent() -> None:
+    """Where the cache has room for one prompt, the next is read after the last byte of the one before is gone."""
+    read, gone = seconds(Batch(prompt=1000, chunk=1000, finished=1)), 2.0
+    small = workers(1, lambda tokens: gone, Scheduler(cache_tokens=1024))
+    served = simulate(arriving(drawn(4, 1000, 2), 1e6, seed=0), seconds, RULES, prefill=small)
+    assert np.diff(np.sort(served.placed)) == pytest.approx([read + gone] * 3, rel=1e-3)
+    roomy = simulate(arriving(drawn(4, 1000, 2), 1e6, seed=0), seconds, RULES, prefill=workers(1, lambda tokens: gone))
+    assert np.ptp(roomy.placed) < 4 * read
+
+
 @pytest.mark.parametrize("rate", [5.0, 20.0, 60.0])
 def test_more_prefill_workers_never_delay_first_tokens(rate: float) -> None:
     requests = arriving(drawn(600, 1500, 60, 0.5), rate)

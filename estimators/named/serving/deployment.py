@@ -241,7 +241,7 @@ class Deployment:
             others = sorted({one.step.model.name for one in self.known} - {self.model.name})
             words.append(kept_measured(self.known).text())
             words += [f"measured with {', '.join(others)}: less is known of {self.model.name}"] if others else []
-        return (*words, *self._apart, self.guessed, "prefix hits as stated (not validated)")
+        return (*words, *self._apart, self.guessed, "chunked prompts and prefix hits are not validated")
 
     @property
     def _apart(self) -> tuple[str, ...]:

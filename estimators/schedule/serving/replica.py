@@ -43,7 +43,7 @@ class Replica:
         rules: Scheduler,
         seconds: Seconds,
         record: ServingRecord,
-        finished: Callable[[int], None],
+        finished: Callable[[int], float],
         *,
         groups: int,
         watched: int,
@@ -94,6 +94,9 @@ class Replica:
                 yield from self._read(chunks, penalty + sum(self._swap_in(s) for s, _ in chunks))
             elif self.decodes:
                 yield from self._decode(penalty)
+            elif preemptions == len(self.placed):  # prompts that were read hold the cache until they are sent
+                self.awaited = self.env.event()
+                yield self.awaited
 
     def _make_room(self) -> float:
         """Take places away until one more token of every sequence fits; returns the seconds that swapping costs."""
@@ -229,8 +232,7 @@ class Replica:
             self.record.token(sequence.index, now)
             sequence.left -= 1
             if sequence.left == 0:
-                self.cache.used -= self.cache.blocks(sequence.done)
-                self._done(sequence)
+                self._free(self.cache.blocks(sequence.done), self._done(sequence))
             else:
                 self._start(sequence)
         if mixed:
@@ -285,11 +287,23 @@ class Replica:
         self.decodes -= 1
         self.offsets -= sequence.done
 
-    def _done(self, sequence: _Sequence) -> None:
+    def _done(self, sequence: _Sequence) -> float:
         sequence.ends = -1
         self.placed.remove(sequence)
         self.record.end(sequence.index, self.env.now)
-        self.finished(sequence.index)
+        return self.finished(sequence.index)
+
+    def _free(self, blocks: int, wait: float) -> None:
+        """Free blocks of the cache, after a wait where another worker is still to get them."""
+        if not wait:
+            self.cache.used -= blocks
+            return
+
+        def sent(event: simpy.Event) -> None:
+            self.cache.used -= blocks
+            self._wake()
+
+        self.env.timeout(wait).callbacks.append(sent)
 
 
 def _span(first: float, slope: float, steps: int) -> float:

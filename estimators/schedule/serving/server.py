@@ -190,12 +190,11 @@ class _Simulation:
         request = self.requests[index]
         replica.put(index, replace(request, output_tokens=1) if self.readers else request)
 
-    def _was_read(self, index: int) -> None:
-        """A prefill worker made the first token: the request goes on elsewhere, or is done."""
+    def _was_read(self, index: int) -> float:
+        """A prefill worker made the first token: the request goes on elsewhere, or is done; seconds of sending it."""
         request = self.requests[index]
         if self.prefill is None or request.output_tokens == 1:
-            self._finished(index)
-            return
+            return self._finished(index)
         place = min(range(len(self.replicas)), key=self.bound.__getitem__)
         self.bound[place] += 1
         sender, receiver = int(self.record.replica[index]), len(self.readers) + place
@@ -205,9 +204,11 @@ class _Simulation:
         self.free_at[sender] = start + seconds / self.prefill.groups
         self.free_at[receiver] = start + seconds / self.replicas[place].groups
         there = self.replicas[place]
-        self._later(start + seconds - self.env.now, lambda _: there.join(index, request))
+        wait: float = start + seconds - self.env.now
+        self._later(wait, lambda _: there.join(index, request))
+        return wait
 
-    def _finished(self, index: int) -> None:
+    def _finished(self, index: int) -> float:
         place = int(self.record.replica[index]) - len(self.readers)
         if self.readers and place >= 0:
             self.bound[place] -= 1
@@ -216,3 +217,4 @@ class _Simulation:
             self.over.succeed()
         elif self.users is not None and self.next < len(self.requests):
             self._send()
+        return 0.0
