@@ -35,8 +35,8 @@ CONTEXT_BYTES = 666e6
 that vLLM 0.19 found on an RTX 4090 with Llama-3.1-8B (casys-kaist/LLMServingSim, 5daddb2): one figure, one constant."""
 LOGIT_COPIES = 3
 APART = (
-    "prompts on workers of their own: first tokens of 102 public rows took 2.6 x as long as simulated at the "
-    "median (.41 of them in the 80 % band); their further tokens are met within 8 % (.93 in the band)"
+    "prompts on workers of their own: first tokens of 102 public rows took 1.6 x as long as simulated at the "
+    "median (.57 of them in the 80 % band); their further tokens are met within 8 % (.93 in the band)"
 )
 """Measured by `experiments.evidence.validation.serving.pools_apart` (docs/notes/serving.md)."""
 TYPICAL, MADE = Batch(8.0, 1024.0), 256.0
