@@ -32,6 +32,9 @@ class Level(Record):
         Bytes moved at once.
     duplex
         half: loads and stores share the path to the nearer level; full: each has a path of its own.
+    ecc
+        aside: check bits have a place of their own, or there are none; inline: they stand among the data, as in the
+        GDDR of server boards, and each access moves them too.
     per_byte
         Energy of a byte on its way through a cache; that of main memory is `power.per_byte`, and covers the caches on
         the way where they say nothing of their own.
@@ -47,6 +50,7 @@ class Level(Record):
     latency: Seconds | None = None
     line: int = Field(default=64, ge=1)
     duplex: Literal["half", "full"] = "half"
+    ecc: Literal["aside", "inline"] = "aside"
     per_byte: JoulesPerByte | None = None
     load_penalty: float | None = Field(default=None, ge=0)
     store_penalty: float | None = Field(default=None, ge=0)

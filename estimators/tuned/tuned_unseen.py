@@ -23,6 +23,10 @@ STEP_CLOCK = 1.9e9
 KEPT_BYTES = 2.0
 """Bytes moved by an operation over the capacity of the last cache at which half of them are found there: what it reads
 was written just before, so that only about half of its bytes lie between. Of 0.25, 0.5, 1 and 2 the best."""
+INLINE_ECC = 0.87
+"""Share of the bandwidth that check bits among the data leave (`Level.ecc`): additions on a T4 and a P4 reach 0.76 of
+the data sheet, on NVIDIA's boards with HBM (P100, V100, two A100) 0.87 at the geometric mean (NeuSight, the fits of
+``--refit operations``). No program of the scoreboard ran on these."""
 FLOP_A_CYCLE, BYTES_A_CYCLE = 4096.0, 32.0
 """What a core's kernels work off in a clock cycle where neither peak nor memory binds them: the mma instructions of
 Ampere, which libraries run on newer cores as well, on numbers of a byte (wider ones in proportion: 1,024 of TF32, 2,048

@@ -40,6 +40,7 @@ from slipstick.estimators.operation.gpu.programs.program_sides import (
 )
 from slipstick.estimators.operation.physical_bound import AMOUNTS as LEAST_AMOUNTS
 from slipstick.estimators.operation.physical_bound import UNBOUND, least_time
+from slipstick.estimators.operation.power.voltage import knee
 from slipstick.estimators.tuned.tuned_unseen import STEP_CLOCK
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.records import Table
@@ -92,8 +93,8 @@ class ProgramKernels(FormulaModel):
         return op.kind in machine.runtime.free_kinds
 
     def form(self, machine: Machine) -> Hashable:
-        """That of the machine: its numbers are symbols, and those of the fit are amounts of the operation."""
-        return machine.form
+        """That of the machine and its knee: other numbers are symbols, those of the fit amounts of the operation."""
+        return machine.form, knee(machine)
 
     def formula(self, op: Op, machine: Machine) -> Formula:
         """SymbolTerms: operation.* (`amount`), machine.*.

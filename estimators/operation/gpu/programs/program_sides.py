@@ -1,7 +1,9 @@
 """What the operations of PyTorch programs need of a GPU before their kernels' shares of it.
 
-Arithmetic runs no faster than the power cap allows; what fits in the last cache is found there. `sides` is written
-once, for today's numbers (fits) and for symbols (answers).
+Arithmetic runs no faster than the power cap allows: below the knee of the voltage a flop costs a fixed energy, above it
+the clock falls with the cube root of the power that is missing (as in `tiled`). What fits in the last cache is found
+there, and check bits that stand among the data cost bandwidth. `sides` is written once, for today's numbers (fits) and
+for symbols (answers).
 """
 
 from __future__ import annotations
@@ -20,8 +22,9 @@ from slipstick.estimators.core.operation_model import amount_of
 from slipstick.estimators.core.residency import RESIDENT, capacity_of_all, rated_caches
 from slipstick.estimators.operation.gpu.programs.program_classes import class_of
 from slipstick.estimators.operation.gpu.tiled import MATRIX_ENERGY
+from slipstick.estimators.operation.power.voltage import knee
 from slipstick.estimators.operation.roofline import serving_rate
-from slipstick.estimators.tuned.tuned_unseen import BYTES_A_CYCLE, FLOP_A_CYCLE, KEPT_BYTES
+from slipstick.estimators.tuned.tuned_unseen import BYTES_A_CYCLE, FLOP_A_CYCLE, INLINE_ECC, KEPT_BYTES
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.symbolic import sp
 from slipstick.hwmodels.machine import Machine
@@ -165,16 +168,21 @@ def sides(op: Op, machine: Machine, terms: SideTerms) -> Sides:
                 MATRIX_ENERGY.get(rated, 1.0) if engine == "matrix" else 1.0
             )
             idle = terms.value("machine.power.idle") if power.idle else 0
-            rate = terms.least(rate, (terms.value("machine.power.cap") - idle) / each)
+            at_knee = (terms.value("machine.power.cap") - idle) / each
+            voltage = terms.most(1, terms.value("machine.clock") / knee(machine))
+            # above the knee power grows with the cube of the clock
+            squeezed = rate ** (2 / 3) * (at_knee / voltage**2) ** (1 / 3)
+            rate = terms.least(rate, terms.least(at_knee, squeezed))
         arithmetic = arithmetic + terms.value(f"operation.{name}") / rate
     moved, cores = terms.value("operation.bytes_moved"), terms.value("machine.cores")
     cycles = terms.value("operation.matrix_bytes") / FLOP_A_CYCLE + terms.value("operation.near") / BYTES_A_CYCLE
     busy = terms.least(cores, terms.value("operation.busy")) if op.kind in PASSES else cores
     main = _product(terms, machine.bandwidth_factors(machine.main_memory))
+    reached = main * INLINE_ECC if machine.memory[machine.main_memory].ecc == "inline" else main
     far = moved
     if op.kind in PASSES:
         far = moved + terms.value("operation.again") * _missed(machine, cores, terms)
-    return Sides(arithmetic, _traffic(far, main, machine, terms), cycles / (busy * terms.value("machine.clock")),
+    return Sides(arithmetic, _traffic(far, reached, machine, terms), cycles / (busy * terms.value("machine.clock")),
                  moved / main)  # fmt: skip
 
 
