@@ -57,6 +57,12 @@ def _other_programs(data: Data) -> Iterator[Scored]:
     return other_programs.rows(data)
 
 
+def _frontier(data: Data) -> Iterator[Scored]:
+    from slipstick.experiments.evidence.validation.gpu import frontier
+
+    return frontier.rows(data)
+
+
 def _model_boards(
     boards: Mapping[tuple[str, ...], gpu_boards.OperationBoard], folder: Path
 ) -> dict[str, gpu_boards.OperationBoard]:
@@ -149,6 +155,7 @@ BOARD = Board(
     {
         "operations": _operations,
         "products by other programs": _other_programs,
+        "kernels of vLLM by Frontier": _frontier,
         "power, aiconfigurator": _power,
     },
     (

@@ -6,7 +6,7 @@ bfloat16 ran on a GeForce RTX 4090, of whose kind no 16-bit product is in the ca
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,9 @@ import numpy as np
 from slipstick.experiments.evidence.score import LOGARITHMIC, Data, Scored
 from slipstick.experiments.question.question import question
 from slipstick.hwmodels.files.frames import csv_frame
+from slipstick.workloads.graph.op import Op
+from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.layers.single import gemm
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,20 +62,27 @@ def _decoder(path: Path) -> pd.DataFrame:
 
 
 def _scored(case: str, machine: str, dtype: str, frame: pd.DataFrame) -> Iterator[Scored]:
-    measured = frame["time"].to_numpy(dtype=float)
-    made = [_answers(machine, dtype, *sizes) for sizes in zip(frame["m"], frame["n"], frame["k"], strict=True)]
-    ours, low, high, plain = np.array(made).T
+    sizes = zip(frame["m"], frame["n"], frame["k"], strict=True)
+    made = [gemm("product", float(m), float(n), float(k), dtype=dtype) for m, n, k in sizes]
+    yield from scored_operations(case, machine, made, frame["time"])
+
+
+def scored_operations(case: str, machine: str, made: Sequence[Op], seconds: pd.Series[float]) -> Iterator[Scored]:
+    """Default answers for single operations beside measured seconds; the long ones apart."""
+    measured = seconds.to_numpy(dtype=float)
+    ours, low, high, plain = np.array([_answers(machine, one) for one in made]).T
     for name, rows in ((case, measured > 0), (f"{case}, from 50 us", measured >= LONG)):
-        yield Scored(
-            name, HELD_OUT, measured[rows], ours[rows], LOGARITHMIC,
-            baselines={"roofline": plain[rows]}, low=low[rows], high=high[rows], groups=machine,
-            reason=f"bias in log time {np.median(np.log(ours[rows] / measured[rows])):+.2f}",
-        )  # fmt: skip
+        if rows.any():
+            yield Scored(
+                name, HELD_OUT, measured[rows], ours[rows], LOGARITHMIC,
+                baselines={"roofline": plain[rows]}, low=low[rows], high=high[rows], groups=machine,
+                reason=f"bias in log time {np.median(np.log(ours[rows] / measured[rows])):+.2f}",
+            )  # fmt: skip
 
 
-def _answers(machine: str, dtype: str, m: float, n: float, k: float) -> tuple[float, float, float, float]:
+def _answers(machine: str, one: Op) -> tuple[float, float, float, float]:
     """Seconds: the default answer, its band, the roofline."""
-    sizes = [f"workload.{name}={int(size)}" for name, size in (("m", m), ("n", n), ("k", k))]
-    answer = question("gemm", machine, None, sizes, dtype).answer()
+    workload = Workload(one.kind, (one,))
+    answer = question(workload, machine).answer()
     low, high = answer.interval(0.8) or (answer.time, answer.time)
-    return answer.time, low, high, question("gemm", machine, "roofline", sizes, dtype).answer().time
+    return answer.time, low, high, question(workload, machine, "roofline").answer().time
