@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from slipstick.hwmodels.files.records import Record
-from slipstick.hwmodels.files.units import Seconds
+from slipstick.hwmodels.files.units import Bytes, Seconds
 
 CacheState = Literal["cold", "warm", "hot"]
 
@@ -32,6 +32,9 @@ class Runtime(Record):
         Where an operation finds what it touches when it starts: cold, in main memory; warm, in the last cache as far as
         it fits (a GPU empties the nearer ones between kernels); hot, in the nearest level that holds it (a loop over
         the same data on the same cores). None: each model takes what it is usually fitted to, and says so.
+    weights_between
+        Bytes of weights that a program reads between two uses of the same ones: beyond what the last cache holds, a
+        product finds its weights in main memory. Where it is 0, a program of several products states its own.
     free_kinds
         Kinds of operations that cost nothing under this runtime (views).
     """
@@ -42,4 +45,5 @@ class Runtime(Record):
     launch_overhead: Seconds = 0.0
     streams: int = Field(default=1, ge=1)
     cache: CacheState | None = None
+    weights_between: Bytes = 0.0
     free_kinds: tuple[str, ...] = ("view",)

@@ -111,7 +111,7 @@ class Composite(EstimatorBase):
     def _timed(self, workload: Workload, machine: Machine, run: Table[float]) -> tuple[Workload, FloatArray, Outcome]:
         """The bound operations, seconds of one execution of each, and what the schedule makes of them."""
         bound = self.bound(workload, machine, run)
-        once = self.operation.times(bound.distinct.operations, machine)
+        once = self.operation.times(bound.distinct.operations, self.as_found(bound, machine))
         PhysicalBound(machine).check(bound.distinct.operations, once)
         times = once[bound.distinct.place]
         numbers = {**self.graph(workload, machine).defaults, **run}
@@ -196,7 +196,7 @@ class Composite(EstimatorBase):
         all_parameters = parameters(self)
         base: dict[str, float] = {f"estimator.{name}": value for name, (value, _) in all_parameters.items()}
         for formula in [schedule_formula, *(formula for formula, _ in formulas)]:
-            base |= machine_values(formula, machine)
+            base |= machine_values(formula, self.as_found(bound, machine))
         base |= {f"run.{name}": float(value) for name, value in {**defaults, **run}.items()}
         return Compiled(
             groups, schedule_formula, base, free, machine, {name: note for name, (_, note) in all_parameters.items()}
@@ -220,6 +220,10 @@ class Composite(EstimatorBase):
     def handed_over(self, workload: Workload, machine: Machine) -> Workload:
         """The operations of `graph` as the machine's runtime gets them."""
         return as_compiled(workload, machine)
+
+    def as_found(self, bound: Workload, machine: Machine) -> Machine:
+        """The machine as the operations of a program find it: by default as it stands."""
+        return machine
 
     def runs_at(self) -> Clock:
         """The clock whose times these are; learned ones are those of the clock that the cap left."""

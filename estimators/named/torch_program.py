@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from slipstick.estimators.calibration.calibration import Calibration
 from slipstick.estimators.composites.compiled import Compiled
 from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.composites.held import CAP, cap_was_set
-from slipstick.estimators.composites.kept_workloads import as_compiled
+from slipstick.estimators.composites.kept_workloads import as_compiled, resident
 from slipstick.estimators.contract.base import PointByPoint, put_in
 from slipstick.estimators.core.estimate import Estimate
 from slipstick.estimators.core.lambdified import FloatArray
@@ -22,7 +23,7 @@ from slipstick.estimators.operation.gpu.programs.program_sides import rounds_con
 from slipstick.estimators.operation.physical_bound import PhysicalBound
 from slipstick.estimators.schedule.host_issue import HostIssue
 from slipstick.estimators.tuned.tuned_defaults import PROGRAMS
-from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.records import Same, Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.transforms.channels_last import channels_last
@@ -39,6 +40,10 @@ class TorchProgram(Composite):
     def handed_over(self, workload: Workload, machine: Machine) -> Workload:
         """See `Composite.handed_over`; a workload with open sizes keeps its layout."""
         return handed_over(workload, machine)
+
+    def as_found(self, bound: Workload, machine: Machine) -> Machine:
+        """Between two uses of a weight all the others are read: it is in a cache only where all of them fit."""
+        return machine if machine.runtime.weights_between else _between(machine, resident(Same(bound)) or 0.0)
 
     def as_clocked(self, workload: Workload, machine: Machine, run: Table[float]) -> Estimate:
         """See `Composite.as_clocked`; no band ends below what the machine's peaks allow."""
@@ -79,6 +84,11 @@ class TorchProgram(Composite):
             return False
         operations = self.handed_over(graph, machine).distinct.operations
         return all(self.operation.holds_open(op, machine) for op in operations if op.symbols & sizes)
+
+
+@lru_cache(maxsize=32)
+def _between(machine: Machine, weights: float) -> Machine:
+    return machine.using({"runtime.weights_between": weights}) if weights else machine
 
 
 def handed_over(workload: Workload, machine: Machine) -> Workload:

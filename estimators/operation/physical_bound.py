@@ -24,6 +24,7 @@ from slipstick.hwmodels.files.records import Same
 from slipstick.hwmodels.files.shown import format_quantity
 from slipstick.hwmodels.files.symbolic import sp
 from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.cost import SIZE_BYTES
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.kernels.loop_kernels import BY_NAME, kernel_named
 
@@ -169,6 +170,9 @@ def least_time(machine: Machine, rates: Sequence[tuple[str, str, str]]) -> sp.Ex
     *inner, main = machine.memory
     kept = sum((capacity_of_all(machine, level) for level in inner), sp.Integer(0))
     beyond = Largest(0, symbol("operation.least_bytes") - symbol("operation.spared") * kept)
+    # of all the weights of a program the caches keep so many bytes from one pass to the next, whichever they are
+    lost = Largest(0, 1 - kept / Largest(1, symbol("machine.runtime.weights_between")))
+    beyond = Largest(beyond, symbol("operation.weight_bytes") * lost)
     fastest = sp.Mul(*(symbol(f"machine.{path}") for path in machine.bandwidth_factors(main)))
     return Largest(beyond / fastest, *engines.values())
 
@@ -210,6 +214,18 @@ def _spared(op: Op) -> float:
     return 2.0 if kernel and set(kernel.reads) & set(kernel.writes) else 1.0
 
 
+def weight_bytes(op: Op) -> float:
+    """Bytes of what an operation reads alone, once in a program: weights of a product, filters of a convolution."""
+    size = SIZE_BYTES[str(op.attributes.get("weights") or op.dtype)]
+    if op.kind == "gemm" and op.dims["batch"] == 1:
+        return float(op.dims["m"]) * float(op.dims["k"]) * size
+    if op.kind == "convolution":
+        return (
+            float(op.dims["channels_in"]) * float(op.dims["channels_out"]) / float(op.dims["groups"]) * _taps(op) * size
+        )
+    return 0.0
+
+
 def _taps(op: Op) -> float:
     return float(np.prod([float(op.dims.get(f"kernel_{axis}", 1)) for axis in ("depth", "height", "width")]))
 
@@ -227,5 +243,10 @@ def _needed(op: Op) -> float:
     return 1.0
 
 
-AMOUNTS: Mapping[str, Callable[[Op], float]] = {"least_bytes": _least_bytes, "needed": _needed, "spared": _spared}
+AMOUNTS: Mapping[str, Callable[[Op], float]] = {
+    "least_bytes": _least_bytes,
+    "needed": _needed,
+    "spared": _spared,
+    "weight_bytes": weight_bytes,
+}
 """Amounts of an operation that `least_time` names beside its cost."""

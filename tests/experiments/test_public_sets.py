@@ -23,7 +23,7 @@ WITHOUT_A_BOARD = {
     "serving/silicon_speculation.csv": "stands beside silicon.csv.gz, which names it in its reader",
     "sequences/measured_cpu": "measured for this project; the board of seqpoint reads it as its own",
     "traces/chakra_resnet18_own.json.gz": "one trace, made for this project: tests read it",
-    "gpu/frontier": "operators of H800, H100 and A100 whose clocks differ from file to file: no reader yet",
+    "gpu/frontier/moe.csv.gz": "experts in parts (routing, products, sums) that our law takes together",
     "collectives/collectives.csv.gz": "bandwidths of several programs are counted in three ways: no reader yet",
     "infeed/mlperf_storage.csv.gz": "accelerators are emulated by sleeping, and storage is not described",
     "kernels/mi300a.csv": "kernels whose sizes stand in their sources alone: no reader yet",

@@ -15,7 +15,9 @@ from slipstick.estimators.operation.cpu.cpu_roofline import CpuRoofline
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
 from slipstick.estimators.operation.roofline import Roofline
 from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op, Workload
@@ -132,3 +134,16 @@ def test_one_point_and_an_array_agree_down_to_no_cache() -> None:
 def test_main_memory_alone_has_no_state() -> None:
     on, op = machine("tpu-v3"), kinds["stream"](10**5)
     assert len(set(times("plain", op, on).values())) == 1
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.sampled_from(("h100-sxm", "rtx-4090", "l40s", "a100-sxm-80gb")), st.integers(2, 24), st.integers(9, 13))
+def test_weights_of_a_program_that_overflow_the_cache_come_from_memory(name: str, layers: int, octave: int) -> None:
+    """Whatever a cache keeps from one pass to the next, the rest of the weights passes main memory each time."""
+    on, width = machine(name), float(2**octave)
+    made = tuple(gemm(f"layer {i}", width, 8, width, dtype="bfloat16") for i in range(layers))
+    held = sum(on.memory[level].capacity * on.instances(level) for level in caches(on))
+    weights = layers * width * width * 2
+    whole = Workload("layers", made, defaults=Table(), metadata=Table(parameters=layers * width * width))
+    busy = sum(part.time for part in question(whole, name).answer().parts if part.kind == "gemm")
+    assert busy >= 0.99 * (weights - held) / on.memory[on.main_memory].bandwidth

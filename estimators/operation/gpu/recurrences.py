@@ -45,7 +45,7 @@ LARGE = 1e30
 def _forms() -> Mapping[float, Least]:
     """The formula of a step by the bytes of a number, for any machine."""
     rates = {name: symbol(f"has.{name}") for name in ("flop_rate", *RATES)}
-    has = Resources(**rates, rotation=sp.Integer(1))
+    has = Resources(**rates, rotation=sp.Integer(1), weights_between=sp.Integer(0))
     return {size: standard_step(dtype, has, "parameter.", symbol("has.lanes")) for size, dtype in TYPES.items()}
 
 

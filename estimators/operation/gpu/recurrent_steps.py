@@ -103,7 +103,7 @@ def standard_step(dtype: str, has: Resources, prefix: str, beside: sp.Expr | int
     batch, hidden, gates, outputs = _dims()
     gate_bytes = Largest(0, symbol("operation.bytes_moved") - gates * hidden * outputs * _size(dtype))
     # Every step reads the same weights: nothing else is touched in between.
-    again = replace(has, rotation=None if has.rotation is None else sp.Integer(1))
+    again = replace(has, rotation=None if has.rotation is None else sp.Integer(1), weights_between=sp.Integer(0))
     dims = (sp.sympify(beside, strict=True), gates * hidden, batch, outputs)
     time = product(dims, operand_sizes(dtype), again, habits(prefix), aligned(dtype)) / beside
     start = symbol(f"{prefix}overhead")

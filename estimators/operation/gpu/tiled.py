@@ -140,7 +140,8 @@ def resources(machine: Machine, prefix: str, flop_time: sp.Expr) -> Resources:
     rate = symbol("operation.flop") / flop_time if flop_time != 0 else sp.oo
     cores, clock = symbol("machine.cores"), symbol("machine.clock")
     rotation = {None: symbol(f"{prefix}rotation"), "cold": None}.get(machine.runtime.cache, sp.Integer(1))
-    return Resources(rate, cores, clock, near_capacity, near_rate, cache_capacity, cache_rate, main, rotation)
+    between = symbol("machine.runtime.weights_between")
+    return Resources(rate, cores, clock, near_capacity, near_rate, cache_capacity, cache_rate, main, rotation, between)
 
 
 def _kernel(op: Op, machine: Machine, has: Resources, prefix: str, flop_time: sp.Expr) -> Formula:

@@ -65,6 +65,8 @@ class Resources:
         Of main memory, as reached at best [byte/s].
     rotation
         Footprints touched between two uses of the same data; None where nothing is left of earlier uses.
+    weights_between
+        Bytes touched at least between two uses of the same weights.
     """
 
     flop_rate: sp.Expr
@@ -76,6 +78,7 @@ class Resources:
     cache_rate: sp.Expr
     memory_rate: sp.Expr
     rotation: sp.Expr | None
+    weights_between: sp.Expr
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,7 @@ def product(
     work += Smallest(1, parts - 1) * (habits.split_overhead + 2 * parts * outputs / has.memory_rate)
     work += Largest(0, SHORTEST * Smallest(1, parts - 1) * parts / k - 1)  # seconds: no library splits so short a sum
     moved = panels_read(dims, size, has)
-    traffic = traffic_time(moved, touched, has) * penalty
+    traffic = traffic_time(moved, touched, has, inputs_a) * penalty
     return overlapped(work, traffic, habits.overlap)
 
 
@@ -165,11 +168,17 @@ def _loads(rows: sp.Expr, columns: sp.Expr, size: Sizes, has: Resources) -> sp.E
     return near + beyond
 
 
-def traffic_time(moved: sp.Expr, touched: sp.Expr, has: Resources) -> sp.Expr:
-    """Seconds of `moved` bytes, of which the last cache serves `touched` ones as far as it still holds them."""
+def traffic_time(moved: sp.Expr, touched: sp.Expr, has: Resources, weights: sp.Expr | None = None) -> sp.Expr:
+    """Seconds of `moved` bytes, of which the last cache serves `touched` ones as far as it still holds them.
+
+    `weights`: bytes of the touched ones that come back only after all weights of a program.
+    """
     if has.rotation is None:
         return moved / has.memory_rate
     spared = resident_share(touched * has.rotation, has.cache_capacity)
+    if weights is not None:
+        seldom = resident_share(Largest(touched * has.rotation, has.weights_between), has.cache_capacity)
+        spared -= (spared - seldom) * weights / touched
     return moved * (1 - spared) / has.memory_rate + touched * spared / has.cache_rate
 
 

@@ -22,6 +22,7 @@ from slipstick.estimators.core.operation_model import amount_of
 from slipstick.estimators.core.residency import RESIDENT, capacity_of_all, rated_caches
 from slipstick.estimators.operation.gpu.programs.program_classes import class_of
 from slipstick.estimators.operation.gpu.tiled import MATRIX_ENERGY
+from slipstick.estimators.operation.physical_bound import weight_bytes
 from slipstick.estimators.operation.power.voltage import knee
 from slipstick.estimators.operation.roofline import serving_rate
 from slipstick.estimators.tuned.tuned_unseen import BYTES_A_CYCLE, FLOP_A_CYCLE, INLINE_ECC, KEPT_BYTES
@@ -42,6 +43,10 @@ batch and group norms have 512 a channel or group, cuDNN's kernel for batches as
 USUAL_THREADS, THREADS_A_CORE = 512, 2048
 PASSES = {"norm": 2, "softmax": 3}
 """How often those kernels read a row: for its mean or maximum, for the sum of a softmax, and to scale it."""
+
+
+WEIGHED = ("gemm", "convolution")
+"""Kinds that read weights, which come back only after all others of a program."""
 
 
 class Sides(NamedTuple):
@@ -182,21 +187,25 @@ def sides(op: Op, machine: Machine, terms: SideTerms) -> Sides:
     far = moved
     if op.kind in PASSES:
         far = moved + terms.value("operation.again") * _missed(machine, cores, terms)
-    return Sides(arithmetic, _traffic(far, reached, machine, terms), cycles / (busy * terms.value("machine.clock")),
-                 moved / main)  # fmt: skip
+    weights = terms.value("operation.weight_bytes") if op.kind in WEIGHED else None
+    traffic = _traffic(far, reached, machine, terms, weights)
+    return Sides(arithmetic, traffic, cycles / (busy * terms.value("machine.clock")), moved / main)
 
 
 def _product(terms: SideTerms, paths: Sequence[str]) -> Any:
     return math.prod(terms.value(f"machine.{path}") for path in paths)
 
 
-def _traffic(moved: Any, main: Any, machine: Machine, terms: SideTerms) -> Any:
-    """Seconds of so many bytes, those that the last cache still holds at its rate."""
+def _traffic(moved: Any, main: Any, machine: Machine, terms: SideTerms, weights: Any) -> Any:
+    """Seconds of so many bytes, those that the last cache still holds at its rate; weights after all the others."""
     caches = rated_caches(machine)
     if not caches or not machine.memory[caches[-1]].capacity:
         return moved / main
     held = KEPT_BYTES * terms.held(caches[-1])
     resident = float(RESIDENT) * held**3 / (held**3 + moved**3)
+    if weights is not None:
+        between = terms.most(moved, terms.value("machine.runtime.weights_between"))
+        resident = resident - (resident - float(RESIDENT) * held**3 / (held**3 + between**3)) * weights / moved
     fast = terms.most(main, _product(terms, machine.bandwidth_factors(caches[-1])))
     return moved * ((1 - resident) / main + resident / fast)
 
@@ -262,6 +271,7 @@ AMOUNTS: Mapping[str, Callable[[Op], float]] = {
     "near": _near,
     "matrix_bytes": _matrix_bytes,
     "busy": _busy,
+    "weight_bytes": weight_bytes,
 }
 """Amounts of an operation that `sides` names beside its cost."""
 

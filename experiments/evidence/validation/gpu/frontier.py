@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from slipstick.experiments.evidence.score import Data, Scored
 from slipstick.experiments.evidence.validation.gpu.other_programs import scored_operations
+from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.frames import csv_frame
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.op import Op
@@ -37,7 +38,9 @@ def rows(data: Data) -> Iterator[Scored]:
     for (device, model), part in frame[frame["operation"].isin(PRODUCTS)].groupby(["device", "model"]):
         mine = part.iloc[::EVERY]
         products = [_product(row, TYPES[str(model)]) for row in mine.itertuples()]
-        yield from scored_operations(f"products of {model}, H800", MACHINES[str(device)], products, mine["time_s"])
+        yield from scored_operations(
+            f"products of {model}, H800", machine(MACHINES[str(device)]), products, mine["time_s"]
+        )
     frame = _plain(csv_frame(data.judged(ATTENTION)), "qwen2_moe_example")
     one = frame["file"] != "attention_combined_kernel_only"  # those mix sequences that are read and decoded
     for (device, name), part in frame[one].groupby(["device", "operation"]):
@@ -45,7 +48,7 @@ def rows(data: Data) -> Iterator[Scored]:
             mine = part.iloc[::EVERY]
             made = [_attention(row) for row in mine.itertuples()]
             what = f"{str(name).removeprefix('attn_')} attention, {str(device).upper()}"
-            yield from scored_operations(what, MACHINES[str(device)], made, mine["time_s"])
+            yield from scored_operations(what, machine(MACHINES[str(device)]), made, mine["time_s"])
 
 
 def _plain(frame: pd.DataFrame, *more: str) -> pd.DataFrame:

@@ -14,7 +14,9 @@ import numpy as np
 
 from slipstick.experiments.evidence.score import LOGARITHMIC, Data, Scored
 from slipstick.experiments.question.question import question
+from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.frames import csv_frame
+from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.op import Op
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import gemm
@@ -32,6 +34,8 @@ LAYERS: Mapping[str, tuple[int, int]] = {
     "down_proj": (4096, 14336),
 }
 """Features out and in of Llama 3.1 8B's products (its config.json)."""
+PARAMETERS = 8.03e9
+"""Of that model, which are read between two uses of one of its weights."""
 EVERY = 4
 """Of the decoder's token counts, so many apart are scored: neighbours are alike."""
 LONG = 50e-6
@@ -46,8 +50,9 @@ def rows(data: Data) -> Iterator[Scored]:
     frame = frame[(frame["operation"] == "gemm") & (frame["time_s"] > 0)]
     alone = pd.DataFrame({"m": frame["n"], "n": frame["m"], "k": frame["k"], "time": frame["time_s"]})
     for dtype, name in (("float8_block", "FP8 in blocks alone, H800"), ("float8", "the same as FP8 a tensor")):
-        yield from _scored(name, "h800-sxm", dtype, alone)
-    yield from _scored("BF16 gemm, RTX 4090", "rtx-4090", "bfloat16", _decoder(data.judged(DECODER)))
+        yield from _scored(name, machine("h800-sxm"), dtype, alone)
+    whole = machine("rtx-4090").using({"runtime.weights_between": PARAMETERS * 2})
+    yield from _scored("BF16 gemm, RTX 4090", whole, "bfloat16", _decoder(data.judged(DECODER)))
 
 
 def _decoder(path: Path) -> pd.DataFrame:
@@ -61,28 +66,28 @@ def _decoder(path: Path) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def _scored(case: str, machine: str, dtype: str, frame: pd.DataFrame) -> Iterator[Scored]:
+def _scored(case: str, at: Machine, dtype: str, frame: pd.DataFrame) -> Iterator[Scored]:
     sizes = zip(frame["m"], frame["n"], frame["k"], strict=True)
     made = [gemm("product", float(m), float(n), float(k), dtype=dtype) for m, n, k in sizes]
-    yield from scored_operations(case, machine, made, frame["time"])
+    yield from scored_operations(case, at, made, frame["time"])
 
 
-def scored_operations(case: str, machine: str, made: Sequence[Op], seconds: pd.Series[float]) -> Iterator[Scored]:
+def scored_operations(case: str, at: Machine, made: Sequence[Op], seconds: pd.Series[float]) -> Iterator[Scored]:
     """Default answers for single operations beside measured seconds; the long ones apart."""
-    measured = seconds.to_numpy(dtype=float)
-    ours, low, high, plain = np.array([_answers(machine, one) for one in made]).T
+    measured = np.asarray(seconds, dtype=np.float64)
+    ours, low, high, plain = np.array([_answers(at, one) for one in made]).T
     for name, rows in ((case, measured > 0), (f"{case}, from 50 us", measured >= LONG)):
         if rows.any():
             yield Scored(
                 name, HELD_OUT, measured[rows], ours[rows], LOGARITHMIC,
-                baselines={"roofline": plain[rows]}, low=low[rows], high=high[rows], groups=machine,
+                baselines={"roofline": plain[rows]}, low=low[rows], high=high[rows], groups=at.name,
                 reason=f"bias in log time {np.median(np.log(ours[rows] / measured[rows])):+.2f}",
             )  # fmt: skip
 
 
-def _answers(machine: str, one: Op) -> tuple[float, float, float, float]:
+def _answers(at: Machine, one: Op) -> tuple[float, float, float, float]:
     """Seconds: the default answer, its band, the roofline."""
     workload = Workload(one.kind, (one,))
-    answer = question(workload, machine).answer()
+    answer = question(workload, at).answer()
     low, high = answer.interval(0.8) or (answer.time, answer.time)
-    return answer.time, low, high, question(workload, machine, "roofline").answer().time
+    return answer.time, low, high, question(workload, at, "roofline").answer().time
