@@ -30,7 +30,7 @@ from slipstick.estimators.core.operation_model import (
     grouped,
     machine_values,
 )
-from slipstick.estimators.core.parameters import parameters
+from slipstick.estimators.core.parameters import outside, parameters
 from slipstick.estimators.core.parts import Parts
 from slipstick.estimators.core.schedule_model import FormulaSchedule, Outcome, Schedule
 from slipstick.estimators.operation.physical_bound import PhysicalBound
@@ -180,11 +180,11 @@ class Composite(EstimatorBase):
         if unbound:
             raise InputError(f"workload {workload.name!r}: give a value for {', '.join(unbound)}")
         sizes = {f"run.{name[9:]}": symbol(name) for name in free if name.startswith("workload.")}
-        fixed = {**_namespace(schedule, "schedule"), **sizes}  # a layout that a schedule reads is a size, too
+        fixed = {**outside(schedule, "schedule"), **sizes}  # a layout that a schedule reads is a size, too
         schedule_formula = schedule.formula(bound, machine).substitute(fixed)
         formulas: list[tuple[Formula, list[int]]] = []
         if isinstance(self.operation, FormulaModel):
-            names = _namespace(self.operation, "operation")
+            names = outside(self.operation, "operation")
             formulas = [
                 (formula.substitute(names), indices)
                 for formula, indices in grouped(self.operation, bound.operations, machine)
@@ -255,7 +255,7 @@ class Composite(EstimatorBase):
             raise InputError("this estimator is no formula: its operation model or schedule is a table or a simulation")
         workload = self.handed_over(self.graph(workload, machine), machine)
         totals: dict[str, Any] = {}
-        rename = _namespace(self.operation, "operation")
+        rename = outside(self.operation, "operation")
         for formula, indices in grouped(self.operation, workload.operations, machine):
             for index in indices:
                 op = workload.operations[index]
@@ -265,7 +265,7 @@ class Composite(EstimatorBase):
                 totals[f"time.{lane}"] = totals.get(f"time.{lane}", 0) + one * op.times
                 totals[f"count.{lane}"] = totals.get(f"count.{lane}", 0) + op.times
         schedule = self.schedule.formula(workload, machine)
-        names = _namespace(self.schedule, "schedule")
+        names = outside(self.schedule, "schedule")
         empty = {n: 0 for n in schedule.names if n.partition(".")[0] in ("time", "count")}
         whole = schedule.substitute({**empty, **totals, **names}).expression
         defaults = {n: v for n, v in workload.defaults.items() if n in {str(s) for s in whole.free_symbols}}
@@ -346,8 +346,3 @@ def _kept_with_sizes(
 ) -> list[Compiled]:
     """The place for what other free quantities share: an explanation asks which there are, then opens them all."""
     return []
-
-
-def _namespace(part: Any, place: str) -> dict[str, Any]:
-    """What a part calls parameter.NAME is estimator.PLACE.NAME outside."""
-    return {f"parameter.{name}": symbol(f"estimator.{place}.{name}") for name in parameters(part)}
