@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -101,3 +102,29 @@ def test_a_user_alone_waits_as_a_rare_request_and_for_the_transfer_besides(
     assert alone >= deployment.least_first(tokens)
     assert sent - seldom == pytest.approx(apart.handing_over.seconds(tokens), rel=1e-3)
     assert sent_seldom == pytest.approx(sent, rel=1e-6)
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    tokens=st.integers(2_000, 30_000),
+    cached=st.sampled_from([0.25, 0.5, 0.9, 0.99]),
+    users=st.sampled_from([1, 8]),
+    machine=st.sampled_from(["h100-sxm", "l40s"]),
+)
+def test_what_is_in_the_cache_is_not_read_again(tokens: int, cached: float, users: int, machine: str) -> None:
+    """A prompt in the cache but for a share of it takes at least that share by itself and at most the whole prompt."""
+    deployment = Wanted("llama-3.2-1b", machine).deployment()
+
+    def first(length: int, prefix: float, **of: float) -> float:
+        ways = {"rate": of["rate"], "burstiness": 0.0} if of else {"users": users}
+        load = Traffic(length, 64, spread=0.0, count=4 * users, prefix=prefix, **ways)
+        return float(np.median(answered(deployment, load).served.ttft))
+
+    whole, rest = first(tokens, 0.0), first(round(tokens * (1 - cached)), 0.0)
+    known = first(tokens, cached)
+    assert rest / 1.03 <= known <= whole * 1.03  # the share that a correction of first tokens leaves
+    if users == 1:
+        assert first(tokens, cached, rate=1e-3) == pytest.approx(known, rel=0.03)
+        own = deployment.machine.peak("matrix", "bfloat16")
+        left = 4 * tokens * tokens * (1 - cached) * 2048 * 16 / own  # scores and values of the rest, over all tokens
+        assert known <= rest + 3 * left + 0.02 * whole

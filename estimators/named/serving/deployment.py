@@ -158,11 +158,11 @@ class Deployment:
         """What the engine takes beyond its steps before a first token, whoever measured one of one's own."""
         return serving_fit().first_token(self.groups)
 
-    def first_factor(self, input_tokens: float, output_tokens: float, users: float) -> float:
+    def first_factor(self, input_tokens: float, output_tokens: float, users: float, cached: float = 0.0) -> float:
         """By how much measured first tokens of one's own make others longer; 1 without any."""
         if not any(one.first for one in self.known):
             return 1.0
-        parts = self.first_parts(input_tokens, output_tokens, users)
+        parts = self.first_parts(input_tokens, output_tokens, users, cached)
         return float(self.fitted.first_token(self.groups).seconds(parts) / self.first_token.seconds(parts))
 
     def first_half_width(
@@ -171,15 +171,15 @@ class Deployment:
         """Half of the 80 % band of the log time to the first token."""
         return self.fitted.first_half_width(self.first_parts(input_tokens, output_tokens, users), self.groups)
 
-    def first_parts(self, input_tokens: float, output_tokens: float, users: float) -> FirstParts:
-        """What a first token in a closed loop is made of."""
+    def first_parts(self, input_tokens: float, output_tokens: float, users: float, cached: float = 0.0) -> FirstParts:
+        """What a first token in a closed loop is made of; `cached` tokens before a prompt are not read again."""
         users, budget = max(1.0, users / self.layout.replicas), self.rules.token_budget
-        loop = LoopSteps.of(input_tokens, output_tokens, max(1.0, users / self.layout.data), budget)
-        return first_parts(self.step, input_tokens, output_tokens, users, loop.seconds(self.step), budget)
+        loop = LoopSteps.of(input_tokens, output_tokens, max(1.0, users / self.layout.data), budget, cached)
+        return first_parts(self.step, input_tokens, output_tokens, users, loop.seconds(self.step), budget, cached)
 
-    def first_seconds(self, input_tokens: float, output_tokens: float, users: float) -> float:
+    def first_seconds(self, input_tokens: float, output_tokens: float, users: float, cached: float = 0.0) -> float:
         """The median time to the first token in a closed loop, as fitted; no prompt is read faster than its flop."""
-        parts = self.first_parts(input_tokens, output_tokens, users)
+        parts = self.first_parts(input_tokens, output_tokens, users, cached)
         return max(float(self.first_token.seconds(parts)), self.least_first(input_tokens))
 
     def least_first(self, input_tokens: float) -> float:

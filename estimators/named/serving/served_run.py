@@ -270,11 +270,20 @@ def first_median(deployment: Deployment, traffic: Traffic, served: Served, front
     return factor * max(deployment.first_seconds(*load), median - front)
 
 
-def means(traffic: Traffic, served: Served) -> tuple[float, float, float]:
-    """Tokens of a prompt and made for it, and requests at a time: those of the loop, else those that a run had."""
+def means(traffic: Traffic, served: Served) -> tuple[float, float, float, float]:
+    """Tokens of a prompt that are read, those made for it, requests at a time, and tokens found in the cache.
+
+    Requests at a time are those of the loop, else those that a run had.
+    """
     users = float(traffic.users or served.latency.sum() / served.span)
-    tokens = (float(served.input_tokens.mean()), float(served.output_tokens.mean()))
-    return max(tokens[0], 1.0), max(tokens[1], 1.0), max(users, 1.0)
+    cached = _cached(traffic)
+    tokens = (float(served.input_tokens.mean()) - cached, float(served.output_tokens.mean()))
+    return max(tokens[0], 1.0), max(tokens[1], 1.0), max(users, 1.0), cached
+
+
+def _cached(traffic: Traffic) -> float:
+    """Tokens of a prompt that are in the cache already, at the mean."""
+    return sum(request.cached_tokens for request in traffic.requests) / len(traffic.requests)
 
 
 def mean_batch(deployment: Deployment, served: Served) -> Batch:
@@ -315,10 +324,11 @@ def front_seconds(deployment: Deployment, traffic: Traffic) -> float:
     law of first tokens takes a prompt as shorter than its simulated step: nothing is then left before the queue.
     """
     requests, reader, replicas = traffic.requests, deployment.reader, deployment.layout.replicas
-    mean_input = max(1.0, sum(r.input_tokens - r.cached_tokens for r in requests) / len(requests))
+    cached = _cached(traffic)
+    mean_input = max(1.0, sum(r.input_tokens for r in requests) / len(requests) - cached)
     outputs = sum(r.output_tokens for r in requests) / len(requests)
-    context, budget = mean_input + outputs / 2, reader.rules.token_budget
-    one = first_parts(reader.step, mean_input, outputs, 1.0, 0.0, budget)
+    context, budget = cached + mean_input + outputs / 2, reader.rules.token_budget
+    one = first_parts(reader.step, mean_input, outputs, 1.0, 0.0, budget, cached)
     present = traffic.users or _present(traffic, one.alone + outputs * deployment.step.seconds(Batch(1.0, context)))
     users = max(1.0, present / replicas)
     decodes = max(1.0, min(users / deployment.layout.data, deployment.rules.max_sequences))

@@ -9,31 +9,42 @@ from slipstick.estimators.operation.serving.step_amounts import Batch
 from slipstick.estimators.operation.serving.step_time import StepTime
 
 
-def prompt_seconds(step: StepTime, input_tokens: float, budget: int) -> float:
-    """Seconds of one prompt among so many that every step is full; one longer than the budget is read in chunks."""
+def prompt_seconds(step: StepTime, input_tokens: float, budget: int, cached: float = 0.0) -> float:
+    """Seconds of one prompt among so many that every step is full; one longer than the budget is read in chunks.
+
+    `cached`: tokens before it that are in the cache already.
+    """
     chunk = min(input_tokens, float(budget))
     count, reads = max(1.0, budget // chunk), input_tokens / chunk
-    full = Batch(prompt=chunk * count, past=(input_tokens - chunk) / 2, chunk=chunk, finished=count / reads)
+    past = cached + (input_tokens - chunk) / 2
+    full = Batch(prompt=chunk * count, past=past, chunk=chunk, finished=count / reads)
     return step.seconds(full) * reads / count
 
 
 def first_parts(
-    step: StepTime, input_tokens: float, output_tokens: float, users: float, tpot: float, budget: int
+    step: StepTime,
+    input_tokens: float,
+    output_tokens: float,
+    users: float,
+    tpot: float,
+    budget: int,
+    cached: float = 0.0,
 ) -> FirstParts:
     """What the first token of a request is made of in a closed loop of so many users of one replica.
 
+    `input_tokens`: those that are read, behind `cached` ones that are in the cache already.
     `tpot`: seconds of a further token.
     """
     chunk = min(input_tokens, float(budget))
     reads = input_tokens / chunk
-    batch = Batch(prompt=chunk, past=(input_tokens - chunk) / 2, chunk=chunk, finished=1 / reads)
+    batch = Batch(prompt=chunk, past=cached + (input_tokens - chunk) / 2, chunk=chunk, finished=1 / reads)
     parts, q = step.parts(batch), step.parameters
     slower = step.seconds(batch) / parts.seconds * reads
     return FirstParts(
         shared=(parts.weights + parts.attention + parts.links) * slower, experts=parts.experts * slower,
         fixed=parts.fixed * slower, kernels=parts.fixed * reads / (q.fixed * step.device.fixed * q.factor),
-        together=prompt_seconds(step, input_tokens, budget) * users / step.shares.layout.data, tpot=tpot, users=users,
-        decoding=output_tokens * tpot,
+        together=prompt_seconds(step, input_tokens, budget, cached) * users / step.shares.layout.data, tpot=tpot,
+        users=users, decoding=output_tokens * tpot,
     )  # fmt: skip
 
 
@@ -53,12 +64,17 @@ class LoopSteps:
     share: float
 
     @classmethod
-    def of(cls, input_tokens: float, output_tokens: float, decodes: float, budget: int) -> LoopSteps:
-        """Of so many sequences that decode together, each followed by the next prompt when it is done."""
-        context, chunk = input_tokens + output_tokens / 2, min(input_tokens, float(budget))
+    def of(
+        cls, input_tokens: float, output_tokens: float, decodes: float, budget: int, cached: float = 0.0
+    ) -> LoopSteps:
+        """Of so many sequences that decode together, each followed by the next prompt when it is done.
+
+        `cached`: tokens before each prompt that are in the cache already.
+        """
+        context, chunk = cached + input_tokens + output_tokens / 2, min(input_tokens, float(budget))
         chunks = decodes * input_tokens / output_tokens / chunk
         count = max(1.0, chunks)
-        mixed = Batch(decodes, context, count * chunk, 0.0, chunk, count * chunk / input_tokens)
+        mixed = Batch(decodes, context, count * chunk, cached, chunk, count * chunk / input_tokens)
         return cls(Batch(decodes, context), mixed, min(1.0, chunks))
 
     def seconds(self, step: StepTime) -> float:
