@@ -15,7 +15,7 @@ from slipstick.hwmodels.files.shown import format_quantity
 from slipstick.hwmodels.files.units import DollarsPerHour, Hertz, PerCycle, parse_multiple
 from slipstick.hwmodels.link import Link
 from slipstick.hwmodels.memory import Level
-from slipstick.hwmodels.nested import fields_in, form_of, leaves_of, names_in, numbers_of
+from slipstick.hwmodels.nested import fields_in, form_of, names_in, numbers_of, truth_in
 from slipstick.hwmodels.power import Power
 from slipstick.hwmodels.runtime import Runtime
 
@@ -93,9 +93,8 @@ class Machine(Record):
     @model_validator(mode="before")
     @classmethod
     def _no_truths(cls, data: Any) -> Any:
-        for path, value in leaves_of(data, ""):
-            if isinstance(value, bool):
-                raise ValueError(f"{path} = {value}: want a number or a text, not a truth")
+        if truth := truth_in(data):
+            raise ValueError(f"{truth[0]} = {truth[1]}: want a number or a text, not a truth")
         return data
 
     @model_validator(mode="before")

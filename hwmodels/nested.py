@@ -16,7 +16,7 @@ def names_in(value: Any) -> Collection[str]:
 def fields_in(value: Any) -> Mapping[str, Any]:
     """What a record, a mapping or a tuple holds, by name; nothing of a plain value."""
     if isinstance(value, BaseModel):
-        return {name: getattr(value, name) for name in type(value).model_fields}
+        return {name: getattr(value, name) for name in type(value).__pydantic_fields__}
     if isinstance(value, Mapping):
         return value
     if isinstance(value, tuple):
@@ -28,17 +28,20 @@ def form_of(value: Any) -> Hashable:
     """All of a value that is no magnitude: of a number its sign."""
     if isinstance(value, float):
         return (value > 0) - (value < 0), "float"
+    if value is None or isinstance(value, (str, int)):
+        return value
     inside = fields_in(value)
     return tuple((name, form_of(one)) for name, one in inside.items()) if inside else value
 
 
-def leaves_of(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Plain values with their dotted paths."""
-    if isinstance(value, Mapping):
-        for name, entry in value.items():
-            yield from leaves_of(entry, f"{path}.{name}" if path else str(name))
-    else:
-        yield path, value
+def truth_in(value: Any, path: str = "") -> tuple[str, bool] | None:
+    """The first truth among plain values, with its dotted path; None where there is none."""
+    if isinstance(value, bool):
+        return path, value
+    if isinstance(value, (str, int, float)) or not isinstance(value, Mapping):
+        return None
+    inside = (truth_in(entry, f"{path}.{name}" if path else str(name)) for name, entry in value.items())
+    return next(filter(None, inside), None)
 
 
 def numbers_of(value: Any, path: str) -> Iterator[tuple[str, float]]:

@@ -24,6 +24,10 @@ class Scatter:
         """Of each predicted time in seconds."""
         return np.where(predicted < BORDER, self.short, self.long)
 
+    def at(self, predicted: float) -> float:
+        """Of one predicted time in seconds."""
+        return self.short if predicted < BORDER else self.long
+
 
 def of_one_source(closest: int) -> Scatter:
     """Of a machine that shares `closest` words of the family with the only machine, or chip, that was measured."""

@@ -237,7 +237,7 @@ def _band(
     whole = 0.0
     for op, part in zip(operations, estimator.estimate(workload, machine, run).parts, strict=True):
         name = _class(op, known)
-        std = float(rules[name].scatter.of(np.array(part.time))) if name in rules else UNKNOWN
+        std = rules[name].scatter.at(part.time) if name in rules else UNKNOWN
         errors[name] = errors.get(name, 0.0) + std * part.contribution
         whole += part.contribution
     return float(np.sqrt(sum(error**2 for error in errors.values())) / (whole or 1.0))

@@ -28,6 +28,7 @@ from slipstick.estimators.core.operation_model import (
     FormulaModel,
     OperationModel,
     grouped,
+    is_formula,
     machine_values,
 )
 from slipstick.estimators.core.parameters import outside, parameters
@@ -71,7 +72,7 @@ class Composite(EstimatorBase):
         """
         run = Table({**self.schedule.run_defaults(machine), **(run or {})})
         # what is measured or drawn is asked anew
-        by_formula = isinstance(self.operation, FormulaModel) and isinstance(self.schedule, FormulaSchedule)
+        by_formula = is_formula(self.operation) and isinstance(self.schedule, FormulaSchedule)
         kept = _kept_answer(Same(self), Same(workload), Same(machine), run) if by_formula else []
         if not kept:
             kept.append(estimate_as_held(self, workload, machine, run, self.runs_at()))
@@ -227,7 +228,7 @@ class Composite(EstimatorBase):
 
     def runs_at(self) -> Clock:
         """The clock whose times these are; learned ones are those of the clock that the cap left."""
-        return self.operation.runs_at() if isinstance(self.operation, FormulaModel) else "held"
+        return self.operation.runs_at() if is_formula(self.operation) else "held"
 
     def run_names(self, workload: Workload, machine: Machine) -> frozenset[str]:
         """Numbers of the run that have a say: those of the schedule, and the workload's symbols."""
@@ -287,7 +288,7 @@ class Composite(EstimatorBase):
         return tuple(text for text in texts if text)
 
     def _caches(self, machine: Machine) -> str:
-        note = self.operation.caches(machine) if isinstance(self.operation, FormulaModel) else ""
+        note = self.operation.caches(machine) if is_formula(self.operation) else ""
         state = machine.runtime.cache
         return note or (f"{state} caches, of which this model knows nothing" if state else "")
 

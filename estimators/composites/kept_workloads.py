@@ -46,7 +46,9 @@ def resident(workload: Same[Workload]) -> float | None:
 @lru_cache(maxsize=FEW)
 def arithmetic_of(workload: Same[Workload]) -> tuple[str, ...]:
     """Resources of arithmetic (flop.UNIT.DTYPE) that some operation needs, sorted."""
-    return tuple(sorted({name for op in workload.it.merged for name in op.cost if name.startswith("flop.")}))
+    return tuple(
+        sorted({name for op in workload.it.distinct.operations for name in op.cost if name.startswith("flop.")})
+    )
 
 
 @lru_cache(maxsize=FEW)

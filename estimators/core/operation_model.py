@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Literal, Protocol, cast, runtime_checkable
+from typing import Literal, Protocol, TypeGuard, cast, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -66,6 +66,8 @@ class FormulaModel(OperationModel, Protocol):
 
     def amounts(self, operations: Sequence[Op], name: str) -> list[Amount]:
         """`amount` of operations of one key, shape (operations,); what depends on the name alone is found once."""
+        if type(self).amount is FormulaModel.amount:
+            return amounts_of(operations, name)
         return [self.amount(op, name) for op in operations]
 
     def caches(self, machine: Machine) -> str:
@@ -116,6 +118,11 @@ class FormulaModel(OperationModel, Protocol):
             for index, side in zip(rows.indices.tolist(), np.argmax(np.stack(sides), axis=0).tolist(), strict=True):
                 bounds[index] = names[side]
         return bounds
+
+
+def is_formula(model: object) -> TypeGuard[FormulaModel]:
+    """`isinstance`, which lists the members of a protocol at every call, for what does not inherit from it."""
+    return FormulaModel in type(model).__mro__ or isinstance(model, FormulaModel)
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,6 +246,18 @@ def amount_of(op: Op, name: str) -> Amount:
     raise unknown_name(f"amount of operation {op.name!r} ({op.kind})", name, known)
 
 
+def amounts_of(operations: Sequence[Op], name: str) -> list[Amount]:
+    """`amount_of` of each operation, shape (operations,); what the name is, is found once."""
+    part = name.removeprefix("operation.")
+    if part == "bytes_moved":
+        return [op.cost.bytes_moved for op in operations]
+    if part == "flop":
+        return [op.cost.flop for op in operations]
+    if part in ("read", "written") or part.startswith("flop."):
+        return [op.dims[part] if part in op.dims else op.cost[part] for op in operations]
+    return [op.dims[part] if part in op.dims else amount_of(op, name) for op in operations]
+
+
 class Named(Protocol):
     """What knows the names of its symbols."""
 
@@ -250,9 +269,13 @@ class Named(Protocol):
 
 def machine_values(formula: Named, machine: Machine) -> Mapping[str, float]:
     """The machine's numbers that a formula names."""
-    return {
-        name: float(machine.get(name.removeprefix("machine."))) for name in formula.names if name.startswith("machine.")
-    }
+    return {name: float(machine.get(path)) for name, path in _paths(formula.names)}
+
+
+@lru_cache(maxsize=1_024)
+def _paths(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """The names that are a machine's, each with its path."""
+    return tuple((name, name.removeprefix("machine.")) for name in names if name.startswith("machine."))
 
 
 def require_bound(op: Op) -> None:

@@ -7,8 +7,9 @@ bandwidth that additions reach; convolutions in the types of the matrix units ar
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from slipstick.estimators.tuned.tuned_devices import FARTHEST_OUT, MEASURED_RANGES, PER_OCTAVE
 from slipstick.workloads.graph.workload import Op
@@ -62,14 +63,19 @@ def beyond(op: Op) -> Beyond | None:
 
     Sizes must be numbers.
     """
-    names = (f"{op.kind}.{op.dtype}", f"{op.kind}.float32", f"{op.kind}.bfloat16")
-    ranges = next((MEASURED_RANGES[name] for name in names if name in MEASURED_RANGES), {})
     places = [
         Beyond(dim, float(op.dims[dim]), low, high)
-        for dim, (low, high) in ranges.items()
+        for dim, (low, high) in _measured(op.kind, op.dtype).items()
         if dim in op.dims and not low <= float(op.dims[dim]) <= high
     ]
     return max(places, key=lambda place: place.octaves, default=None)
+
+
+@cache
+def _measured(kind: str, dtype: str) -> Mapping[str, tuple[float, float]]:
+    """The range of each dimension in what was measured of a kind, or of its most usual data type."""
+    names = (f"{kind}.{dtype}", f"{kind}.float32", f"{kind}.bfloat16")
+    return next((MEASURED_RANGES[name] for name in names if name in MEASURED_RANGES), {})
 
 
 def standing_for(kind: str, dtype: str, measured: Collection[str]) -> Standing | None:

@@ -124,7 +124,7 @@ def band(
     for one in spent:
         op = one.op
         name, place = f"{op.kind}.{op.dtype}", places(op) if one.contribution > 0 else None
-        std = float(scatter[name].of(np.array(one.time))) if name in scatter else LINKS
+        std = scatter[name].at(one.time) if name in scatter else LINKS
         std = float(np.hypot(std, place.spread)) if place else std
         std = float(np.hypot(std, WEIGHTS_ALONE)) if stored_narrower(op) else std
         std = float(np.hypot((1 - one.programs) * std, one.programs * of_programs))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,6 +69,12 @@ def _aliases(folder: str) -> dict[str, tuple[str, ...]]:
     return aliases
 
 
+@lru_cache(maxsize=256)
+def _called(name: str, folder: str) -> str | None:
+    """See `exact`: a loop of questions spells its machine alike."""
+    return exact(name, _aliases(folder))
+
+
 def _shipped(name: str) -> Machine:
     return _loaded(_files(os.environ.get(OWN, ""))[name])
 
@@ -101,7 +107,7 @@ def machine(name: str) -> Machine:
 
         return load_machine(name)
     known = machine_names()
-    match = name if name in known else exact(name, aliases())
+    match = name if name in known else _called(name, os.environ.get(OWN, ""))
     if match is None and "," in name:
         raise InputError(f"machine {name[:60]!r}: want one machine, not several")
     if match is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from slipstick.hwmodels.files.readers import InputError, unknown_name
@@ -100,8 +101,9 @@ class Op:
     def _with(self, **parts: Any) -> Op:
         """A copy with other parts, whose data type was checked already."""
         made = object.__new__(Op)
-        made.__dict__.update({name: self.__dict__[name] for name in _FIELDS} | parts)
+        made.__dict__.update(zip(_FIELDS, _values_of(self.__dict__), strict=True), **parts)
         return made
 
 
 _FIELDS = tuple(each.name for each in fields(Op))
+_values_of = itemgetter(*_FIELDS)

@@ -37,10 +37,12 @@ class Steps:
 
         Raises InputError where a name has no value.
         """
-        missing = [name for name in self.names if name not in values]
-        if missing:
-            raise InputError(f"no value for {', '.join(missing)} in a formula")
-        return np.asarray(self.tape(*(values[name] for name in self.names)), dtype=np.float64)
+        try:
+            arguments = [values[name] for name in self.names]
+        except KeyError:
+            missing = [name for name in self.names if name not in values]
+            raise InputError(f"no value for {', '.join(missing)} in a formula") from None
+        return np.asarray(self.tape(*arguments), dtype=np.float64)
 
     def data(self) -> list[Any]:
         """As JSON holds it."""

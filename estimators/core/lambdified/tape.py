@@ -103,12 +103,12 @@ class Tape:
         slots: list[Any] = [*arguments, *self.constants]
         make = slots.append
         for call, first, second, rest, dead in self._program:
-            if rest is not None:
-                make(call(*(slots[slot] for slot in rest)))
-            elif second < 0:
+            if second >= 0:
+                make(call(slots[first], slots[second]))
+            elif rest is None:
                 make(call(slots[first]))
             else:
-                make(call(slots[first], slots[second]))
+                make(call(*[slots[slot] for slot in rest]))
             for slot in dead:
                 slots[slot] = None
         if self.together:

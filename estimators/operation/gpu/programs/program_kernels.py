@@ -14,7 +14,7 @@ from functools import cache
 
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
-from slipstick.estimators.core.operation_model import Clock, FormulaModel, amount_of, require_bound
+from slipstick.estimators.core.operation_model import Clock, FormulaModel, amount_of, amounts_of, require_bound
 from slipstick.estimators.learning.fitted_file import load_fitted
 from slipstick.estimators.learning.law import UNGROUPED
 from slipstick.estimators.operation.gpu.programs.program_classes import FEATURES, features, kernel_class
@@ -138,7 +138,7 @@ class ProgramKernels(FormulaModel):
         if part in FITTED:
             return [self.amount(op, name) for op in operations]
         counted = COUNTED.get(part)
-        return [counted(op) if counted else amount_of(op, name) for op in operations]
+        return [counted(op) for op in operations] if counted else amounts_of(operations, name)
 
     def runs_at(self) -> Clock:
         """Fitted to whole programs under the devices' caps."""
@@ -152,8 +152,10 @@ class ProgramKernels(FormulaModel):
         table, octaves = (
             (self.compute, self.convolution_compute) if side == "compute" else (self.memory, self.convolution_memory)
         )
-        shape = sum(octaves[feature] * value for feature, value in zip(FEATURES, features(op), strict=True))
-        slowness = _nearest(table, name) * math.exp(shape)
+        slowness = _nearest(table, name)
+        if op.kind == "convolution":
+            each = zip(FEATURES, features(op), strict=True)
+            slowness *= math.exp(sum(octaves[feature] * value for feature, value in each))
         return max(1.0, slowness) if side == "compute" else slowness  # as the law: no rate above the peak
 
 
@@ -200,8 +202,12 @@ class ProgramRuntimes(FormulaModel):
 
     def amounts(self, operations: Sequence[Op], name: str) -> list[Amount]:
         """See `amount`."""
-        if _fitted(name):
-            return [self.amount(op, name) for op in operations]
+        fit = _fitted(name)
+        if fit:
+            family, mode, fitted = fit
+            halves = [op.dtype in HALF for op in operations]
+            models = {half: program_kernels(family, mode, HALF_FIT if half else NAME) for half in set(halves)}
+            return [models[half].amount(op, fitted) for half, op in zip(halves, operations, strict=True)]
         return program_kernels("").amounts(operations, name)
 
     def runs_at(self) -> Clock:
