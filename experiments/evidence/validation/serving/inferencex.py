@@ -35,16 +35,18 @@ VERSION = re.compile(r":v?(\d+(?:\.\d+)+(?:rc\d+)?)")
 def read_inferencex(path: Path) -> tuple[list[SiliconCase], dict[str, int]]:
     """The rows of one pool that did not speculate; how many of them cannot be evaluated, by reason.
 
-    Raises InputError where a column is missing.
+    Raises InputError where a column is missing, or a line cannot be read; names it.
     """
     cases, refused = [], dict[str, int]()
-    for _, row in read_csv_rows(path, COLUMNS):
+    for line, row in read_csv_rows(path, COLUMNS):
         if row["mode"] != "agg" or row["speculative"] != "0" or row["suspicious"] or row["engine"] not in ENGINES:
             continue
         try:
             cases.append(_case(row))
         except InputError as error:
             refused[str(error)] = refused.get(str(error), 0) + 1
+        except (ValueError, OverflowError) as error:
+            raise InputError(f"{path}: line {line}: {error}") from None
     return cases, refused
 
 

@@ -32,6 +32,8 @@ DASHBOARD_SPREAD = 0.2
 """The public dashboard draws lengths uniformly from 0.8-1.0 x nominal."""
 SPECULATION = "silicon_speculation.csv"
 QUEUE_SECONDS = 30.0
+LONGEST_SECONDS = 1e6
+MOST_TOKENS = 1e9
 UNRECORDED = "unrecorded"
 """The version of rows that state none: a group of its own in the fit, not a user's."""
 
@@ -56,6 +58,14 @@ class SiliconCase:
     precision: str
     speculative: bool | None
     source: str = "silicon"
+
+    def __post_init__(self) -> None:
+        """Raises ValueError where a time or a length is none that can be scored."""
+        if not max(self.load.input_tokens, self.load.output_tokens) < MOST_TOKENS:
+            raise ValueError(f"lengths of prompt and answer: want less than {MOST_TOKENS:,.0f} tokens")
+        for name, seconds in (("ttft_s", self.ttft), ("tpot_s", self.tpot)):
+            if not 0 < seconds < LONGEST_SECONDS:
+                raise ValueError(f"{name} = {seconds:g} s: want more than 0 and less than {LONGEST_SECONDS:,.0f}")
 
     @property
     def kind(self) -> str:
@@ -121,7 +131,7 @@ def read_cases(path: Path) -> tuple[list[SiliconCase], dict[str, int]]:
         except InputError as error:
             reason = str(error)
             refused[reason] = refused.get(reason, 0) + 1
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             raise InputError(f"{path}: line {line}: {error}") from None
     return cases, refused
 
@@ -134,6 +144,8 @@ def _case(row: dict[str, str], known: dict[str, str] | None) -> SiliconCase:
     model, at = model_named(row["model_key"]), machine_of_system(row["system"])
     gpus, tensor, data = int(row["gpus"]), _degree(row["tp_size"]), _degree(row["attention_dp_size"])
     pipeline = _degree(row["pp_size"])
+    if gpus < 1:
+        raise ValueError(f"gpus = {gpus}: want at least 1")
     if tensor * data * pipeline < gpus:  # the expert degrees say more than the tensor degree of these rows
         tensor = gpus // (data * pipeline)
     layout = Layout(tensor, pipeline, data, _degree(row["moe_ep_size"]) if model.experts else 1)
