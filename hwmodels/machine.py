@@ -15,7 +15,7 @@ from slipstick.hwmodels.files.shown import format_quantity
 from slipstick.hwmodels.files.units import DollarsPerHour, Hertz, PerCycle, parse_multiple
 from slipstick.hwmodels.link import Link
 from slipstick.hwmodels.memory import Level
-from slipstick.hwmodels.nested import fields_in, form_of, names_in, numbers_of, truth_in
+from slipstick.hwmodels.nested import as_before, fields_in, form_of, names_in, numbers_of, truth_in
 from slipstick.hwmodels.power import Power
 from slipstick.hwmodels.runtime import Runtime
 
@@ -212,7 +212,7 @@ class Machine(Record):
     @cached_property
     def fingerprint(self) -> str:
         """Digest of everything that can change a measured time; names, prices and sources are left out."""
-        return content_digest(self.model_dump(mode="json", exclude=NOT_TIMED))
+        return content_digest(as_before(self.model_dump(mode="json", exclude=NOT_TIMED)))
 
     @cached_property
     def form(self) -> Hashable:

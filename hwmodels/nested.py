@@ -54,3 +54,16 @@ def numbers_of(value: Any, path: str) -> Iterator[tuple[str, float]]:
     for name, entry in fields_in(value).items():
         if name != "sources":
             yield from numbers_of(entry, f"{path}.{name}" if path else name)
+
+
+def as_before(machine: dict[str, Any]) -> dict[str, Any]:
+    """A machine's fields without those that files did not have once, where they say nothing.
+
+    So a machine that was measured before there was such a field keeps its fingerprint.
+    """
+    runtime = {name: value for name, value in machine["runtime"].items() if name != "weights_between" or value}
+    memory = {
+        level: {name: value for name, value in fields.items() if name != "ecc" or value != "aside"}
+        for level, fields in machine["memory"].items()
+    }
+    return {**machine, "runtime": runtime, "memory": memory}
