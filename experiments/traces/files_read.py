@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from slipstick.hwmodels.catalog import machine_of_device, name_of_device
 from slipstick.hwmodels.files.readers import InputError
@@ -83,14 +84,18 @@ def _timeline(path: str, given: With) -> Read:
     line = f"{', '.join(parts)} in {shown(span, 's')}{where}"
     if table.notes.truncated:
         line += "; the file ends in the middle of an event: those before it are read"
-    rows = _top(table, device if device.any() else ~np.isin(codes, CALLS), given.top)
+    if device.any():
+        rows = _top(table, device, table.duration, given.top)
+    else:
+        spans = ~np.isin(codes, (*CALLS, WHOLE))
+        rows = _top(table, spans, _own_seconds(table, spans), given.top)
     commands = ["slipstick replay {file} --on MACHINE"]
     if marker := _marker(table):
         commands[0] += f" --marker '{marker}'"
         commands.append(f"slipstick phases {{file}} --marker '{marker}'")
     if not device.any():
         commands = commands[1:]
-        line += "; no work of a device, so nothing to replay"
+        line += "; no work of a device, so nothing to replay; times apart from the operations called inside"
     elif recorded_on and (known := machine_of_device(recorded_on)) is not None:
         line += f" ({known.name})"
     else:
@@ -117,10 +122,37 @@ def _marker(table: EventTable) -> str:
     return f"{pattern}(\\d+)" if numbered.get(base, 0) > 1 else ""
 
 
-def _top(table: EventTable, chosen: np.ndarray[Any, np.dtype[np.bool_]], most: int) -> Rows:
-    """The operations that take the most time."""
+WHOLE = "trace"
+"""Category of the span of PyTorch's whole recording, in lower case: no operation."""
+
+
+CLOCK = 1e-9
+"""Seconds by which the end of an event may lie behind the start of the next: its profiler rounds to them."""
+
+
+def _own_seconds(table: EventTable, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+    """Seconds of each chosen event less those of the chosen ones inside it on its thread."""
+    at = np.flatnonzero(chosen)
+    at = at[np.lexsort((-table.duration[at], table.start[at], table.thread[at], table.process[at]))]
+    columns = (table.start[at], table.start[at] + table.duration[at], table.process[at], table.thread[at])
+    own = table.duration[at].tolist()
+    callers: list[tuple[int, float, tuple[int, int]]] = []  # place, end and thread of each event that is open
+    for place, (start, end, *lane) in enumerate(zip(*(one.tolist() for one in columns), strict=True)):
+        thread = (lane[0], lane[1])
+        while callers and (callers[-1][1] <= start + CLOCK or callers[-1][2] != thread):
+            callers.pop()
+        if callers:
+            own[callers[-1][0]] -= min(end, callers[-1][1]) - start
+        callers.append((place, end, thread))
+    seconds = np.zeros(len(table))
+    seconds[at] = np.maximum(own, 0.0)
+    return seconds
+
+
+def _top(table: EventTable, chosen: npt.NDArray[np.bool_], times: npt.NDArray[np.float64], most: int) -> Rows:
+    """The operations that take the most time; `times`: seconds of every event."""
     names = table.name[chosen]
-    seconds = np.bincount(names, table.duration[chosen], len(table.names))
+    seconds = np.bincount(names, times[chosen], len(table.names))
     counts = np.bincount(names, minlength=len(table.names))
     total = float(seconds.sum()) or 1.0
     order = [i for i in np.argsort(-seconds, kind="stable")[:most].tolist() if counts[i]]
