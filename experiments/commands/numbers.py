@@ -199,9 +199,12 @@ def today_and_varied(settings: Sequence[str], vary: Sequence[str]) -> tuple[list
     --------
     >>> today_and_varied(["workload.batch=8"], ["workload.batch=1,2"])
     (['run.batch=8'], ['run.batch=1,2'])
+    >>> today_and_varied(["workload.batch=8"], ["run.batch=1,2"])
+    (['run.batch=8'], ['run.batch=1,2'])
     """
-    names = {text.partition("=")[0].strip() for text in settings} & {text.partition("=")[0].strip() for text in vary}
-    both = {name for name in names if name.startswith("workload.")}
+    named, varied = ({text.partition("=")[0].strip() for text in texts} for texts in (settings, vary))
+    set_sizes = {name.removeprefix("workload.") for name in named if name.startswith("workload.")}
+    both = {f"workload.{name}" for name in set_sizes if {f"workload.{name}", f"run.{name}"} & varied}
 
     def renamed(text: str) -> str:
         name, equals, value = text.partition("=")
