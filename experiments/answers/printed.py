@@ -11,7 +11,7 @@ from slipstick.experiments.answers import lines, several
 from slipstick.experiments.explain.operation_counters import counter_rows
 from slipstick.experiments.pages.output import emit, emit_line, line_width
 from slipstick.experiments.question.domain import remarks
-from slipstick.experiments.question.doubts import notes_among, warnings_among
+from slipstick.experiments.question.doubts import ON_VECTOR_ENGINE, notes_among, warnings_among
 from slipstick.experiments.question.facts import Facts, facts
 from slipstick.experiments.question.objectives import consumptions
 from slipstick.experiments.question.question import Question
@@ -52,7 +52,9 @@ def print_answers(
             models.setdefault(one.why, []).append(one.machine.name)
         whom = {why: "" if len(models) == 1 else f", {', '.join(names)}" for why, names in models.items()}
         doubts = several.shared({one.machine.name: _doubts(one, answer, verbose=verbose) for one, answer, _ in known})
-        for text in [*refusals, *(f"model{whom[why]}: {why}" for why in models if why), *doubts]:
+        hints = {one.machine.name: [text for text in remarks(one) if ON_VECTOR_ENGINE in text] for one, _, _ in known}
+        said = [*several.host_lines(known), *(f"model{whom[why]}: {why}" for why in models if why)]
+        for text in [*refusals, *said, *doubts, *([] if verbose else several.shared(hints, "hint"))]:
             emit_line(text)
 
 

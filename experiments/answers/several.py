@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
+from slipstick.estimators.composites.kept_workloads import as_compiled
 from slipstick.estimators.core.estimate import Estimate
+from slipstick.estimators.schedule.host_issue import HostIssue
 from slipstick.experiments.answers.lines import rate_shown
 from slipstick.experiments.question.facts import BYTE, FLOP, Facts
 from slipstick.experiments.question.memory_need import FITS, MAY, NOT
@@ -83,6 +85,30 @@ def winner(answers: Sequence[Answered]) -> str:
     return f"fastest: {first[0].machine.name}, {ratio:.3g} x {second[0].machine.name}{note}"
 
 
+def issued(question: Question) -> tuple[float, float] | None:
+    """How many operations a host issues one by one, and seconds of each; None where no host is modelled."""
+    schedule = getattr(question.estimator.model, "schedule", None)
+    if not isinstance(schedule, HostIssue):
+        return None
+    return schedule.pace(as_compiled(question.workload, question.machine), question.machine)
+
+
+def host_line(whom: str, count: float, seconds: float) -> str:
+    """Whom the host bounds, and what mends it."""
+    each = f"{count:,.0f} operations of the graph before fusion x {shown(seconds, 's')}"
+    return f"the host bounds {whom}: {each} to issue (--mode graphs issues them at once)"
+
+
+def host_lines(answers: Sequence[Answered]) -> list[str]:
+    """The machines that take as long as their host needs to issue the operations: a line for each such time."""
+    bounded: dict[tuple[float, float], int] = {}
+    for question, answer, _ in answers:
+        pace = issued(question)
+        if pace and math.isclose(answer.time, pace[0] * pace[1], rel_tol=1e-6):
+            bounded[pace] = bounded.get(pace, 0) + 1
+    return [host_line(f"{count} of {len(answers)} machines", *pace) for pace, count in bounded.items()]
+
+
 def _sure(probability: float) -> str:
     return "> 99 %" if probability > 0.99 else shown(100 * probability, "%")
 
@@ -91,8 +117,11 @@ _VARIES = re.compile(r"(?<![\w.])\d[\d,.]*(?:e[-+]?\d+)?(?= x )")
 """A factor: remarks that differ in factors alone are one remark."""
 
 
-def shared(remarks: Mapping[str, Sequence[str]]) -> list[str]:
-    """Remarks on several machines, each once, with the machines that it concerns and the range of its factors."""
+def shared(remarks: Mapping[str, Sequence[str]], word: str = "beware") -> list[str]:
+    """Remarks on several machines, each once, with the machines that it concerns and the range of its factors.
+
+    `word`: what a line begins with.
+    """
     groups: dict[str, dict[str, str]] = {}
     for name, texts in remarks.items():
         for text in texts:
@@ -105,7 +134,7 @@ def shared(remarks: Mapping[str, Sequence[str]]) -> list[str]:
         parts = [f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}" for low, high in ranges]
         text = texts[0] if len(set(texts)) == 1 else "".join(_interleaved(pattern.split("{}"), parts))
         whom = "" if len(by_machine) == len(remarks) and len(remarks) > 1 else f", {', '.join(by_machine)}"
-        lines.append(f"beware{whom}: {text}")
+        lines.append(f"{word}{whom}: {text}")
     return lines
 
 

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from slipstick.estimators.composites.consumption import EXCESS, HELD
-from slipstick.estimators.composites.kept_workloads import as_compiled
-from slipstick.estimators.schedule.host_issue import HostIssue
 from slipstick.experiments.answers.lines import A_DEVICE, assumptions, headline
 from slipstick.experiments.answers.quantity_sweeps import print_quantities
+from slipstick.experiments.answers.several import host_line, issued
 from slipstick.experiments.pages.output import emit, emit_line
 from slipstick.experiments.question.domain import remarks
 from slipstick.experiments.question.facts import items_of, unit_of
@@ -23,7 +22,7 @@ from slipstick.experiments.studies.ends import remarks_at_ends
 from slipstick.experiments.studies.sweep import Columns
 from slipstick.experiments.studies.whatif import WhatIf, column_rows
 from slipstick.hwmodels.columns import LEVEL, RATE, Column, named_shown
-from slipstick.hwmodels.files.shown import count_shown, shown
+from slipstick.hwmodels.files.shown import count_shown
 
 AMOUNTS = ("batch", "seq_len")
 HOST_FIELDS = ("machine.runtime.", "estimator.")
@@ -92,17 +91,11 @@ def _memory_last(row: Mapping[str, Any], *, plain: bool) -> dict[str, Any]:
 
 def _host_notes(answer: WhatIf, table: Columns) -> list[str]:
     """How many points take as long as the host needs to issue their operations, where it takes the same for all."""
-    question = answer.question
-    schedule = getattr(question.estimator.model, "schedule", None)
-    if not isinstance(schedule, HostIssue) or any(name.startswith(HOST_FIELDS) for name in answer.space.names):
+    if any(name.startswith(HOST_FIELDS) for name in answer.space.names):
         return []
-    pace = schedule.pace(as_compiled(question.workload, question.machine), question.machine)
-    times = np.asarray(table["time_s"], dtype=np.float64)
+    pace, times = issued(answer.question), np.asarray(table["time_s"], dtype=np.float64)
     bounded = 0 if pace is None else int(np.sum(np.isclose(times, pace[0] * pace[1], rtol=1e-6, atol=0.0)))
-    if pace is None or not bounded:
-        return []
-    each = f"{pace[0]:,.0f} operations of the graph before fusion x {shown(pace[1], 's')}"
-    return [f"the host bounds {bounded} of {len(times)} points: {each} to issue (--mode graphs issues them at once)"]
+    return [host_line(f"{bounded} of {len(times)} points", *pace)] if pace and bounded else []
 
 
 def _rates(answer: WhatIf, table: Columns) -> Columns:
