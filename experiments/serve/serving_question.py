@@ -140,7 +140,11 @@ def known_steps(path: str | None, machine: Machine, engine: str = "") -> tuple[T
     if path is None:
         return ()
     if "=" in path and not Path(path).exists():
-        raise InputError(f"--known: not used: MODEL:TYPE=TOKENS_PER_S is for llama.cpp, not {engine or 'a server'}")
+        raise InputError(
+            f"--known: not used: {path[:60]}: want of a server the mean time of a further token (25ms, or "
+            "25ms@concurrency=32,tp=1), a JSON of vllm bench serve, or a CSV of steps (MODEL:TYPE=TOKENS_PER_S is for "
+            "llama.cpp)"
+        )
     from slipstick.experiments.calibrate.measured_steps import read_measured_steps
 
     return read_measured_steps(path, machine, engine)

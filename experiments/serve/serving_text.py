@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
 
 from slipstick.estimators.named.serving.deployment import APART
 from slipstick.estimators.named.serving.served_run import Serving
 from slipstick.estimators.operation.power.power_cap import cap_watts
+from slipstick.estimators.operation.serving.measured_steps import kept_measured
 from slipstick.experiments.question.doubts import warnings_among
 from slipstick.experiments.serve.limits import limits_text
 from slipstick.experiments.subjects.power.facility import Facility, price_text
@@ -15,6 +19,9 @@ from slipstick.hwmodels.files.shown import count_shown, format_quantity
 
 LARGE_PRODUCT = 0.74
 """Share of the bfloat16 peak that a product of 8192^3 reaches on H100 by the calibration of kernels (H200 0.72)."""
+GROWTH = 0.05
+"""Share of all requests by which the queue grows over the second half of a stream's arrivals, from which it is named: a
+server that keeps up with 90 % of them leaves so many waiting."""
 MOSTLY = 0.5
 """Share of the time in steps with prompts beyond which their rate decides the answer."""
 
@@ -60,7 +67,9 @@ def warnings_of(answer: Serving) -> list[str]:
     """Where an answer leaves what was measured, or wants what an engine would refuse: a line each."""
     deployment, summary = answer.deployment, answer.summary()
     model, machine = deployment.model, deployment.machine
-    result = [*warnings_among(deployment.remarks()), *([APART] if deployment.prefill else [])]
+    measured = kept_measured(deployment.known).disagreement if deployment.known else ""
+    result = [*(text for text in (_overload(answer), measured) if text), *warnings_among(deployment.remarks())]
+    result += [APART] if deployment.prefill else []
     if answer.clock is not None and machine.clock < answer.clock:
         left, clock = (format_quantity(value, "Hz") for value in (machine.clock, answer.clock))
         result.append(
@@ -84,6 +93,18 @@ def warnings_of(answer: Serving) -> list[str]:
             "allows (max_position_embeddings): an engine refuses it as it stands"
         )
     return result
+
+
+def _overload(answer: Serving) -> str:
+    """That a stream brings more requests than are served, so that its times depend on how many come; "" elsewhere."""
+    came, rate = np.sort(answer.served.arrived), answer.traffic.rate
+    before, left = (answer.served.waiting(float(at)) for at in (came[len(came) // 2], came[-1]))
+    if rate is None or left - before <= max(GROWTH * len(came), 3 * math.sqrt(before + 1)):
+        return ""
+    return (
+        f"{rate:g} requests/s are more than are served: {left:,} of {len(came):,} requests had no token yet when the "
+        f"last one came, so times to the first token grow with --count; want more --replicas or a lower --rate"
+    )
 
 
 def _energy(summary: Mapping[str, Any]) -> str:

@@ -198,10 +198,12 @@ class Serving(Answer):
         devices, summary = self.deployment.devices, self.summary()
         rate, low, high = self.rate_band
         each = f"{rate / devices:,.0f} a device, {summary['output_tokens_per_s_per_user']:,.1f} a user"
+        stream = self.traffic.rate is not None
+        until = f" until the last of {len(self.served.last):,} is answered" if stream else ""
         return (
             f"{self.deployment.model.name} on {devices} x {self.deployment.machine.name}: {self.traffic.text()}",
             f"output: {rate:,.0f} tokens/s (80 %: {low:,.0f} .. {high:,.0f}), {each}; "
-            f"{summary['requests_per_s']:.3g} requests/s",
+            f"{summary['requests_per_s']:.3g} requests/s{until}",
         )
 
     @property

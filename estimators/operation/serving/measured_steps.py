@@ -114,6 +114,17 @@ class MeasuredServing:
     half: float
     firsts: tuple[float, ...] = ()
 
+    @property
+    def disagreement(self) -> str:
+        """That the steps lie outside the band of the law even after they moved it; "" where they do not."""
+        rest, typical = (float(np.exp(np.median(np.log(values)))) for values in (self.left, self.factors))
+        if abs(np.log(rest)) <= self.half:
+            return ""
+        return (
+            f"what was measured is x{typical:.3g} of the model's answer, further than the law can follow: still "
+            f"x{rest:.3g} of this answer; was it the mean time of a further token, at this load and these settings?"
+        )
+
     def text(self) -> str:
         """What the steps changed, in a line."""
         words = self.known.text(self.factors, self.left, self.half)

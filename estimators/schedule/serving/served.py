@@ -98,6 +98,10 @@ class Served(Answer):
         """Seconds from the first arrival to the last token."""
         return float(self.last.max() - self.arrived.min())
 
+    def waiting(self, at: float) -> int:
+        """How many requests have come by a time (seconds from the start) and have no token yet."""
+        return int(np.sum((self.arrived <= at) & (self.first > at)))
+
     @property
     def output_rate(self) -> float:
         """Output tokens a second, whole deployment."""
