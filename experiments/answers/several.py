@@ -94,7 +94,7 @@ def issued(question: Question) -> tuple[float, float] | None:
 
 
 def host_line(whom: str, count: float, seconds: float) -> str:
-    """Whom the host bounds, and what mends it."""
+    """Whom the host bounds, by how many operations of how many seconds each, and what mends it."""
     each = f"{count:,.0f} operations of the graph before fusion x {shown(seconds, 's')}"
     return f"the host bounds {whom}: {each} to issue (--mode graphs issues them at once)"
 
