@@ -135,17 +135,17 @@ def _own_seconds(table: EventTable, chosen: npt.NDArray[np.bool_]) -> npt.NDArra
     at = np.flatnonzero(chosen)
     at = at[np.lexsort((-table.duration[at], table.start[at], table.thread[at], table.process[at]))]
     columns = (table.start[at], table.start[at] + table.duration[at], table.process[at], table.thread[at])
-    own = table.duration[at].tolist()
+    left = table.duration[at].tolist()
     callers: list[tuple[int, float, tuple[int, int]]] = []  # place, end and thread of each event that is open
     for place, (start, end, *lane) in enumerate(zip(*(one.tolist() for one in columns), strict=True)):
         thread = (lane[0], lane[1])
         while callers and (callers[-1][1] <= start + CLOCK or callers[-1][2] != thread):
             callers.pop()
         if callers:
-            own[callers[-1][0]] -= min(end, callers[-1][1]) - start
+            left[callers[-1][0]] -= min(end, callers[-1][1]) - start
         callers.append((place, end, thread))
     seconds = np.zeros(len(table))
-    seconds[at] = np.maximum(own, 0.0)
+    seconds[at] = np.maximum(left, 0.0)
     return seconds
 
 
