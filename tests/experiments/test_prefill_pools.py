@@ -128,3 +128,19 @@ def test_what_is_in_the_cache_is_not_read_again(tokens: int, cached: float, user
         own = deployment.machine.peak("matrix", "bfloat16")
         left = 4 * tokens * tokens * (1 - cached) * 2048 * 16 / own  # scores and values of the rest, over all tokens
         assert known <= rest + 3 * left + 0.02 * whole
+
+
+@pytest.mark.parametrize("stages", [2, 4])
+def test_a_pipeline_shortens_no_prompt_that_is_one_chunk(stages: int) -> None:
+    """One chunk passes the stages one after the other, on one device at a time; those of a long prompt overlap."""
+    whole = Wanted("llama-3.1-8b", "h100-sxm").deployment()
+    staged = Wanted("llama-3.1-8b", "h100-sxm", tensor=1, pipeline=stages).deployment()
+    for ways in ({"users": 1}, {"rate": 1e-3, "burstiness": 0.0}):
+        one, long = (Traffic(tokens, 8, spread=0.0, count=4, **ways) for tokens in (8192, 8 * 8192))
+        alone = answered(staged, one).served.ttft.mean()
+        assert alone == pytest.approx(answered(whole, one).served.ttft.mean(), rel=0.05)
+        assert alone > 2 * 6.9e9 * 8192 / 989e12  # the products of one device
+        share = (8 + stages - 1) / (8 * stages)
+        left = answered(staged, long).served.ttft.mean() / answered(whole, long).served.ttft.mean()
+        assert left == pytest.approx(share, rel=0.05)
+    assert staged.least_first(8192) == pytest.approx(whole.least_first(8192), rel=1e-3)

@@ -14,7 +14,7 @@ import numpy as np
 from slipstick.estimators.named.serving.deployment import Deployment
 from slipstick.estimators.named.serving.drawn_power import NO_POWER, drawn_power, held_back
 from slipstick.estimators.operation.serving.first_token import FirstParts
-from slipstick.estimators.operation.serving.prompts import first_parts
+from slipstick.estimators.operation.serving.prompts import first_parts, stepped_prompt_seconds
 from slipstick.estimators.operation.serving.step_amounts import Batch
 from slipstick.estimators.schedule.serving.served import Served
 from slipstick.estimators.schedule.serving.server import PrefillWorkers, simulate
@@ -335,7 +335,8 @@ def front_seconds(deployment: Deployment, traffic: Traffic) -> float:
     users = max(1.0, present / replicas)
     decodes = max(1.0, min(users / deployment.layout.data, deployment.rules.max_sequences))
     tpot = 0.0 if deployment.prefill else deployment.step.seconds(Batch(decodes, context))
-    return deployment.first_token.front(replace(one, users=users, tpot=tpot))
+    stepped = stepped_prompt_seconds(reader.step, mean_input, budget, cached)
+    return deployment.first_token.front(replace(one, users=users, tpot=tpot), stepped)
 
 
 def _present(traffic: Traffic, seconds: float) -> float:

@@ -61,7 +61,7 @@ class FirstParts:
 
     @property
     def alone(self) -> _Numbers:
-        """Seconds of the prompt by itself, as a step of the simulation takes."""
+        """Seconds of the prompt by itself."""
         return self.shared + self.experts + self.fixed
 
 
@@ -90,9 +90,9 @@ class FirstToken:
         waited = others * (queue + (self.steps + p.held) * p.tpot)
         return self.factor * (self.constant + alone + waited + self.user * p.users)
 
-    def front(self, parts: FirstParts) -> float:
-        """What a simulation of steps and queue leaves out, seconds; below 0 where its prompt takes longer."""
-        return float(self.seconds(replace(parts, together=0.0, decoding=1.0)) - parts.alone)
+    def front(self, parts: FirstParts, stepped: float) -> float:
+        """What a simulation leaves out that reads the prompt in `stepped` seconds; below 0 where it leaves none."""
+        return float(self.seconds(replace(parts, together=0.0, decoding=1.0)) - stepped)
 
 
 SITE, ANOTHER_SITE = "site", "another site"

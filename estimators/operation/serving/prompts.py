@@ -35,24 +35,43 @@ def first_parts(
     `input_tokens`: those that are read, behind `cached` ones that are in the cache already.
     `tpot`: seconds of a further token.
     """
-    chunk = min(input_tokens, float(budget))
-    reads = input_tokens / chunk
-    batch = Batch(prompt=chunk, past=cached + (input_tokens - chunk) / 2, chunk=chunk, finished=1 / reads)
+    batch, passes = _through(step, input_tokens, budget, cached)
     parts, q = step.parts(batch), step.parameters
-    slower = step.seconds(batch) / parts.seconds * reads
+    slower = step.seconds(batch) / parts.seconds * passes
     return FirstParts(
         shared=(parts.weights + parts.attention + parts.links) * slower, experts=parts.experts * slower,
-        fixed=parts.fixed * slower, kernels=parts.fixed * reads / (q.fixed * step.device.fixed * q.factor),
+        fixed=parts.fixed * slower, kernels=parts.fixed * passes / (q.fixed * step.device.fixed * q.factor),
         together=prompt_seconds(step, input_tokens, budget, cached) * users / step.shares.layout.data, tpot=tpot,
         users=users, decoding=output_tokens * tpot,
     )  # fmt: skip
 
 
-def least_prompt_seconds(step: StepTime, input_tokens: float, budget: int) -> float:
-    """Seconds below which the data sheet's rates let no machine read one prompt."""
+def _through(step: StepTime, input_tokens: float, budget: int, cached: float) -> tuple[Batch, float]:
+    """A prompt's way through all stages: a step that takes as long as one chunk does, and how many times as long.
+
+    A step has as many chunks under way as there are stages. Those of one prompt follow each other: all but the first
+    take a stage's time more. One chunk alone gains nothing by a pipeline.
+    """
+    stages = step.shares.layout.pipeline
     chunk = min(input_tokens, float(budget))
     reads = input_tokens / chunk
-    return step.floor(Batch(prompt=chunk, past=(input_tokens - chunk) / 2, chunk=chunk, finished=1 / reads)) * reads
+    past = cached + (input_tokens - chunk) / 2
+    batch = Batch(prompt=stages * chunk, past=past, chunk=chunk, finished=stages / reads)
+    return batch, (reads + stages - 1) / stages
+
+
+def stepped_prompt_seconds(step: StepTime, input_tokens: float, budget: int, cached: float) -> float:
+    """Seconds that simulated steps take to read one prompt, in which all stages of a pipeline share each chunk."""
+    chunk = min(input_tokens, float(budget))
+    reads = input_tokens / chunk
+    past = cached + (input_tokens - chunk) / 2
+    return step.seconds(Batch(prompt=chunk, past=past, chunk=chunk, finished=1 / reads)) * reads
+
+
+def least_prompt_seconds(step: StepTime, input_tokens: float, budget: int) -> float:
+    """Seconds below which the data sheet's rates let no machine read one prompt."""
+    batch, passes = _through(step, input_tokens, budget, 0.0)
+    return step.floor(batch) * passes
 
 
 @dataclass(frozen=True)
