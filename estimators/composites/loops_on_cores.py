@@ -45,7 +45,11 @@ class LoopsOnCores(Composite):
         unsure = math.log(FORK_JOIN_FACTOR) / quantile(DEFAULT_LEVEL, None)
         shares = answer.time / time * self.operation.scatter(machine, cores), started / time * unsure
         spread, assumptions = Spread(residual=math.hypot(*shares)), (*answer.assumptions, *notes)
-        return replace(answer, time=time, fixed=answer.fixed + started, spread=spread, assumptions=assumptions)
+        rule = "formula: a fork and join a loop, and the sum of parts" if started else answer.rule
+        return replace(
+            answer, time=time, fixed=answer.fixed + started, spread=spread, assumptions=assumptions,
+            rule=rule,
+        )  # fmt: skip
 
     def compile(
         self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None

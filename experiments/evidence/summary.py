@@ -214,6 +214,7 @@ class Summary:
             return []
         worse = [one.dataset for one in self.ratios if one.surely_worse]
         missed = [one.name for one in self.coverages if not one.holds]
+        those = ", ".join(sorted({name.partition(":")[0] for name in missed})) or "none"
         lost = sum(family.mean > 1 for family in self.families)
         return [
             "| all scoreboards together | figure | goal |",
@@ -223,7 +224,7 @@ class Summary:
             f"| families that lose to it | {lost} of {len(self.families)} | |",
             f"| data sets of at least {ENOUGH_GROUPS} groups that lose beyond chance | {_of(worse, self.ratios)} | 0 |",
             f"| classes of answers of at least {ENOUGH_GROUPS} groups whose 80 % bands hold another share, beyond "
-            f"chance (one in ten would by chance alone) | {_of(missed, self.coverages)} | 0 |",
+            f"chance (one in ten would by chance alone) | {len(missed)} of {len(self.coverages)}: {those} | 0 |",
             f"| error of outer folds over that of the folds within, mean of {len(self.over_inner)} kinds of fold of "
             f"fitted laws | {np.mean(self.over_inner or [1.0]):.2f} | {OVER_INNER} |",
         ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import os
@@ -16,7 +17,6 @@ from contextlib import contextmanager
 from functools import wraps
 from importlib.util import find_spec, source_from_cache
 from pathlib import Path
-from types import CodeType
 from typing import Any, TextIO
 
 from slipstick.hwmodels.files.kept_files import LAYERS, ROOT
@@ -261,14 +261,22 @@ class Watch:
             return True
         if not path.endswith(".py"):
             return False
-        names = _names(compile(read_bytes(path, LARGEST), path, "exec", dont_inherit=True))
+        names = _names(ast.parse(read_bytes(path, LARGEST)))
         return bool(names & UNSEEN) or {"jit", "load"} <= names
 
 
-def _names(code: CodeType) -> set[str]:
-    """The names of modules, functions and attributes in a code, and in the functions in it."""
-    inner = [_names(one) for one in code.co_consts if isinstance(one, CodeType)]
-    return {part for name in code.co_names for part in name.split(".")}.union(*inner)
+def _names(code: ast.AST) -> set[str]:
+    """The names of modules, functions and attributes in a file."""
+    found: set[str] = set()
+    for node in ast.walk(code):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name):
+                found.add(name)
+            case ast.Import(names=names):
+                found |= {part for one in names for part in one.name.split(".")}
+            case ast.ImportFrom(module=module, names=names):
+                found |= {part for one in names for part in one.name.split(".")} | {*(module or "").split(".")}
+    return found
 
 
 def _where(path: str) -> str:
