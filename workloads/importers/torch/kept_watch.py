@@ -267,16 +267,16 @@ class Watch:
 
 def _names(code: ast.AST) -> set[str]:
     """The names of modules, functions and attributes in a file."""
-    found: set[str] = set()
+    spelled: set[str] = set()
     for node in ast.walk(code):
         match node:
             case ast.Name(id=name) | ast.Attribute(attr=name):
-                found.add(name)
+                spelled.add(name)
             case ast.Import(names=names):
-                found |= {part for one in names for part in one.name.split(".")}
+                spelled |= {part for one in names for part in one.name.split(".")}
             case ast.ImportFrom(module=module, names=names):
-                found |= {part for one in names for part in one.name.split(".")} | {*(module or "").split(".")}
-    return found
+                spelled |= {part for one in names for part in one.name.split(".")} | {*(module or "").split(".")}
+    return spelled
 
 
 def _where(path: str) -> str:
