@@ -97,6 +97,26 @@ class FormulaSchedule(Schedule, Protocol):
 
     def combine(self, workload: Workload, times: FloatArray, machine: Machine, run: Mapping[str, float]) -> Outcome:
         """See `Schedule.combine`; the formula at one point."""
+        formula, values = self.at_times(workload, times, machine, run)
+        counts, place = workload.executions, workload.distinct.place
+        known = [self.lane(op) for op in workload.distinct.operations]
+        whole = float(formula.evaluate(values))
+        elapsed, none = np.zeros(len(place)), dict[str, float]()
+        for lane in sorted(set(known)):
+            nothing = {f"time.{lane}": 0.0} | ({} if lane in self.bounding_lanes() else {f"count.{lane}": 0.0})
+            none |= nothing
+            inside = np.array([of_lane == lane for of_lane in known], dtype=bool)[place]
+            work = np.where(inside, times * counts, 0.0)
+            if spent := work.sum():
+                without = float(formula.evaluate({**values, **nothing}))
+                elapsed += (whole - without) * work / spent
+        fixed = float(formula.evaluate({**values, **none}))
+        return Outcome(whole, f"formula: {formula.source}", elapsed=tuple(map(float, elapsed)), fixed=fixed)
+
+    def at_times(
+        self, workload: Workload, times: FloatArray, machine: Machine, run: Mapping[str, float]
+    ) -> tuple[Evaluable, dict[str, Any]]:
+        """The formula, and the values of its symbols at `times` (see `Schedule.combine`)."""
         formula = self.steps(workload, machine)
         values: dict[str, Any] = {f"parameter.{name}": value for name, (value, _) in parameters(self).items()}
         values |= machine_values(formula, machine)
@@ -109,17 +129,7 @@ class FormulaSchedule(Schedule, Protocol):
             if quantity in ("time", "count"):
                 inside = np.array([of_lane == lane for of_lane in known], dtype=bool)[place]
                 values[name] = float(np.sum((times * counts if quantity == "time" else counts)[inside]))
-        whole = float(formula.evaluate(values))
-        elapsed, none = np.zeros(len(place)), dict[str, float]()
-        for lane in sorted(set(known)):
-            nothing = {f"time.{lane}": 0.0} | ({} if lane in self.bounding_lanes() else {f"count.{lane}": 0.0})
-            none |= nothing
-            without = float(formula.evaluate({**values, **nothing}))
-            inside = np.array([of_lane == lane for of_lane in known], dtype=bool)[place]
-            work = np.where(inside, times * counts, 0.0)
-            elapsed += (whole - without) * work / (work.sum() or 1.0)
-        fixed = float(formula.evaluate({**values, **none}))
-        return Outcome(whole, f"formula: {formula.source}", elapsed=tuple(map(float, elapsed)), fixed=fixed)
+        return formula, values
 
     def bounding_lanes(self) -> frozenset[str]:
         """Lanes whose count bounds what others gain by sharing: it stays where their own time is left out."""

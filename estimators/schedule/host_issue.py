@@ -10,7 +10,7 @@ v0.1 that are bound by the host, compiled runs take as long as eager ones for ea
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated
 
@@ -71,19 +71,20 @@ class HostIssue(FormulaSchedule):
 
     def combine(self, workload: Workload, times: FloatArray, machine: Machine, run: Mapping[str, float]) -> Outcome:
         """See `Schedule.combine`; metrics: shares of the time that the device and the host are busy."""
-        outcome = FormulaSchedule.combine(self, workload, times, machine, run)
+        formula, values = self.at_times(workload, times, machine, run)
+        time = float(formula.evaluate(values))
         device = float(np.sum(times * workload.executions))
-        bound = outcome.time > device * (1 + 1e-9)
-        metrics = {"device_busy": device / outcome.time if outcome.time else 0.0}
+        bound = time > device * (1 + 1e-9)
+        metrics = {"device_busy": device / time if time else 0.0}
         notes: tuple[str, ...] = ()
         pace = self.pace(workload, machine)
         if bound and pace:
             fused = " of the graph before fusion" if any(issues(op) > 1 for op in workload.distinct.operations) else ""
-            busy = f"the device is {device / outcome.time:.0%} busy"
+            busy = f"the device is {device / time:.0%} busy"
             each = f"the host issues {pace[0]:,.0f} operations{fused} in {shown(pace[1], 's')} each: {busy}"
             notes = (each, f"hosts differ by 4 x: a step on yours / {pace[0]:,.0f} is estimator.schedule.issue")
         # kernels run one after the other: each adds its own time, and what the host takes beyond them is waiting
-        return replace(outcome, metrics=Table(metrics), elapsed=None, fixed=0.0, assumptions=notes)
+        return Outcome(time, f"formula: {formula.source}", metrics=Table(metrics), assumptions=notes)
 
 
 @lru_cache(maxsize=64)

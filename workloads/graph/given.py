@@ -31,7 +31,7 @@ class Binding:
 
     def put(self, amount: Amount | KeptAmount) -> Amount:
         """The amount with the values in place of its symbols."""
-        if not isinstance(amount, KeptAmount) and (isinstance(amount, (int, float)) or not is_symbolic(amount)):
+        if isinstance(amount, (int, float)) or not (isinstance(amount, KeptAmount) or is_symbolic(amount)):
             return amount
         known = self._known.get(amount)
         if known is None:

@@ -30,10 +30,13 @@ def _power(exponent: int, one: Sequence[Exact]) -> Exact:
 
 def _product(factors: Sequence[Exact]) -> Exact:
     """Reduced once, where `math.prod` reduces after every factor."""
-    below = 1
+    above = below = 1
     for factor in factors:
-        below *= factor.denominator
-    above = math.prod([factor.numerator for factor in factors])
+        if type(factor) is int:
+            above *= factor
+        else:
+            above *= factor.numerator
+            below *= factor.denominator
     return above if below == 1 else Fraction(above, below)
 
 
