@@ -69,7 +69,8 @@ class Average:
 
         Of a lopsided distribution it lies nearer to the mode than the median does, so that the median of many errors
         is smaller (Bickel and Fruehwirth 2006, On a fast, robust estimator of the mode). The mean over ranges of 40,
-        50 and 60 % keeps single candidates from deciding.
+        50 and 60 % keeps single candidates from deciding. Ranges that are equally short but for rounding count alike:
+        the candidates lie on a lattice, so that this happens, and the first of them would change with the unit.
         """
         result = []
         for middles in self.middles.T:
@@ -78,8 +79,11 @@ class Average:
             below = above - self.weights[order] - _LEAST
             ends = np.searchsorted(above, below + _HALVES[:, None])
             there = np.append(places, np.inf)[ends]
-            start = np.argmin(there - places, axis=1)
-            result.append(np.mean((places[start] + there[np.arange(len(start)), start]) / 2))
+            lengths = there - places
+            shortest = lengths <= lengths.min(axis=1, keepdims=True) + _LEAST
+            result.append(
+                np.mean([np.mean((places + one)[near]) / 2 for one, near in zip(there, shortest, strict=True)])
+            )
         return np.array(result)
 
     @cached_property

@@ -173,6 +173,7 @@ TIMES = st.lists(st.floats(0.01, 100.0), min_size=4, max_size=9)
 
 @given(TIMES, st.sampled_from(KINDS), st.floats(1e-6, 1e6))
 @example([1.0, 8.0, 1.0, 1.0], "problem_size", 3.0)
+@example([61.0, 45.0, 1.625, 0.01171875], "strong", 2.0)  # two ranges of the candidates are equally short
 def test_seconds_or_hours_make_no_difference(times: list[float], kind: str, factor: float) -> None:
     x = 2.0 ** np.arange(len(times))
     plain = extrapolate(Series.of(x, times), [1000.0], kind)
