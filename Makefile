@@ -13,8 +13,9 @@ demo: $(VENV)/.light
 test: $(VENV)/.full lint
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(RUN) -m pytest -q -n auto --dist worksteal -m "not timed and not slow" $(PYTEST)
 
-slow: $(VENV)/.full ## what make test leaves out for its length
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(RUN) -m pytest -q -n auto --dist worksteal -m slow $(PYTEST)
+slow: $(VENV)/.full ## what make test leaves out for its length, and random examples of the laws
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(RUN) -m pytest -q -n auto --dist worksteal -m "(slow or hypothesis) and not timed" \
+		--hypothesis-profile search $(PYTEST)
 
 lint: $(VENV)/.full
 	$(RUN) -m ruff check .

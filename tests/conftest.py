@@ -5,14 +5,25 @@ from __future__ import annotations
 import os
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
 
 os.environ.setdefault("SLIPSTICK_CACHE", "off")  # tests leave nothing in a home, and find nothing there
-settings.register_profile("slipstick", deadline=None, max_examples=60, derandomize=bool(os.environ.get("CI")))
-settings.load_profile("slipstick")
+settings.register_profile(
+    "search", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.register_profile("slipstick", settings.get_profile("search"), derandomize=True)
+settings.load_profile("slipstick")  # the same examples in every run; new ones: --hypothesis-profile search
+
+
+def pytest_sessionstart() -> None:
+    """Keep examples the same whichever modules were imported before: Hypothesis mixes in the constants of all those."""
+    if settings().derandomize:
+        nothing_more = providers._local_constants
+        providers._get_local_constants = lambda: nothing_more
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import slipstick as ss
@@ -111,20 +111,28 @@ def test_a_user_alone_waits_as_a_rare_request_and_for_the_transfer_besides(
     users=st.sampled_from([1, 8]),
     machine=st.sampled_from(["h100-sxm", "l40s"]),
 )
+@example(tokens=14_742, cached=0.25, users=8, machine="h100-sxm")
+@example(tokens=24_098, cached=0.25, users=8, machine="h100-sxm")
 def test_what_is_in_the_cache_is_not_read_again(tokens: int, cached: float, users: int, machine: str) -> None:
-    """A prompt in the cache but for a share of it takes at least that share by itself and at most the whole prompt."""
+    """A prompt in the cache but for a share of it takes at least that share by itself and at most the whole prompt.
+
+    Of one user that is the wait for the first token. Prompts of eight users share chunks, so that their order changes
+    with what is read and the median wait may grow where less is (by 8 % at 24,098 tokens with a quarter of them known,
+    while the mean shrinks by 1 % and the run by 11 %): there the law is that of the whole run.
+    """
     deployment = Wanted("llama-3.2-1b", machine).deployment()
 
-    def first(length: int, prefix: float, **of: float) -> float:
+    def took(length: int, prefix: float, **of: float) -> float:
         ways = {"rate": of["rate"], "burstiness": 0.0} if of else {"users": users}
         load = Traffic(length, 64, spread=0.0, count=4 * users, prefix=prefix, **ways)
-        return float(np.median(answered(deployment, load).served.ttft))
+        served = answered(deployment, load).served
+        return float(np.median(served.ttft)) if users == 1 else float(served.last.max())
 
-    whole, rest = first(tokens, 0.0), first(round(tokens * (1 - cached)), 0.0)
-    known = first(tokens, cached)
+    whole, rest = took(tokens, 0.0), took(round(tokens * (1 - cached)), 0.0)
+    known = took(tokens, cached)
     assert rest / 1.03 <= known <= whole * 1.03  # the share that a correction of first tokens leaves
     if users == 1:
-        assert first(tokens, cached, rate=1e-3) == pytest.approx(known, rel=0.03)
+        assert took(tokens, cached, rate=1e-3) == pytest.approx(known, rel=0.03)
         own = deployment.machine.peak("matrix", "bfloat16")
         left = 4 * tokens * tokens * (1 - cached) * 2048 * 16 / own  # scores and values of the rest, over all tokens
         assert known <= rest + 3 * left + 0.02 * whole
