@@ -21,10 +21,11 @@ from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.learning.scores import mean_error
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
 from slipstick.estimators.operation.power.energy import PowerModel
-from slipstick.estimators.tuned.tuned_devices import LARGEST, SHARE, TAILS
+from slipstick.estimators.tuned.tuned_devices import GRAPH_LAUNCH, LARGEST, SHARE, TAILS
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.evidence.validation.gpu import gpu_data
-from slipstick.experiments.evidence.validation.gpu.gpu_cases import BLACKWELL, HOPPER, cases
+from slipstick.experiments.evidence.validation.gpu.gpu_boards import OperationBoard
+from slipstick.experiments.evidence.validation.gpu.gpu_cases import BLACKWELL, HOPPER, SGLANG, cases
 from slipstick.experiments.evidence.validation.gpu.gpu_power import fit_power
 from slipstick.experiments.evidence.validation.models.model_graphs import graph
 from slipstick.experiments.evidence.validation.models.switch_transformer import (
@@ -308,6 +309,18 @@ def test_products_in_blocks_are_scored_from_other_generations_alone() -> None:
     frame = pd.DataFrame({"machine": machines, "dtype": dtypes})
     assert case.keep is not None and list(case.keep(frame)) == [True, False, True, True, False]
     assert case.held_out == (HOPPER, BLACKWELL)
+
+
+def test_a_timed_product_in_blocks_packs_its_scales_on_blackwell_alone() -> None:
+    """The collector hands float32 scales over: Hopper's kernels read them, Blackwell's take packed exponents, which
+    DeepGEMM makes in each call by four kernels beside the two of the call (csrc/apis/layout.hpp)."""
+    dims = {"batch": 1.0, "m": 4096.0, "n": 64.0, "k": 4096.0, "time": 1e-5}
+    rows = [(on, kind) for on in ("h200-sxm", "b200-sxm") for kind in ("float8_block",)] + [("gb200", "float8")]
+    frame = pd.DataFrame([{"machine": on, "dtype": kind, "stack": SGLANG, **dims} for on, kind in rows])
+    board = OperationBoard(frame, "gemm", "float8")
+    launches = {form.machine.name: form.machine.runtime.launch_overhead / GRAPH_LAUNCH for form in board.forms}
+    assert sorted(launches.values()) == pytest.approx([2, 2, 6])
+    assert [bool(form.op.attributes.get("packs_scales")) for form in board.forms] == [True, False, False]
 
 
 @pytest.mark.skipif(data_folder() is None, reason="no public measurements here (set SLIPSTICK_DATA)")

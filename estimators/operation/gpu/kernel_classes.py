@@ -33,6 +33,11 @@ VECTOR_BYTES = 16
 
 WIDE_BYTES = 2
 """Of a number that is not narrow yet: what quantizes reads 16-bit activations."""
+SCALED, SPREAD_BYTES, GATHERS, TRIP = 128, 9, 1024, 500
+"""What packs scales of weights in blocks, 128 x 128 numbers to a scale, for matrix units that want one byte for each
+row and 128 columns: it spreads a scale over its rows (4 bytes written), reads that again (4) and packs it (1). PyTorch
+spreads by an index (`index_select`: 8 blocks of 128 threads a core, a number a thread at a time, so that a number takes
+two trips to the last cache, of about 500 cycles each, after each other)."""
 
 PRODUCTS = menu(rows__columns=TILES, parts=[(parts,) for parts in SPLITS])
 CONVOLUTIONS = menu(
@@ -106,10 +111,13 @@ def habits(prefix: str) -> Habits:
     return Habits(*(symbol(f"{prefix}{name}") for name in names))
 
 
-def matrix_product(dtype: str, has: Resources, prefix: str, weights: str = "", *, quantizes: bool = False) -> Formula:
+def matrix_product(
+    dtype: str, has: Resources, prefix: str, weights: str = "", *, quantizes: bool = False, packs: bool = False
+) -> Formula:
     """Dims batch, m, n, k: the least over tiles and split reductions; weights may be stored in a narrower type.
 
-    Where the call also quantizes its activations (k, n), a kernel before reads them in 16 bits and writes them narrow.
+    Where the call also quantizes its activations (k, n), a kernel before reads them in 16 bits and writes them narrow;
+    where it packs the scales of its weights (m, k), four kernels do (`SPREAD_BYTES`).
     """
     batch, m, n, k = (symbol(f"operation.{name}") for name in ("batch", "m", "n", "k"))
     sizes = operand_sizes(dtype, weights)
@@ -117,6 +125,10 @@ def matrix_product(dtype: str, has: Resources, prefix: str, weights: str = "", *
     if quantizes:
         moved = batch * n * k * (WIDE_BYTES + sizes[1])
         time += traffic_time(moved, moved, has)
+    if packs:
+        scales = batch * m * sp.ceiling(k / SCALED)
+        time += traffic_time(scales * SPREAD_BYTES, scales * SPREAD_BYTES, has)
+        time += scales * 2 * TRIP / (has.cores * GATHERS * has.clock)
     return Least(time, "s", SOURCE, menu=PRODUCTS)
 
 

@@ -29,6 +29,8 @@ MATRIX_ENERGY |= {"mxfp8": 0.045, "mxfp6": 0.045, "float4": 0.0225, "nvfp4": 0.0
 rates are under one cap."""
 INTEGER = "int8"
 """Whose rate shows how wide a matrix engine is (`_reached`)."""
+PREPARED = ("quantizes", "packs_scales")
+"""Attributes of a product that was timed with what makes its operands narrow: of activations, of weights' scales."""
 LEAST_POWER = 1e-3
 """Share of the cap that is left for work where idle takes all of it: the time grows, and stays a number."""
 
@@ -148,8 +150,8 @@ def _kernel(op: Op, machine: Machine, has: Resources, prefix: str, flop_time: sp
     size = sp.Rational(SIZE_BYTES[op.dtype])
     match op.kind, _variant(op):
         case "gemm", _:
-            rounds = bool(op.attributes.get("quantizes"))
-            return kernel_classes.matrix_product(op.dtype, has, prefix, _stored(op), quantizes=rounds)
+            rounds, packs = (bool(op.attributes.get(name)) for name in PREPARED)
+            return kernel_classes.matrix_product(op.dtype, has, prefix, _stored(op), quantizes=rounds, packs=packs)
         case "convolution", (str() as direction, bool() as winograd, bool() as transposed):
             return kernel_classes.convolution(
                 op.dtype, has, prefix, direction, winograd=winograd, transposed=transposed
@@ -208,8 +210,9 @@ def _variant(op: Op) -> tuple[object, ...]:
     if op.kind == "attention" and op.attributes.get("pass", "forward") == "forward":
         mask, stored = "causal" if op.attributes.get("causal") else "full", op.attributes.get("kv_dtype", op.dtype)
         return mask, str(stored), bool(op.attributes.get("writes_cache"))
-    if op.kind == "gemm" and (_stored(op) or op.attributes.get("quantizes")):
-        return _stored(op), bool(op.attributes.get("quantizes"))
+    prepared = tuple(bool(op.attributes.get(name)) for name in PREPARED)
+    if op.kind == "gemm" and (_stored(op) or any(prepared)):
+        return _stored(op), *prepared
     return ("batch",) if op.kind == "norm" and op.attributes.get("function") == "batch" else ()
 
 

@@ -70,3 +70,15 @@ def test_quantizing_reads_sixteen_bits_and_writes_eight() -> None:
     more = seconds(timed, "h100-sxm") - seconds(plain, "h100-sxm")
     least = 3 * 32768 * 16384 / 3352e9
     assert least < more < 1.5 * least
+
+
+@pytest.mark.parametrize("columns", [1, 512])
+def test_packing_scales_of_weights_takes_their_traffic_whatever_is_multiplied(columns: int) -> None:
+    """9 bytes for each row of the weights and 128 of its columns, by kernels that wait for each number: less than
+    their bandwidth, and the same for one column of activations as for many."""
+    dims = {"batch": 1, "m": 16384, "n": columns, "k": 16384}
+    facts: tuple[dict[str, Attribute], ...] = ({"quantizes": True}, {"quantizes": True, "packs_scales": True})
+    plain, timed = (operation("one", "gemm", dims, "float8_block", each) for each in facts)
+    more = seconds(timed, "b200-sxm") - seconds(plain, "b200-sxm")
+    least = 9 * 16384 * (16384 / 128) / 8e12
+    assert least < more < 10 * least

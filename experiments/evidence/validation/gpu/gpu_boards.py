@@ -30,6 +30,12 @@ if TYPE_CHECKING:
 WRITES_CACHE = ("sglang",)
 """Engines whose timed attention writes the new keys and values to the cache first (RadixAttention, with its collector);
 vLLM's 0.22 does not: with the bytes counted, its times would need more than twice the data sheet's bandwidth."""
+PACKS_SCALES = "nvidia-blackwell"
+"""Family whose matrix units take the scales of blocks as packed exponents: the collector hands them over in float32, so
+that each timed call spreads and packs those of the weights by four kernels (deepseek-ai/DeepGEMM, csrc/apis/layout.hpp,
+`transform_sf_into_required_layout`; ai-dynamo/aiconfigurator, collector/sglang/collect_gemm.py). Servers pack them
+once, when they load the weights."""
+PACKING_KERNELS = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +73,8 @@ class OperationBoard:
             facts["writes_cache"] = bool(frame["stack"].str.startswith(WRITES_CACHE).all())
         if self.kind == "gemm" and self.dtype.startswith("float8") and "stack" in frame:
             facts["quantizes"] = True  # the collectors time a linear layer, which quantizes what it is given
+            if self.packs(name):
+                facts["packs_scales"] = True
         if "direction" in frame:
             facts |= {"pass": str(frame["direction"].iloc[0]), "stride": tuple(frame["stride"].iloc[0])}
         return OperationTimes.of(self.machine(name), self.kind, self.dtype, dims, times, facts)
@@ -79,7 +87,14 @@ class OperationBoard:
         if "stack" not in self.training:
             return machine(name)
         kernels = 1 if self.kind == "gemm" and not self.dtype.startswith("float8") else 2
+        kernels += PACKING_KERNELS if self.packs(name) else 0
         return machine(name).using({"runtime.mode": "graph_replay", "runtime.launch_overhead": kernels * GRAPH_LAUNCH})
+
+    def packs(self, name: str) -> bool:
+        """Whether the products that were timed on a machine pack the scales of their weights in each call."""
+        if self.kind != "gemm" or not machine(name).family.startswith(PACKS_SCALES):
+            return False
+        return "float8_block" in set(self.training.loc[self.training["machine"] == name, "dtype"])
 
     @cached_property
     def forms(self) -> list[OperationTimes]:
