@@ -65,7 +65,7 @@ def read_calibration(
     """
     if known and (answers := read_known_answer(str(known), _measured_on(str(known), machine))) is not None:
         if path is not None:
-            raise InputError(f"--known {known} is measured by itself: it moves what ships, not {path}")
+            raise InputError(f"--known {known} moves what ships, not {path}: ask with --known or with --calibration")
         return answers
     alone = path is None
     path = _shipped(os.fspath(GPUS if path is None else path))
@@ -82,7 +82,9 @@ def read_calibration(
         raise InputError(f"{path}: is the calibration of a simulated job: JOB.yaml --simulate --calibration {path}")
     if known:
         raise InputError(f"--known {known}: {path} is no calibration across devices")
-    name = named_here(str(fields.get("estimator")), trusted, f"{path}: estimator")
+    if not isinstance(fields.get("estimator"), str):
+        raise InputError(f"{path}: estimator: want the name of the estimator that was fitted; is it a calibration?")
+    name = named_here(str(fields["estimator"]), trusted, f"{path}: estimator")
     return calibration_file.load_calibration(path, registry.estimator(name))
 
 

@@ -91,6 +91,9 @@ def register(app: typer.Typer) -> None:
             write_pages(save, {name: catalog.scoreboard(name) for name in catalog.scoreboards()})
         if format != "table":
             emit([row.to_dict() for row in result], format)
+        if data is not None and not any(row.n for row in result):
+            print(f"slipstick: --data {data}: no row of it could be scored", file=sys.stderr)
+            return 2
         return 1 if any(row.ok is False for row in result) else 0
 
 

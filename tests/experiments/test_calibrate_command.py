@@ -116,3 +116,9 @@ def test_the_older_key_of_a_study_is_taken_with_a_hint(study: Path, capsys: pyte
     study.write_text(STUDY.replace("[fit]", '[fit]\nmeasured = "measured.csv"'))
     assert run(["calibrate", str(study)]) == 2
     assert "fit.measured and known are one field: give known" in capsys.readouterr().err
+
+
+def test_a_calibration_says_which_estimator_was_fitted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty.json").write_text("{}")
+    assert run(["estimate", "gpt2", "--on", "h100-sxm", "--calibration", str(tmp_path / "empty.json")]) == 2
+    assert "empty.json: estimator: want the name of the estimator that was fitted" in capsys.readouterr().err

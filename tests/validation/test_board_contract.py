@@ -73,8 +73,12 @@ def test_the_command_prints_rows_in_their_documented_keys(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SLIPSTICK_DATA", str(tmp_path))
-    assert run(["validate", "tpu", "serving", "--data", str(tmp_path), "--format", "json"]) == 0
-    rows = json.loads(capsys.readouterr().out)
+    (tmp_path / "serving").mkdir()
+    (tmp_path / "serving" / "inferencex.csv").write_text("engine,model\nvllm,x\n")
+    assert run(["validate", "tpu", "serving", "--data", str(tmp_path), "--format", "json"]) == 2
+    told = capsys.readouterr()
+    assert "no row of it could be scored" in told.err
+    rows = json.loads(told.out)
     assert {row["dataset"] for row in rows} >= {"serving/silicon", "serving/requests"}
     assert all(set(KEYS) <= set(row) for row in rows)
 

@@ -27,6 +27,11 @@ from slipstick.hwmodels.files.readers import InputError, read_csv_rows
 from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.runs.traffic import Traffic
 
+COLUMNS = (
+    "system", "engine", "model", "precision", "mode", "speculative", "input_tokens", "output_tokens", "concurrency",
+    "ttft_s", "tpot_s", "suspicious", *(f"{kind}_{name}" for kind in ("prefill", "decode")
+                                        for name in ("num_workers", "gpus", "ep_size", "attention_dp")),
+)  # fmt: skip
 PORT = 50e9
 MOST_USERS = 512
 """Beyond it a simulation takes too long here, and most rows queue."""
@@ -48,13 +53,15 @@ class Apart:
 
 def rows(path: Path, refused: Counter[str]) -> Iterator[Apart]:
     """The rows that can be simulated; those that cannot are counted by reason."""
-    for _, row in read_csv_rows(path, limit_rows=100_000):
+    for line, row in read_csv_rows(path, COLUMNS, limit_rows=100_000):
         if row["mode"] != "disagg" or row["speculative"] != "0" or row["suspicious"]:
             continue
         try:
             yield _apart(row)
         except InputError as error:
             refused[str(error).partition(":")[0][:90]] += 1
+        except (ValueError, OverflowError) as error:
+            raise InputError(f"{path}: line {line}: {error}") from None
 
 
 def _layout(row: dict[str, str], kind: str) -> Layout:
@@ -73,7 +80,10 @@ def _apart(row: dict[str, str]) -> Apart:
         raise InputError(f"more than {MOST_USERS} users")
     model, system = model_named(row["model"]), SYSTEMS.get(row["system"], row["system"])
     at, stored = machine_of_system(system), stored_in(model, row["precision"])
-    engine = ENGINES[row["engine"].partition("-")[2]]
+    named = row["engine"].partition("-")[2]
+    if named not in ENGINES:
+        raise InputError(f"engine {row['engine']!r} is not known")
+    engine = ENGINES[named]
     decoding, reading = _layout(row, "decode"), _layout(row, "prefill")
     rules = Scheduler(max_sequences=SEQUENCES)
     plain = Deployment(model, at, decoding, stored, engine=engine, rules=rules)
