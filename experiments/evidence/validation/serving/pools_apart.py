@@ -52,7 +52,10 @@ class Apart:
 
 
 def rows(path: Path, refused: Counter[str]) -> Iterator[Apart]:
-    """The rows that can be simulated; those that cannot are counted by reason."""
+    """The rows that can be simulated; those that cannot are counted by reason.
+
+    Raises InputError where a column is missing, or a line cannot be read; names it.
+    """
     for line, row in read_csv_rows(path, COLUMNS, limit_rows=100_000):
         if row["mode"] != "disagg" or row["speculative"] != "0" or row["suspicious"]:
             continue
