@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,7 @@ def _known() -> dict[str, tuple[str, ...]]:
     return {name: tuple(document.get("aliases", ())) for name, document in _documents().items()}
 
 
+@lru_cache(maxsize=1024)
 def shipped_name(text: str) -> str | None:
     """The shipped model that a name of the hub, an alias or its name here means; None where there is none.
 

@@ -156,7 +156,7 @@ class _Fitting:
         second = ((logs - self.start) ** 2 + np.diag(covariance)) / self.scale**2
         for kind, members in self.members.items():
             self.widths[kind] = _pooled(self.expected[kind], float(second[members].sum()), float(members.sum()))
-        known = np.einsum("ij,jk,ik->i", jacobian, covariance, jacobian)
+        known = np.einsum("ij,ij->i", jacobian @ covariance, jacobian)
         left = self.weights(off) * self.scatter[self.source] ** 2 * (off**2 + known)
         worth = self.worth
         for at in range(len(self.sources)):

@@ -139,14 +139,14 @@ def chosen(
     known = np.eye(slope.shape[1])
     made: list[Choice] = []
     for _ in range(min(count, len(slope))):
-        variance = np.einsum("ij,jk,ik->i", slope, known, slope)
+        variance = np.einsum("ij,ij->i", slope @ known, slope)
         fall = share @ (wanted @ known @ slope.T) ** 2 / (variance + noise**2)
         fall[[one.place for one in made]] = -1.0
         best = int(np.argmax(fall))
         spread = float(np.sqrt(variance[best]))
         gain = known @ slope[best]
         known = known - np.outer(gain, gain) / (variance[best] + noise[best] ** 2)
-        left = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", wanted, known, wanted), 0.0))
+        left = np.sqrt(np.maximum(np.einsum("ij,ij->i", wanted @ known, wanted), 0.0))
         made.append(Choice(best, spread, float(np.average(left, weights=share))))
     return made
 

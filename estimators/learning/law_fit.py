@@ -74,7 +74,7 @@ class LawFit:
         design = Design(law, self.coordinates, groups, count_of(columns))
         slopes = slopes_of(law, columns, design.values(self.logs))
         jacobian = design.jacobian(slopes)
-        variance = np.einsum("ij,jk,ik->i", jacobian, self.covariance, jacobian)
+        variance = np.einsum("ij,ij->i", jacobian @ self.covariance, jacobian)
         for at, prior in enumerate(law.parameters):
             for level in prior.levels:
                 known = {c.group for c in self.coordinates if (c.parameter, c.level) == (prior.name, level)}

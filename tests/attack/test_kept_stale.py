@@ -50,6 +50,8 @@ NEVER = {
     "by its number": "open(0, closefd=False).read()",
     "by its name": "open('/dev/stdin').close()",
     "a folder's number": "os.close(os.open('a.json', os.O_RDONLY, dir_fd=os.open('.', os.O_RDONLY)))",
+    "written": "Path('w.json').write_text('1')",
+    "another program": "os.system('true')",
     "renamed": "os.rename('a.json', 'c.json')",
     "removed": "os.unlink('a.json')",
     "changed meanwhile": "(open('a.json').read(), time.sleep(.05), touched())",

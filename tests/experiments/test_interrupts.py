@@ -25,7 +25,7 @@ chunk = 4
 
 [sample]
 method = "sobol"
-count = 60000
+count = 8000
 
 [sample.ranges]
 "machine.clock" = { low = "0.8 GHz", high = "3 GHz", scale = "log" }

@@ -53,18 +53,32 @@ def answered(program: Path, *words: str, **environment: str) -> tuple[bool, str]
     return "torch" in imported, answer
 
 
+def kept(program: Path) -> list[Path]:
+    """The programs that are kept."""
+    return [*program.parent.glob("kept/**/workloads/*.json")]
+
+
 def test_what_was_recorded_is_answered_without_torch_until_something_changes(tmp_path: Path) -> None:
     program = written(tmp_path)
     first, second = answered(program), answered(program)
     assert (first[0], second[0]) == (True, False)
     assert first[1] == second[1]
+    assert len(kept(program)) == 1
     assert not answered(program, "--dtype", "bfloat16")[0]
-    for name, text in (("helper.py", "WIDTH = 4096\n"), ("sizes.json", '{"wide": 64}')):
-        (tmp_path / name).write_text(text)
-        anew, again = answered(program), answered(program)
-        assert (anew[0], again[0]) == (True, False)
-        assert anew[1] == again[1] != second[1]
-        second = anew
+    (tmp_path / "helper.py").write_text("WIDTH = 4096\n")
+    anew, again = answered(program), answered(program)
+    assert (anew[0], again[0]) == (True, False)
+    assert anew[1] == again[1] != second[1]
+
+
+@pytest.mark.slow  # `tests/attack/test_kept_stale` has what a program reads, with a stand-in for torch
+def test_a_file_a_module_the_environment_and_options_are_part_of_what_was_recorded(tmp_path: Path) -> None:
+    program = written(tmp_path)
+    first = answered(program)
+    (tmp_path / "sizes.json").write_text('{"wide": 64}')
+    anew, again = answered(program), answered(program)
+    assert (anew[0], again[0]) == (True, False)
+    assert anew[1] == again[1] != first[1]
     (tmp_path / "torch_is_not_here.py").write_text("")
     assert answered(program)[0]
     assert answered(program, OF_MINE="1")[0]
@@ -82,9 +96,14 @@ def test_named_sizes_are_put_in_without_torch(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "says",
-    ["print('here')", "random.random()", "Path(__file__).with_suffix('.txt').write_text('')", "os.system('true')"],
+    [
+        "print('here')",
+        "random.random()",
+        pytest.param("Path(__file__).with_suffix('.txt').write_text('')", marks=pytest.mark.slow),  # as in `attack`
+        pytest.param("os.system('true')", marks=pytest.mark.slow),
+    ],
 )
 def test_a_program_that_acts_or_draws_is_not_kept(says: str, tmp_path: Path) -> None:
     program = written(tmp_path, says)
     assert answered(program)[0]
-    assert answered(program)[0]
+    assert not kept(program)

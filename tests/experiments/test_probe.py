@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,7 @@ def _timing(seconds: float) -> Timing:
     return Timing(seconds, seconds, seconds, 0.0, (seconds,), 1, 1.0, None, 0.0, 0.0, Protocol())
 
 
+@cache
 def faked_probe(seconds: float = 600.0) -> Probe:
     """A host that is the formula with shares of its own, and 5 % of noise."""
     machine, model = ss.machine("epyc-9654").using(cores=1), ss.estimator("cpu-kinds").model

@@ -87,6 +87,7 @@ def test_thirty_kills_lose_no_point_and_repeat_none(tmp_path: Path) -> None:
     assert not list(store.results.glob(".part-*"))
 
 
+@pytest.mark.slow  # `test_engines` kills a worker of an executor of one's own
 def test_a_dask_worker_killed_in_the_middle_changes_nothing(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed", reason="needs the extra slipstick[dask]")
     made = _plan(tmp_path, count=200, chunk=25)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ast
+import re
 from collections import Counter
 
 import networkx as nx
@@ -13,6 +13,7 @@ from tools.imports import FILES, MODULES, ROOT, folders, imports
 MOST_LINES, MEDIAN_LINES = 350, 150
 MOST_SHARED = 0
 """Names of classes that several files define: lower it where you rename one."""
+CLASS = re.compile(r"^ *class (\w+)[(:\[]", re.M)
 
 
 def test_no_import_circles_not_even_inside_functions() -> None:
@@ -27,8 +28,8 @@ def test_no_circles_of_folders(depth: int) -> None:
 
 
 def test_few_class_names_have_several_homes() -> None:
-    trees = [ast.parse((ROOT / path).read_text()) for path in FILES]
-    homes = Counter(node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    homes = Counter(name for path in FILES for name in CLASS.findall((ROOT / path).read_text()))
+    assert len(homes) > 500
     assert len(shared := {name for name, count in homes.items() if count > 1}) <= MOST_SHARED, sorted(shared)
 
 

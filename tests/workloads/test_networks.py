@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import networkx as nx
 import pytest
 import sympy as sp
 
 from slipstick.hwmodels.files.expressions import parse_expression
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.workloads.catalog import workload, workload_names
+from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.graph.workload_file import load_workload
 from slipstick.workloads.layers.tape import NetworkTape
 from slipstick.workloads.networks.mlp import mlp
 from slipstick.workloads.networks.transformer import bert
@@ -103,20 +99,6 @@ def test_mlp_families_have_paradnn_s_parameters(shape: tuple[int, int, int, int]
     layers, width, inputs, outputs = shape
     built = mlp(layers=layers, width=width, inputs=inputs, outputs=outputs)
     assert float(built.metadata["parameters"]) == pytest.approx(parameters, abs=0.005e6)  # type: ignore[arg-type]
-
-
-SMALL = [n for n in workload_names() if not n.startswith("imported/") and not n.startswith(("gpt2-", "bert-large"))]
-
-
-@pytest.mark.parametrize("name", SMALL)
-def test_every_network_is_one_graph_that_saves_and_binds(name: str, tmp_path: Path) -> None:
-    network = workload(name)
-    assert nx.is_weakly_connected(network.graph)
-    network.save(tmp_path / "network.json.gz")
-    assert load_workload(tmp_path / "network.json.gz").identity == network.identity
-    bound = network.bound()
-    assert not bound.symbols
-    assert bound.cost.flop >= 0
 
 
 def test_training_updates_every_parameter_after_its_gradient() -> None:

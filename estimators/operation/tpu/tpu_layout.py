@@ -47,6 +47,7 @@ def laid_out(workload: Workload) -> Workload:
     return replace(workload, operations=tuple(made.get(op.name, op) for op in workload))
 
 
+@lru_cache(maxsize=1024)
 def padding(batch: Amount, channels: Amount) -> Amount:
     """Bytes of a padded tensor over those of its elements, at least 1."""
     orders = [

@@ -116,7 +116,7 @@ class ProbedRows(KnownRows):
     def _scale(self, best: FloatArray) -> float:
         """Of the errors of each row as the others predict it, to first order."""
         here, slope = self.linear(best)
-        pulled = self._weights(here) * np.einsum("ij,jk,ik->i", slope, self.left(best), slope)
+        pulled = self._weights(here) * np.einsum("ij,ij->i", slope @ self.left(best), slope)
         free = np.maximum(1 - pulled, LEAST_FREE)
         return scale_of((self.measured - here) / free, free)
 
