@@ -84,13 +84,34 @@ def share_beyond(volume: sp.Expr, capacity: sp.Expr) -> sp.Expr:
     return Smallest(1, Largest(0, sp.Rational(1, 2) + sp.log(volume / capacity) / sp.log(2)))
 
 
-def shares_beyond(volumes: npt.NDArray[np.float64], capacity: float) -> npt.NDArray[np.float64]:
+def shares_beyond(
+    volumes: npt.NDArray[np.float64], capacity: float | npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
     """The same on arrays: share of each reuse volume (bytes) that a capacity (bytes) does not hold, same shape.
 
     >>> shares_beyond(np.array([0.5, 1.0, 2.0]), 1.0).tolist()
     [0.0, 0.5, 1.0]
     """
     return np.asarray(np.clip(0.5 + np.log2(volumes / capacity), 0.0, 1.0))
+
+
+def weights_beyond(between: sp.Expr, capacity: sp.Expr) -> sp.Expr:
+    """Least share of its weights that a program reads from main memory, where no operation finds them before.
+
+    The one rule of every model of programs, and of what bounds them: all weights pass between two uses of the same
+    ones, so that they are a cyclic stream (`share_beyond`) through the last cache. The streams of gpu-benches
+    (github.com/te42kyfo/gpu-benches, gpu-l2-cache) reach the rate of main memory at 1.2 to 1.4 of the last cache of an
+    A100, an H100 and a Radeon RX 6900 XT.
+
+    `between`: bytes of all weights; 0 where an operation stands for itself.
+    `capacity`: bytes of the last cache, all its instances together.
+    """
+    return share_beyond(Largest(1, between), Largest(1, capacity))
+
+
+def weights_beyond_at(between: npt.ArrayLike, capacity: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """`weights_beyond` at numbers in bytes; arrays are broadcast against each other."""
+    return shares_beyond(np.maximum(1.0, between), np.maximum(1.0, capacity))
 
 
 def resident_share(footprint: sp.Expr, capacity: sp.Expr) -> sp.Expr:

@@ -20,7 +20,7 @@ from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import FormulaModel
 from slipstick.estimators.operation.gpu.programs.program_kernels import ProgramRuntimes, program_issue
 from slipstick.estimators.operation.gpu.programs.program_sides import rounds_convolutions
-from slipstick.estimators.operation.physical_bound import PhysicalBound
+from slipstick.estimators.operation.physical_bound import PhysicalBound, weight_bytes
 from slipstick.estimators.schedule.host_issue import HostIssue
 from slipstick.estimators.tuned.tuned_defaults import PROGRAMS
 from slipstick.hwmodels.files.records import Same, Table
@@ -43,12 +43,13 @@ class TorchProgram(Composite):
 
     def as_found(self, bound: Workload, machine: Machine) -> Machine:
         """Between two uses of a weight all the others are read: it is in a cache only where all of them fit."""
-        return machine if machine.runtime.weights_between else _between(machine, resident(Same(bound)) or 0.0)
+        return machine if machine.runtime.weights_between else _between(machine, _weights(Same(bound)) or 0.0)
 
     def as_clocked(self, workload: Workload, machine: Machine, run: Table[float]) -> Estimate:
         """See `Composite.as_clocked`; no band ends below what the machine's peaks allow."""
         answer = super().as_clocked(workload, machine, run)
-        least = PhysicalBound(machine).together(self.bound(workload, machine, run))
+        bound = self.bound(workload, machine, run)
+        least = float(PhysicalBound(self.as_found(bound, machine)).together(bound))
         return replace(answer, least=max(answer.least, least))
 
     def least_at(
@@ -65,16 +66,18 @@ class TorchProgram(Composite):
             here = place.reshape(-1) == index
             changed, numbers, _ = put_in(machine, run, dict(zip(apart, values, strict=False)))
             arrays = {name.removeprefix("machine."): free[name][here] for name in free if name not in apart}
-            result[here] = PhysicalBound(changed, arrays).together(self.bound(workload, changed, numbers))
+            bound = self.bound(workload, changed, numbers)
+            result[here] = PhysicalBound(self.as_found(bound, changed), arrays).together(bound)
         return result
 
     def _compile(
         self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Table[float]
     ) -> Compiled | PointByPoint:
-        """Point by point where a free size decides the class of a kernel, or what a compiler makes of the graph."""
+        """Point by point where a free size decides the class of a kernel, where weights are found, or what is fused."""
         sizes = {name.partition(".")[2] for name in free if name.startswith(("workload.", "run."))}
         graph = self.graph(workload, machine)
-        if sizes & graph.symbols and not self._holds_open(graph, machine, sizes):
+        weighed = "parameters" in graph.metadata or len(graph.distinct.operations) == 1
+        if sizes & graph.symbols and not (weighed and self._holds_open(graph, machine, sizes)):
             return PointByPoint(self, workload, machine, run, free)
         return super()._compile(workload, machine, free, run)
 
@@ -84,6 +87,18 @@ class TorchProgram(Composite):
             return False
         operations = self.handed_over(graph, machine).distinct.operations
         return all(self.operation.holds_open(op, machine) for op in operations if op.symbols & sizes)
+
+
+@lru_cache(maxsize=8)
+def _weights(workload: Same[Workload]) -> float | None:
+    """Bytes that a program keeps from one pass to the next: what its graph states, or the weights of its products.
+
+    An operation alone stands for itself: it finds what the repetition before left.
+    """
+    known = resident(workload)
+    if known is None and len(workload.it) > 1 and not workload.it.symbols:
+        return sum(map(weight_bytes, workload.it))
+    return known
 
 
 @lru_cache(maxsize=32)

@@ -1,7 +1,8 @@
 """What no machine can undercut: its arithmetic at the highest clock, and bytes that no cache of it can have kept.
 
-Bounds of single operations. Products that known algorithms save are taken off: Winograd's of 3 x 3 windows (Lavin and
-Gray, CVPR 2016; larger windows up to their area), the masked half of causal attention.
+Bounds of single operations, and of a program's together: of its weights, what the last cache loses from one pass to the
+next (`residency.weights_beyond`). Products that known algorithms save are taken off: Winograd's of 3 x 3 windows (Lavin
+and Gray, CVPR 2016; larger windows up to their area), the masked half of causal attention.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.core.lambdified.extrema import Largest
-from slipstick.estimators.core.residency import capacity_of_all
+from slipstick.estimators.core.residency import capacity_of_all, weights_beyond, weights_beyond_at
 from slipstick.estimators.operation.roofline import serving_rate
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
@@ -65,7 +66,7 @@ class PhysicalBound:
         if op.kind in UNBOUND:
             return {"": 0.0}
         moved = float(op.cost["read"]) * _touched(op) + float(op.cost["written"])
-        bounds = {"": 0.0, "main memory": self._beyond_caches(moved, _spared(op))}
+        bounds = {"": 0.0, "main memory": self._from_memory(moved, _spared(op), weight_bytes(op))}
         engines: dict[str, Any] = {}
         for name, amount in op.cost.items():
             if name.startswith("flop."):
@@ -88,8 +89,9 @@ class PhysicalBound:
     def together(self, workload: Workload) -> Any:
         """Seconds that a bound workload takes at least on one device: below them no band reaches.
 
-        Of several operations their arithmetic alone is certain: a program that fuses them moves fewer bytes. A number,
-        or an array of shape (points,) where it hangs on a number of the machine that is free.
+        Of several operations their arithmetic and their weights alone are certain: a program that fuses them moves
+        fewer other bytes. A number, or an array of shape (points,) where it hangs on a number of the machine that is
+        free.
         """
         distinct = workload.distinct
         if not distinct.operations:
@@ -97,12 +99,15 @@ class PhysicalBound:
         counts = np.bincount(distinct.place, workload.executions, len(distinct.operations))
         if len(distinct.operations) == 1:
             return float(counts[0]) * reduce(np.maximum, self._bounds(distinct.operations[0]).values())
-        engines: dict[str, Any] = {}
-        for name, flop in _needs(Same(distinct.operations)).items():
+        needs = _needs(Same(distinct.operations))
+        # weights that are used more than once in a pass are counted once
+        weights = np.minimum(float(counts @ needs["weights"]), self._product(["runtime.weights_between"]))
+        engines: dict[str, Any] = {"main memory": self._from_memory(0.0, 0.0, weights)}
+        for name, flop in needs.items():
             if name.startswith("flop."):
                 engine, rate = self._rate(name)
                 engines[engine] = engines.get(engine, 0.0) + float(counts @ flop) / rate
-        return reduce(np.maximum, engines.values(), 0.0)
+        return reduce(np.maximum, engines.values())
 
     def check(self, operations: Sequence[Op], times: npt.ArrayLike) -> None:
         """Check that no operation takes less than peak and bandwidth allow; times in seconds, shape (operations,).
@@ -126,7 +131,7 @@ class PhysicalBound:
     def _all_hold(self, operations: Same[tuple[Op, ...]], times: npt.NDArray[np.float64]) -> bool:
         """Whether no operation is below its bound, all at once."""
         needs = _needs(operations)
-        least = self._beyond_caches(needs[""], needs["spared"]) * needs["bound"]
+        least = self._from_memory(needs[""], needs["spared"], needs["weights"]) * needs["bound"]
         engines: dict[str, npt.NDArray[np.float64]] = {}
         for name, flop in needs.items():
             if name.startswith("flop."):
@@ -148,13 +153,17 @@ class PhysicalBound:
     def _product(self, paths: Sequence[str]) -> Any:
         return reduce(mul, (self.free.get(path, self.machine.get(path)) for path in paths), 1.0)
 
-    def _beyond_caches(self, moved: Any, spared: Any) -> Any:
+    def _from_memory(self, moved: Any, spared: Any, weights: Any) -> Any:
+        """Seconds of what no cache can have kept, and of the weights that the last one lost since the last pass."""
         if "" not in self._rates:
             *inner, main = self.machine.memory
-            kept = (self._product([f"memory.{name}.capacity"]) * self.machine.instances(name) for name in inner)
+            kept = [self._product([f"memory.{name}.capacity"]) * self.machine.instances(name) for name in inner]
+            between = self._product(["runtime.weights_between"])
             self._rates[""] = "", sum(kept)
+            self._rates["lost"] = "", weights_beyond_at(between, (kept or [0.0])[-1])
             self._rates["main"] = "", self._product(self.machine.bandwidth_factors(main))
-        return np.maximum(0.0, moved - spared * self._rates[""][1]) / self._rates["main"][1]
+        beyond = np.maximum(0.0, moved - spared * self._rates[""][1])
+        return np.maximum(beyond, weights * self._rates["lost"][1]) / self._rates["main"][1]
 
 
 def least_time(machine: Machine, rates: Sequence[tuple[str, str, str]]) -> sp.Expr:
@@ -168,10 +177,9 @@ def least_time(machine: Machine, rates: Sequence[tuple[str, str, str]]) -> sp.Ex
         rate = sp.Mul(*(symbol(f"machine.{path}") for path in machine.peak_factors(engine, rated)))
         engines[engine] = engines.get(engine, sp.Integer(0)) + symbol(f"operation.{name}") * share / rate
     *inner, main = machine.memory
-    kept = sum((capacity_of_all(machine, level) for level in inner), sp.Integer(0))
-    beyond = Largest(0, symbol("operation.least_bytes") - symbol("operation.spared") * kept)
-    # of all the weights of a program the caches keep so many bytes from one pass to the next, whichever they are
-    lost = Largest(0, 1 - kept / Largest(1, symbol("machine.runtime.weights_between")))
+    kept = [capacity_of_all(machine, level) for level in inner] or [sp.Integer(0)]
+    beyond = Largest(0, symbol("operation.least_bytes") - symbol("operation.spared") * sum(kept, sp.Integer(0)))
+    lost = weights_beyond(symbol("machine.runtime.weights_between"), kept[-1])
     beyond = Largest(beyond, symbol("operation.weight_bytes") * lost)
     fastest = sp.Mul(*(symbol(f"machine.{path}") for path in machine.bandwidth_factors(main)))
     return Largest(beyond / fastest, *engines.values())
@@ -180,11 +188,14 @@ def least_time(machine: Machine, rates: Sequence[tuple[str, str, str]]) -> sp.Ex
 @lru_cache(maxsize=8)
 def _needs(operations: Same[tuple[Op, ...]]) -> dict[str, npt.NDArray[np.float64]]:
     """What bound operations cannot do without: bytes ("") and flop by resource, shape (operations,); "bound": 0 where
-    nothing is known to bound an operation; "spared": bytes that need not move for each byte of cache."""
+    nothing is known to bound an operation; "spared": bytes that need not move for each byte of cache; "weights": those
+    kept from one pass to the next."""
     counted = [0.0 if op.kind in UNBOUND else 1.0 for op in operations.it]
     moved = [float(op.cost["read"]) * _touched(op) + float(op.cost["written"]) for op in operations.it]
-    spared = [_spared(op) for op in operations.it]
-    needs = {"": np.array(moved), "bound": np.array(counted), "spared": np.array(spared)}
+    spared, weights = ([amount(op) for op in operations.it] for amount in (_spared, weight_bytes))
+    needs = {
+        name: np.array(of) for name, of in (("", moved), ("bound", counted), ("spared", spared), ("weights", weights))
+    }
     for index, op in enumerate(operations.it):
         for name, amount in op.cost.items():
             if name.startswith("flop.") and op.kind not in UNBOUND:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,12 +13,15 @@ from hypothesis import strategies as st
 
 from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.core.operation_model import FormulaModel
+from slipstick.estimators.core.residency import weights_beyond_at
 from slipstick.estimators.operation.cpu.cpu_roofline import CpuRoofline
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
 from slipstick.estimators.operation.roofline import Roofline
 from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.frames import csv_frame
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import operation
@@ -136,14 +141,54 @@ def test_main_memory_alone_has_no_state() -> None:
     assert len(set(times("plain", op, on).values())) == 1
 
 
-@settings(max_examples=12, deadline=None)
-@given(st.sampled_from(("h100-sxm", "rtx-4090", "l40s", "a100-sxm-80gb")), st.integers(2, 24), st.integers(9, 13))
-def test_weights_of_a_program_that_overflow_the_cache_come_from_memory(name: str, layers: int, octave: int) -> None:
-    """Whatever a cache keeps from one pass to the next, the rest of the weights passes main memory each time."""
-    on, width = machine(name), float(2**octave)
-    made = tuple(gemm(f"layer {i}", width, 8, width, dtype="bfloat16") for i in range(layers))
-    held = sum(on.memory[level].capacity * on.instances(level) for level in caches(on))
-    weights = layers * width * width * 2
-    whole = Workload("layers", made, defaults=Table(), metadata=Table(parameters=layers * width * width))
-    busy = sum(part.time for part in question(whole, name).answer().parts if part.kind == "gemm")
-    assert busy >= 0.99 * (weights - held) / on.memory[on.main_memory].bandwidth
+GPUS = ("h100-sxm", "rtx-4090", "l40s", "a100-sxm-80gb", "mi300x", "rtx-3090", "b200-sxm", "v100-sxm2")
+
+
+@settings(max_examples=24, deadline=None)
+@given(
+    st.sampled_from(GPUS),
+    st.sampled_from(("float32", "float16")),
+    st.integers(2, 12),
+    st.floats(1.42, 20.0),
+    st.sampled_from((1, 8, 64)),
+    st.booleans(),
+)
+def test_weights_of_a_program_that_overflow_the_cache_come_from_memory(
+    name: str, dtype: str, layers: int, over: float, columns: int, states: bool
+) -> None:
+    """No kernels, no answer, no band: all are alone and together at least the weights over the bandwidth.
+
+    Also of a graph that does not state its parameters: its products then have weights of their own.
+    """
+    on, size = machine(name), {"float32": 4, "float16": 2}[dtype]
+    last = caches(on)[-1]
+    held = on.memory[last].capacity * on.instances(last)
+    width = math.ceil(math.sqrt(over * held / size / layers) / 64) * 64
+    made = tuple(gemm(f"layer {i}", width, columns, width, dtype=dtype) for i in range(layers))
+    whole = Workload("layers", made, metadata=Table(parameters=layers * width**2) if states else Table())
+    least = layers * width**2 * size / on.memory[on.main_memory].bandwidth
+    answer = question(whole, name).answer()
+    assert sum(part.time for part in answer.parts) >= least * (1 - 1e-9)
+    assert answer.least >= least * (1 - 1e-9)
+    low, _ = answer.interval(0.8) or (least, least)
+    assert min(low, answer.time) >= least * (1 - 1e-9)
+
+
+@pytest.mark.skipif(data_folder() is None, reason="no public measurements here")
+@pytest.mark.parametrize(("device", "name"), [("a100_80", "a100-sxm-80gb"), ("h100_pcie", "h100-pcie")])
+def test_cyclic_streams_through_a_last_cache_are_as_the_rule_of_weights_says(device: str, name: str) -> None:
+    """gpu-benches' gpu-l2-cache: the time of a byte between the cache's and main memory's, by bytes over capacity.
+
+    From 1.42 of the capacity on the stream is no faster than main memory's data sheet; between 0.6 and 2 the share that
+    misses is within a quarter of the rule's, which was not fitted to it.
+    """
+    on = machine(name)
+    frame = csv_frame((data_folder() or Path()) / "portability/gpu_benches.csv.gz")
+    frame = frame[(frame["benchmark"] == "gpu-l2-cache") & (frame["device"] == device)]
+    over = frame["size_bytes"].to_numpy() / on.memory[caches(on)[-1]].capacity
+    slowness = 1 / frame["value"].to_numpy()
+    near, far = np.median(slowness[(over > 0.2) & (over < 0.5)]), np.median(slowness[(over > 3) & (over < 10)])
+    assert np.all(frame["value"].to_numpy()[over > 1.42] <= on.bandwidth(on.main_memory))
+    turn = (over > 0.6) & (over < 2)
+    missed = (slowness[turn] - near) / (far - near)
+    assert np.abs(missed - weights_beyond_at(over[turn] * 1e8, 1e8)).max() < 0.25

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
-from slipstick.estimators.core.residency import is_there, resident_share
+from slipstick.estimators.core.residency import is_there, resident_share, weights_beyond
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.files.symbolic import sp
@@ -177,8 +177,8 @@ def traffic_time(moved: sp.Expr, touched: sp.Expr, has: Resources, weights: sp.E
         return moved / has.memory_rate
     spared = resident_share(touched * has.rotation, has.cache_capacity)
     if weights is not None:
-        seldom = resident_share(Largest(touched * has.rotation, has.weights_between), has.cache_capacity)
-        spared -= (spared - seldom) * weights / touched
+        kept = Smallest(spared, 1 - weights_beyond(has.weights_between, has.cache_capacity))
+        spared -= (spared - kept) * weights / touched
     return moved * (1 - spared) / has.memory_rate + touched * spared / has.cache_rate
 
 

@@ -19,7 +19,13 @@ import numpy.typing as npt
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
 from slipstick.estimators.core.operation_model import amount_of
-from slipstick.estimators.core.residency import RESIDENT, capacity_of_all, rated_caches
+from slipstick.estimators.core.residency import (
+    RESIDENT,
+    capacity_of_all,
+    rated_caches,
+    weights_beyond,
+    weights_beyond_at,
+)
 from slipstick.estimators.operation.gpu.programs.program_classes import class_of
 from slipstick.estimators.operation.gpu.tiled import MATRIX_ENERGY
 from slipstick.estimators.operation.physical_bound import weight_bytes
@@ -84,6 +90,10 @@ class SideTerms(Protocol):
         """Bytes that all instances of a level hold together."""
         ...
 
+    def weights_beyond(self, level: str) -> Any:
+        """Share of a program's weights that a level does not hold (`residency.weights_beyond`)."""
+        ...
+
     def most(self, one: Any, other: Any) -> Any:
         """The larger of two."""
         ...
@@ -109,6 +119,10 @@ class NumberTerms:
         """See `SideTerms.held`."""
         return float(self.machine.memory[level].capacity * self.machine.instances(level))
 
+    def weights_beyond(self, level: str) -> float:
+        """See `SideTerms.weights_beyond`."""
+        return float(weights_beyond_at(self.machine.runtime.weights_between, self.held(level)))
+
     def most(self, one: float, other: float) -> float:
         """See `SideTerms.most`."""
         return max(one, other)
@@ -131,6 +145,10 @@ class SymbolTerms:
     def held(self, level: str) -> sp.Expr:
         """See `SideTerms.held`."""
         return capacity_of_all(self.machine, level)
+
+    def weights_beyond(self, level: str) -> sp.Expr:
+        """See `SideTerms.weights_beyond`."""
+        return weights_beyond(symbol("machine.runtime.weights_between"), self.held(level))
 
     def most(self, one: sp.Expr, other: sp.Expr) -> sp.Expr:
         """See `SideTerms.most`."""
@@ -204,8 +222,8 @@ def _traffic(moved: Any, main: Any, machine: Machine, terms: SideTerms, weights:
     held = KEPT_BYTES * terms.held(caches[-1])
     resident = float(RESIDENT) * held**3 / (held**3 + moved**3)
     if weights is not None:
-        between = terms.most(moved, terms.value("machine.runtime.weights_between"))
-        resident = resident - (resident - float(RESIDENT) * held**3 / (held**3 + between**3)) * weights / moved
+        kept = terms.least(resident, 1 - terms.weights_beyond(caches[-1]))
+        resident = resident - (resident - kept) * weights / moved
     fast = terms.most(main, _product(terms, machine.bandwidth_factors(caches[-1])))
     return moved * ((1 - resident) / main + resident / fast)
 
