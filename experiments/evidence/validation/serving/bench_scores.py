@@ -37,6 +37,9 @@ DEVICES = {
     "Nvidia GH200": "gh200", "Nvidia GH200 GPU": "gh200", "AMD MI300X GPU": "mi300x", "AMD MI300X": "mi300x",
     "AMD MI250 GPU": "mi250-gcd",
 }  # fmt: skip
+DIES = {"mi250-gcd": 2}
+"""Of a published device: the repository's scripts for the MI250 (llama.cpp/MI250, vLLM/MI250) run one device on dies 0
+and 1 and the others on four and eight, and a half of 64 GB could not hold Mixtral's 93 GB, which ran on one."""
 MODELS = {
     "meta-llama/Llama-2-7b-hf": "llama-2-7b", "meta-llama/Llama-2-70b-hf": "llama-2-70b",
     "meta-llama/Meta-Llama-3-8B": "llama-3-8b", "meta-llama/Meta-Llama-3-70B": "llama-3.1-70b",
@@ -128,7 +131,8 @@ def _whole(row: dict[str, str]) -> Whole:
     if not row["latency_s"]:
         raise InputError("no latency")
     sequences = 1 if engine == "llama.cpp" else int(float(row["sequences"]))
-    name, devices = DEVICES[device], int(row["devices"])
+    name = DEVICES[device]
+    devices = int(row["devices"]) * DIES.get(name, 1)
     shares, at = _shares(name, MODELS[model], devices, engine == "llama.cpp")
     prompt, made = float(row["input_tokens"]), float(row["output_tokens"])
     groups = step_groups(machine(name), name, ENGINES.get(engine, engine), "", MODELS[model], "fp16")
