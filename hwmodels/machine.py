@@ -49,8 +49,8 @@ class Machine(Record):
         Hardware threads a core has.
     cycles_per_instruction
         Of one thread when 1, 2, ... hardware threads of its core are busy (beyond the last entry, the last holds).
-    cores_per_cluster, cores_per_numa, cores_per_socket
-        Borders of the memory system; None where there is one domain.
+    cores_per_cluster, cores_per_die, cores_per_numa, cores_per_socket
+        Borders of the memory system; None where there is one domain. A die's clusters share one link to main memory.
     engines
         By unit name: "vector", "matrix", "special".
     memory
@@ -79,6 +79,7 @@ class Machine(Record):
     threads_per_core: int = Field(default=1, ge=1, le=1024)
     cycles_per_instruction: tuple[PerCycle, ...] = (1.0,)
     cores_per_cluster: int | None = Field(default=None, ge=1)
+    cores_per_die: int | None = Field(default=None, ge=1)
     cores_per_numa: int | None = Field(default=None, ge=1)
     cores_per_socket: int | None = Field(default=None, ge=1)
     engines: Table[Engine]

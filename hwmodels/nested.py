@@ -66,4 +66,6 @@ def as_before(machine: dict[str, Any]) -> dict[str, Any]:
         level: {name: value for name, value in fields.items() if name != "ecc" or value != "aside"}
         for level, fields in machine["memory"].items()
     }
-    return {**machine, "runtime": runtime, "memory": memory}
+    unstated = {"cores_per_die"} if machine["cores_per_die"] is None else set()
+    others = {name: value for name, value in machine.items() if name not in unstated}
+    return {**others, "runtime": runtime, "memory": memory}

@@ -112,9 +112,9 @@ class Composite(EstimatorBase):
     def _timed(self, workload: Workload, machine: Machine, run: Table[float]) -> tuple[Workload, FloatArray, Outcome]:
         """The bound operations, seconds of one execution of each, and what the schedule makes of them."""
         bound = self.bound(workload, machine, run)
-        found = self.as_found(bound, machine)
-        once = self.operation.times(bound.distinct.operations, found)
-        PhysicalBound(found).check(bound.distinct.operations, once)
+        in_program = self.as_found(bound, machine)
+        once = self.operation.times(bound.distinct.operations, in_program)
+        PhysicalBound(in_program).check(bound.distinct.operations, once)
         times = once[bound.distinct.place]
         numbers = {**self.graph(workload, machine).defaults, **run}
         return bound, times, self.schedule.combine(bound, times, machine, numbers)

@@ -6,11 +6,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstick.estimators.learning.fit import fit
-from slipstick.estimators.operation.cpu.bandwidth import LAW, Borders, Saturation, curve_rows, fit_saturation, usual
+from slipstick.estimators.operation.cpu.bandwidth import (
+    LAW,
+    Borders,
+    Saturation,
+    cores_of_link,
+    curve_rows,
+    fit_saturation,
+    usual,
+)
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.evidence.boards import bandwidth as scoreboard
 from slipstick.experiments.evidence.validation.cpu.bandwidth_data import CATALOG, FILE, MeasuredMachine, read_bandwidths
-from slipstick.hwmodels.catalog import machine_names
+from slipstick.hwmodels.catalog import machine, machine_names
 from slipstick.hwmodels.files.readers import InputError
 
 rates = st.floats(1e9, 5e10)
@@ -43,6 +51,13 @@ def test_a_cluster_is_a_border_of_its_own() -> None:
     assert float(tight.bandwidth(4)) == pytest.approx(20e9, rel=1e-3)
     assert float(tight.bandwidth(8)) == pytest.approx(40e9, rel=1e-3)
     assert float(free.bandwidth(8)) == pytest.approx(80e9, rel=1e-3)
+
+
+def test_clusters_of_a_die_have_one_link() -> None:
+    """Zen 2's two core complexes of a die reach the memory over one link, Zen's each over its own."""
+    assert cores_of_link(machine("epyc-7452"), 8) is None and cores_of_link(machine("epyc-7451"), 6) == 3
+    assert cores_of_link(machine("epyc-7452").using({"cores_per_numa": 32}), 32) == 8
+    assert cores_of_link(machine("epyc-9654"), 96) == 8 and cores_of_link(machine("xeon-gold-6148"), 20) is None
 
 
 TRUE = {"copy": Saturation(12e9, 55e9, 3.0, Borders(16)), "load": Saturation(11e9, 62e9, 4.5, Borders(16))}
@@ -123,7 +138,7 @@ def test_four_cores_predict_the_domain_of_a_machine_never_seen() -> None:
     inside, _ = scoreboard.scores(machines, machines, threads=1)
     assert len(inside) == 55
     errors = [np.abs(score.errors) for score in inside]
-    assert np.mean([error.mean() for error in errors]) <= 0.055
-    assert max(error.max() for error in errors) <= 0.25
+    assert np.mean([error.mean() for error in errors]) <= 0.045
+    assert max(error.max() for error in errors) <= 0.2
     for name in scoreboard.BASELINES:
         assert np.mean([np.abs(score.baselines[name]).mean() for score in inside]) > np.mean([e.mean() for e in errors])

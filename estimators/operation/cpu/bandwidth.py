@@ -34,6 +34,7 @@ from slipstick.estimators.learning.known_law import LawKnown, open_to
 from slipstick.estimators.learning.law import Columns, Grouping, LawRows, ParameterPrior
 from slipstick.estimators.learning.law_fit import LawFit
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.machine import Machine
 
 FloatArray = npt.NDArray[np.float64]
 Points = Sequence[tuple[int, float]]
@@ -67,6 +68,12 @@ class Borders:
             )
         if self.peak is not None and not self.peak > 0:
             raise InputError(f"borders: peak = {self.peak} byte/s: want a bandwidth above 0")
+
+
+def cores_of_link(machine: Machine, domain: int) -> int | None:
+    """Cores of a domain of so many that share a link to its memory: those of a die, or of a cluster; None if all do."""
+    cores = machine.cores_per_die or machine.cores_per_cluster
+    return cores if cores is not None and cores < domain else None
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,14 @@ from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import Clock, OperationModel
 from slipstick.estimators.core.parameters import Parameter, check_parameters
-from slipstick.estimators.operation.cpu.bandwidth import Borders, FittedSaturation, Points, Saturation, fit_saturation
+from slipstick.estimators.operation.cpu.bandwidth import (
+    Borders,
+    FittedSaturation,
+    Points,
+    Saturation,
+    cores_of_link,
+    fit_saturation,
+)
 from slipstick.estimators.operation.cpu.layer_conditions import loop_cycles
 from slipstick.estimators.tuned.tuned_loops import (
     BESIDE,
@@ -116,8 +123,7 @@ def measured_curve(machine: Machine) -> FittedSaturation | None:
     if not points:
         return None
     domain = machine.cores_per_numa or machine.cores
-    cluster = machine.cores_per_cluster
-    return _fitted(points, Borders(domain, cluster if cluster and cluster < domain else None))
+    return _fitted(points, Borders(domain, cores_of_link(machine, domain)))
 
 
 @lru_cache(maxsize=64)

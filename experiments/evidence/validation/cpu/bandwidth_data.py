@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from slipstick.estimators.operation.cpu.bandwidth import Borders
+from slipstick.estimators.operation.cpu.bandwidth import Borders, cores_of_link
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import read_csv_rows, read_number
 from slipstick.hwmodels.importers.kerncraft_machine import BandwidthKernel
@@ -78,8 +78,7 @@ class MeasuredMachine:
         if known is None:
             return Borders(self.cores_per_numa)
         domains = max(1, known.cores // self.cores_per_numa)
-        cluster = known.cores_per_cluster
-        inside = cluster if cluster is not None and cluster < self.cores_per_numa else None
+        inside = cores_of_link(known, self.cores_per_numa)
         return Borders(self.cores_per_numa, inside, known.bandwidth(known.main_memory) / domains)
 
     def within_domain(
