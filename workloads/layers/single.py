@@ -98,6 +98,9 @@ def elementwise(
 ) -> Op:
     """An operation on single elements: `elements` results, each from `inputs` elements; as many flop as elements.
 
+    ``memory="kept"`` says that the results go to an array that is there already (``out=``, as STREAM does), which
+    ``cpu-kinds`` reads.
+
     Examples
     --------
     >>> import slipstick as ss

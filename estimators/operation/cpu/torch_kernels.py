@@ -22,7 +22,9 @@ ALWAYS, NEVER = 32 * 2.0**20, 0.75 * 2.0**20
 """Bytes from which on glibc's allocator takes every block from the system and gives it back
 (DEFAULT_MMAP_THRESHOLD_MAX of malloc/malloc.c); bytes about which it begins to do so for some, with PyTorch loaded."""
 KEPT: Mapping[str, Attribute] = {"memory": "kept"}
-"""Attribute of an operation whose result has memory that the program had before."""
+"""Attribute of an operation whose result has memory that the program had before, as with ``out=``."""
+REUSED: Mapping[str, Attribute] = {"memory": "reused"}
+"""The same of a result that takes the memory of the one freed before it, where the allocator kept that: below `ALWAYS`."""
 KERNELS = (
     "gemm", "convolution", "grouped", "attention", "softmax", "norm", "pool", "max_pool", "gelu", "gated", "tanh",
     "function", "other",
@@ -38,8 +40,8 @@ class TorchKernels(ByKind):
     """The model of each of PyTorch's kernels, and pages of memory that are new to the program.
 
     A result whose memory the system gives anew costs a page fault for each page (the system clears the page first).
-    That is so for every result beyond `ALWAYS` bytes, and for a share of those beyond `NEVER` or so, which depends on
-    what the program freed before, so that it is known by about a factor of two.
+    That is so for every result beyond `ALWAYS` bytes. Of those beyond `NEVER` or so a share is new that nobody knows: the
+    same program takes none anew in one process and five of six in the next (docs/notes/cpu-and-systolic.md).
     """
 
     first_touch: Annotated[
@@ -53,15 +55,17 @@ class TorchKernels(ByKind):
         check_parameters(self)
 
     def key(self, op: Op, machine: Machine) -> tuple[Hashable, ...]:
-        """The kernel, its key, and whether the result has memory of its own."""
-        return *super().key(op, machine), _anew(op)
+        """The kernel, its key, and which memory the result has."""
+        return *super().key(op, machine), takes_memory(op), op.attributes.get("memory")
 
     def formula(self, op: Op, machine: Machine) -> Formula:
         """The kernel's, with the pages of its result."""
         kernel = super().formula(op, machine)
-        if op.kind in machine.runtime.free_kinds or op.cost["written"] == 0 or not _anew(op):
+        if op.kind in machine.runtime.free_kinds or op.cost["written"] == 0 or not takes_memory(op):
             return kernel
-        written, sometimes = symbol("operation.written"), symbol("parameter.fresh")
+        written = symbol("operation.written")
+        reused = op.attributes.get("memory") == REUSED["memory"]
+        sometimes = sp.Integer(0) if reused else symbol("parameter.fresh")
         share = sometimes * share_beyond(written, sp.Float(NEVER)) + (1 - sometimes) * _beyond(written, ALWAYS)
         pages = self._copies(op) * written * symbol("parameter.first_touch") * share
         return Formula(
@@ -88,8 +92,8 @@ def _beyond(volume: sp.Expr, limit: float) -> sp.Expr:
     return Smallest(1, Largest(0, 100 * (volume / sp.Float(limit) - 1) + 1))
 
 
-def _anew(op: Op) -> bool:
-    """Whether the result needs memory of its own that may be new to the program."""
+def takes_memory(op: Op) -> bool:
+    """Whether the result needs memory of its own from the allocator."""
     return not in_place(op) and op.attributes.get("memory") != KEPT["memory"]
 
 

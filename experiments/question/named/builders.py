@@ -81,6 +81,7 @@ def cpu() -> Estimator:
 
 def cpu_kinds() -> Estimator:
     """The same with shares of its own for each of PyTorch's kernels."""
+    from slipstick.estimators.composites.reused_memory import ReusedMemory
     from slipstick.estimators.core.operation_model import FormulaModel
     from slipstick.estimators.operation.cpu.cpu_roofline import CpuShares
     from slipstick.estimators.operation.cpu.torch_kernels import KERNELS, TorchKernels
@@ -88,9 +89,8 @@ def cpu_kinds() -> Estimator:
     from slipstick.hwmodels.files.records import Table
 
     kinds: Table[FormulaModel] = Table({name: CpuShares() for name in KERNELS})
-    return _composite(
-        TorchKernels(kinds), Sequential(), "roofline of a multi-core CPU by kind of operation, in sequence"
-    )
+    source = "roofline of a multi-core CPU by kind of operation, in sequence"
+    return ReusedMemory(TorchKernels(kinds), Sequential(), source)
 
 
 def layer_conditions() -> Estimator:

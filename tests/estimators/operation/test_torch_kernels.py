@@ -18,11 +18,11 @@ PAGE = 4e-10
 """Seconds a byte: a page of 4 KiB in 1.6 microseconds."""
 
 
-def _time(op: Op, **values: float) -> float:
+def _time(*ops: Op, **values: float) -> float:
     model = ss.estimator("cpu-kinds").model
     known = {name: value for name, (value, _) in parameters(model).items()}
     changed = model.with_parameters({**known, **{f"operation.{name}": value for name, value in values.items()}})
-    return changed.estimate(Workload("one", (op,)), HOST).time
+    return changed.estimate(Workload("one", ops), HOST).time
 
 
 @pytest.mark.parametrize(
@@ -31,10 +31,31 @@ def _time(op: Op, **values: float) -> float:
     ids=["kept", "sometimes", "nearly", "at the limit", "always"],
 )
 def test_results_beyond_the_allocators_limit_are_new(mebibytes: float, share: float) -> None:
-    """glibc takes every block of 32 MiB and more from the system (DEFAULT_MMAP_THRESHOLD_MAX)."""
+    """glibc takes every block of 32 MiB and more from the system (DEFAULT_MMAP_THRESHOLD_MAX); of two the share counts."""
+    written = mebibytes * 2**20
+    ops = [elementwise(name, written / 4, function="relu") for name in ("first", "second")]
+    assert _time(*ops, first_touch=PAGE) - _time(*ops) == pytest.approx(2 * share * written * PAGE, abs=1e-12)
+
+
+@pytest.mark.parametrize("mebibytes", [0.5, 1, 2, 4, 8, 12, 16, 24, 31, 33, 64])
+def test_an_only_result_takes_the_memory_freed_before(mebibytes: float) -> None:
+    """Page faults of relu(x) called again and again, results dropped, on glibc 2.36 with torch: none below 32 MiB and all
+    of the result's pages beyond (one process each, 32 calls; docs/notes/cpu-and-systolic.md)."""
     written = mebibytes * 2**20
     op = elementwise("relu", written / 4, function="relu")
-    assert _time(op, first_touch=PAGE) - _time(op) == pytest.approx(share * written * PAGE, abs=1e-12)
+    faults = written / 4096 if mebibytes > 32 else 0.0
+    assert _time(op, first_touch=PAGE) - _time(op) == pytest.approx(faults * 4096 * PAGE, abs=1e-12)
+
+
+def test_a_convolution_alone_has_copies_that_may_be_new() -> None:
+    op = convolution("conv", 4, 16, 16, (3, 3), (64, 64))
+    assert _time(op, first_touch=PAGE, fresh=1.0) > _time(op, first_touch=PAGE, fresh=0.0)
+
+
+def test_an_array_that_is_there_is_not_new() -> None:
+    """``out=``, as STREAM writes its arrays, at any size."""
+    op = elementwise("add", 20_000_000, inputs=2, memory="kept")
+    assert _time(op, first_touch=PAGE) == _time(op)
 
 
 def test_what_is_written_over_is_not_new() -> None:
