@@ -24,7 +24,7 @@ ALWAYS, NEVER = 32 * 2.0**20, 0.75 * 2.0**20
 KEPT: Mapping[str, Attribute] = {"memory": "kept"}
 """Attribute of an operation whose result has memory that the program had before, as with ``out=``."""
 REUSED: Mapping[str, Attribute] = {"memory": "reused"}
-"""The same of a result that takes the memory of the one freed before it, where the allocator kept that: below `ALWAYS`."""
+"""The same of a result that takes the memory of the one freed before it, which the allocator keeps below `ALWAYS`."""
 KERNELS = (
     "gemm", "convolution", "grouped", "attention", "softmax", "norm", "pool", "max_pool", "gelu", "gated", "tanh",
     "function", "other",
@@ -40,8 +40,8 @@ class TorchKernels(ByKind):
     """The model of each of PyTorch's kernels, and pages of memory that are new to the program.
 
     A result whose memory the system gives anew costs a page fault for each page (the system clears the page first).
-    That is so for every result beyond `ALWAYS` bytes. Of those beyond `NEVER` or so a share is new that nobody knows: the
-    same program takes none anew in one process and five of six in the next (docs/notes/cpu-and-systolic.md).
+    That is so for every result beyond `ALWAYS` bytes. Of those beyond `NEVER` or so a share is new that nobody knows:
+    the same program takes none anew in one process and five of six in the next (docs/notes/cpu-and-systolic.md).
     """
 
     first_touch: Annotated[

@@ -31,7 +31,7 @@ def _time(*ops: Op, **values: float) -> float:
     ids=["kept", "sometimes", "nearly", "at the limit", "always"],
 )
 def test_results_beyond_the_allocators_limit_are_new(mebibytes: float, share: float) -> None:
-    """glibc takes every block of 32 MiB and more from the system (DEFAULT_MMAP_THRESHOLD_MAX); of two the share counts."""
+    """glibc takes every block of 32 MiB and more from the system (DEFAULT_MMAP_THRESHOLD_MAX); of others a share."""
     written = mebibytes * 2**20
     ops = [elementwise(name, written / 4, function="relu") for name in ("first", "second")]
     assert _time(*ops, first_touch=PAGE) - _time(*ops) == pytest.approx(2 * share * written * PAGE, abs=1e-12)
@@ -39,8 +39,8 @@ def test_results_beyond_the_allocators_limit_are_new(mebibytes: float, share: fl
 
 @pytest.mark.parametrize("mebibytes", [0.5, 1, 2, 4, 8, 12, 16, 24, 31, 33, 64])
 def test_an_only_result_takes_the_memory_freed_before(mebibytes: float) -> None:
-    """Page faults of relu(x) called again and again, results dropped, on glibc 2.36 with torch: none below 32 MiB and all
-    of the result's pages beyond (one process each, 32 calls; docs/notes/cpu-and-systolic.md)."""
+    """Page faults of relu(x) called again and again, results dropped, on glibc 2.36 with torch: none below 32 MiB, and
+    all of the result's pages beyond (one process each, 32 calls; docs/notes/cpu-and-systolic.md)."""
     written = mebibytes * 2**20
     op = elementwise("relu", written / 4, function="relu")
     faults = written / 4096 if mebibytes > 32 else 0.0
