@@ -54,6 +54,7 @@ def print_answers(
         doubts = several.shared({one.machine.name: _doubts(one, answer, verbose=verbose) for one, answer, _ in known})
         hints = {one.machine.name: [text for text in remarks(one) if ON_VECTOR_ENGINE in text] for one, _, _ in known}
         above = [*several.host_lines(known), *(f"model{whom[why]}: {why}" for why in models if why)]
+        above += [several.INDEPENDENT] if verbose else []
         for text in [*refusals, *above, *doubts, *([] if verbose else several.shared(hints, "hint"))]:
             emit_line(text)
 

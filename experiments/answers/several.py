@@ -20,6 +20,13 @@ from slipstick.hwmodels.files.shown import count_shown, shown
 Answered = tuple[Question, Estimate, Facts]
 
 
+INDEPENDENT = (
+    "sure: the errors of two machines are taken as independent, in log; where one model errs alike on both, the "
+    "faster is surer than this says"
+)
+"""What `surely_faster` takes for granted, for those who want more of the answer."""
+
+
 def surely_faster(first: Estimate, second: Estimate) -> float | None:
     """Probability that the first is faster, their errors taken as independent; None where one has no band."""
     spreads = [answer.spread.total for answer in (first, second)]

@@ -161,12 +161,12 @@ def own_program(
     Imports are reported on standard error.
 
     `inputs`: as text, ``batch,3,224,224`` or ``input_ids=batch,seq_len:int64``; those that the function returns
-        without.
+        without. Names have the sizes of those that it returns as defaults, where it returns some.
     `numbers`: texts NAME=VALUE that were typed: a batch or a length among them must be a named size of the inputs.
     Raises InputError where there is none, it fails, torch is not installed, or the inputs fix a size that a number
     would set.
     """
-    from slipstick.workloads.importers.torch.by_name import folder_of, model_and_inputs
+    from slipstick.workloads.importers.torch.by_name import folder_of, sized_model, with_sizes
     from slipstick.workloads.importers.torch.kept_program import kept_program
 
     folder_of(name)
@@ -177,11 +177,13 @@ def own_program(
         if isinstance(name, OwnName):
             print(f"slipstick: imports {name.rpartition(':')[0]} and runs its code ({name})", file=sys.stderr)
         label = name.rpartition(":")[2]
-        model, shapes = model_and_inputs(name, inputs)
+        model, shapes, sizes = sized_model(name, inputs)
         _refuse_fixed(name, shapes, numbers)
         if train is None:
-            return import_torch(model, shapes, label, purpose="inference"), shapes
-        return import_torch(model, shapes, label, purpose="training", optimizer=train), shapes
+            recorded = import_torch(model, shapes, label, purpose="inference")
+        else:
+            recorded = import_torch(model, shapes, label, purpose="training", optimizer=train)
+        return with_sizes(recorded, sizes), shapes
 
     typed = (text.partition("=")[0].removeprefix("workload.") for text in numbers)
     return kept_program(name, [train, *inputs], [size for size in typed if size in PLACES], record)

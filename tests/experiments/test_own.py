@@ -139,3 +139,20 @@ def test_a_batch_that_the_inputs_fix_is_given_with_them(
     assert run([*common, *given.split(), *number.split()]) == 2
     assert words in capsys.readouterr().err
     assert run([*common, "--input", "batch,64", *number.split()]) == 0
+
+
+def test_a_named_size_is_that_of_the_example(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The function returns 48 rows: --input batch,64 answers for 48, and --batch for others."""
+    pytest.importorskip("torch", reason="reading a torch program needs slipstick[torch]")
+    (folder / "net_of_48_rows.py").write_text(
+        "import torch\n\n\ndef f():\n    return torch.nn.Linear(64, 64), (torch.randn(48, 64),)\n"
+    )
+    common = ["estimate", "net_of_48_rows.py:f", "--on", "L4", "--format", "json", "--input"]
+    times = {}
+    for words in ("48,64", "batch,64", "batch,64 --batch 10000000"):
+        assert run([*common, *words.split()]) == 0
+        times[words] = json.loads(capsys.readouterr().out)[0]["time_s"]
+    assert times["batch,64"] == pytest.approx(times["48,64"], rel=1e-9)
+    assert times["batch,64 --batch 10000000"] > times["batch,64"]
+    assert run(["estimate", "net_of_48_rows.py:f", "--on", "L4", "--input", "batch,64"]) == 0
+    assert "batch = 48" in capsys.readouterr().out

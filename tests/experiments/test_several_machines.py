@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.answers.several import shared
+from slipstick.estimators.core.estimate import Estimate, Spread
+from slipstick.experiments.answers.several import shared, surely_faster
 from slipstick.experiments.commands.cli import run
 from slipstick.experiments.question.facts import bounds
 from slipstick.experiments.question.question import question
@@ -71,6 +72,14 @@ def test_what_waits_for_the_host_is_bound_by_it(capsys: pytest.CaptureFixture[st
     shares = dict(bounds(wanted.answer()))
     assert sum(shares.values()) == pytest.approx(1.0)
     assert shares["host"] == pytest.approx(1 - wanted.answer().metrics["device_busy"])
+
+
+def test_errors_of_two_machines_count_as_independent(capsys: pytest.CaptureFixture[str]) -> None:
+    """Log scatters of .3 and .4 are .5 together: 1.5 times as fast is log(1.5) / .5 of them, 79.1 % of a normal law."""
+    first, second = (Estimate(time=time, spread=Spread(residual=width)) for time, width in ((1.0, 0.3), (1.5, 0.4)))
+    assert surely_faster(first, second) == pytest.approx(0.7913, abs=1e-4)
+    assert run(["estimate", "gemm", "--on", "h100-sxm,t4", "--verbose"]) == 0
+    assert "taken as independent" in capsys.readouterr().out
 
 
 def test_a_toss_up_has_no_winner(capsys: pytest.CaptureFixture[str]) -> None:

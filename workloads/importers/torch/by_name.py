@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 import sysconfig
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from traceback import extract_tb
 from typing import Any
 
 from slipstick.hwmodels.files.own_names import import_own
 from slipstick.hwmodels.files.readers import InputError, whole_number
+from slipstick.hwmodels.files.records import Table
+from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.importers.torch.arguments import Input, Inputs, described, without_constants
 
 LAYERS = ("hwmodels", "workloads", "estimators", "experiments")
@@ -113,11 +116,43 @@ def model_and_inputs(target: str, shapes: Sequence[str] = ()) -> tuple[Any, Inpu
 
     Raises InputError where neither says what the inputs are.
     """
+    model, inputs, _ = sized_model(target, shapes)
+    return model, inputs
+
+
+def sized_model(target: str, shapes: Sequence[str] = ()) -> tuple[Any, Inputs, dict[str, int]]:
+    """The same, and the sizes that the inputs which the function returns have where the text has names.
+
+    Raises InputError as `model_and_inputs`.
+    """
     model, inputs = build_by_name(target)
     if shapes:
-        return model, inputs_from_text(shapes)
+        given = inputs_from_text(shapes)
+        return model, given, _sizes(inputs, given)
     if inputs is None:
         raise InputError(
             f"{target!r}: gives a model without inputs: add --input batch,3,224,224, or return (model, inputs)"
         )
-    return model, inputs
+    return model, inputs, {}
+
+
+def with_sizes(workload: Workload, sizes: Mapping[str, int]) -> Workload:
+    """With these sizes as defaults of the names that it has."""
+    said = {name: float(size) for name, size in sizes.items() if name in workload.defaults}
+    return replace(workload, defaults=Table({**workload.defaults, **said}))
+
+
+def _sizes(example: Inputs | None, given: Inputs) -> dict[str, int]:
+    """What named sizes are in an example; inputs that it lacks, or has with more or fewer sizes, say nothing."""
+    shapes = {key: one.shape for key, one in _items(example)} if example is not None else {}
+    found: dict[str, int] = {}
+    for key, one in _items(given):
+        known = shapes.get(key, ())
+        for name, size in zip(one.shape, known, strict=True) if len(known) == len(one.shape) else ():
+            if isinstance(name, str) and isinstance(size, int):
+                found.setdefault(name, size)
+    return found
+
+
+def _items(inputs: Inputs) -> list[tuple[str | int, Input]]:
+    return list(inputs.items()) if isinstance(inputs, Mapping) else list(enumerate(inputs))
