@@ -138,20 +138,20 @@ def sized_model(target: str, shapes: Sequence[str] = ()) -> tuple[Any, Inputs, d
 
 def with_sizes(workload: Workload, sizes: Mapping[str, int]) -> Workload:
     """With these sizes as defaults of the names that it has."""
-    said = {name: float(size) for name, size in sizes.items() if name in workload.defaults}
-    return replace(workload, defaults=Table({**workload.defaults, **said}))
+    known = {name: float(size) for name, size in sizes.items() if name in workload.defaults}
+    return replace(workload, defaults=Table({**workload.defaults, **known}))
 
 
 def _sizes(example: Inputs | None, given: Inputs) -> dict[str, int]:
     """What named sizes are in an example; inputs that it lacks, or has with more or fewer sizes, say nothing."""
     shapes = {key: one.shape for key, one in _items(example)} if example is not None else {}
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for key, one in _items(given):
         known = shapes.get(key, ())
         for name, size in zip(one.shape, known, strict=True) if len(known) == len(one.shape) else ():
             if isinstance(name, str) and isinstance(size, int):
-                found.setdefault(name, size)
-    return found
+                sizes.setdefault(name, size)
+    return sizes
 
 
 def _items(inputs: Inputs) -> list[tuple[str | int, Input]]:
