@@ -40,21 +40,24 @@ spreads by an index (`index_select`: 8 blocks of 128 threads a core, a number a 
 two trips to the last cache, of about 500 cycles each, after each other)."""
 
 PRODUCTS = menu(rows__columns=TILES, parts=[(parts,) for parts in SPLITS])
-CONVOLUTIONS = menu(
-    rows__columns=[(128, 128), (128, 64), (64, 64), (64, 32)],
-    parts=[(1,), (4,), (16,)],
-    points__pixels__taps=[(1, 1, 9), (16, 4, 1), (36, 16, 1)],
-)
-"""Direct, and Winograd's F(2x2, 3x3) and F(4x4, 3x3): as many products as points of a transformed tile, each over the
-tiles and the channels (Lavin and Gray, CVPR 2016)."""
-DIRECT = menu(rows__columns=[(128, 128), (128, 64), (64, 64), (64, 32)], parts=[(1,), (4,), (16,)])
-WEIGHTS = menu(rows__columns=[(128, 128), (128, 64), (64, 64), (64, 32)], parts=[(1,), (4,), (16,), (64,)])
-WINOGRAD_WEIGHTS = menu(
-    rows__columns=[(128, 128), (128, 64), (64, 64), (64, 32)],
-    parts=[(1,), (4,), (16,), (64,)],
-    points__pixels__taps=[(1, 1, 9), (16, 4, 1), (36, 16, 1)],
-)
-"""Of gradients of weights: few results, a long reduction."""
+SINGLE = [(128, 128), (64, 128), (32, 128)]
+"""Channels and pixels of a tile, as cuDNN's kernels for float32 carry them in their names, the pixels first
+(maxwell_scudnn_128x32, volta_scudnn_128x64, 128x128: profiles of Maxwell to Turing)."""
+OTHERS = [(128, 128), (128, 64), (64, 64), (64, 32)]
+FORWARD, WEIGHTS = [(1,), (4,), (16,)], [(1,), (4,), (16,), (64,)]
+"""Into how many parts a reduction is split; gradients of weights have few results and a long one."""
+WINOGRAD = [(1, 1, 9), (16, 4, 1), (36, 16, 1)]
+"""Points of a transformed tile, pixels of it and taps: none, F(2x2, 3x3) and F(4x4, 3x3): as many products as points,
+each over the tiles and the channels (Lavin and Gray, CVPR 2016)."""
+CONVOLUTIONS = {
+    (single, reduces): (
+        menu(rows__columns=tiles, parts=parts),
+        menu(rows__columns=tiles, parts=parts, points__pixels__taps=WINOGRAD),
+    )
+    for single, tiles in ((True, SINGLE), (False, OTHERS))
+    for reduces, parts in ((False, FORWARD), (True, WEIGHTS))
+}
+"""Direct, and with Winograd's transforms beside, by whether numbers are float32 and weights' gradients are made."""
 ATTENTIONS = menu(rows=[(128,), (64,), (16,)], parts=[(1,), (2,), (4,), (8,), (16,), (32,)])
 ROWS_IN_FLIGHT = 8
 """Rows that one core works on at a time."""
@@ -140,8 +143,9 @@ def convolution(
     size, sizes, parts = _size(dtype), operand_sizes(dtype), habits(prefix)
     direct = convolution_dims(direction, transposed=transposed)
     reduces = direction == "backward_weight"
+    plain, transformed = CONVOLUTIONS[dtype == "float32", reduces]
     if not winograd:
-        return Least(product(direct, sizes, has, parts, 1), "s", SOURCE, menu=WEIGHTS if reduces else DIRECT)
+        return Least(product(direct, sizes, has, parts, 1), "s", SOURCE, menu=plain)
     points, covered, taps = (symbol(f"choice.{name}") for name in ("points", "pixels", "taps"))
     groups, m, n, k = direct
     window = _axes("kernel")
@@ -154,7 +158,7 @@ def convolution(
     pixels = symbol("operation.batch") * _axes("in" if direction == "backward_data" else "out")
     moved = Largest(0, covered - 4) / 12 * points * pixels / covered * channels * size * 2
     time = product(dims, sizes, has, parts, 1) + moved / has.memory_rate
-    return Least(time, "s", SOURCE, menu=WINOGRAD_WEIGHTS if reduces else CONVOLUTIONS)
+    return Least(time, "s", SOURCE, menu=transformed)
 
 
 def convolution_dims(direction: str, *, transposed: bool = False) -> tuple[sp.Expr, sp.Expr, sp.Expr, sp.Expr]:
