@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.operation.cpu.torch_kernels import REUSED, takes_memory
+from slipstick.estimators.operation.cpu.torch_kernels import ALWAYS, NEVER, REUSED, takes_memory
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 
 SEVERAL = ("convolution", "recurrent")
 """Kinds that take memory for copies as well."""
+
+HELD = "each call's result is dropped before the next; held until then, it may have new memory"
+"""What an answer takes for granted of a result that takes freed memory again."""
 
 
 @dataclass(frozen=True)
@@ -35,3 +38,10 @@ class ReusedMemory(Composite):
             return handed
         marked = replace(taking[0], attributes=Table({**taking[0].attributes, **REUSED}))
         return replace(handed, operations=tuple(marked if op is taking[0] else op for op in handed.operations))
+
+    def assumptions(self, workload: Workload, machine: Machine) -> tuple[str, ...]:
+        """See `Composite.assumptions`; also when the result is dropped, where that decides its memory."""
+        notes = super().assumptions(workload, machine)
+        marked = [op.cost["written"] for op in workload.operations if op.attributes.get("memory") == REUSED["memory"]]
+        counts = any(isinstance(size, int | float) and NEVER < size < ALWAYS for size in marked)
+        return (*notes, HELD) if counts else notes
