@@ -17,6 +17,7 @@ from slipstick.estimators.composites.compiled import (
 )
 from slipstick.estimators.composites.consumption import energy_of
 from slipstick.estimators.composites.held import CAP, CLOCK, HeldTimes, cap_was_set, energy_on_board, estimate_as_held
+from slipstick.estimators.composites.kept_times import seconds_of
 from slipstick.estimators.composites.kept_workloads import arithmetic_of, as_compiled, bound_with, notes_on_dtypes
 from slipstick.estimators.contract.base import EstimatorBase, PointByPoint
 from slipstick.estimators.core.estimate import Estimate
@@ -34,7 +35,6 @@ from slipstick.estimators.core.operation_model import (
 from slipstick.estimators.core.parameters import outside, parameters
 from slipstick.estimators.core.parts import Parts
 from slipstick.estimators.core.schedule_model import FormulaSchedule, Outcome, Schedule
-from slipstick.estimators.operation.physical_bound import PhysicalBound
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Same, Table
@@ -112,9 +112,7 @@ class Composite(EstimatorBase):
     def _timed(self, workload: Workload, machine: Machine, run: Table[float]) -> tuple[Workload, FloatArray, Outcome]:
         """The bound operations, seconds of one execution of each, and what the schedule makes of them."""
         bound = self.bound(workload, machine, run)
-        in_program = self.as_found(bound, machine)
-        once = self.operation.times(bound.distinct.operations, in_program)
-        PhysicalBound(in_program).check(bound.distinct.operations, once)
+        once = seconds_of(self.operation, bound.distinct.operations, self.as_found(bound, machine))
         times = once[bound.distinct.place]
         numbers = {**self.graph(workload, machine).defaults, **run}
         return bound, times, self.schedule.combine(bound, times, machine, numbers)

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import sympy as sp
 
 from slipstick.estimators.across_devices.bands import Scatter
+from slipstick.estimators.composites.composite import Composite
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import FormulaModel, amount_of, amounts_of, is_formula
 from slipstick.estimators.operation.roofline import Roofline
 from slipstick.estimators.schedule.host_issue import HostIssue
+from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.nested import truth_in
 from slipstick.workloads.catalog import workload
+from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.layers.single import dense
 
 
 @pytest.mark.parametrize("network", ["gpt2", "resnet50"])
@@ -41,3 +52,24 @@ def test_a_truth_is_found_with_its_path() -> None:
 def test_scatter_of_one_time_is_that_of_an_array() -> None:
     rule, seconds = Scatter(0.3, 0.1), [1e-7, 1e-5, 1e-3, 1.0]
     assert [rule.at(one) for one in seconds] == rule.of(np.array(seconds)).tolist()
+
+
+def test_operations_are_asked_anew_only_where_they_or_the_machine_change() -> None:
+    asked: list[float] = []
+
+    class Asked(Roofline):
+        """A roofline that says when it is asked."""
+
+        def times(self, operations: Sequence[Op], machine: Machine) -> FloatArray:
+            """See `Roofline`."""
+            asked.append(machine.clock)
+            return super().times(operations, machine)
+
+    repeated = replace(dense("a", 512, 512, 512), times=sp.Symbol("batch", positive=True))
+    model, graph, on = Composite(Asked(), Sequential()), Workload("one", (repeated,)), machine("h100")
+    first, third = (model.estimate(graph, on, {"batch": count}).time for count in (1.0, 3.0))
+    assert len(asked) == 1 and third == pytest.approx(3 * first)
+    slower = on.using(clock=on.clock / 2)
+    assert model.estimate(graph, slower, {"batch": 3.0}).time > third and asked == [on.clock, slower.clock]
+    Composite(Asked(), Sequential()).estimate(graph, on, {"batch": 3.0})
+    assert len(asked) == 3

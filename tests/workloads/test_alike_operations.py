@@ -45,6 +45,14 @@ def test_operations_that_differ_in_times_alone_are_alike_and_keep_their_symbols(
     assert bound.cost.flop == 6 * 2 * 8 * 16 * 32 + 2 * 8 * 16 * 33
 
 
+def test_a_size_that_only_says_how_often_leaves_the_operations_as_they_are() -> None:
+    graph = Workload("two", (dense("a", 8, 16, 32), replace(dense("b", 8, 16, LENGTH), times=BATCH)))
+    once, again, longer = (graph.bind(batch=b, seq_len=n) for b, n in ((5, 64), (6, 64), (6, 65)))
+    assert again.distinct is once.distinct and longer.distinct is not once.distinct
+    assert [[op.times for op in bound.merged] for bound in (once, again, longer)] == [[1, 5], [1, 6], [1, 6]]
+    assert again.cost.flop == 2 * 8 * 16 * 32 + 6 * 2 * 8 * 16 * 64
+
+
 @given(st.integers(1, 4096), st.integers(1, 4096), st.booleans())
 def test_whole_sizes_are_bound_as_sympy_binds_them(batch: int, length: int, in_floats: bool) -> None:
     values = {"batch": float(batch) if in_floats else batch, "seq_len": float(length) if in_floats else length}

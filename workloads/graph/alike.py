@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 class Distinct:
     """Operations of which each is another.
 
-    `operations`: the first of each, shape (distinct,).
+    `operations`: the first of each, done once, so that sizes which only say how often it is done leave it as it is;
+        shape (distinct,).
     `place`: for each operation of the workload its place among them, shape (operations,); not to be changed.
     """
 
@@ -61,6 +62,6 @@ def distinct(operations: Sequence[Op]) -> Distinct:
         content = (op.kind, op.dtype, op.payload, op.dims, op.cost, op.attributes, id(op.body))
         place[index] = places.setdefault(content, len(firsts))
         if place[index] == len(firsts):
-            firsts.append(op)
+            firsts.append(op.repeated(op.name, 1))
     place.flags.writeable = False
     return Distinct(tuple(firsts), place)
