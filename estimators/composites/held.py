@@ -79,7 +79,7 @@ def _bandwidth(machine: Machine, free: Mapping[str, npt.ArrayLike]) -> FloatArra
         return np.asarray(machine.bandwidth(machine.main_memory))
     arrays = np.broadcast_arrays(*(np.asarray(free[name], dtype=np.float64) for name in names))
     if len(arrays) == 1:
-        alone, which = np.unique(arrays[0], return_inverse=True)
+        alone, which = distinct_values(arrays[0])
         points = alone[:, None]
     else:
         points, which = np.unique(np.stack([array.ravel() for array in arrays], axis=1), axis=0, return_inverse=True)
@@ -89,6 +89,23 @@ def _bandwidth(machine: Machine, free: Mapping[str, npt.ArrayLike]) -> FloatArra
         changed = machine.using({path: _whole(machine, path, value) for path, value in paths.items()})
         known.append(changed.bandwidth(changed.main_memory))
     return np.asarray(known)[which.reshape(arrays[0].shape)]
+
+
+FIRST = 256
+"""Values of a column among which a few are looked for."""
+
+
+def distinct_values(values: FloatArray) -> tuple[FloatArray, npt.NDArray[np.intp]]:
+    """`np.unique` with the place of each value among the distinct ones, in the shape of values.
+
+    A column of a grid repeats a few: those of its first values are then all, and nothing is sorted.
+    """
+    first = np.unique(values.flat[:FIRST])
+    place = np.asarray(np.searchsorted(first[:-1], values))
+    if len(first) < FIRST and np.array_equal(first[place], values):
+        return first, place
+    known, place = np.unique(values, return_inverse=True)
+    return known, place.reshape(values.shape)
 
 
 def _whole(machine: Machine, path: str, value: float) -> float:

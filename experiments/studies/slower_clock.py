@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slipstick.estimators.composites.consumption import ENERGY, Consumption
-from slipstick.estimators.composites.held import CAP, CLOCK, at_stated_clock, slower_joules
+from slipstick.estimators.composites.held import CAP, CLOCK, at_stated_clock, distinct_values, slower_joules
 from slipstick.estimators.contract.protocols import TimeFunction
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.operation.power.power_cap import at_rated_cap
@@ -69,7 +69,7 @@ class SlowerClock:
             return np.asarray(self.function(others), dtype=np.float64)
         place = np.zeros(len(next(iter(others.values()))), dtype=np.intp)
         for values in others.values():
-            known, which = np.unique(values, return_inverse=True)
+            known, which = distinct_values(values)
             place = np.unique(place * len(known) + which, return_inverse=True)[1] if place.any() else which
         firsts = np.empty(int(place.max()) + 1, dtype=np.intp)
         firsts[place[::-1]] = np.arange(len(place))[::-1]

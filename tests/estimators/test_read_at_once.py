@@ -8,9 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import sympy as sp
+from hypothesis import given
+from hypothesis import strategies as st
 
 from slipstick.estimators.across_devices.bands import Scatter
 from slipstick.estimators.composites.composite import Composite
+from slipstick.estimators.composites.held import FIRST, distinct_values
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import FormulaModel, amount_of, amounts_of, is_formula
 from slipstick.estimators.operation.roofline import Roofline
@@ -73,3 +76,13 @@ def test_operations_are_asked_anew_only_where_they_or_the_machine_change() -> No
     assert model.estimate(graph, slower, {"batch": 3.0}).time > third and asked == [on.clock, slower.clock]
     Composite(Asked(), Sequential()).estimate(graph, on, {"batch": 3.0})
     assert len(asked) == 3
+
+
+@given(st.lists(st.sampled_from([0.0, -0.0, 1.5, 2.0, 3e12, float("nan")]), max_size=9), st.integers(1, 90))
+def test_distinct_values_are_those_of_numpy(values: list[float], times: int) -> None:
+    late = np.arange(2.0 * FIRST)
+    for column in (np.tile(np.array(values), times), np.repeat([5.0, 4.0], FIRST), late, late[::-1].reshape(2, -1)):
+        known, place = distinct_values(column)
+        expected, inverse = np.unique(column, return_inverse=True)
+        np.testing.assert_array_equal(known, expected)
+        np.testing.assert_array_equal(place, inverse.reshape(column.shape))

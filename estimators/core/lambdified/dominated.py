@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -113,6 +114,13 @@ class MenuRows:
                 rows[slot] = np.ascontiguousarray(whole.reshape(-1, *whole.shape[len(axes) :]))
         return cls(tape, tuple(slots), rows, tuple(left), {name: names.index(name) for name in points}, dimensions)
 
+    @cached_property
+    def _dead(self) -> tuple[tuple[int, ...], ...]:
+        """Slots made by steps that nobody reads after each step."""
+        made = {slot for slot, _, _ in self.steps} - set(self.tape.results)
+        last = {slot: step for step, (_, _, operands) in enumerate(self.steps) for slot in operands if slot in made}
+        return tuple(tuple(s for s, at in last.items() if at == step) for step in range(len(self.steps)))
+
     def candidates(
         self, lows: Mapping[str, FloatArray], highs: Mapping[str, FloatArray], blocks: tuple[int, ...]
     ) -> npt.NDArray[np.bool_]:
@@ -147,7 +155,9 @@ class MenuRows:
             slots[slot] = row[some]
         for name, slot in self.names.items():
             slots[slot] = points[name]
-        for slot, name, operands in self.steps:
+        for (slot, name, operands), dead in zip(self.steps, self._dead, strict=True):
             slots[slot] = OPERATIONS[name][1](*(slots[operand] for operand in operands))
+            for old in dead:  # its memory is in the cache still, where the next result is put
+                slots[old] = None
         whole = np.asarray(slots[self.tape.results[0]])
         return np.asarray(whole.min(axis=0)) if whole.ndim > self.dimensions else whole
