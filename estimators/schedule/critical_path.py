@@ -23,8 +23,8 @@ class CriticalPath(Schedule):
         duration = {op.name: float(time) * float(op.times) for op, time in zip(workload, times, strict=True)}
         finish: dict[str, float] = {}
         after: dict[str, str | None] = {}
-        for name in nx.topological_sort(workload.graph):
-            after[name] = max(workload.graph.predecessors(name), key=finish.__getitem__, default=None)
+        for name in nx.topological_sort(workload.structure):
+            after[name] = max(workload.structure.predecessors(name), key=finish.__getitem__, default=None)
             finish[name] = finish.get(after[name] or "", 0.0) + duration[name]
         longest = max(finish.values(), default=0.0)
         parallelism = sum(duration.values()) / longest if longest else 1.0

@@ -59,7 +59,7 @@ class SideBySide(Schedule):
         """See `Schedule.combine`; the trace has each operation on the lane of its worker."""
         duration = {op.name: float(time) * float(op.times) for op, time in zip(workload, times, strict=True)}
         sides = {op.name: tuple((_matches(op, a), _matches(op, b)) for a, b in self.rules) for op in workload}
-        waits = {op.name: workload.graph.in_degree(op.name) for op in workload}
+        waits = {op.name: workload.structure.in_degree(op.name) for op in workload}
         place = {op.name: i for i, op in enumerate(workload)}
         ready = [place[name] for name, count in waits.items() if count == 0]
         heapq.heapify(ready)
@@ -81,7 +81,7 @@ class SideBySide(Schedule):
                 heapq.heappush(ready, index)
             now, done, worker = heapq.heappop(running)
             heapq.heappush(idle, worker)
-            for after in workload.graph.successors(operations[done].name):
+            for after in workload.structure.successors(operations[done].name):
                 waits[after] -= 1
                 if not waits[after]:
                     heapq.heappush(ready, place[after])

@@ -63,3 +63,13 @@ def test_two_branches_of_a_diamond_overlap_only_where_a_rule_says_so() -> None:
         parse_rule("conv")
     with pytest.raises(InputError, match="workers = 0"):
         SideBySide((), 0)
+
+
+@pytest.mark.parametrize("schedule", [CriticalPath(), SideBySide((("*", "*"),))])
+def test_no_schedule_copies_the_graph_for_each_operation(schedule, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`Workload.graph` is a copy for its user: one an operation made the path of 1,476 operations take 11 s."""
+    chain = Workload(
+        "chain", tuple(Op(f"o{i}", "add") for i in range(9)), tuple((f"o{i}", f"o{i + 1}") for i in range(8))
+    )
+    monkeypatch.setattr(Workload, "graph", property(lambda _: pytest.fail("a copy of the graph")))
+    assert schedule.combine(chain, np.ones(9), PHI, {}).time == 9.0

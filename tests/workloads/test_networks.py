@@ -105,7 +105,7 @@ def test_training_updates_every_parameter_after_its_gradient() -> None:
     network = workload("gnmt")
     updates = [op for op in network if op.kind == "optimizer"]
     assert sum(op.dims["elements"] for op in updates) == network.metadata["parameters"]
-    assert all(network.graph.in_degree(op.name) >= 1 for op in updates)
+    assert all(network.structure.in_degree(op.name) >= 1 for op in updates)
 
 
 def test_a_shape_that_does_not_fit_is_refused_by_name() -> None:

@@ -121,7 +121,9 @@ def test_data_parallel_sums_every_gradient_once_and_divides_the_batch(devices: i
     assert sum(op.cost.flop * op.times for op in bound if op.kind == "gemm") == sum(
         op.cost.flop * op.times for op in alone if op.kind == "gemm"
     )
-    before = {name: set(made.graph.predecessors(name)) for name in (op.name for op in made if op.kind == "optimizer")}
+    before = {
+        name: set(made.structure.predecessors(name)) for name in (op.name for op in made if op.kind == "optimizer")
+    }
     assert all(any(first in collectives(made) for first in firsts) for firsts in before.values())
     place = {op.name: index for index, op in enumerate(made)}
     assert all(place[first] < place[second] for first, second in made.edges)

@@ -40,7 +40,7 @@ def laid_out(workload: Workload) -> Workload:
             tiles[name] = _result(op)
             made[name] = _scaled(op, _factor_of_convolution(op), *_weights(op))
         elif op.kind in INHERITS:
-            before = [tiles[source] for source in workload.graph.predecessors(name) if source in tiles]
+            before = [tiles[source] for source in workload.structure.predecessors(name) if source in tiles]
             if before:
                 tiles[name] = before[0]
                 made[name] = _scaled(op, padding(*before[0]), *_statistics(op))
@@ -68,7 +68,7 @@ def _filled(size: Amount, to: int) -> Amount:
 def _order(workload: Workload) -> Iterator[str]:
     import networkx as nx
 
-    yield from nx.topological_sort(workload.graph)
+    yield from nx.topological_sort(workload.structure)
 
 
 def _result(op: Op) -> Tile:
