@@ -15,7 +15,7 @@ from slipstick.hwmodels.files.shown import format_quantity
 from slipstick.hwmodels.files.units import DollarsPerHour, Hertz, PerCycle, parse_multiple
 from slipstick.hwmodels.link import Link
 from slipstick.hwmodels.memory import Level
-from slipstick.hwmodels.nested import as_before, fields_in, form_of, names_in, numbers_of, truth_in
+from slipstick.hwmodels.nested import as_before, fields_in, form_of, names_in, numbers_of, sources_apart, truth_in
 from slipstick.hwmodels.power import Power
 from slipstick.hwmodels.runtime import Runtime
 
@@ -93,23 +93,12 @@ class Machine(Record):
 
     @model_validator(mode="before")
     @classmethod
-    def _no_truths(cls, data: Any) -> Any:
+    def _plain(cls, data: Any) -> Any:
+        """No truths; ``"clock, cores": data sheet`` names the source of both."""
+        data = sources_apart(data)
         if truth := truth_in(data):
             raise ValueError(f"{truth[0]} = {truth[1]}: want a number or a text, not a truth")
         return data
-
-    @model_validator(mode="before")
-    @classmethod
-    def _a_source_for_several(cls, data: Any) -> Any:
-        """``"clock, cores": data sheet`` names the source of both."""
-        sources = data.get("sources") if isinstance(data, Mapping) else None
-        if not isinstance(sources, Mapping):
-            return data
-        each = [(path.strip(), source) for paths, source in sources.items() for path in str(paths).split(",")]
-        twice = sorted({path for path, _ in each if sum(path == other for other, _ in each) > 1})
-        if twice:
-            raise ValueError(f"sources: {twice[0]} has two")
-        return {**data, "sources": dict(each)}
 
     @model_validator(mode="after")
     def _one_energy_of_main_memory(self) -> Self:
@@ -163,6 +152,16 @@ class Machine(Record):
         data["sources"] = sources
         made = validated(Machine, data, f"machine {self.name!r}")
         made._stated = self.stated if changes or named else self._stated
+        return made
+
+    def after_weights(self, weights: float) -> Machine:
+        """As `using` of `runtime.weights_between` with bytes > 0; nothing else is checked anew."""
+        old = {name: getattr(self, name) for name in type(self).__pydantic_fields__}
+        runtime = Runtime.model_construct(**{**fields_in(self.runtime), "weights_between": weights})
+        said = f"what-if: {weights!r} instead of {short(self.runtime.weights_between)}"
+        sources = Table({**self.sources, "runtime.weights_between": said})
+        made = Machine.model_construct(**{**old, "runtime": runtime, "sources": sources})
+        made._stated = self.stated
         return made
 
     @property

@@ -44,6 +44,21 @@ def truth_in(value: Any, path: str = "") -> tuple[str, bool] | None:
     return next(filter(None, inside), None)
 
 
+def sources_apart(data: Any) -> Any:
+    """A machine's fields with each source under the name of one field.
+
+    Raises ValueError where a field has two.
+    """
+    sources = data.get("sources") if isinstance(data, Mapping) else None
+    if not isinstance(sources, Mapping):
+        return data
+    each = [(path.strip(), source) for paths, source in sources.items() for path in str(paths).split(",")]
+    if len(each) > len(apart := dict(each)):
+        twice = sorted({path for path, _ in each if sum(path == other for other, _ in each) > 1})
+        raise ValueError(f"sources: {twice[0]} has two")
+    return {**data, "sources": apart}
+
+
 def numbers_of(value: Any, path: str) -> Iterator[tuple[str, float]]:
     """Numbers with their dotted paths; sources hold none."""
     if isinstance(value, (bool, str)):

@@ -32,7 +32,7 @@ from slipstick.estimators.core.operation_model import (
     is_formula,
     machine_values,
 )
-from slipstick.estimators.core.parameters import outside, parameters
+from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.core.parts import Parts
 from slipstick.estimators.core.schedule_model import FormulaSchedule, Outcome, Schedule
 from slipstick.hwmodels.files.expressions import symbol
@@ -180,13 +180,12 @@ class Composite(EstimatorBase):
         if unbound:
             raise InputError(f"workload {workload.name!r}: give a value for {', '.join(unbound)}")
         sizes = {f"run.{name[9:]}": symbol(name) for name in free if name.startswith("workload.")}
-        fixed = {**outside(schedule, "schedule"), **sizes}  # a layout that a schedule reads is a size, too
-        schedule_formula = schedule.formula(bound, machine).substitute(fixed)
+        # a layout that a schedule reads is a size, too
+        schedule_formula = schedule.formula(bound, machine).outside(schedule, "schedule").substitute(sizes)
         formulas: list[tuple[Formula, list[int]]] = []
         if isinstance(self.operation, FormulaModel):
-            names = outside(self.operation, "operation")
             formulas = [
-                (formula.substitute(names), indices)
+                (formula.outside(self.operation, "operation"), indices)
                 for formula, indices in grouped(self.operation, bound.operations, machine)
             ]
             groups = groups_of(formulas, bound.operations, schedule.lane, self.operation.amount)
@@ -255,19 +254,17 @@ class Composite(EstimatorBase):
             raise InputError("this estimator is no formula: its operation model or schedule is a table or a simulation")
         workload = self.handed_over(self.graph(workload, machine), machine)
         totals: dict[str, Any] = {}
-        rename = outside(self.operation, "operation")
         for formula, indices in grouped(self.operation, workload.operations, machine):
             for index in indices:
                 op = workload.operations[index]
                 amounts = {n: self.operation.amount(op, n) for n in formula.names if n.startswith("operation.")}
-                one = formula.substitute({**amounts, **rename}).expression
+                one = formula.substitute(amounts).outside(self.operation, "operation").expression
                 lane = self.schedule.lane(op)
                 totals[f"time.{lane}"] = totals.get(f"time.{lane}", 0) + one * op.times
                 totals[f"count.{lane}"] = totals.get(f"count.{lane}", 0) + op.times
         schedule = self.schedule.formula(workload, machine)
-        names = outside(self.schedule, "schedule")
         empty = {n: 0 for n in schedule.names if n.partition(".")[0] in ("time", "count")}
-        whole = schedule.substitute({**empty, **totals, **names}).expression
+        whole = schedule.outside(self.schedule, "schedule").substitute({**empty, **totals}).expression
         defaults = {n: v for n, v in workload.defaults.items() if n in {str(s) for s in whole.free_symbols}}
         return Formula(whole, "s", schedule.source, Table()).substitute({n: symbol(f"run.{n}") for n in defaults})
 

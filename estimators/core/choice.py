@@ -52,6 +52,11 @@ class Least(Formula):
         rule = names_of(self.criterion) if self.criterion is not None else ()
         return tuple(sorted({*names_of(self.expression), *rule} - set(self.menu)))
 
+    @property
+    def parts(self) -> tuple[sp.Expr, ...]:
+        """All expressions of the formula, and the criterion."""
+        return (*super().parts, *([] if self.criterion is None else [self.criterion]))
+
     def evaluate(self, values: Mapping[str, Any]) -> FloatArray:
         """The least value on arrays that broadcast against each other.
 

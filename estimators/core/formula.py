@@ -10,6 +10,7 @@ from typing import Any
 
 from slipstick.estimators.core.lambdified import FloatArray, evaluate, names_of, steps_of
 from slipstick.estimators.core.lambdified.evaluable import Evaluable
+from slipstick.estimators.core.parameters import parameters
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import unknown_name
 from slipstick.hwmodels.files.records import Table
@@ -87,6 +88,17 @@ class Formula:
         from slipstick.estimators.core.gradient import gradient
 
         return gradient(self.expression, values)
+
+    @property
+    def parts(self) -> tuple[sp.Expr, ...]:
+        """All expressions of the formula."""
+        return (self.expression, *self.terms.values())
+
+    def outside(self, part: Any, place: str) -> Formula:
+        """The formula of a part in the names that its parameters have outside: estimator.PLACE.NAME."""
+        known, read = parameters(part), {name for one in self.parts for name in names_of(one)}
+        inside = [name for name in read if name.startswith("parameter.") and name[10:] in known]
+        return self.substitute({name: symbol(f"estimator.{place}.{name[10:]}") for name in inside})
 
     def substitute(self, values: Mapping[str, Any]) -> Formula:
         """The formula with some symbols replaced by numbers or expressions."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache, lru_cache
 from typing import Any, get_type_hints
 
-from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Same, Table
 
@@ -135,8 +134,3 @@ def _changed(thing: Any, values: dict[str, float]) -> Any:
         thing,
         **{head: rest[""] if "" in rest else _changed(getattr(thing, head), rest) for head, rest in heads.items()},
     )
-
-
-def outside(part: Any, place: str) -> dict[str, Any]:
-    """Symbols by what a part calls its parameters, parameter.NAME: outside they are estimator.PLACE.NAME."""
-    return {f"parameter.{name}": symbol(f"estimator.{place}.{name}") for name in parameters(part)}

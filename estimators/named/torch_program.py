@@ -103,7 +103,7 @@ def _weights(workload: Same[Workload]) -> float | None:
 
 @lru_cache(maxsize=32)
 def _between(machine: Machine, weights: float) -> Machine:
-    return machine.using({"runtime.weights_between": weights}) if weights else machine
+    return machine.after_weights(float(weights)) if weights else machine
 
 
 def handed_over(workload: Workload, machine: Machine) -> Workload:
