@@ -158,8 +158,8 @@ class Machine(Record):
         """As `using` of `runtime.weights_between` with bytes > 0; nothing else is checked anew."""
         old = {name: getattr(self, name) for name in type(self).__pydantic_fields__}
         runtime = Runtime.model_construct(**{**fields_in(self.runtime), "weights_between": weights})
-        said = f"what-if: {weights!r} instead of {short(self.runtime.weights_between)}"
-        sources = Table({**self.sources, "runtime.weights_between": said})
+        changed = f"what-if: {weights!r} instead of {short(self.runtime.weights_between)}"
+        sources = Table({**self.sources, "runtime.weights_between": changed})
         made = Machine.model_construct(**{**old, "runtime": runtime, "sources": sources})
         made._stated = self.stated
         return made
