@@ -48,7 +48,7 @@ def operations(draw: st.DrawFn) -> Op:
 
 
 def seconds(op: Op, on: Machine) -> float:
-    return float(MODEL.times([op], on)[0])
+    return float(MODEL.times((op,), on)[0])
 
 
 def changed(on: Machine, name: str) -> Machine:

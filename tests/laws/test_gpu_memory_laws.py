@@ -35,7 +35,7 @@ def test_less_of_anything_is_never_faster(m: int, n: int, k: int, name: str) -> 
     main = on.main_memory
     bandwidth = on.memory[main].bandwidth or 1.0
     for op in (product(m, n, k), step(min(m, 256), n)):
-        base = float(MODEL.times([op], on)[0])
+        base = float(MODEL.times((op,), on)[0])
         for less in (
             {"memory.L1.capacity": 0},
             {"memory.L2.capacity": 0},
@@ -43,7 +43,7 @@ def test_less_of_anything_is_never_faster(m: int, n: int, k: int, name: str) -> 
             {f"memory.{main}.bandwidth": bandwidth / 2},
             {"clock": on.clock / 2},
         ):
-            assert float(MODEL.times([op], on.using(less))[0]) >= base * (1 - 1e-9), less
+            assert float(MODEL.times((op,), on.using(less))[0]) >= base * (1 - 1e-9), less
 
 
 @pytest.mark.parametrize("op", [product(2048, 2048, 2048), step(64, 1024)])

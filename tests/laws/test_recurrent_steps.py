@@ -30,7 +30,7 @@ def step(
 
 def seconds(op: Op, name: str) -> float:
     on = machine(name)
-    return float(TiledRoofline(KERNELS.using(recurrent=recurrent_kernels(on).kernels)).times([op], on)[0])
+    return float(TiledRoofline(KERNELS.using(recurrent=recurrent_kernels(on).kernels)).times((op,), on)[0])
 
 
 @pytest.mark.parametrize(
@@ -144,6 +144,6 @@ def test_what_bounds_a_step_is_what_changes_its_time(hidden: int, expected: str)
     op, today = step(dtype="float32", batch=4, hidden=hidden), machine("h100-sxm")
     model = TiledRoofline(KERNELS.using(recurrent=recurrent_kernels(today).kernels))
     ahead = today.using({"memory.HBM3.bandwidth": 2 * float(today.memory["HBM3"].bandwidth)})
-    ratio = float(model.times([op], ahead)[0] / model.times([op], today)[0])
+    ratio = float(model.times((op,), ahead)[0] / model.times([op], today)[0])
     assert model.bounds([op], today) == [expected]
     assert (ratio > 0.95) == (expected == "latency")

@@ -43,7 +43,7 @@ machines = st.sampled_from(sorted(MACHINES))
 
 
 def time_of(op: Op, on: Machine) -> float:
-    return float(MODEL.times([op], on)[0])
+    return float(MODEL.times((op,), on)[0])
 
 
 @settings(max_examples=60, deadline=None)
@@ -83,7 +83,7 @@ def test_all_rates_times_x_divide_time_by_x(m: int, n: int, k: int, name: str, f
     main = f"memory.{on.main_memory}.bandwidth"
     faster = on.using({"clock": on.clock * factor, main: float(on.get(main)) * factor})
     op = gemm("o", m, n, max(k, 2048))
-    assert float(model.times([op], faster)[0]) == pytest.approx(float(model.times([op], on)[0]) / factor, rel=1e-6)
+    assert float(model.times((op,), faster)[0]) == pytest.approx(float(model.times([op], on)[0]) / factor, rel=1e-6)
 
 
 @settings(max_examples=40, deadline=None)

@@ -44,7 +44,7 @@ def of_channels(channels: int, name: str) -> float:
     dims |= {f"{part}_{axis}": 28 for part in ("in", "out") for axis in ("height", "width")}
     dims |= {"kernel_height": 3, "kernel_width": 3}
     op = operation("one", "convolution", dims, "float32", {"pass": "forward", "stride": (1, 1)})
-    return float(TiledRoofline(KERNELS).times([op], machine(name))[0])
+    return float(TiledRoofline(KERNELS).times((op,), machine(name))[0])
 
 
 @pytest.mark.parametrize(("name", "measured"), [("p100-pcie", 1.32), ("p4", 1.47), ("t4", 1.35), ("v100-pcie", 1.42)])

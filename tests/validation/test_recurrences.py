@@ -38,7 +38,7 @@ def steps() -> list[RecurrentStep]:
 
 
 def errors(of: list[RecurrentStep], model: TiledRoofline | Roofline) -> np.ndarray:
-    return np.array([np.log(float(model.times([one.op], one.machine)[0]) / one.seconds) for one in of])
+    return np.array([np.log(float(model.times((one.op,), one.machine)[0]) / one.seconds) for one in of])
 
 
 def test_each_machine_is_answered_as_it_was_measured_and_nearer_than_a_roofline() -> None:
@@ -68,7 +68,7 @@ def test_the_law_and_the_kernels_are_one_formula() -> None:
         uncapped = one.machine.using({"power.cap": 1e6})
         kernels = recurrent_kernels(one.machine, one.stack).kernels
         model = TiledRoofline(KERNELS.using(recurrent=kernels))
-        assert float(model.times([one.op], uncapped)[0]) == pytest.approx(expected, rel=2e-3)
+        assert float(model.times((one.op,), uncapped)[0]) == pytest.approx(expected, rel=2e-3)
 
 
 def test_old_graphs_on_old_devices_run_the_software_of_their_time() -> None:
