@@ -123,8 +123,10 @@ class DeviceCalibration:
         if named not in self.libraries:
             kept = {name for name, one in self.machines.items() if not is_variant(one)}
             classes = tuple(replace(o, fits=tuple(f for f in o.fits if f.machine in kept)) for o in classes)
-        doubt = LIBRARY_SPREAD if named not in self.libraries and len(self.libraries) > 1 else 0.0
-        return Forecast(classes, self.machines, machine, tuple(without), tuple(anchors_here), doubt)
+        unknown = named not in self.libraries and len(self.libraries) > 1
+        return Forecast(
+            classes, self.machines, machine, tuple(without), tuple(anchors_here), LIBRARY_SPREAD if unknown else {}
+        )
 
     def for_question(
         self, workload: Workload, machine: Machine, run: Mapping[str, float], instead_of: Estimator

@@ -10,7 +10,7 @@ target's closest are taken away there as well, so that a source with a twin does
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -54,8 +54,8 @@ class Forecast:
     `classes`, `machines`: what was fitted, and the fitted machines by name.
     `without`: machines that do not count: those held out.
     `measured`: rows measured on the machine, too few for a fit; those of classes that were fitted count.
-    `libraries`: standard deviation of log time between kernel libraries of which the machine names none, in classes
-        that several ran.
+    `libraries`: standard deviation of log time between kernel libraries of which the machine names none, by kind of
+        operation, in classes of which it is known who ran them; empty where it names one.
     """
 
     classes: tuple[KernelClass, ...]
@@ -63,7 +63,7 @@ class Forecast:
     machine: Machine
     without: tuple[str, ...] = ()
     measured: tuple[OperationTimes, ...] = ()
-    libraries: float = 0.0
+    libraries: Mapping[str, float] = field(default_factory=dict)
 
     def predict(self, forms: Sequence[OperationTimes], level: float = DEFAULT_LEVEL) -> RowForecast:
         """Times of rows of one class on this machine, with a band; the times that the rows hold are not looked at."""
@@ -133,7 +133,7 @@ class Forecast:
             one = self._by_name[name]
             fit = self._own(one)
             rule = _repeated(one, fit) if fit else self._transferred(one)
-            doubt = self.libraries if any(source.library for source in one.fits) else 0.0
+            doubt = between_libraries(self.libraries, name) if any(source.library for source in one.fits) else 0.0
             ends = (float(np.hypot(end, doubt)) for end in (rule.scatter.short, rule.scatter.long))
             self._rules[name] = replace(rule, scatter=Scatter(*ends))
         return self._rules[name]
@@ -183,6 +183,12 @@ class Forecast:
             WORD[shared_words(self.machine.family, fit.family)],
             KINSHIP_ERROR[self._closest(one)] / KINSHIP_ERROR[closeness],
         )
+
+
+def between_libraries(spreads: Mapping[str, float], name: str) -> float:
+    """Standard deviation of log time, of no unit, of a class of operations ("attention.bfloat16"): what libraries of its
+    kind differ by, else those of products."""
+    return spreads.get(name.partition(".")[0], spreads.get("gemm", 0.0))
 
 
 def _factor(one: KernelClass, fits: Sequence[MachineFit], machine: Machine, share: float) -> ShapeFactor:

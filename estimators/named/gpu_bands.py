@@ -10,6 +10,7 @@ from functools import cache
 import numpy as np
 
 from slipstick.estimators.across_devices.bands import Scatter
+from slipstick.estimators.across_devices.forecast import Forecast
 from slipstick.estimators.core.estimate import Estimate
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.parts import Parts
@@ -32,6 +33,7 @@ NOTICED = 0.05
 are said to widen it."""
 
 
+ATTENTION = "attention"
 SHAPES, WIDER = "shapes beyond the measured", ", wider band"
 
 
@@ -101,6 +103,18 @@ def outside(spent: Sequence[Spent], widened: float) -> list[str]:
         taken = f"{narrow / whole:.0%} of the time"
         lines.append(f"weights stored narrower than multiplied ({taken}): not measured, wider band")
     return lines
+
+
+def of_libraries(forecast: Forecast, spent: Sequence[Spent]) -> str:
+    """A line on whose attention was fitted, where the machine names no library of these and attention takes a
+    noticeable time; else ""."""
+    fitted = (one for one in forecast.classes if one.name.partition(".")[0] == ATTENTION)
+    names = sorted({fit.library for one in fitted for fit in one.fits} - {""})
+    taken = sum(one.contribution * (1 - one.programs) for one in spent if one.op.kind == ATTENTION)
+    share = taken / (sum(one.contribution for one in spent) or 1.0)
+    if not (forecast.libraries and names) or share < NOTICED:
+        return ""
+    return f"attention as {' and '.join(names)} ran it ({share:.0%} of the time); other kernels of it: wider band"
 
 
 def _range(place: Beyond) -> str:

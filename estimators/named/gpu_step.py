@@ -24,7 +24,7 @@ from slipstick.estimators.core.operation_model import FormulaModel
 from slipstick.estimators.core.parameters import declared
 from slipstick.estimators.core.schedule_model import Schedule
 from slipstick.estimators.named.class_sharing import beyond, standing_for
-from slipstick.estimators.named.gpu_bands import UNEVEN, band, outside, spent_on, uneven
+from slipstick.estimators.named.gpu_bands import UNEVEN, band, of_libraries, outside, spent_on, uneven
 from slipstick.estimators.named.program_sharing import IMAGE_NETWORKS, program_shares, programs_spread
 from slipstick.estimators.named.torch_program import TorchProgram, handed_over
 from slipstick.estimators.operation.by_kind import DeviceAndLinks
@@ -150,7 +150,14 @@ def gpu_step(
     width = float(np.hypot(bands[0], UNEVEN if odd else 0.0))
     second = TorchProgram(replace(device, timed=program_kernels(machine.family)), estimator.schedule)
     other = None if links else _by_programs(second, workload, machine, run, answer.time, width)
-    remarks = [*outside(spent, bands[0] / bands[1]), *([odd] if odd else []), *stranger, *([other[1]] if other else [])]
+    whose = of_libraries(known.forecast(machine), spent)
+    remarks = [
+        *outside(spent, bands[0] / bands[1]),
+        *([whose] if whose else []),
+        *([odd] if odd else []),
+        *stranger,
+        *([other[1]] if other else []),
+    ]
     return GpuStep(replace(made, residual_std=other[0] if other else width), tuple(remarks))
 
 

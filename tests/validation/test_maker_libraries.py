@@ -11,6 +11,7 @@ from slipstick.estimators.operation.serving.makers import libraries_of
 from slipstick.estimators.operation.serving.step_amounts import Batch, Shares
 from slipstick.estimators.operation.serving.step_time import StepParameters, StepTime
 from slipstick.experiments.calibrate.public_data import data_folder
+from slipstick.experiments.evidence.validation.serving import generation_libraries
 from slipstick.experiments.evidence.validation.serving.maker_libraries import ratios
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.language.layout import Layout
@@ -23,6 +24,15 @@ def test_ratios_are_those_of_kernels_timed_alone() -> None:
     measured = ratios()
     for name, shipped in asdict(libraries_of("amd-cdna3")).items():
         assert shipped == pytest.approx(float(np.mean(list(measured[name].values()))), rel=0.03), name
+
+
+@pytest.mark.skipif(data_folder() is None, reason="no public measurements here")
+@pytest.mark.parametrize("generation", generation_libraries.GENERATIONS)
+def test_ratios_of_generations_are_those_of_the_same_calls_on_both(generation: str) -> None:
+    measured = generation_libraries.ratios(generation)
+    for name, shipped in asdict(libraries_of(generation)).items():
+        mean = np.exp(np.mean(np.log(list(measured[name].values()))))
+        assert shipped == pytest.approx(float(mean), rel=0.04), name
 
 
 def test_makers_without_kernels_of_their_own_are_expected_to_reach_what_nvidia_does() -> None:

@@ -56,8 +56,10 @@ VARY = {
     "reading": ("vendor", "stack", "generation", "engine", "engine on generation"),
     "computing": ON_KERNELS,
     "fixed": ON_KERNELS,
+    "routed": ("version",),
     "factor": ("vendor", "stack", "model"),
 }
+"""Experts' kernels change from version to version of an engine beyond all others: chosen among `step_terms.CHOICES`."""
 SURE = {"weights": 0.2, "narrow": 0.2}
 SHARE, TIME = 0.3, 0.5
 """Log standard deviations that are expected: of shares of the data sheet's rates, and of fixed times."""

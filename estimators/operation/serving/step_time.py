@@ -55,6 +55,7 @@ class StepParameters:
     sequence: Annotated[float, Parameter("s", "the host's part of a sequence in a step", 1e-8, 1.0)] = 8e-6
     reading: Annotated[float, Parameter("1", "of all that is read", 0.05, 20.0)] = 1.0
     computing: Annotated[float, Parameter("1", "of all products and scores", 0.05, 20.0)] = 1.0
+    routed: Annotated[float, Parameter("1", "of all kernels of routed experts", 0.05, 20.0)] = 1.0
     fixed: Annotated[float, Parameter("1", "of all times that no bytes explain", 0.05, 20.0)] = 1.0
     factor: Annotated[float, Parameter("1", "of the whole step", 0.05, 20.0)] = 1.0
 
@@ -140,7 +141,7 @@ class StepRates(NamedTuple):
             q.reading * device.reading * q.factor * stages,
             q.computing * device.computing * q.factor * stages,
         )
-        fixed = q.layer * layers.layers + q.expert_layer * layers.expert + q.widened_layer * layers.widened
+        fixed = q.layer * layers.layers + q.routed * q.expert_layer * layers.expert + q.widened_layer * layers.widened
         fixed = fixed + q.fp8_layer * layers.fp8 + q.fp4_layer * layers.fp4
         narrow = computed * q.narrow ** (1.0 * device.narrower)
         return cls(device, q, stages, read, computed, narrow, largest(q.link * q.factor, 1.0), fixed)
@@ -152,7 +153,8 @@ class StepRates(NamedTuple):
         made = q.products * (products * narrow + head * computed)
         weights = self._group(a.weight_bytes, q.weights, products + head, made)
         products = a.expert_flop / device.narrow_peak
-        experts = self._group(a.expert_bytes, q.experts, products, q.expert_products * products * narrow)
+        made = q.routed * q.expert_products * products * narrow
+        experts = self._group(a.expert_bytes, q.routed * q.experts, products, made)
         attention = self.attention(a.cache_bytes, a.score_flop)
         links = (a.message_bytes + a.exchange_bytes) / device.link * stages * of_links
         fixed = of_layers + (a.messages * q.all_reduce + a.exchanges * q.exchange) * stages + q.step

@@ -1,0 +1,40 @@
+"""How far two libraries differ on one device is what their times say, and answers that name none admit another."""
+
+from __future__ import annotations
+
+import pytest
+
+from slipstick.estimators.named.gpu_step import GpuStep, gpu_step
+from slipstick.estimators.tuned.tuned_devices import LIBRARY_SPREAD
+from slipstick.experiments.calibrate.public_data import data_folder
+from slipstick.experiments.evidence.validation.gpu.library_spread import differences, spread
+from slipstick.experiments.question.defaults import gpu_kernels
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.kinds import operation
+from slipstick.workloads.graph.workload import Workload
+
+DIMS = {"batch": 16, "heads": 32, "kv_heads": 8, "queries": 1, "keys": 2048, "head_dim": 128, "value_dim": 128}
+DECODE = Workload("decode attention", (operation("attention", "attention", DIMS, "bfloat16", {"causal": False}),))
+
+
+@pytest.mark.skipif(data_folder() is None, reason="no public measurements here")
+def test_the_spread_of_attention_is_what_two_libraries_differ_by() -> None:
+    assert LIBRARY_SPREAD["attention"] == pytest.approx(spread(differences("attention")), rel=0.05)
+
+
+def _step(machine: Machine) -> GpuStep:
+    return gpu_step(gpu_kernels(), machine, DECODE)
+
+
+def test_attention_of_a_library_that_was_fitted_has_the_narrower_band() -> None:
+    plain = machine("h200-sxm")
+    named = plain.using({"runtime.library": "sglang 0.5.10"})
+    stds = [_step(each).estimator.residual_std or 0.0 for each in (plain, named)]
+    assert stds[0] > LIBRARY_SPREAD["attention"] > stds[1]
+
+
+def test_an_answer_says_whose_attention_it_was_fitted_to() -> None:
+    plain = machine("h200-sxm")
+    assert "attention as sglang 0.5.10 ran it" in " ".join(_step(plain).remarks)
+    assert not _step(plain.using({"runtime.library": "sglang 0.5.10"})).remarks
