@@ -186,8 +186,8 @@ class Forecast:
 
 
 def between_libraries(spreads: Mapping[str, float], name: str) -> float:
-    """Standard deviation of log time, of no unit, of a class of operations ("attention.bfloat16"): what libraries of its
-    kind differ by, else those of products."""
+    """Standard deviation of log time (of no unit) of a class, such as "attention.bfloat16": what libraries of its kind
+    differ by, else those of products."""
     return spreads.get(name.partition(".")[0], spreads.get("gemm", 0.0))
 
 
