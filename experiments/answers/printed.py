@@ -53,7 +53,8 @@ def print_answers(
         whom = {why: "" if len(models) == 1 else f", {', '.join(names)}" for why, names in models.items()}
         doubts = several.shared({one.machine.name: _doubts(one, answer, verbose=verbose) for one, answer, _ in known})
         hints = {one.machine.name: [text for text in remarks(one) if ON_VECTOR_ENGINE in text] for one, _, _ in known}
-        above = [*several.host_lines(known), *(f"model{whom[why]}: {why}" for why in models if why)]
+        above = [*several.host_lines(known), *several.default_lines(known)]
+        above += [*(f"model{whom[why]}: {why}" for why in models if why)]
         above += [several.INDEPENDENT] if verbose else []
         for text in [*refusals, *above, *doubts, *([] if verbose else several.shared(hints, "hint"))]:
             emit_line(text)

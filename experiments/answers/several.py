@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
+from slipstick.estimators.composites.assumed import defaults_used
 from slipstick.estimators.composites.kept_workloads import as_compiled
 from slipstick.estimators.core.estimate import Estimate
 from slipstick.estimators.schedule.host_issue import HostIssue
@@ -114,6 +115,12 @@ def host_lines(answers: Sequence[Answered]) -> list[str]:
         if pace and math.isclose(answer.time, pace[0] * pace[1], rel_tol=1e-6):
             bounded[pace] = bounded.get(pace, 0) + 1
     return [host_line(f"{count} of {len(answers)} machines", *pace) for pace, count in bounded.items()]
+
+
+def default_lines(answers: Sequence[Answered]) -> list[str]:
+    """The sizes that nobody chose, which decide the time on every machine; none where all were chosen."""
+    question = answers[0][0]
+    return [f"assuming: {text}" for text in defaults_used(question.workload, question.run)]
 
 
 def _sure(probability: float) -> str:

@@ -39,12 +39,18 @@ def register(app: typer.Typer) -> None:
         Numbers of a job's .yaml are fitted through its event simulation: --known steps.csv --fit job.NAME,...
         """
         from slipstick.experiments.subjects.jobs import is_job
+        from slipstick.hwmodels.files.readers import InputError
+        from slipstick.workloads.importers.formats.registry import identify
 
         names = [name.strip() for text in fit or () for name in text.split(",")]
         of_job = bool(names) and all(name.startswith("job.") for name in names)
-        if not (is_job(study) or of_job or study.endswith((".toml", ".yaml", ".yml")) or Path(study).is_file()):
-            from slipstick.hwmodels.files.readers import InputError
-
+        named = study.endswith((".toml", ".yaml", ".yml"))
+        if Path(study).is_file() and not named and identify(study) is not None:
+            raise InputError(
+                f"{study}: want a study's .toml with a [fit] part, whose 'known' names such a file; slipstick read "
+                f"{study} says what it holds and which command goes on"
+            )
+        if not (is_job(study) or of_job or named or Path(study).is_file()):
             raise InputError(
                 f"{study}: want a study's .toml with a [fit] part, or a job's .yaml. Times of a workload by settings "
                 f"are fitted by slipstick whatif {study} --on MACHINE --vary NAME=VALUES --known FILE.csv --fit NAME; "

@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
     def serving(
         model: Annotated[str, typer.Argument(help="a config.json, a .gguf file, or a name (llama-3.1-8b)")],
         on: Annotated[str, option("on", "or several, h100-sxm,mi300x")],
-        limit: Annotated[str, option("limit", "of means: ttft=0.5s,tpot=30ms")] = "",
+        limit: Annotated[str, option("limit", "ttft=0.5s,tpot=30ms, of the median first and mean further token")] = "",
         devices: Annotated[int, option("devices", "at most, of a replica", min=1)] = 8,
         dtype: Annotated[str | None, option("dtype", "of weights, several are tried: bf16,fp8,nvfp4")] = None,
         engine: Annotated[str, option("engine", "vllm, sglang or trtllm")] = "",

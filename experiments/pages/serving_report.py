@@ -114,7 +114,7 @@ def write_plan(plan: Plan, path: str | Path) -> tuple[Path, Path]:
         of_device = amounts_shown(row["low"], row["high"], "tokens/s")
         cards.append(Card(amount_shown(plan.best.per_device, "tokens/s"), f"a device; 80 %: {of_device}"))
         cards.append(Card(amount_shown(plan.best.per_user, "tokens/s"), "a user"))
-        cards.append(Card(amount_shown(plan.best.ttft, "s"), "mean time to the first token"))
+        cards.append(Card(amount_shown(plan.best.ttft, "s"), "median time to the first token"))
         if plan.best.dollars is not None:
             cards.append(Card(f"{plan.best.dollars:.3g} $", "a million tokens"))
     sections = [

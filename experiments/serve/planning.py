@@ -149,10 +149,18 @@ class Plan(Answer):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is taken for granted of speculative decoding, where tokens are guessed."""
-        served = self.candidates[0].served
-        guesses = served is not None and served.deployment.guesses is not None
-        return (f"assuming: {served.deployment.guessed}",) if served and guesses else ()
+        """Which first token is meant, how many requests run together, and what is guessed where tokens are."""
+        lines = ["first token: the median of a settled closed loop; the mean of `serve` also counts its beginning"]
+        best, served = self.best, self.candidates[0].served
+        together = math.ceil(best.users / best.layout.data) if best else 0
+        if together > Scheduler().max_sequences:
+            lines.append(
+                f"the pick runs {together} requests together on a rank: serve --max-sequences {together} simulates it, "
+                "and the server's own limit must allow it (vLLM: --max-num-seqs)"
+            )
+        if served is not None and served.deployment.guesses is not None:
+            lines.append(f"assuming: {served.deployment.guessed}")
+        return tuple(lines)
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -292,7 +300,7 @@ class Search:
             )  # fmt: skip
 
     def _keeps(self, half: float, widths: Mapping[str, float], times: Mapping[str, float]) -> float:
-        """The least probability over the limits that a mean time keeps its own, errors of log time being normal."""
+        """The least probability over the limits that a time keeps its own, errors of log time being normal."""
         from scipy.special import ndtr
 
         least = 1.0

@@ -34,11 +34,12 @@ class ServedBatch:
 
 @dataclass(frozen=True)
 class ServingChoice:
-    """One layout on one machine under one load: means of the steady closed loop.
+    """One layout on one machine under one load, in the steady closed loop.
 
+    `ttft`, `tpot`: the median time to the first token and the mean one of a further token, seconds.
     `users`: requests in flight at one replica.
     `per_device`, `per_user`: output tokens a second.
-    `keeps`: probability that mean times keep all limits, were the limits' errors one (the least over the limits).
+    `keeps`: probability that these times keep all limits, were the limits' errors one (the least over the limits).
     `dollars`: a million output tokens; None where the machine's price is not stated.
     `served`: what its steps work on, for comparisons with others.
     """

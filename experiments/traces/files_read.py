@@ -69,7 +69,7 @@ _Read = Callable[[str, With], Read]
 
 
 def _timeline(path: str, given: With) -> Read:
-    from slipstick.workloads.importers.timeline import read_timeline
+    from slipstick.workloads.importers.timeline import read_timeline, replays
     from slipstick.workloads.importers.traces.activity import CALLS, DEVICE
 
     table = read_timeline(path)
@@ -96,6 +96,9 @@ def _timeline(path: str, given: With) -> Read:
     if not device.any():
         commands = commands[1:]
         line += "; no work of a device, so nothing to replay; times apart from the operations called inside"
+    elif not replays(table, path):
+        commands = commands[1:]
+        line += "; no call of the host launches these, so nothing to replay: record CPU and device together"
     elif recorded_on and (known := machine_of_device(recorded_on)) is not None:
         line += f" ({known.name})"
     else:

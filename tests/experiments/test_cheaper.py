@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 
@@ -61,3 +62,20 @@ def test_a_plan_of_which_one_price_is_missing_says_so(capsys: pytest.CaptureFixt
     assert "pick (most tokens/s a device; no price of l40s: --price)" in said
     assert "price of a10g: 1.006 $/h a device (Amazon EC2 on-demand" in said
     assert "months ago: prices change" in said
+
+
+def test_the_pick_is_simulated_as_the_plan_says(capsys: pytest.CaptureFixture[str]) -> None:
+    """More requests together than `serve` allows unless told: with the named limit its median is the plan's."""
+    words = ["qwen2.5-7b", "--on", "h100-sxm", "--format", "json"]
+    assert run(["plan", "serving", *words[:-2], "--devices", "1"]) == 0
+    said = capsys.readouterr().out
+    assert "first token: the median" in said and "serve --max-sequences 512 simulates it" in said
+    assert run(["plan", "serving", *words, "--devices", "1"]) == 0
+    best = json.loads(capsys.readouterr().out)[0]["best"]
+    assert best["users"] == 512
+    assert run(["serve", *words, "--concurrency", "512", "--max-sequences", "512"]) == 0
+    measures = json.loads(capsys.readouterr().out)[0]["measures"]
+    first = next(m["value_s"] for m in measures if (m["measure"], m["statistic"]) == ("ttft", "p50"))
+    assert first == pytest.approx(best["ttft_s"], rel=0.15)
+    assert run(["plan", "serving", *words[:-2], "--devices", "1", "--limit", "tpot=15ms"]) == 0
+    assert "--max-sequences" not in capsys.readouterr().out

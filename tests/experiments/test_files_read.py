@@ -159,3 +159,24 @@ def test_broken_records_of_caliper_are_bad_input(tmp_path: Path, old: str, new: 
 def test_llama_bench_leads_to_a_command_that_runs(files: dict[str, Path]) -> None:
     (command,) = read_any(str(files["llama-bench.json"])).commands
     assert "--on rtx-4090 " in command
+
+
+def test_a_trace_without_its_host_leads_to_no_replay(tmp_path: Path, capsys: Captured) -> None:
+    """What `read` offers must work: kernels alone are listed, and it says what to record."""
+    kernels = [
+        {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 9 * i, "dur": 5, "args": {"correlation": i}}
+        for i in range(3)
+    ]
+    path = tmp_path / "device.json"
+    path.write_text(json.dumps({"traceEvents": kernels}))
+    found = read_any(str(path))
+    assert found.commands == () and "record CPU and device together" in found.line
+    assert run(["replay", str(path), "--on", "h100-sxm", "--recorded-on", "a100-sxm-80gb"]) == 2
+    assert "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]" in capsys.readouterr().err
+
+
+def test_measurements_in_place_of_a_study_are_led_on(tmp_path: Path, capsys: Captured) -> None:
+    path = tmp_path / "times.csv"
+    path.write_text("cores,seconds\n1,100\n2,51\n4,27\n8,15\n")
+    assert run(["calibrate", str(path)]) == 2
+    assert f"slipstick read {path} says what it holds" in capsys.readouterr().err

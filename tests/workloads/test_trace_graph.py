@@ -275,7 +275,7 @@ def test_wrong_traces_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no device operations"):
         trace(tmp_path, steps)
     kernel = event("k", "kernel", 7, 1, 2, correlation=1, stream=7)
-    with pytest.raises(InputError, match="no call launches"):
+    with pytest.raises(InputError, match="no call of the host launches"):
         trace(tmp_path, [*steps, kernel])
     fed = [one for one in loop(2) if "DataLoader" not in str(one["name"])]
     with pytest.raises(InputError, match="must load in the loop"):

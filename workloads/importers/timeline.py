@@ -43,10 +43,19 @@ def graph_of_events(table: EventTable, path: str | os.PathLike[str], marker: str
         those of PyTorch's profiler (ProfilerStep#N).
     Raises InputError where they show no work of a device, or no range fits the marker.
     """
-    kind = identify(path)
     table = table if marker is None else marked(table, marker, path)
-    known = kind is not None and kind.key in READERS
-    return build_device_graph(table, str(path)) if known and not launches(table) else build_graph(table, str(path))
+    alone = _from_profiler(path) and not launches(table)
+    return build_device_graph(table, str(path)) if alone else build_graph(table, str(path))
+
+
+def replays(table: EventTable, path: str | os.PathLike[str]) -> bool:
+    """Whether `graph_of_events` can tell what waited for what: a Chrome trace must hold the calls that launch."""
+    return _from_profiler(path) or launches(table)
+
+
+def _from_profiler(path: str | os.PathLike[str]) -> bool:
+    kind = identify(path)
+    return kind is not None and kind.key in READERS
 
 
 def marked(table: EventTable, marker: str, path: object) -> EventTable:

@@ -61,7 +61,10 @@ def build_graph(table: EventTable, where: str) -> TraceGraph:
         raise InputError(f"{where}: no device operations (categories: {', '.join(table.categories[:12])})")
     call = rows_by_number(correlation, calls, correlation[device])
     if not (call >= 0).any():
-        raise InputError(f"{where}: no call launches the device operations; was the host recorded?")
+        raise InputError(
+            f"{where}: no call of the host launches the device operations: record both "
+            "(torch.profiler: activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
+        )
     moved = _ahead(table, device, call)
     table = replace(table, start=table.start + np.where(on_device, moved, 0.0))
     order = np.argsort(table.start[device], kind="stable")
