@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from slipstick.estimators.composites.bounded import BoundedComposite
 from slipstick.estimators.composites.compiled import Compiled
 from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.composites.consumption import energy_of
@@ -32,7 +33,7 @@ DRAWS, SEED = 400, 18
 
 
 @dataclass(frozen=True)
-class FedAccelerator(Composite):
+class FedAccelerator(BoundedComposite):
     """A composite that first divides the global batch among the cores, and feeds them.
 
     All cores that the machine states work; of more (`machine.using(cores=...)`), as many as shorten the time, since

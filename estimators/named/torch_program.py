@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
 
 import numpy as np
 
 from slipstick.estimators.calibration.calibration import Calibration
+from slipstick.estimators.composites.bounded import BoundedComposite, between_uses
 from slipstick.estimators.composites.compiled import Compiled
-from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.composites.held import CAP, cap_was_set
-from slipstick.estimators.composites.kept_workloads import as_compiled, resident
+from slipstick.estimators.composites.kept_workloads import as_compiled
 from slipstick.estimators.contract.base import PointByPoint, put_in
-from slipstick.estimators.core.estimate import Estimate
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import FormulaModel
 from slipstick.estimators.operation.gpu.programs.program_kernels import ProgramRuntimes, program_issue
 from slipstick.estimators.operation.gpu.programs.program_sides import rounds_convolutions
-from slipstick.estimators.operation.physical_bound import PhysicalBound, weight_bytes
+from slipstick.estimators.operation.physical_bound import PhysicalBound
 from slipstick.estimators.schedule.host_issue import HostIssue
 from slipstick.estimators.tuned.tuned_defaults import PROGRAMS
-from slipstick.hwmodels.files.records import Same, Table
+from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.transforms.channels_last import channels_last
@@ -34,7 +32,7 @@ PASSED = ("machine.clock", "machine.memory.", "machine.price.", "machine.runtime
 
 
 @dataclass(frozen=True)
-class TorchProgram(Composite):
+class TorchProgram(BoundedComposite):
     """Operations as PyTorch hands them over: compiled, chains are fused and convolutions change their layout."""
 
     def handed_over(self, workload: Workload, machine: Machine) -> Workload:
@@ -43,14 +41,7 @@ class TorchProgram(Composite):
 
     def as_found(self, bound: Workload, machine: Machine) -> Machine:
         """Between two uses of a weight all the others are read: it is in a cache only where all of them fit."""
-        return machine if machine.runtime.weights_between else _between(machine, _weights(Same(bound)) or 0.0)
-
-    def as_clocked(self, workload: Workload, machine: Machine, run: Table[float]) -> Estimate:
-        """See `Composite.as_clocked`; no band ends below what the machine's peaks allow."""
-        answer = super().as_clocked(workload, machine, run)
-        bound = self.bound(workload, machine, run)
-        least = float(PhysicalBound(self.as_found(bound, machine)).together(bound))
-        return replace(answer, least=max(answer.least, least))
+        return between_uses(bound, machine)
 
     def least_at(
         self, workload: Workload, machine: Machine, run: Mapping[str, float], free: Mapping[str, FloatArray]
@@ -87,23 +78,6 @@ class TorchProgram(Composite):
             return False
         operations = self.handed_over(graph, machine).distinct.operations
         return all(self.operation.holds_open(op, machine) for op in operations if op.symbols & sizes)
-
-
-@lru_cache(maxsize=8)
-def _weights(workload: Same[Workload]) -> float | None:
-    """Bytes that a program keeps from one pass to the next: what its graph states, or the weights of its products.
-
-    An operation alone stands for itself: it finds what the repetition before left.
-    """
-    known = resident(workload)
-    if known is None and len(workload.it) > 1 and not workload.it.symbols:
-        return sum(map(weight_bytes, workload.it))
-    return known
-
-
-@lru_cache(maxsize=32)
-def _between(machine: Machine, weights: float) -> Machine:
-    return machine.after_weights(float(weights)) if weights else machine
 
 
 def handed_over(workload: Workload, machine: Machine) -> Workload:

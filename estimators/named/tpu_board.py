@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from slipstick.estimators.calibration.calibration import Calibration
-from slipstick.estimators.composites.composite import Composite
+from slipstick.estimators.composites.bounded import BoundedComposite
 from slipstick.estimators.operation.tpu.tpu_step import TpuOperations
 from slipstick.estimators.schedule.infeed import InfeedOverlap
 from slipstick.hwmodels.machine import Machine
@@ -24,6 +24,6 @@ def tpu_step(fitted: Calibration, machine: Machine) -> Calibration:
     """
     operation: TpuOperations = replace(fitted.estimator.operation, work_of="all_cores")
     schedule: InfeedOverlap = fitted.estimator.schedule
-    estimator = Composite(operation, schedule, "training step shared out over the cores of a TPU board")
+    estimator = BoundedComposite(operation, schedule, "training step shared out over the cores of a TPU board")
     spread = SCATTER if machine.name == FITTED_TO else ELSEWHERE
     return Calibration(estimator, (), residual_std=spread, source=fitted.source)

@@ -276,6 +276,7 @@ def _parallel_training(workload: Workload, machine: Machine, dtype: str | None) 
 def _unmeasured(workload: Workload, machine: Machine, kind: str) -> Default:
     """Machines that no public measurements speak of: what is usual of the data sheet's rates, and a wide band."""
     from slipstick.estimators.calibration.calibration import Calibration
+    from slipstick.estimators.composites.bounded import BoundedComposite
     from slipstick.estimators.composites.composite import Composite
     from slipstick.estimators.operation.roofline import Roofline
     from slipstick.estimators.operation.tpu.systolic import SystolicArray, runs_on_array
@@ -285,11 +286,13 @@ def _unmeasured(workload: Workload, machine: Machine, kind: str) -> Default:
     systolic = kind == "systolic" and runs_on_array(workload, machine)
     model = SystolicArray() if systolic else Roofline(compute_efficiency=0.7, memory_efficiency=0.75)
     operation, machine = _with_memory_on_chip(model, workload, machine)
+    part: Composite
     if systolic:
-        part = Composite(operation, Sequential(), "systolic array with double-buffered operands, in sequence")
+        part = BoundedComposite(operation, Sequential(), "systolic array with double-buffered operands, in sequence")
         made = Calibration(part, (), residual_std=UNMEASURED, source="no measurement: a closed form")
         return Default(workload, machine, made, f"a systolic array's cycles, no measurement of this machine; {PLAIN}")
-    part = Composite(operation, Sequential(), "roofline at the usual share of the data sheet's rates")
+    made_of = Composite if kind == "many-core" else BoundedComposite  # a base clock, which processors exceed
+    part = made_of(operation, Sequential(), "roofline at the usual share of the data sheet's rates")
     source = "no measurement: 70 % of the peaks, 75 % of the bandwidth"
     made = Calibration(part, (), residual_std=UNMEASURED, source=source)
     return Default(workload, machine, made, f"no public measurement of a {kind} machine like this one; {PLAIN}")

@@ -69,19 +69,31 @@ def test_rooflines_stay_within_the_bounds(name: str, on: str) -> None:
     assert question(name, on, "roofline", []).answer().time > 0
 
 
-@pytest.mark.parametrize("on", ["rtx-4090", "h100-sxm", "mi300x"])
+ACCELERATORS = ["tpu-v3-8", "tpu-v5e", "tpu-v7", "gaudi3", "trainium2", "ascend-910b2"]
+
+
+@pytest.mark.parametrize("on", ["rtx-4090", "h100-sxm", "mi300x", *ACCELERATORS])
 def test_no_band_of_a_product_passes_the_peak(on: str) -> None:
     sizes = {f"workload.{name}": 8192 for name in "mnk"}
-    answer = question("gemm", on, settings=sizes, dtype="float16").answer()
+    answer = question("gemm", on, settings=sizes, dtype="bfloat16").answer()
     low, high = answer.interval() or (0.0, 0.0)
-    peak = machine(on).clock * machine(on).cores * machine(on).engines["matrix"].flop_per_cycle["float16"]
+    peak = machine(on).clock * machine(on).cores * machine(on).engines["matrix"].flop_per_cycle["bfloat16"]
     least = 2 * 8192**3 / peak
     assert least * (1 - 1e-9) <= low <= answer.time < high
     assert answer.quantities["time"].low == low
     assert (answer.interval(0.999) or (0.0, 0.0))[0] == pytest.approx(least, rel=1e-9)
     fixed = {"workload.m": 8192, "workload.n": 8192}
-    asked = question("gemm", on, settings=fixed, dtype="float16", vary={"workload.k": [4096, 8192]})
+    asked = question("gemm", on, settings=fixed, dtype="bfloat16", vary={"workload.k": [4096, 8192]})
     assert sweep(task(asked))["low_s"].to_numpy()[-1] == pytest.approx(low, rel=1e-6)
+
+
+@pytest.mark.parametrize("on", ["rtx-4090", *ACCELERATORS])
+def test_no_band_of_a_decoding_step_reads_its_weights_faster_than_main_memory(on: str) -> None:
+    """By hand: 7.5e9 weights of two bytes over the data sheet's bandwidth, what on-chip memory holds apart."""
+    answer = question("llama-3-8b-decode", on, dtype="bfloat16").answer()
+    low, _ = answer.interval() or (0.0, 0.0)
+    held = sum(level.capacity for name, level in machine(on).memory.items() if name != machine(on).main_memory)
+    assert low >= (7.5e9 * 2 - held) / machine(on).bandwidth(machine(on).main_memory) * 0.99
 
 
 POINTS = {
