@@ -180,3 +180,13 @@ def test_measurements_in_place_of_a_study_are_led_on(tmp_path: Path, capsys: Cap
     path.write_text("cores,seconds\n1,100\n2,51\n4,27\n8,15\n")
     assert run(["calibrate", str(path)]) == 2
     assert f"slipstick read {path} says what it holds" in capsys.readouterr().err
+
+
+def test_files_that_other_options_take_are_named(tmp_path: Path, capsys: Captured) -> None:
+    """A calibration is no saved workload, though both are JSON with a schema of ours; a program is estimated."""
+    made, program = tmp_path / "host-calibration.json", tmp_path / "net.py"
+    made.write_text('{"schema": "slipstick-calibration-1", "estimator": "cpu-kinds", "parameters": {}}')
+    program.write_text("import torch\n")
+    for path, said in ((made, f"--on MACHINE --calibration {made}"), (program, f"estimate {program}:FUNCTION")):
+        assert run(["read", str(path)]) == 2
+        assert said in capsys.readouterr().err

@@ -164,7 +164,8 @@ _TIME = re.compile(r"(.*[ _])?(run|wall_?)?(time|seconds|duration|elapsed)([ _]\
 _PERF_CSV = re.compile(r"\s*(<not \w+>|[\d.]+)([,;|\t])(?!\d)[\w%/]*\2(?!\d)[^,;|\t]{1,200}(\2|$)")
 _PERF_SCRIPT = re.compile(r"\S.{0,64}?\s+\d+(/\d+)?\s+(\[\d+\]\s+)?(\d+\.\d+:\s+)?(\d+\s+)?[\w\-:/.=]{1,80}:(\s|$)")
 _CALIPER_JSON = re.compile(r'\{\s*"data"\s*:\s*\[\s*\[')
-_SLIPSTICK = re.compile(r'"schema":\s*"slipstick')
+_SLIPSTICK = re.compile(r'"schema":\s*"slipstick-workload')
+_CALIBRATION = re.compile(r'"schema":\s*"slipstick-calibration')
 
 FORMATS: tuple[Format, ...] = (
     Format("nsys", "Nsight Systems, SQLite export", "timeline", _nsys),
@@ -213,5 +214,11 @@ def unknown(path: object) -> InputError:
     """The error for a file that nothing is known of."""
     from slipstick.workloads.importers.mllog.trainer_logs import printed_instead
 
+    if str(path).endswith(".py"):
+        return InputError(
+            f"{path}: a program, not a file of measurements: slipstick estimate {path}:FUNCTION --on MACHINE"
+        )
+    if _CALIBRATION.search(look(str(path)).text[:4096]):
+        return InputError(f"{path}: a calibration: slipstick estimate WORKLOAD --on MACHINE --calibration {path}")
     names = ", ".join(dict.fromkeys(one.name.partition(",")[0].partition(" (")[0] for one in FORMATS))
     return InputError(f"{path}: no known kind of file by its content{printed_instead(str(path))} (known: {names})")
