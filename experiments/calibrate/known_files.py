@@ -26,6 +26,7 @@ from slipstick.experiments.calibrate.measured_steps import holds_steps, read_mea
 from slipstick.experiments.calibrate.measured_training import holds_training, read_known
 from slipstick.hwmodels.catalog import machine_of_device
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows
+from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.importers.formats.look import look
 from slipstick.workloads.importers.formats.registry import Format, identify
@@ -94,7 +95,23 @@ def _logged(path: str, machine: Machine, kind: Format | None) -> MeasuredTime:
     steps = f"median of {count:,} steps" if count > 1 else "1 step"
     source, spread = f"{Path(path).name}, {steps}", MEDIAN * deviation / math.sqrt(count)
     layout = kind is not None and kind.key == MEGATRON and "devices" in read_training_log(path).settings
-    return MeasuredTime(seconds, spread, source, tuple(read_known(path)) if layout else ())
+    return MeasuredTime(seconds, spread, source, tuple(read_known(path)) if layout else (), _columns(path))
+
+
+def _columns(path: str) -> Table[tuple[float, float]]:
+    """Least and greatest of each column of numbers of a CSV; lengths that vary are left out, as steps of one run do."""
+    if not Path(path).name.removesuffix(".gz").endswith(".csv"):
+        return Table()
+    found: dict[str, tuple[float, float]] = {}
+    for _, row in read_csv_rows(path, limit_bytes=LOG_LIMIT_BYTES, limit_rows=MOST_ITERATIONS):
+        for name, text in row.items():
+            try:
+                value = float(text)
+            except ValueError:
+                continue
+            low, high = found.get(name, (value, value))
+            found[name] = min(low, value), max(high, value)
+    return Table({name: ends for name, ends in found.items() if name not in LENGTH_COLUMNS or ends[0] == ends[1]})
 
 
 def _refuse_scaling(path: str) -> None:

@@ -13,6 +13,8 @@ from slipstick.hwmodels.files.errors import InputError
 WRITTEN = ("--report", "--plot", "--timeline", "--out", "--save", "--graph", "--sheet", "--export")
 """Options whose value is a file that is written, or a folder of them."""
 
+PAGES = (".html", ".htm")
+
 
 def require_once(command: Any, words: Sequence[str]) -> None:
     """Refuse an option with one value that stands several times among the words of a command or of one of its group.
@@ -49,6 +51,8 @@ def require_once(command: Any, words: Sequence[str]) -> None:
 def require_apart(words: Sequence[str]) -> None:
     """Refuse a file that two options write, and to write over one that another word names, whole or within, to read.
 
+    A page goes over nothing but a page: files that are read may name others, as a machine the one that it extends.
+
     Raises
     ------
     InputError
@@ -69,6 +73,8 @@ def require_apart(words: Sequence[str]) -> None:
         others = [part for one in (*words[:at], *words[at + 1 :]) for part in (one, *_WITHIN.split(one))]
         if _is_file(value) and any(_is_file(other) and Path(other).samefile(value) for other in others):
             raise InputError(f"{name} {value}: is read by the same command; write to another file")
+        if name == "--report" and _is_file(value) and Path(value).suffix.lower() not in PAGES:
+            raise InputError(f"{name} {value}: is there and is no page; want FILE.html, or a name that is free")
 
 
 _WITHIN = re.compile("[,:=@]")

@@ -89,3 +89,43 @@ def test_a_file_that_is_read_is_not_written_over(
         assert cli.run(["estimate", word, "--on", "h100-sxm", *written]) == 2
         assert "is read by the same command" in capsys.readouterr().err
     assert Path("gemm.json").read_text() == "{}"
+
+
+def test_a_page_goes_over_no_file_that_another_one_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The machine that the named one extends became a page."""
+    monkeypatch.chdir(tmp_path)
+    Path("base.yaml").write_text("extends: epyc-9654\nname: base\n")
+    Path("mine.yaml").write_text("extends: base.yaml\nname: mine\n")
+    words = ["estimate", "daxpy", "--on", "mine.yaml", "--report"]
+    assert cli.run([*words, "base.yaml"]) == 2
+    assert "--report base.yaml: is there and is no page" in capsys.readouterr().err
+    assert Path("base.yaml").read_text().startswith("extends:")
+    assert cli.run([*words, "page.html"]) == cli.run([*words, "page.html"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ("m,n,k,time_s\n512,512,512,1e-5\n8192,8192,8192,0.02\n", "m = 512 to 8192, and the question asks m = 512"),
+        ("m,n,k,time_s\n512,512,1024,1e-5\n", "k = 1024, and the question asks k = 512"),
+        ("m,n,k,time_s\n512,512,512,1e-5\n512,512,512,1.1e-5\n", ""),
+        ("step,loss,time_s\n1,2.5,1e-5\n2,2.4,1.1e-5\n", ""),
+    ],
+)
+def test_times_of_other_sizes_are_no_time_of_this_question(
+    rows: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their median was the answer, and called measured."""
+    path = tmp_path / "own.csv"
+    path.write_text(rows)
+    assert cli.run(["estimate", "gemm", "--on", "h100-sxm", "--known", str(path)]) == (2 if said else 0)
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("change", ["microbatch=128", "data_parallel=128"])
+def test_a_layout_gives_each_replica_a_microbatch(change: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where the batch of 64 holds fewer samples, time was taken of 128 samples and throughput of 64."""
+    assert cli.run(["estimate", "megatron-175b", "--on", "h100-sxm", "--set", f"run.{change}"]) == 2
+    assert "run.data_parallel x run.microbatch = 128: more than run.batch = 64" in capsys.readouterr().err

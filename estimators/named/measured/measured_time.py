@@ -55,12 +55,14 @@ class MeasuredTime:
     `deviation`: standard deviation of its log within the run; 0 where one time is given.
     `source`: in words: "23.4 ms", "run.log (200 steps)".
     `steps`: the same as steps of training whose layout is known; empty where that of the question is meant.
+    `columns`: least and greatest of what stood beside the times, by name: sizes among them must be the question's.
     """
 
     seconds: float
     deviation: float = 0.0
     source: str = ""
     steps: tuple[KnownStep, ...] = ()
+    columns: Table[tuple[float, float]] = Table()
 
     def __post_init__(self) -> None:
         if not 0 < self.seconds <= LONGEST:
@@ -73,8 +75,9 @@ class MeasuredTime:
 
         Of requests it is the time of a further token, of the training of a language model that of a step: it moves
         what was fitted to those.
-        Raises InputError where the measured time is shorter than physics allows.
+        Raises InputError where the measured time is shorter than physics allows, or was measured at other sizes.
         """
+        self._require_sizes({**workload.defaults, **run})
         if isinstance(instead_of, TrainedModel):
             return replace(instead_of, known=self.steps or (self._step(workload, machine, run, instead_of),))
         if isinstance(instead_of, ServedRequests):
@@ -89,6 +92,15 @@ class MeasuredTime:
                 "data sheet: was it another data type (--dtype), size or machine, or several executions?"
             )
         return held
+
+    def _require_sizes(self, asked: Mapping[str, float]) -> None:
+        for name, (low, high) in self.columns.items():
+            if name in asked and not low == high == asked[name]:
+                found = f"{low:g}" if low == high else f"{low:g} to {high:g}"
+                raise InputError(
+                    f"--known {self.source}: was measured at {name} = {found}, and the question asks {name} = "
+                    f"{asked[name]:g}: want rows of that alone (a column that counts steps is called step)"
+                )
 
     def _step(self, workload: Workload, machine: Machine, run: Mapping[str, float], law: TrainedModel) -> KnownStep:
         """A step of training under the layout of the question."""

@@ -153,3 +153,6 @@ def _check(workload: Workload, run: Mapping[str, float]) -> None:
         raise InputError(
             f"run.pipeline_parallel x run.interleave = {groups:g}: more than the {layers} layers of {workload.name!r}"
         )
+    batch, least = run.get("batch"), run.get("data_parallel", 1) * run.get("microbatch", 1)
+    if batch is not None and least > batch:
+        raise InputError(f"run.data_parallel x run.microbatch = {least:g}: more than run.batch = {batch:g}")
