@@ -270,10 +270,12 @@ def _positive_roots(coefficients: list[float]) -> list[float]:
 def _crossing(
     terms: Mapping[str, sp.Expr], values: Mapping[str, float], quantity: str, value: float
 ) -> tuple[str, str]:
-    """The largest term just below and just above a value."""
+    """The largest term just below and just above a value; twice the same where one has no value there."""
     sides = []
     for factor in (1 - 1e-6, 1 + 1e-6):
         near = {**values, quantity: value * factor}
         at = {name: float(evaluate(term, near)) for name, term in terms.items()}
+        if np.isnan(list(at.values())).any():
+            return "", ""
         sides.append(max(at, key=lambda name: at[name]))
     return sides[0], sides[1]

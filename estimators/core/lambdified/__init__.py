@@ -29,13 +29,17 @@ def steps_of(expression: sp.Expr) -> Steps:
 def evaluate(expression: sp.Expr, values: Mapping[str, Any]) -> FloatArray:
     """An expression on arrays that broadcast against each other, symbols found by name; an array of their shape.
 
+    Where its value is no real number (a root of a power below 0) stands nan.
     Raises InputError where a symbol has no value.
     """
     names = names_of(expression)
     missing = [name for name in names if name not in values]
     if missing:
         raise InputError(f"no value for {', '.join(missing)} in a formula")
-    return np.asarray(compiled(expression, names)(*(values[name] for name in names)), dtype=np.float64)
+    made = compiled(expression, names)(*(values[name] for name in names))
+    if np.iscomplexobj(made):
+        made = np.where(np.imag(made) == 0, np.real(made), np.nan)
+    return np.asarray(made, dtype=np.float64)
 
 
 @lru_cache(maxsize=4096)
