@@ -102,16 +102,16 @@ def _columns(path: str) -> Table[tuple[float, float]]:
     """Least and greatest of each column of numbers of a CSV; lengths that vary are left out, as steps of one run do."""
     if not Path(path).name.removesuffix(".gz").endswith(".csv"):
         return Table()
-    found: dict[str, tuple[float, float]] = {}
+    ranges: dict[str, tuple[float, float]] = {}
     for _, row in read_csv_rows(path, limit_bytes=LOG_LIMIT_BYTES, limit_rows=MOST_ITERATIONS):
         for name, text in row.items():
             try:
                 value = float(text)
             except ValueError:
                 continue
-            low, high = found.get(name, (value, value))
-            found[name] = min(low, value), max(high, value)
-    return Table({name: ends for name, ends in found.items() if name not in LENGTH_COLUMNS or ends[0] == ends[1]})
+            low, high = ranges.get(name, (value, value))
+            ranges[name] = min(low, value), max(high, value)
+    return Table({name: ends for name, ends in ranges.items() if name not in LENGTH_COLUMNS or ends[0] == ends[1]})
 
 
 def _refuse_scaling(path: str) -> None:

@@ -96,9 +96,9 @@ class MeasuredTime:
     def _require_sizes(self, asked: Mapping[str, float]) -> None:
         for name, (low, high) in self.columns.items():
             if name in asked and not low == high == asked[name]:
-                found = f"{low:g}" if low == high else f"{low:g} to {high:g}"
+                sizes = f"{low:g}" if low == high else f"{low:g} to {high:g}"
                 raise InputError(
-                    f"--known {self.source}: was measured at {name} = {found}, and the question asks {name} = "
+                    f"--known {self.source}: was measured at {name} = {sizes}, and the question asks {name} = "
                     f"{asked[name]:g}: want rows of that alone (a column that counts steps is called step)"
                 )
 
