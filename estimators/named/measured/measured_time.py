@@ -93,13 +93,13 @@ class MeasuredTime:
             )
         return held
 
-    def _require_sizes(self, asked: Mapping[str, float]) -> None:
+    def _require_sizes(self, numbers: Mapping[str, float]) -> None:
         for name, (low, high) in self.columns.items():
-            if name in asked and not low == high == asked[name]:
+            if name in numbers and not low == high == numbers[name]:
                 sizes = f"{low:g}" if low == high else f"{low:g} to {high:g}"
                 raise InputError(
                     f"--known {self.source}: was measured at {name} = {sizes}, and the question asks {name} = "
-                    f"{asked[name]:g}: want rows of that alone (a column that counts steps is called step)"
+                    f"{numbers[name]:g}: want rows of that alone (a column that counts steps is called step)"
                 )
 
     def _step(self, workload: Workload, machine: Machine, run: Mapping[str, float], law: TrainedModel) -> KnownStep:
