@@ -17,7 +17,7 @@ from pathlib import Path
 
 MACHINES = (
     *("a100-sxm-80gb", "a100-80-dgx", "b200-sxm", "h100-dgx", "h100-sxm", "h200-sxm"),
-    *("l4", "l40s", "mi300x", "rtx-4090", "t4", "v100-sxm"),
+    *("l4", "l40s", "mi300x", "rtx-4090", "t4"),
 )
 """Others of the same form have the same formulas."""
 EVERYWHERE = ("gpt2", "resnet50")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
@@ -70,9 +70,9 @@ class StepOracle:
         What it answers for, in words: model, machine, engine, weights, layout.
     """
 
-    step: StepTime
-    fit: ServingFit
-    groups: Table[str]
+    step: StepTime = field(repr=False)
+    fit: ServingFit = field(repr=False)
+    groups: Table[str] = field(repr=False)
     facts: Table[str]
 
     @overload
