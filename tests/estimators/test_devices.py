@@ -277,7 +277,7 @@ def test_a_machine_that_ran_two_libraries_has_a_fit_of_each() -> None:
     }
     assert reached == pytest.approx({"": 0.4, "slow 1.0": 0.4, "fast 2.1": 0.8}, rel=0.03)
     unnamed, chosen = (forecasts[library].rule("elementwise.float32").scatter for library in ("", "slow 1.0"))
-    assert unnamed.long == pytest.approx(float(np.hypot(chosen.long, LIBRARY_SPREAD)))
+    assert unnamed.long == pytest.approx(float(np.hypot(chosen.long, LIBRARY_SPREAD["gemm"])))
 
 
 def test_machines_of_one_chip_say_little_of_another_chip() -> None:

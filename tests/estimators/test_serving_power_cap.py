@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstick.estimators.operation.power.serving_power import MOST, ServingPower, ServingWork
+from slipstick.estimators.operation.serving.step_amounts import Batch
 from slipstick.experiments.commands.cli import run
+from slipstick.experiments.serve.serving_question import Wanted
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.errors import InputError
 
@@ -19,6 +21,8 @@ CLOCK = st.floats(0.2e9, 4e9)
 H100 = machine("h100-sxm")
 PROMPTS = "--input-tokens 4096 --output-tokens 16 --concurrency 64 --count 96"
 DECODES = "--input-tokens 128 --output-tokens 256 --concurrency 16 --count 48"
+SHARED = 0.005
+"""Slower steps gather more prompts each, so that a run may make this much more at a lower clock; no step is faster."""
 
 
 @given(SHARE, SHARE, st.floats(200.0, 1500.0), st.floats(200.0, 1500.0))
@@ -54,6 +58,18 @@ def test_a_changed_machine_still_knows_what_its_file_states() -> None:
     assert twice.stated == H100 and twice.power.cap == 300
 
 
+@given(CLOCK, CLOCK, st.integers(0, 256), st.integers(1, 8192), st.integers(0, 8192))
+def test_no_step_is_faster_at_a_lower_clock(a: float, b: float, decodes: int, context: int, prompt: int) -> None:
+    """A step of decodes and of a prompt's tokens, each or together, one at least."""
+    whole = float(prompt)
+    work = Batch(float(max(decodes, prompt == 0)), float(context), whole, chunk=whole, finished=float(prompt > 0))
+    low, high = (
+        Wanted("llama-3.1-8b", "h100-sxm", changes={"clock": f"{clock} Hz"}).deployment().step.seconds(work)
+        for clock in sorted((a, b))
+    )
+    assert low >= high * (1 - 1e-9)
+
+
 def answers(name: str, values: list[str], traffic: str, capsys: pytest.CaptureFixture[str]) -> list[dict[str, float]]:
     rows = []
     for value in values:
@@ -71,12 +87,12 @@ def test_a_server_under_a_cap_is_slower_and_draws_no_more_than_it(
     caps = ["200W", "350W", "500W", "700W", "1000W"]
     rows = answers("power.cap", [*caps, ""], traffic, capsys)
     for less, more in pairwise(rows):
-        assert less["output_tokens_per_s"] <= more["output_tokens_per_s"] * (1 + 1e-9)
+        assert less["output_tokens_per_s"] <= more["output_tokens_per_s"] * (1 + SHARED)
         assert less["power_W"] <= more["power_W"] * (1 + 1e-9)
     for cap, row in zip(caps, rows, strict=False):
         assert row["power_W"] <= min(float(cap.removesuffix("W")), 700) * (1 + 1e-9)
-    (line,) = rows[-2]["remarks"]
-    assert line.startswith("a cap above the board's rated 700 W raises no clock")
+    (line,) = (text for text in rows[-2]["remarks"] if text.startswith("a cap above the board's rated 700 W"))
+    assert "raises no clock" in line
     rated, above, stated = ({**row, "remarks": []} for row in rows[-3:])
     assert rated == stated
     words = [text for text in rows[-2]["assumptions"] if not line.startswith(text)]
@@ -95,7 +111,7 @@ def test_half_the_power_costs_a_server_that_reads_prompts_a_fifth_to_two_fifths(
 def test_a_server_at_a_lower_clock_is_slower_and_draws_less(traffic: str, capsys: pytest.CaptureFixture[str]) -> None:
     rows = answers("clock", ["500MHz", "1GHz", "1.5GHz", "1.98GHz", "2.5GHz"], traffic, capsys)
     for less, more in pairwise(rows):
-        assert less["output_tokens_per_s"] <= more["output_tokens_per_s"] * (1 + 1e-9)
+        assert less["output_tokens_per_s"] <= more["output_tokens_per_s"] * (1 + SHARED)
         assert less["power_W"] <= more["power_W"] * (1 + 1e-9)
 
 
