@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slipstick.experiments.calibrate.public_data import data_folder
+from slipstick.experiments.calibrate.public_data import needed_folder
 from slipstick.experiments.evidence.validation.gpu.gpu_data import ATTENTION_DIMS, GEMM_DIMS, aiconfigurator
-from slipstick.hwmodels.files.readers import InputError
 
 if TYPE_CHECKING:
     from slipstick.estimators.core.lambdified import FloatArray
@@ -37,9 +36,7 @@ def differences(kind: str) -> Mapping[tuple[str, str], FloatArray]:
     InputError
         Where there are no public measurements.
     """
-    folder = data_folder()
-    if folder is None:
-        raise InputError("no public measurements here (set SLIPSTICK_DATA)")
+    folder = needed_folder()
     return {(table, device): logs for table in TABLES[kind] for device, logs in _by_device(folder, table)}
 
 

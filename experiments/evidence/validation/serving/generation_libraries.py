@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slipstick.experiments.calibrate.public_data import data_folder
+from slipstick.experiments.calibrate.public_data import needed_folder
 from slipstick.experiments.evidence.validation.gpu.gpu_data import ATTENTION_DIMS, GEMM_DIMS, aiconfigurator
 from slipstick.experiments.evidence.validation.models.expert_data import SHAPES, frames
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,9 +45,7 @@ def ratios(generation: str) -> Mapping[str, Mapping[str, float]]:
     InputError
         Where there are no public measurements.
     """
-    folder = data_folder()
-    if folder is None:
-        raise InputError("no public measurements here (set SLIPSTICK_DATA)")
+    folder = needed_folder()
     names = GENERATIONS[generation]
     products = aiconfigurator(folder, "gemm")
     products = products[products["stack"] == STACK]

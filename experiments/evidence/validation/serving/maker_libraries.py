@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from slipstick.estimators.operation.links.libraries import NCCL, RCCL
-from slipstick.experiments.calibrate.public_data import data_folder
+from slipstick.experiments.calibrate.public_data import needed_folder
 from slipstick.experiments.evidence.validation.gpu.gpu_data import aiconfigurator
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError, read_csv_rows, read_json
+from slipstick.hwmodels.files.readers import read_csv_rows, read_json
 
 PROGRAMS = ("falconsai_nsfw_image_detection", "qwen1.5_0.5b_chat")
 """Of TraceLens: one step of each was traced on an H100 and on an MI300X."""
@@ -34,9 +34,7 @@ def ratios() -> Mapping[str, Mapping[str, float]]:
     InputError
         Where there are no public measurements.
     """
-    folder = data_folder()
-    if folder is None:
-        raise InputError("no public measurements here (set SLIPSTICK_DATA)")
+    folder = needed_folder()
     return {"fixed": _launches(folder), "computing": _products(folder), "reading": _reads(folder)}
 
 
