@@ -19,8 +19,16 @@ from slipstick.estimators.core.lambdified.kept import Formulas, text_as_steps
 from slipstick.estimators.core.operation_model import Clock, machine_values
 from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.operation.gpu.tiled import MATRIX_ENERGY
-from slipstick.estimators.operation.power.energy import PowerModel, pooled_power
+from slipstick.estimators.operation.power.energy import PowerModel, pooled_power, with_flop_energy
 from slipstick.estimators.operation.power.serving_power_law import Use
+from slipstick.estimators.operation.power.step_energy import (
+    RATED_CLOCK,
+    draws_as_server,
+    step_half_width,
+    step_joules,
+    step_numbers,
+    step_work,
+)
 from slipstick.estimators.operation.power.voltage import knee, squared_voltage
 from slipstick.estimators.operation.roofline import serving_engine
 from slipstick.hwmodels.files.expressions import symbol
@@ -38,8 +46,6 @@ EXCESS = "above the power cap"
 """Where a line on more power than the cap allows begins, in times that know no cap."""
 HELD = "at the power cap"
 """Where a line on the same begins in times that are those of the clock which the cap leaves."""
-RATED_CLOCK = "rated.clock"
-"""The clock in Hz that the machine's file states, whatever clock was set instead."""
 
 
 @dataclass(frozen=True)
@@ -101,12 +107,16 @@ def energy(
 ) -> Consumption:
     """Joules: the mean power of the whole workload (see `PowerModel`) times its time; symbols of the work stay open.
 
-    `power`: if left out, the factors of `pooled_power`: fitted on metered GPUs alone.
+    `power`: if left out, the factors of `pooled_power`: fitted on metered GPUs alone; of a server's step the law that
+        `serve` answers with (`step_watts`).
     `clock`: the clock of the times: the machine's own, or the one that the cap holds. The mean power is never above the
         cap; `over_cap` says where the work would draw more in these times.
     Raises InputError where the machine states no power, or the workload counts neither flop nor bytes.
     """
+    if power is None and draws_as_server(workload, machine):
+        return _joules_of_step(workload, machine, run or {}, clock)
     power = power or pooled_power(machine, use_of(workload))[0]
+    machine = with_flop_energy(machine)
     joules, demand = _joules_of(power, machine, clock)
     kept_work = _kept_work(Same(workload), machine.form)
     flop, moved = kept_work[0] if kept_work else _work_of(workload, machine)
@@ -122,6 +132,16 @@ def energy(
     numbers = machine_values(joules, machine)
     rated = machine.stated.power.cap if clock == "held" else None
     return Consumption(ENERGY, joules, Table({**symbols, **values, **numbers}), work, demand, rated or math.inf)
+
+
+def _joules_of_step(workload: Workload, machine: Machine, run: Mapping[str, float], clock: Clock) -> Consumption:
+    """Joules of a step of serving."""
+    held, free = step_joules(workload, machine)
+    sizes = {name: float(value) for name, value in {**workload.defaults, **run}.items()}
+    base = Table({**sizes, **step_numbers(machine), **machine_values(held, machine), **machine_values(free, machine)})
+    work: Table[Amount | Evaluable] = Table({**step_work(workload), "operation.devices": devices_of(workload)})
+    rated = machine.stated.power.cap if clock == "held" else None
+    return Consumption(ENERGY, held, base, work, free if clock == "held" else None, rated or math.inf)
 
 
 def _joules_of(power: PowerModel, machine: Machine, clock: Clock) -> tuple[Evaluable, Evaluable]:
@@ -187,6 +207,15 @@ def use_of(workload: Workload) -> Use:
     """Training where the workload has operations of a backward pass or an optimizer."""
     forward = all(op.attributes.get("phase", "forward") == "forward" for op in workload.distinct.operations)
     return "inference" if forward else "training"
+
+
+def power_half_width(
+    workload: Workload, machine: Machine, seconds: float, run: Mapping[str, float] | None = None
+) -> float | None:
+    """Half of the 80 % band of the log power of a workload that takes so long; None where none was fitted."""
+    if draws_as_server(workload, machine):
+        return step_half_width(workload, machine, seconds, run or {})
+    return pooled_power(machine, use_of(workload))[1]
 
 
 def energy_of(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from slipstick.estimators.composites.bounded import BoundedComposite
+from slipstick.estimators.composites.bounded import BoundedComposite, between_uses
 from slipstick.estimators.composites.compiled import Compiled
 from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.composites.consumption import energy_of
@@ -17,6 +17,7 @@ from slipstick.estimators.composites.kept_workloads import as_compiled
 from slipstick.estimators.contract.base import PointByPoint
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate, Spread
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.operation.physical_bound import PhysicalBound
 from slipstick.estimators.operation.tpu.tpu_layout import laid_out
 from slipstick.estimators.operation.tpu.tpu_step import TpuOperations
 from slipstick.estimators.schedule.pipelines.fed import Fed, numbers_of_run
@@ -89,13 +90,18 @@ class FedAccelerator(BoundedComposite):
         drawn["mxu"] = occupied * drawn["work"] / drawn["seen"]
         ends = ((1 - DEFAULT_LEVEL) / 2, (1 + DEFAULT_LEVEL) / 2)
         bands = {name: tuple(np.quantile(drawn[name], ends).tolist()) for name in ("infeed", "idle", "mxu")}
-        energy = answer.energy
-        if energy is not None and not stands_on_cores(workload):  # of all cores, whose work the whole batch is
+        energy, least = answer.energy, answer.least
+        if not stands_on_cores(workload):  # of all cores, whose work the whole batch is
             whole = as_compiled(workload, machine).bound(numbers)
-            energy, _ = energy_of(whole, whole_machine, answer.time, {**workload.defaults, **numbers}, self.runs_at())
+            if "batch" in workload.symbols:
+                least = max(least, float(PhysicalBound(between_uses(whole, whole_machine)).together(whole)))
+            if energy is not None:
+                sizes = {**workload.defaults, **numbers}
+                energy, _ = energy_of(whole, whole_machine, answer.time, sizes, self.runs_at())
         return replace(
             answer,
             energy=energy,
+            least=least,
             metrics=metrics,
             spread=Spread(residual=float(np.std(np.log(drawn["time"]), ddof=1))),
             metric_intervals=Table({name: (low, high) for name, (low, high) in bands.items()}),

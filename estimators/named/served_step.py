@@ -19,6 +19,7 @@ from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.core.operation_model import Clock
 from slipstick.estimators.core.schedule_model import FormulaSchedule, Outcome
 from slipstick.estimators.operation.physical_bound import PhysicalBound
 from slipstick.estimators.operation.roofline import Roofline, product_of_fields
@@ -73,6 +74,10 @@ class Needs(Roofline):
     def caches(self, machine: Machine) -> str:
         """Nothing: the law of the whole step decides."""
         return ""
+
+    def runs_at(self) -> Clock:
+        """Measured steps were those of the clock that the rated cap leaves."""
+        return "held"
 
 
 class _Law(FormulaSchedule):

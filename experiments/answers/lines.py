@@ -7,9 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from slipstick.estimators.composites.consumption import EXCESS, HELD, use_of
+from slipstick.estimators.composites.consumption import EXCESS, HELD, power_half_width
 from slipstick.estimators.core.estimate import WAITING, Estimate
-from slipstick.estimators.operation.power.energy import pooled_power
 from slipstick.estimators.operation.power.serving_power_law import power_fit
 from slipstick.experiments.question.domain import remarks
 from slipstick.experiments.question.doubts import doubt_lines
@@ -72,7 +71,7 @@ def energy_band(answer: Estimate, question: Question) -> tuple[float, float] | N
 
     It ends at the power cap over the longest time.
     """
-    half = pooled_power(question.machine, use_of(question.workload))[1]
+    half = power_half_width(question.workload, question.machine, answer.time, question.run)
     times = answer.interval()
     if half is None or answer.energy is None or times is None or not answer.time:
         return None

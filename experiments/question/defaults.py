@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 PLAIN = "plain: --estimator roofline"
 THREADS = "threads that share the cores: instructions counted and contention, strategy (a) of Viebke et al. 2019"
 
-TORCH_PROGRAM = "kernels of PyTorch as 1,035 times of programs on two H100 and an L40S show, issued by one host"
+TORCH_PROGRAM = "kernels of PyTorch as {count:,} times of programs on {devices} show, issued by one host"
 LOOPS = "layer conditions of a loop over arrays, on cores that share a saturating memory"
 
 
@@ -90,7 +90,7 @@ def default(
             programs = registry.estimator("torch-program").resolved(workload, machine)
             made, remarks = by_maker(programs, machine)
             converted = precision(workload, machine, dtype)
-            return Default(converted, machine, made, f"{TORCH_PROGRAM}; {PLAIN}", remarks)
+            return Default(converted, machine, made, f"{_timed_programs()}; {PLAIN}", remarks)
         if is_step(workload) and not ("runtime.mode" in chosen and machine.runtime.mode != "graph_replay"):
             return _served(workload, machine, run, dtype, chosen)
         return _gpu(workload, machine, run, dtype, chosen)
@@ -111,6 +111,17 @@ def default(
         why = f"a TPU's operations as fitted to training steps on a v2-8; {PLAIN}"
         return Default(converted, machine, tpu_step(fitted_tpu(), machine), why)
     return _unmeasured(on_accelerator(workload, machine, dtype), machine, kind)
+
+
+@cache
+def _timed_programs() -> str:
+    """By what float32 programs are answered: how many times were fitted, and of which devices, as the fit says."""
+    from slipstick.estimators.learning.fitted_file import load_fitted
+
+    fitted = load_fitted("programs")
+    count = sum(one.rows for one in fitted.outer if one.kind == "programs in float32")
+    hosts = sorted({host.split("_")[0] for host in fitted.fit("program-kernels").seen("host")})
+    return TORCH_PROGRAM.format(count=count, devices=", ".join(hosts))
 
 
 def _as_timed(machine: Machine) -> bool:

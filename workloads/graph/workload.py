@@ -57,6 +57,10 @@ class Workload:
     uncounted: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        makers: dict[str, Any] = {"operations": tuple, "edges": tuple, "defaults": Table, "metadata": Table}
+        for field, make in makers.items():
+            if not isinstance(given := getattr(self, field), make):  # lists and dicts are no key of what is kept
+                object.__setattr__(self, field, make(map(tuple, given) if field == "edges" else given))
         names = {op.name for op in self.operations}
         if len(names) < len(self.operations):
             counts = Counter(op.name for op in self.operations)

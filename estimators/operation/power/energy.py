@@ -17,6 +17,7 @@ from slipstick.estimators.core.lambdified.kept import formulas_of
 from slipstick.estimators.core.operation_model import machine_values
 from slipstick.estimators.core.parameters import Parameter, check_parameters
 from slipstick.estimators.core.residency import is_there
+from slipstick.estimators.operation.power.power_cap import rated_watts
 from slipstick.estimators.operation.power.serving_power_law import Use, power_fit, power_groups
 from slipstick.estimators.operation.power.voltage import knee, squared_voltage
 from slipstick.hwmodels.files.expressions import symbol
@@ -106,6 +107,14 @@ class PowerModel:
         return {f"parameter.{name}": getattr(self, name) for name in NAMES}
 
 
+def with_flop_energy(machine: Machine) -> Machine:
+    """The machine with what its power needs, where a GPU states a cap and no energy of a flop: boards of today's."""
+    power = machine.power
+    if power.cap is None or power.per_flop is not None or machine_kind(machine) != "gpu":
+        return machine
+    return machine.using({"power.per_flop": FLOP_ENERGY, "power.idle": rated_watts(machine)[1]})
+
+
 def pooled_power(machine: Machine, use: Use = "inference") -> tuple[PowerModel, float | None]:
     """The factors that hold for a machine, and half of the 80 % band of its log power.
 
@@ -138,6 +147,8 @@ def _byte_watts(machine: Machine) -> sp.Expr:
     return symbol("operation.bytes_moved") * sp.Add(per_byte, *caches) / symbol("time")
 
 
+FLOP_ENERGY = 7.02e-12
+"""Joules of a float32 flop of a GPU whose file states none: the catalogue's estimate for 5 nm, of which those are."""
 BYTE_ENERGY = 30e-12
 """Joules of a byte from stacked memory, caches passed on the way included (O'Connor et al., MICRO 2017: 4-6 pJ/bit for
 the stack alone, 3.9 pJ/bit in HBM2)."""

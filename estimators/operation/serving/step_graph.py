@@ -83,9 +83,16 @@ def graph_step(workload: Workload, sizes: Mapping[str, float]) -> GraphStep:
 
 def open_step(workload: Workload) -> GraphStep:
     """The same as expressions of sympy in the sizes that are open, as run.NAME."""
-    named = {name: symbol(f"run.{name}") for name in workload.symbols}
-    made = {name: one.substitute(named).expression for name, one in _formulas(Same(workload)).items()}
-    return _step(workload, made)
+    return _open(workload, {name: symbol(f"run.{name}") for name in workload.symbols})
+
+
+def step_in_sizes(workload: Workload) -> GraphStep:
+    """The same in the workload's own symbols: numbers where none is open."""
+    return _open(workload, {}) if workload.symbols else graph_step(workload, {})
+
+
+def _open(workload: Workload, named: Mapping[str, Any]) -> GraphStep:
+    return _step(workload, {name: one.substitute(named).expression for name, one in _formulas(Same(workload)).items()})
 
 
 def _step(workload: Workload, values: Mapping[str, Any]) -> GraphStep:
