@@ -10,12 +10,12 @@ from pydantic import BaseModel, Field, PrivateAttr, model_validator
 
 from slipstick.hwmodels.compute import Engine
 from slipstick.hwmodels.files.readers import InputError, unknown_name
-from slipstick.hwmodels.files.records import Record, Table, content_digest, short, unit_at, validated
+from slipstick.hwmodels.files.records import Record, Table, content_digest, form_of, short, unit_at, validated
 from slipstick.hwmodels.files.shown import format_quantity
 from slipstick.hwmodels.files.units import DollarsPerHour, Hertz, PerCycle, parse_multiple
 from slipstick.hwmodels.link import Link
 from slipstick.hwmodels.memory import Level
-from slipstick.hwmodels.nested import as_before, fields_in, form_of, names_in, numbers_of, sources_apart, truth_in
+from slipstick.hwmodels.nested import as_before, fields_in, names_in, numbers_of, sources_apart, truth_in
 from slipstick.hwmodels.power import Power
 from slipstick.hwmodels.runtime import Runtime
 
@@ -144,7 +144,7 @@ class Machine(Record):
         >>> machine("xeon-phi-7120p").using(clock="852 MHz", cores=16).clock
         852000000.0
         """
-        data = self.model_dump()
+        data = dict(fields_in(self))
         sources = dict(self.sources)
         for path, value in {**(changes or {}), **named}.items():
             _put(data, path, value, self)
@@ -220,7 +220,7 @@ class Machine(Record):
 
         Formulas that name the machine's numbers, and read no more than this of them, are equal on machines of one form.
         """
-        fields = {name: getattr(self, name) for name in type(self).model_fields if name not in NOT_TIMED}
+        fields = {name: value for name, value in fields_in(self).items() if name not in NOT_TIMED}
         return form_of(fields), self.slow_halves
 
     @cached_property
@@ -325,20 +325,17 @@ class Machine(Record):
 
 
 def _put(data: Any, path: str, value: Any, machine: Machine) -> None:
+    """Put a value into plain data; the records above it are taken apart, all others stay as they are."""
     *heads, last = path.split(".")
     present, factor = machine.get(path), parse_multiple(value)
     if factor is not None and isinstance(present, (int, float)):
         value = present * factor
     for name in heads:
-        holder = data[int(name)] if isinstance(data, (list, tuple)) else data[name]
-        if isinstance(holder, tuple):
-            holder = list(holder)
-            data[name] = holder
-        data = holder
-    if isinstance(data, list):
-        data[int(last)] = value
-    else:
-        data[last] = value
+        place: Any = int(name) if isinstance(data, list) else name
+        holder = data[place]
+        data[place] = list(holder) if isinstance(holder, (list, tuple)) else dict(fields_in(holder))
+        data = data[place]
+    data[int(last) if isinstance(data, list) else last] = value
 
 
 def describe(machine: Machine) -> list[tuple[str, str, str]]:

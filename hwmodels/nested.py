@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from pydantic import BaseModel
@@ -22,16 +22,6 @@ def fields_in(value: Any) -> Mapping[str, Any]:
     if isinstance(value, tuple):
         return {str(i): entry for i, entry in enumerate(value)}
     return {}
-
-
-def form_of(value: Any) -> Hashable:
-    """All of a value that is no magnitude: of a number its sign."""
-    if isinstance(value, float):
-        return (value > 0) - (value < 0), "float"
-    if value is None or isinstance(value, (str, int)):
-        return value
-    inside = fields_in(value)
-    return tuple((name, form_of(one)) for name, one in inside.items()) if inside else value
 
 
 def truth_in(value: Any, path: str = "") -> tuple[str, bool] | None:

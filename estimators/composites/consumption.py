@@ -78,11 +78,6 @@ class Consumption:
         """The amount at times [s] and values of free quantities (machine.*, workload.*, run.*), in the times' shape."""
         return np.array(np.broadcast_to(self.formula.evaluate(self.values(free, times)), np.shape(times)))
 
-    def demanded(self, free: Mapping[str, npt.ArrayLike], times: npt.ArrayLike) -> FloatArray:
-        """The same where no cap held it."""
-        formula = self.demand or self.formula
-        return np.array(np.broadcast_to(formula.evaluate(self.values(free, times)), np.shape(times)))
-
     def values(self, free: Mapping[str, npt.ArrayLike], times: npt.ArrayLike) -> dict[str, Any]:
         """All symbols of the formula: numbers, or arrays of the free quantities' shapes."""
         values: dict[str, Any] = {**self.base, "time": np.asarray(times, dtype=np.float64)}
@@ -250,7 +245,9 @@ def over_cap(
     """
     seconds = np.atleast_1d(np.asarray(times, dtype=float))
     values = {name: np.atleast_1d(np.asarray(array, dtype=float)) for name, array in free.items()}
-    watts = consumed.demanded(values, seconds) / seconds / _devices(consumed, values, seconds)
+    known = consumed.values(values, seconds)
+    demanded = np.broadcast_to((consumed.demand or consumed.formula).evaluate(known), seconds.shape)
+    watts = demanded / seconds / np.asarray(known["operation.devices"], dtype=float)
     cap = np.broadcast_to(values.get("machine.power.cap", float(machine.power.cap or np.inf)), watts.shape)
     over = watts > cap * (1 + 1e-6)
     clock = np.broadcast_to(values.get("machine.clock", machine.clock), watts.shape)

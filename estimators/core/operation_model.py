@@ -97,10 +97,12 @@ class FormulaModel(OperationModel, Protocol):
     def times(self, operations: Sequence[Op], machine: Machine) -> FloatArray:
         """Seconds of one execution of each operation, shape (operations,)."""
         times = np.empty(len(operations))
-        fitted = {f"parameter.{name}": value for name, (value, _) in parameters(self).items()}
+        numbers = {f"parameter.{name}": value for name, (value, _) in parameters(self).items()}
         for rows in rows_of(self, operations, machine):
-            values = {**fitted, **machine_values(rows.formula, machine), **rows.amounts}
-            times[rows.indices] = rows.formula.evaluate(values)
+            for name, path in _paths(rows.formula.names):
+                if name not in numbers:
+                    numbers[name] = float(machine.get(path))
+            times[rows.indices] = rows.formula.evaluate({**numbers, **rows.amounts})
         return times
 
     def bounds(self, operations: Sequence[Op], machine: Machine) -> list[str | None]:

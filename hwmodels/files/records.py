@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Hashable, ItemsView, Iterator, Mapping, Sequence, ValuesView
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
@@ -120,6 +120,24 @@ class Record(BaseModel):
     """A frozen, validated group of fields read from a file; unknown fields are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @cached_property
+    def form(self) -> Hashable:
+        """All of it that is no magnitude (see `form_of`); records that a what-if leaves alone know theirs already."""
+        return form_of({name: getattr(self, name) for name in type(self).__pydantic_fields__})
+
+
+def form_of(value: Any) -> Hashable:
+    """All of a value that is no magnitude: of a number its sign."""
+    if isinstance(value, float):
+        return (value > 0) - (value < 0), "float"
+    if value is None or isinstance(value, (str, int)):
+        return value
+    if isinstance(value, Record):
+        return value.form
+    named = value.items() if isinstance(value, Mapping) else enumerate(value)
+    inside = tuple((str(name), form_of(one)) for name, one in named)
+    return inside or value
 
 
 MOST_PROBLEMS = 8

@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -58,6 +58,8 @@ OPERATIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {
 """Name -> how many operands (-1: pairs), and what it does."""
 
 Step = tuple[str, tuple[int, ...]]
+_Order: TypeAlias = tuple[Callable[..., Any], int, int, Sequence[int] | None, int, tuple[int, ...]]
+"""What a step calls, the places of its one or two operands or of all, where its result goes, and what it ends."""
 
 
 @dataclass(frozen=True)
@@ -100,39 +102,46 @@ class Tape:
 
     def __call__(self, *arguments: Any) -> Any:
         """The results at numbers or arrays that broadcast."""
-        slots: list[Any] = [*arguments, *self.constants]
-        make = slots.append
-        for call, first, second, rest, dead in self._program:
+        program, places, results = self._program
+        slots: list[Any] = [*arguments, *self.constants, *[None] * places]
+        for call, first, second, rest, into, dead in program:
             if second >= 0:
-                make(call(slots[first], slots[second]))
+                slots[into] = call(slots[first], slots[second])
             elif rest is None:
-                make(call(slots[first]))
+                slots[into] = call(slots[first])
             else:
-                make(call(*[slots[slot] for slot in rest]))
-            for slot in dead:
-                slots[slot] = None
+                slots[into] = call(*[slots[slot] for slot in rest])
+            if dead:
+                for slot in dead:
+                    slots[slot] = None
         if self.together:
-            return tuple(slots[slot] for slot in self.results)
-        return slots[self.results[0]]
+            return tuple(slots[slot] for slot in results)
+        return slots[results[0]]
 
     @cached_property
-    def _program(self) -> tuple[tuple[Callable[..., Any], int, int, Sequence[int] | None, tuple[int, ...]], ...]:
-        """The steps with their functions, and the slots that nobody reads any more: large arrays are given back."""
+    def _program(self) -> tuple[tuple[_Order, ...], int, tuple[int, ...]]:
+        """The steps in few places, how many places beside the first slots, and the places of the results.
+
+        What nobody reads any more gives its place to the step that read it last: large arrays are given back at once.
+        """
         begin = self.arguments + len(self.constants)
-        last: dict[int, int] = {}
-        for index, (_, operands) in enumerate(self.steps):
-            last |= dict.fromkeys(operands, index)
-        dead: dict[int, list[int]] = {}
-        for slot, index in last.items():
-            if slot >= begin and slot not in self.results:
-                dead.setdefault(index, []).append(slot)
+        last = {slot: index for index, (_, operands) in enumerate(self.steps) for slot in operands}
+        at, unused, many = list(range(begin)), list[int](), 0
         program = []
         for index, (name, operands) in enumerate(self.steps):
             wanted, call = OPERATIONS[name]
-            second = operands[1] if wanted == 2 else -1
-            rest = operands if wanted == -1 else None
-            program.append((call, operands[0], second, rest, tuple(dead.get(index, ()))))
-        return tuple(program)
+            read = tuple(at[slot] for slot in operands)
+            over = {slot for slot in operands if slot >= begin and last[slot] == index and slot not in self.results}
+            ended = sorted(at[slot] for slot in over)
+            if ended or unused:
+                into = ended.pop(0) if ended else unused.pop()
+            else:
+                into, many = begin + many, many + 1
+            at.append(into)
+            unused += ended
+            rest = read if wanted == -1 else None
+            program.append((call, read[0], read[1] if wanted == 2 else -1, rest, into, tuple(ended)))
+        return tuple(program), many, tuple(at[slot] for slot in self.results)
 
     def data(self) -> list[Any]:
         """As lists of numbers and words, which JSON holds; `of` reads them back."""
