@@ -56,6 +56,7 @@ from slipstick.estimators.operation.serving.step_time import (
     demands,
     step_parts,
 )
+from slipstick.estimators.tuned.tuned_unseen import STEP_CLOCK
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.symbolic import sp
@@ -171,7 +172,8 @@ class LocalToken(_Law):
         plain = product_of_fields(machine.peak_factors("vector", plain_type(machine)))
         matrix = counted * product_of_fields(machine.peak_factors(unit, narrow))
         bandwidth = product_of_fields(machine.bandwidth_factors(machine.main_memory))
-        work: Any = LocalWork.at(step.amounts, step.layers, bandwidth, plain, matrix, step.long_bytes)
+        pace = STEP_CLOCK / symbol("machine.clock")
+        work: Any = LocalWork.at(step.amounts, step.layers, bandwidth, plain, matrix, step.long_bytes, pace)
         return Formula(local_seconds(parameters, step, work), "s", LOCAL_SOURCE)
 
     def shares(self, step: GraphStep, machine: Machine) -> Mapping[str, float]:

@@ -77,6 +77,21 @@ def test_a_prompts_rate_on_a_card_of_the_fit_is_that_of_its_runs() -> None:
         assert row["prompt_low_tokens_per_s"] < rate < row["prompt_high_tokens_per_s"]
 
 
+@given(share=st.floats(0.1, 1.0))
+def test_a_lower_clock_slows_what_no_bytes_explain_and_leaves_the_memory_its_rate(share: float) -> None:
+    """Latencies are a number of cycles: seconds fall as a straight line of one over the clock, down to the bytes'."""
+    on = machine("rx-7900-xt")
+    fitted = local_fit("rocm").parameters(local_groups_on(on, "q4_k_m"))
+    full, half, some = (
+        LocalWork.of(language_model("smollm2-1.7b"), weight_type("q4_k_m"), on.using(clock=on.clock * part))
+        for part in (1.0, 0.5, share)
+    )
+    assert full.memory == half.memory == some.memory
+    first, second, third = (float(work.token_seconds(fitted)) for work in (full, half, some))
+    assert third == pytest.approx(first + (second - first) * (1 / share - 1), rel=1e-9)
+    assert second - first < first
+
+
 @given(tokens=st.floats(1, 1e5))
 def test_every_batch_of_a_prompt_reads_its_experts_once(tokens: float) -> None:
     """Of 128 experts a layer 512 tokens visit all: their bytes over the bandwidth, a 512th of it each token."""
@@ -96,6 +111,7 @@ def test_every_batch_of_a_prompt_reads_its_experts_once(tokens: float) -> None:
         ("gpt-oss-20b", "rtx-3090", None, "prompt", 4_941),  # 1,024 tokens, without its experts' bytes 7,500
         ("llama-3.1-8b", "rx-7900-xt", "q4_k_m", "output", 116),  # llamafile's kernels on AMD made it 50
         ("qwen2.5-14b", "rx-7900-xt", "q4_k_m", "output", 64.4),
+        ("smollm2-1.7b", "rx-7900-xt", "q4_k_m", "output", 325),  # with other boards' fixed seconds a layer: 160
     ],
 )
 def test_runs_of_llama_cpp_of_2026_lie_in_their_band(model: str, on: str, stored: str, key: str, rate: float) -> None:

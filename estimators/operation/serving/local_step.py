@@ -1,10 +1,10 @@
 """One sequence on one device, as llama.cpp runs it: seconds of a new token and of a prompt's.
 
 A new token reads every weight once, and the cache of its context: bytes over bandwidth, arithmetic that unpacks and
-multiplies on the plain units, a time for each layer and for the token. Tokens of a prompt share what is read and are
-bound by arithmetic, but for routed experts: a batch of 512 tokens visits nearly all of them, with few tokens each. One
-law of both, with effects of the backend, of the program (llama.cpp or llamafile), of the way weights are stored and of
-the machine's generation and chip.
+multiplies on the plain units, a number of clock cycles for each layer and for the token. Tokens of a prompt share what
+is read and are bound by arithmetic, but for routed experts: a batch of 512 tokens visits nearly all of them, with few
+tokens each. One law of both, with effects of the backend, of the program (llama.cpp or llamafile), of the way weights
+are stored and of the machine's generation and chip.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from slipstick.estimators.learning.law import SOURCE, Columns, FloatArray, Group
 from slipstick.estimators.operation.serving.extremes import largest
 from slipstick.estimators.operation.serving.step_amounts import SHORT_CONTEXT, Amounts, Batch, Shares
 from slipstick.estimators.operation.serving.step_law import generation_of
+from slipstick.estimators.tuned.tuned_unseen import STEP_CLOCK
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
@@ -45,9 +46,9 @@ class LocalParameters:
     """
 
     weights: Annotated[float, Parameter("1", "time of reading weights over bytes / bandwidth", 1.0, 10.0)] = 1.3
-    layer: Annotated[float, Parameter("s", "of a layer that no bytes explain", 1e-7, 1e-2)] = 15e-6
+    layer: Annotated[float, Parameter("s", "of a layer that no bytes explain, at 1.9 GHz", 1e-7, 1e-2)] = 15e-6
     arithmetic: Annotated[float, Parameter("1", "time over flop / plain peak, of a new token", 0.01, 50.0)] = 2.0
-    token: Annotated[float, Parameter("s", "of a new token, whatever the model", 1e-6, 0.1)] = 2e-4
+    token: Annotated[float, Parameter("s", "of a new token, whatever the model, at 1.9 GHz", 1e-6, 0.1)] = 2e-4
     prompt_matrix: Annotated[float, Parameter("1", "time over flop / matrix peak, of a prompt", 1.0, 100.0)] = 2.0
     prompt_plain: Annotated[float, Parameter("1", "time over flop / plain peak, of a prompt", 0.01, 100.0)] = 0.5
     prompt_token: Annotated[float, Parameter("s", "of a prompt's token, whatever the model", 1e-7, 0.1)] = 30e-6
@@ -57,9 +58,12 @@ class LocalParameters:
     generating: Annotated[float, Parameter("1", "of a new token, all of it", 0.05, 20.0)] = 1.0
     prompting: Annotated[float, Parameter("1", "of a prompt's token, all of it", 0.05, 20.0)] = 1.0
 
-    def generation(self, memory: _Numbers, layers: _Numbers, plain: _Numbers) -> _Numbers:
-        """Seconds of a new token, from seconds of its bytes and of its flop at the data sheet's rates; never below."""
-        made = self.weights * memory + self.layer * layers + self.arithmetic * plain + self.token
+    def generation(self, memory: _Numbers, layers: _Numbers, plain: _Numbers, pace: _Numbers) -> _Numbers:
+        """Seconds of a new token, from seconds of its bytes and of its flop at the data sheet's rates; never below.
+
+        `pace` is `STEP_CLOCK` over the machine's clock.
+        """
+        made = self.weights * memory + self.arithmetic * plain + pace * (self.layer * layers + self.token)
         return largest(self.generating * made, memory)
 
     def reading(self, beyond: _Numbers) -> _Numbers:
@@ -102,8 +106,9 @@ def _priors(phase: str) -> tuple[ParameterPrior, ...]:
 
 CONFIGURATION = ("generating", "chip")
 """What takes the error that all tokens on one machine share."""
-COLUMNS = ("memory", "layers", "plain", "matrix", "experts")
-"""Of one token: seconds of bytes, layers, seconds of flop on plain units and matrix engines, of a prompt's experts."""
+COLUMNS = ("memory", "layers", "plain", "matrix", "experts", "pace")
+"""Of one token: seconds of bytes, layers, seconds of flop on plain units and matrix engines, of a prompt's experts; and
+what latencies are multiplied by."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +122,7 @@ class TokenLaw:
     def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
         """Seconds of each row."""
         values: dict[str, Any] = dict(parameters)
-        made = LocalParameters(**values).generation(columns["memory"], columns["layers"], columns["plain"])
+        made = LocalParameters(**values).generation(*(columns[name] for name in ("memory", "layers", "plain", "pace")))
         return np.asarray(made, dtype=float)
 
 
@@ -169,7 +174,8 @@ class LocalWork:
     """What one token needs of a machine at its data sheet's rates: seconds of bytes, of plain and of matrix flop.
 
     `memory` is of the weights, `beyond` of the cache beyond its first 1,024 tokens (`SHORT_CONTEXT`), `least` of the
-    weights and all of the cache; `experts` of those that a batch of a prompt visits, a token's share.
+    weights and all of the cache; `experts` of those that a batch of a prompt visits, a token's share. `pace` is
+    `STEP_CLOCK` over the machine's clock: kernels of few bytes wait for latencies, which are a number of cycles.
     """
 
     memory: float
@@ -179,6 +185,7 @@ class LocalWork:
     beyond: float
     least: float
     experts: float = 0.0
+    pace: float = 1.0
 
     @classmethod
     def of(
@@ -212,22 +219,30 @@ class LocalWork:
         """
         unit, narrow, counted = product_type(machine)
         bandwidth, plain = machine.bandwidth(machine.main_memory), machine.peak("vector", plain_type(machine))
-        return cls.at(amounts, layers, bandwidth, plain, counted * machine.peak(unit, narrow), beyond)
+        rates = bandwidth, plain, counted * machine.peak(unit, narrow)
+        return cls.at(amounts, layers, *rates, beyond, STEP_CLOCK / machine.clock)
 
     @classmethod
     def at(
-        cls, amounts: Amounts, layers: _Numbers, bandwidth: Any, plain: Any, matrix: Any, beyond: _Numbers = 0.0
+        cls,
+        amounts: Amounts,
+        layers: _Numbers,
+        bandwidth: Any,
+        plain: Any,
+        matrix: Any,
+        beyond: _Numbers = 0.0,
+        pace: _Numbers = 1.0,
     ) -> LocalWork:
         """At rates in bytes/s and flop/s, numbers or expressions; attention's products run on the matrix engines."""
         flop = amounts.linear_flop + amounts.expert_flop + amounts.head_flop
         weights = amounts.weight_bytes + amounts.expert_bytes
         least, products = (weights + amounts.cache_bytes) / bandwidth, (flop + amounts.score_flop) / matrix
         experts = amounts.expert_bytes / bandwidth
-        return cls(weights / bandwidth, layers, flop / plain, products, beyond / bandwidth, least, experts)
+        return cls(weights / bandwidth, layers, flop / plain, products, beyond / bandwidth, least, experts, pace)
 
     def token_seconds(self, fitted: Any) -> Any:
         """Seconds of a new token by fitted numbers (`LocalParameters` or symbols of that name); never below `least`."""
-        made = LocalParameters.generation(fitted, self.memory, self.layers, self.plain)
+        made = LocalParameters.generation(fitted, self.memory, self.layers, self.plain, self.pace)
         return largest(made + LocalParameters.reading(fitted, self.beyond), self.least)
 
     def per_token(self, amounts: Amounts) -> LocalWork:
@@ -241,7 +256,7 @@ class LocalWork:
 
     def columns(self) -> dict[str, FloatArray]:
         """What the laws read of it."""
-        values = (self.memory, self.layers, self.plain, self.matrix, self.experts)
+        values = (self.memory, self.layers, self.plain, self.matrix, self.experts, self.pace)
         return {name: np.array([float(value)]) for name, value in zip(COLUMNS, values, strict=True)}
 
 
