@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import sympy
-
+from slipstick.hwmodels.files.symbolic import sp
 from slipstick.workloads.graph.assembly import Number, Piece, Tensor
 from slipstick.workloads.graph.kinds import AXES, SIZE_BYTES, product, stored_norm
 
@@ -242,7 +241,7 @@ def _quotient(a: Number, b: Number) -> Number:
 
 
 def _ceiling(a: Number, b: Number) -> Number:
-    return -(-a // b) if isinstance(a, int) and isinstance(b, int) else sympy.ceiling(sympy.sympify(a) / b)
+    return -(-a // b) if isinstance(a, int) and isinstance(b, int) else sp.ceiling(sp.sympify(a) / b)
 
 
 def read_elementwise(call: Call, function: str | None = None) -> list[Piece]:

@@ -6,6 +6,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -21,6 +22,7 @@ from slipstick.workloads.importers.torch.arguments import FIRST_INPUT, Input, as
 from slipstick.workloads.importers.torch.aten import Call, read_call
 from slipstick.workloads.importers.torch.by_name import own_failure
 from slipstick.workloads.importers.torch.counts_of_values import LOAD, NOTES, SHARE, counts, open_loads
+from slipstick.workloads.importers.torch.fake_sizes import COMPILER, CompilerWantedError, FakeSizes
 from slipstick.workloads.importers.torch.recorder import (
     RecordedNode,
     as_on_gpus,
@@ -156,6 +158,17 @@ def _open(operations: Sequence[Op], name: str) -> bool:
 
 
 def _record(
+    model: Any, inputs: Mapping[str, Input], values: Mapping[str, int], *rest: Any, **options: Any
+) -> Recording:
+    """One pass; another with torch's compiler where the program uses that in a pass without it."""
+    try:
+        return _one_pass(model, inputs, values, *rest, **options)
+    except CompilerWantedError:
+        import_module(COMPILER)
+        return _one_pass(model, inputs, values, *rest, **options)
+
+
+def _one_pass(
     model: Any,
     inputs: Mapping[str, Input],
     values: Mapping[str, int],
@@ -168,36 +181,20 @@ def _record(
     positional: bool,
 ) -> Recording:
     import torch
-    from torch._dynamo.source import ConstantSource
-    from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
     from torch.utils._pytree import tree_leaves
 
-    environment = ShapeEnv()
-    sizes: dict[str, Any] = {}
-    variables: dict[str, str] = {}
-    for name, value in values.items():
-        sizes[name] = value
-        if name not in fixed:
-            source = ConstantSource(name)
-            variable = environment.create_symbol(
-                value, source=source, dynamic_dim=DimDynamic.DYNAMIC, constraint_dim=None
-            )
-            sizes[name] = environment.create_symintnode(variable, hint=value, source=source)
-            variables[str(variable)] = name
-    recorder = make_recorder(environment, way.read)
     with contextlib.ExitStack() as stack:
         stack.enter_context(_quiet())
-        stack.enter_context(FakeTensorMode(shape_env=environment, allow_non_fake_inputs=True))
+        fake = FakeSizes(stack, values, fixed)
+        recorder = make_recorder(fake, way.read)
         arguments = {
             k: torch.empty(
-                [sizes[s] if isinstance(s, str) else s for s in given.shape], dtype=getattr(torch, given.dtype)
+                [fake.sizes[s] if isinstance(s, str) else s for s in given.shape], dtype=getattr(torch, given.dtype)
             )
             for k, given in inputs.items()
         }
         subject = fake_subject(model, recorder, stack, training=training)
-        eager = torch.compiler.set_stance("force_eager")  # modules that their user compiled run as they were written
-        for block in (eager, as_on_gpus(), recurrent_macros(recorder), recorder, torch.set_grad_enabled(training)):
+        for block in (as_on_gpus(), recurrent_macros(recorder), recorder, torch.set_grad_enabled(training)):
             stack.enter_context(block)
         try:
             out = subject.call(*arguments.values()) if positional else subject.call(**arguments)
@@ -214,13 +211,17 @@ def _record(
                     gradients = [torch.empty_like(t) for t in starts]
                 torch.autograd.backward(starts, gradients)
                 _update(recorder, subject.parameters, optimizer)
-        except InputError:
-            raise
         except Exception as error:  # whatever a user's model raises
+            if fake.uses_compiler:
+                raise CompilerWantedError from error
+            if isinstance(error, InputError):
+                raise
             raise InputError(
                 f"{type(model).__name__} cannot be recorded ({recorder.phase}): {own_failure(error)}{_mend(error)}"
             ) from error
-    return _finish(recorder, subject, environment, variables)
+        if fake.uses_compiler:
+            raise CompilerWantedError
+    return _finish(recorder, subject, fake)
 
 
 @contextlib.contextmanager
@@ -254,9 +255,9 @@ def _update(recorder: Any, parameters: Mapping[str, Any], optimizer: str | None)
             recorder.add(f"{name}.update", None, [piece], (parameter.grad, parameter), (parameter,))
 
 
-def _finish(recorder: Any, subject: Any, environment: Any, variables: Mapping[str, str]) -> Recording:
-    loads = counts(recorder.nodes)
-    size = Sizes(environment, {**variables, **loads})
+def _finish(recorder: Any, subject: Any, fake: FakeSizes) -> Recording:
+    loads, variables = counts(recorder.nodes), fake.variables
+    size = Sizes(fake.environment, {**variables, **loads})
 
     def settle(value: Any) -> Any:
         if isinstance(value, Tensor):
@@ -265,14 +266,14 @@ def _finish(recorder: Any, subject: Any, environment: Any, variables: Mapping[st
         return tuple(map(settle, value)) if isinstance(value, tuple) else size(value)
 
     nodes = [_settled(node, settle) for node in recorder.nodes]
-    by_name = {str(key): size(key) for key in environment.replacements}
+    by_name = {str(key): size(key) for key in (fake.environment.replacements if fake.environment else ())}
     specialised = {name: by_name[v] for v, name in variables.items() if isinstance(by_name.get(v), int)}
     equal = [
         f"{name} = {by_name[v]}" for v, name in variables.items() if v in by_name and not isinstance(by_name[v], int)
     ]
     guards = [
         str(size.plain(guard.expr))
-        for index, guard in enumerate(environment.guards)
+        for index, guard in enumerate(fake.guards)
         if index not in recorder.kernel_choices and not isinstance(guard.expr, sp.Ne)
     ]
     opened = [NOTES[name] for name in open_loads(loads)]

@@ -8,6 +8,7 @@ writer of each storage it reads, and for the readers of what it overwrites, so v
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from inspect import Parameter, Signature
@@ -16,6 +17,7 @@ from typing import Any
 from slipstick.workloads.graph.assembly import Piece, Tensor
 from slipstick.workloads.importers.torch.aten import Call
 from slipstick.workloads.importers.torch.aten_contractions import trilinear_shape
+from slipstick.workloads.importers.torch.fake_sizes import FakeSizes
 
 # What says nothing about work: aliases of a whole tensor.
 _ALIASES = frozenset({"detach", "alias", "lift_fresh"})
@@ -47,8 +49,8 @@ class RecordedNode:
     before: set[tuple[int, int | None]] = field(default_factory=set)
 
 
-def make_recorder(environment: Any, truth: Callable[[], bool] | None = None) -> Any:
-    """A fresh recording mode for the sizes of a ShapeEnv (its class needs torch, hence the function).
+def make_recorder(sizes: FakeSizes, truth: Callable[[], bool] | None = None) -> Any:
+    """A fresh recording mode for the sizes of a recording (its class needs torch, hence the function).
 
     `truth` gives the truth values that the code reads from tensors; without it, reading one is torch's error.
     """
@@ -148,7 +150,7 @@ def make_recorder(environment: Any, truth: Callable[[], bool] | None = None) -> 
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
-            before = len(environment.guards)
+            before = len(sizes.guards)
             if func._opname == "baddbmm":
                 # torch's own shape rule expands by numbers, which symbolic sizes are not.
                 _, left, right = args[:3]
@@ -158,10 +160,15 @@ def make_recorder(environment: Any, truth: Callable[[], bool] | None = None) -> 
             elif truth and func._opname == "_local_scalar_dense" and _is_unknown_truth(args[0]):
                 out = truth()
             else:
-                out = func(*args, **kwargs)
+                try:
+                    out = func(*args, **kwargs)
+                except Exception:
+                    if not sizes.wanted():
+                        raise
+                    out = func(*args, **kwargs)  # a result whose size hangs on values
             if func._opname.startswith("convolution"):
                 # torch picks its CPU kernel by these; the operation is the same.
-                self.kernel_choices |= set(range(before, len(environment.guards)))
+                self.kernel_choices |= set(range(before, len(sizes.guards)))
             if self._paused or func.namespace == "prim":
                 return out
             if self.phase == "forward":
@@ -280,14 +287,16 @@ def fake_subject(model: Any, recorder: Any, stack: contextlib.ExitStack, *, trai
 def before_compilation(model: Any) -> tuple[Any, bool]:
     """What its user wrote, and whether that or a part of it went through `torch.compile`."""
     import torch
-    from torch._dynamo.eval_frame import OptimizedModule
 
     written = getattr(model, "_orig_mod", None) or getattr(model, "_torchdynamo_orig_callable", None) or model
     owner = getattr(written, "__self__", None)
     if getattr(written, "__name__", "") == "forward" and isinstance(owner, torch.nn.Module):
         written = owner  # torch.compile(model.forward)
     parts = written.modules() if isinstance(written, torch.nn.Module) else ()
-    inside = any(isinstance(part, OptimizedModule) or part._compiled_call_impl is not None for part in parts)
+    compiler = sys.modules.get("torch._dynamo.eval_frame")  # without it nothing was compiled
+    inside = compiler is not None and any(
+        isinstance(part, compiler.OptimizedModule) or part._compiled_call_impl is not None for part in parts
+    )
     return written, hasattr(model, "_orig_mod") or hasattr(model, "_torchdynamo_orig_callable") or inside
 
 

@@ -15,19 +15,18 @@ _TORCH: Mapping[str, Callable[..., Any]] = {
     "IntTrueDiv": lambda a, b: a / b,
     "FloatTrueDiv": lambda a, b: a / b,
     "ModularIndexing": lambda a, b, c: sp.Mod(sp.floor(a / b), c),
-    "PythonMod": sp.Mod,
-    "Mod": sp.Mod,
-    "Max": sp.Max,
-    "Min": sp.Min,
-    "CeilToInt": sp.ceiling,
-    "FloorToInt": sp.floor,
-    "TruncToInt": sp.floor,
+    "PythonMod": lambda a, b: sp.Mod(a, b),
+    "Mod": lambda a, b: sp.Mod(a, b),
+    "Max": lambda *sides: sp.Max(*sides),
+    "Min": lambda *sides: sp.Min(*sides),
+    "CeilToInt": lambda a: sp.ceiling(a),
+    "FloorToInt": lambda a: sp.floor(a),
+    "TruncToInt": lambda a: sp.floor(a),
     "RoundToInt": lambda a: sp.floor(a + sp.Rational(1, 2)),
     "ToFloat": lambda a: a,
     "Identity": lambda a: a,
-    "PowByNatural": sp.Pow,
+    "PowByNatural": lambda a, b: sp.Pow(a, b),
 }
-_PLAIN = (sp.Add, sp.Mul, sp.Pow, sp.floor, sp.ceiling, sp.core.relational.Relational, sp.And, sp.Or, sp.Not)
 
 
 class Sizes:
@@ -65,6 +64,7 @@ class Sizes:
         name = type(expression).__name__
         if name in _TORCH:
             return _TORCH[name](*parts)
-        if isinstance(expression, _PLAIN):
+        plain = (sp.Add, sp.Mul, sp.Pow, sp.floor, sp.ceiling, sp.core.relational.Relational, sp.And, sp.Or, sp.Not)
+        if isinstance(expression, plain):
             return expression.func(*parts)
         raise InputError(f"size {expression}: function {name} of torch is not known here")
