@@ -8,15 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.estimators.extrapolation.laws.priors import PRIORS, chosen
-from slipstick.estimators.tuned import tuned_scaling
-from slipstick.estimators.tuned.tuned_scaling import CHOSEN
+from slipstick.estimators.extrapolation.laws.priors import FITTED_NAME, Inflation
+from slipstick.estimators.learning.fitted_file import FITTED
 from slipstick.experiments.calibrate.public_data import training_file
 from slipstick.experiments.evidence.boards import scaling
 from slipstick.experiments.evidence.score import Board, Data
 from slipstick.experiments.evidence.validation.scaling.code_series import code_cases, code_rows
 from slipstick.experiments.evidence.validation.scaling.random_series import SETTINGS, drawn, forecasts, random_law
-from slipstick.experiments.evidence.validation.scaling.refit import refit
+from slipstick.experiments.evidence.validation.scaling.refit import inflations, refit, wanted
 from slipstick.experiments.evidence.validation.scaling.series_collection import every_series, read_collection
 
 SERIES = Board("", {"scaling": scaling.BOARD.parts["scaling"]})
@@ -120,13 +119,19 @@ def test_codes_count_alike_and_each_is_left_out(tmp_path: Path) -> None:
     rows = {(row.case, row.metric): row for row in code_rows(Data(folder))}
     row = rows["codes left out, 2x", "median relative error, mean over codes"]
     assert row.n == 3 and row.ok is None and row.ours == pytest.approx(0.0, abs=1.0)
-    assert chosen(CHOSEN) == PRIORS
+
+
+def test_a_code_alone_gets_the_stretch_that_holds_four_fifths_of_it(tmp_path: Path) -> None:
+    """By definition of the quantile; and a code without others has the band of the laws."""
+    cases = code_cases(every_series(Data(collection(tmp_path))))
+    made, needed = inflations(cases), np.concatenate([wanted(case) for case in cases])
+    assert made["a"] == Inflation(1.0, 1.0) and made[""].other == 1.0
+    held = np.mean(needed <= made[""].repeated + 5e-4)
+    assert 0.8 <= held <= 0.8 + 1 / len(needed)
 
 
 @pytest.mark.slow
 def test_the_refit_repeats_what_ships() -> None:
     if training_file("scaling/series.csv") is None:
         pytest.skip("no public measurements here (set SLIPSTICK_DATA)")
-    lines = list(refit(Data()))
-    shipped = Path(tuned_scaling.__file__).read_text()
-    assert "\n".join(lines) in shipped
+    assert refit().text() == (FITTED / f"{FITTED_NAME}.json").read_text()

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.extrapolation.laws.noises import Noises, Singles, noises, sum_of_rows
-from slipstick.estimators.extrapolation.laws.priors import PRIORS, Priors
+from slipstick.estimators.extrapolation.laws.priors import PRIORS, Priors, fitted_inflation
 from slipstick.estimators.extrapolation.laws.rivals import Rivals, rivals
 from slipstick.estimators.extrapolation.laws.scaling_laws import (
     MOST_ROUNDS,
@@ -232,9 +232,10 @@ def _average(
         outliers += each.sum(axis=0)
     middles = middle + block.centre
     share = share.astype(np.float64) / share.sum(dtype=np.float64)
+    inflation = priors.inflation or fitted_inflation()
     ahead = curves.log_times(targets, points.issued(targets)) + middles
     return ScalingPosterior(
-        Average(share, ahead.T, np.maximum(variance, LEAST_VARIANCE), priors.inflation),
+        Average(share, ahead.T, np.maximum(variance, LEAST_VARIANCE), inflation.of(points.repeats)),
         share @ np.ascontiguousarray((block.logs + middles).T),
         _sums(curves.law, share, len(NAMES)),
         _sums(possible.outlier + 1, outliers, len(points.u) + 1)[1:],

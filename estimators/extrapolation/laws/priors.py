@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.learning.fitted_file import load_fitted
 from slipstick.estimators.tuned.tuned_scaling import (
-    CHOSEN,
     CURVES,
     DEPARTURES,
     DRIFTS,
@@ -17,6 +19,7 @@ from slipstick.estimators.tuned.tuned_scaling import (
     RUN_NOISE,
     RUNS,
     SERIAL,
+    SUPERLINEAR,
     TURNS,
     UNREPEATED,
     WEIGHTS,
@@ -25,6 +28,9 @@ from slipstick.hwmodels.files.records import Table
 
 Levels = tuple[tuple[float, float], ...]
 """Standard deviations in log time with their prior probabilities."""
+FITTED_NAME = "scaling"
+FEW_RUNS = 2.0
+"""Of two runs of a value nobody can say which is the outlier."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,33 @@ class Noise:
 
 
 @dataclass(frozen=True)
+class Inflation:
+    """How far 80 % of left-out codes lie from the median of the laws, over the end of the band that the laws give.
+
+    `repeated`: where a value has more than two runs on the mean, so that an outlier among them shows.
+    `other`: elsewhere; there no more is known of the noise than before.
+    """
+
+    repeated: float
+    other: float
+
+    def of(self, runs: FloatArray) -> float:
+        """The factor of a series with so many (effective) runs of its values, shape (points,)."""
+        return self.repeated if has_repeats(runs) else self.other
+
+
+def has_repeats(runs: FloatArray) -> bool:
+    """Whether values have more than two (effective) runs on the mean, shape (points,)."""
+    return float(runs.mean()) > FEW_RUNS
+
+
+@lru_cache(maxsize=1)
+def fitted_inflation() -> Inflation:
+    """That of `slipstick validate --refit scaling`."""
+    return Inflation(**load_fitted(FITTED_NAME).facts["inflation"])
+
+
+@dataclass(frozen=True)
 class Priors:
     """Prior beliefs about scaling curves T(u) = u^-k + b + c g(u) and about noise.
 
@@ -57,7 +90,7 @@ class Priors:
     `border`: range of s, in the fewest workers measured, log-uniform.
     `exponent`, `superlinear`: range of k, uniform on either side of 1, and the probability that it is above.
     `curves`: how many are drawn of a law of two free coordinates.
-    `inflation`: how far the band stretches about the median.
+    `inflation`: how far the band stretches about the median; None: as fitted.
     """
 
     weights: Table[float] = Table(WEIGHTS)
@@ -66,24 +99,10 @@ class Priors:
     overhead: Table[tuple[float, float]] = Table(OVERHEADS)
     exponent: tuple[float, float] = EXPONENT
     border: tuple[float, float] = TURNS
-    superlinear: float = 0.2
+    superlinear: float = SUPERLINEAR
     curves: int = CURVES
-    inflation: float = 1.0
+    inflation: Inflation | None = None
     noise: Noise = Noise()
 
 
-Choice = tuple[float, float, float]
-"""What is learned: `superlinear`, a factor on departures from the law, `inflation`."""
-
-
-def chosen(choice: Choice) -> Priors:
-    """The priors of a choice."""
-    superlinear, factor, inflation = choice
-    departures, unrepeated = (
-        tuple((deviation * factor, share) for deviation, share in levels) for levels in (DEPARTURES, UNREPEATED)
-    )
-    noise = Noise(departures=departures, unrepeated=unrepeated)
-    return Priors(superlinear=superlinear, inflation=inflation, noise=noise)
-
-
-PRIORS = chosen(CHOSEN)
+PRIORS = Priors()

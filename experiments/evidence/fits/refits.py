@@ -21,6 +21,7 @@ REFITS: Mapping[str, str] = {
     "power-limit": "validation.energy.power_limit_scores",
     "programs": "validation.models.programs.program_refit",
     "recurrences": "validation.models.recurrent_fit",
+    "scaling": "validation.scaling.refit",
     "serving": "validation.serving.refit",
     "serving-power": "validation.energy.serving_fit",
     "sparse": "validation.spmv.spmv_refit",

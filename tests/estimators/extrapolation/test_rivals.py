@@ -49,8 +49,8 @@ def test_clean_points_that_exclude_every_overhead_are_still_trusted() -> None:
 
 
 def test_trust_holds_over_closed_forms() -> None:
-    """90 series of six forms; the board `scaling` has more of them, with seeds that served for nothing."""
-    said = said_of_forms(700, 15)
+    """240 series of six forms; the board `scaling` has more of them, with seeds that served for nothing."""
+    said = said_of_forms(700, 40)
     trusted = said.only(said.word == "trust")
     assert len(trusted.truth) > 0.15 * len(said.truth)
     assert trusted.inside >= 0.80 and trusted.error <= trusted.half_width

@@ -2,25 +2,25 @@
 
 The rule: for every m >= 4 the first m values of a series are known and every later value is predicted; truth is the
 median of the repeats there. A code is the first part of a series' name (many series of one code differ by libraries and
-networks). Widths of priors and the inflation come of the other codes (`refit.py`), so that no code judges itself.
+networks). The inflation comes of the other codes (`refit.py`), so that no code judges itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.extrapolation.laws.priors import PRIORS, Priors, chosen
+from slipstick.estimators.extrapolation.laws.priors import FITTED_NAME, PRIORS, Inflation, Priors
 from slipstick.estimators.extrapolation.series import Series
 from slipstick.estimators.extrapolation.strong import strong
 from slipstick.estimators.extrapolation.verdict import NEAR, verdicts
 from slipstick.estimators.learning import scores
-from slipstick.estimators.tuned.tuned_scaling import LEFT_OUT
+from slipstick.estimators.learning.fitted_file import load_fitted
 from slipstick.experiments.evidence.rows import ValidationRow
 from slipstick.experiments.evidence.score import Data
 from slipstick.experiments.evidence.validation.scaling.amdahl import amdahl
@@ -61,8 +61,7 @@ def code_cases(collection: Sequence[ScalingSeries]) -> list[CodeCase]:
 
 @dataclass(frozen=True, eq=False)
 class CodeTargets:
-    """One row a predicted value; arrays of shape (targets,), times in seconds; `middle` is the median, `sure` the
-    probability of being within 20 %."""
+    """One row a predicted value; arrays of shape (targets,), times in seconds."""
 
     code: FloatArray
     ratio: FloatArray
@@ -70,8 +69,6 @@ class CodeTargets:
     ours: FloatArray
     low: FloatArray
     high: FloatArray
-    middle: FloatArray
-    sure: FloatArray
     trusted: FloatArray
     amdahl: FloatArray
     last: FloatArray
@@ -95,9 +92,7 @@ def targets(cases: Sequence[CodeCase], priors: Mapping[str, Priors]) -> CodeTarg
         x, y = np.asarray(case.known.x), np.asarray(case.known.y)
         trusted = np.array([word.word == "trust" for word in words])
         ratio, last = case.to / x[-1], np.full(len(case.to), y[-1])
-        middle = np.exp(answer.belief.average.median)
-        ends = (certainty.low, certainty.high, middle, certainty.within)
-        times = (case.truth, answer.value, *ends, trusted, amdahl(case.known, case.to), last)
+        times = (case.truth, answer.value, certainty.low, certainty.high, trusted, amdahl(case.known, case.to), last)
         columns.append((np.full(len(case.to), case.code), ratio, *times))
     return CodeTargets(*(np.concatenate(column) for column in zip(*columns, strict=True)))
 
@@ -107,7 +102,8 @@ def code_rows(data: Data) -> Iterator[ValidationRow]:
     cases = code_cases(every_series(data))
     if not cases:
         return
-    predicted = targets(cases, {code: chosen(choice) for code, choice in LEFT_OUT.items()})
+    others = load_fitted(FITTED_NAME).facts["left out"]
+    predicted = targets(cases, {code: replace(PRIORS, inflation=Inflation(**one)) for code, one in others.items()})
     for name, low, high in BINS:
         some = predicted.only((predicted.ratio >= low) & (predicted.ratio < high))
         if not len(some.truth):
