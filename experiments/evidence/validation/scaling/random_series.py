@@ -1,9 +1,9 @@
 """Random and planted series of strong scaling, whose law is known: what errors, bands and verdicts are worth.
 
 No constant is chosen by them. The draws: time in proportion to 1/p + b (weight 0.4), the same + c log2 p,
-+ 0.3 c (p - 1), + c (sqrt p - 1), or p^-k + b (0.15 each); b 0 in one of ten, else log-uniform 0.001 .. 0.3; c log-uniform 0.0001 .. 0.1; k uniform
-0.6 .. 1; noise normal in log time, three repeats. Seeds below 1,000 served while this was built, those from 20,000 on
-report. The truth is the law's time without noise.
++ 0.3 c (p - 1), + c (sqrt p - 1), or p^-k + b (0.15 each); b 0 in one of ten, else log-uniform 0.001 .. 0.3;
+c log-uniform 0.0001 .. 0.1; k uniform 0.6 .. 1; noise normal in log time, three repeats. Seeds below 1,000 served
+while this was built, those from 20,000 on report. The truth is the law's time without noise.
 """
 
 from __future__ import annotations
