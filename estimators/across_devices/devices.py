@@ -22,7 +22,7 @@ from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.composites.kept_workloads import as_compiled
 from slipstick.estimators.contract.protocols import Estimator
 from slipstick.estimators.core.parameters import declared
-from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
+from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters, entry
 from slipstick.estimators.schedule.sequential import Sequential
 from slipstick.estimators.tuned.tuned_devices import LIBRARY_SPREAD, MOST_SURE, UNKNOWN
 from slipstick.hwmodels.files.readers import InputError, unknown_name
@@ -261,7 +261,7 @@ def _sample(known: Belief, spread: float) -> tuple[tuple[float, ...], ...]:
 
 def _class(op: Op, known: Belief) -> str:
     """Which parameters serve an operation, as `TiledRoofline` looks them up."""
-    return next(name for name in (f"{op.kind}.{op.dtype}", op.kind, DEFAULT) if name in known.noise)
+    return entry(known.noise, op)
 
 
 def _inside(values: Mapping[str, float]) -> dict[str, float]:

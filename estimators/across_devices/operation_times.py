@@ -13,6 +13,7 @@ import numpy.typing as npt
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray, evaluate
 from slipstick.estimators.core.operation_model import FormulaModel, amount_of, machine_values
+from slipstick.estimators.operation.gpu.kernel_classes import class_of
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.symbolic import is_symbolic, sp
 from slipstick.hwmodels.machine import Machine
@@ -66,17 +67,18 @@ class OperationTimes:
         numbers: dict[str, Any] = {}
         for name, column in columns.items():
             fixed = name in FIXED and kind == "convolution"
+            single = (kind, name) == ("gemm", "batch") and bool(np.all(column == 1))
             if fixed and len(np.unique(column)) > 1:
                 raise InputError(f"{kind} on {machine.name}: rows of several {name} are several forms: split them")
-            numbers[name] = int(column[0]) if fixed else sp.Symbol(name, positive=True)
+            numbers[name] = int(column[0]) if fixed or single else sp.Symbol(name, positive=True)
         op = operation("row", kind, numbers, dtype, dict(attributes or {}))
         varying = {name: column for name, column in columns.items() if isinstance(numbers[name], sp.Symbol)}
         return cls(machine, op, varying, measured, source)
 
     @property
     def name(self) -> str:
-        """Of the class of operations: kind and dtype, as `TiledRoofline.kernels` has them."""
-        return f"{self.op.kind}.{self.op.dtype}"
+        """Of the class of operations, as `TiledRoofline.kernels` has them."""
+        return class_of(self.op)
 
     def some(self, index: npt.NDArray[Any] | slice) -> OperationTimes:
         """Some of the rows."""

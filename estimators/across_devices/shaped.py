@@ -18,6 +18,7 @@ from slipstick.estimators.contract.base import PointByPoint
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import amount_of
+from slipstick.estimators.operation.gpu.kernel_classes import entry
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
@@ -114,7 +115,7 @@ class ShapedRoofline(TiledRoofline):
     def formula(self, op: Op, machine: Machine) -> Formula:
         """As of the tiled roofline, times ``operation.shape_factor``."""
         plain = super().formula(op, machine)
-        if f"{op.kind}.{op.dtype}" not in self.factors or op.kind in machine.runtime.free_kinds:
+        if entry(self.kernels, op) not in self.factors or op.kind in machine.runtime.free_kinds:
             return plain
         return replace(plain, expression=plain.expression * symbol(AMOUNT))
 
@@ -122,7 +123,7 @@ class ShapedRoofline(TiledRoofline):
         """The factor is looked up by the operation's dims, everything else is an amount of it."""
         if name != AMOUNT:
             return amount_of(op, name)
-        return self.factors[f"{op.kind}.{op.dtype}"].of(op)
+        return self.factors[entry(self.kernels, op)].of(op)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
+from slipstick.estimators.operation.gpu.kernel_classes import APART, BATCHED
 from slipstick.estimators.tuned.tuned_devices import FARTHEST_OUT, MEASURED_RANGES, PER_OCTAVE
 from slipstick.workloads.graph.workload import Op
 
@@ -78,9 +79,9 @@ def _measured(kind: str, dtype: str) -> Mapping[str, tuple[float, float]]:
     return next((MEASURED_RANGES[name] for name in names if name in MEASURED_RANGES), {})
 
 
-def standing_for(kind: str, dtype: str, measured: Collection[str]) -> Standing | None:
-    """The nearest measured class; None where none resembles it."""
-    return next((one for one in _candidates(kind, dtype) if one.measured in measured), None)
+def standing_for(name: str, measured: Collection[str]) -> Standing | None:
+    """The measured class nearest to one (`class_of`); None where none resembles it."""
+    return next((one for one in _candidates(name) if one.measured in measured), None)
 
 
 def stored_narrower(op: Op) -> bool:
@@ -88,8 +89,11 @@ def stored_narrower(op: Op) -> bool:
     return op.kind == "gemm" and "weights" in op.attributes
 
 
-def _candidates(kind: str, dtype: str) -> Iterator[Standing]:
-    yield Standing(f"{kind}.{dtype}", 0.0)
+def _candidates(name: str) -> Iterator[Standing]:
+    yield Standing(name, 0.0)
+    if name in (APART, BATCHED):
+        yield from (Standing(twin, 0.0) for twin in (APART, BATCHED))
+    kind, dtype = name.split(".")[:2]
     if dtype in SIXTEEN:
         yield from (Standing(f"{kind}.{twin}", 0.05) for twin in SIXTEEN)
     if kind in ("gemm", "attention"):

@@ -15,6 +15,7 @@ from slipstick.estimators.core.estimate import Estimate
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.parts import Parts
 from slipstick.estimators.named.class_sharing import WEIGHTS_ALONE, Beyond, beyond, stored_narrower
+from slipstick.estimators.operation.gpu.kernel_classes import class_of
 from slipstick.estimators.tuned.tuned_defaults import CONVOLUTIONAL, HOST, LINKS, WHOLE
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.transforms.mixed import HALF
@@ -137,7 +138,7 @@ def band(
     whole = convolutions = 0.0
     for one in spent:
         op = one.op
-        name, place = f"{op.kind}.{op.dtype}", places(op) if one.contribution > 0 else None
+        name, place = class_of(op), places(op) if one.contribution > 0 else None
         std = scatter[name].at(one.time) if name in scatter else LINKS
         std = float(np.hypot(std, place.spread)) if place else std
         std = float(np.hypot(std, WEIGHTS_ALONE)) if stored_narrower(op) else std

@@ -28,7 +28,7 @@ from slipstick.estimators.named.gpu_bands import UNEVEN, band, of_libraries, out
 from slipstick.estimators.named.program_sharing import IMAGE_NETWORKS, program_shares, programs_spread
 from slipstick.estimators.named.torch_program import TorchProgram, handed_over
 from slipstick.estimators.operation.by_kind import DeviceAndLinks
-from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
+from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters, class_of
 from slipstick.estimators.operation.gpu.programs.program_kernels import ProgramRuntimes, program_kernels
 from slipstick.estimators.operation.gpu.programs.shared_kernels import SharedKernels
 from slipstick.estimators.operation.gpu.recurrences import PYTORCH, recurrent_kernels, stack_of
@@ -63,9 +63,9 @@ class MeasuredKernels:
 
 
 def measured_kernels(
-    known: DeviceCalibration, machine: Machine, classes: Iterable[tuple[str, str]], stack: str = PYTORCH
+    known: DeviceCalibration, machine: Machine, classes: Iterable[str], stack: str = PYTORCH
 ) -> MeasuredKernels:
-    """Kernels of the classes (kind, dtype) that a workload has, launches hidden behind the kernel before.
+    """Kernels of the classes (`class_of`) that a workload has, launches hidden behind the kernel before.
 
     An operation that was timed by itself shows its whole launch; in a row of operations the host's part of it is the
     schedule's, and the device's is the machine's `runtime.launch_overhead`. `stack` is the software of recurrent steps
@@ -76,7 +76,7 @@ def measured_kernels(
 
 @lru_cache(maxsize=32)
 def _measured_kernels(
-    known: Same[DeviceCalibration], machine: Machine, classes: frozenset[tuple[str, str]], stack: str
+    known: Same[DeviceCalibration], machine: Machine, classes: frozenset[str], stack: str
 ) -> MeasuredKernels:
     forecast = known.it.forecast(machine)
     belief = forecast.belief
@@ -84,9 +84,10 @@ def _measured_kernels(
     kernels: dict[str, KernelParameters] = {}
     scatter: dict[str, Scatter] = {}
     notes: dict[str, str] = {}
-    for kind, dtype in sorted(classes):
-        computed = "float32" if kind in PRODUCTS and widened(machine, dtype) else dtype
-        name, standing = f"{kind}.{dtype}", standing_for(kind, computed, belief.noise)
+    for name in sorted(classes):
+        kind, dtype = name.split(".")[:2]
+        computed = f"{kind}.float32" if kind in PRODUCTS and widened(machine, dtype) else name
+        standing = standing_for(computed, belief.noise)
         if standing is None and kind == "recurrent":  # one library call a layer: its launches are its own
             steps = recurrent_kernels(machine, stack)
             kernels[name], scatter[name], notes[name] = steps.kernels, Scatter(steps.spread, steps.spread), steps.note
@@ -130,7 +131,7 @@ def gpu_step(
     """
     free = machine.runtime.free_kinds
     operations = handed_over(workload, machine).distinct.operations
-    classes = {(op.kind, op.dtype) for op in operations if op.kind not in (*free, "collective")}
+    classes = {class_of(op) for op in operations if op.kind not in (*free, "collective")}
     kernels = measured_kernels(known, machine, classes, stack_of(operations, machine))
     device = SharedKernels(kernels.model, ProgramRuntimes(), program_shares(known, machine, classes))
     model: FormulaModel = device if links is None else DeviceAndLinks(device, links)

@@ -41,15 +41,15 @@ GENERATION = 2
 """Words of the family (maker, generation) that a relative shares."""
 
 
-def program_shares(known: DeviceCalibration, machine: Machine, classes: Iterable[tuple[str, str]]) -> Table[float]:
+def program_shares(known: DeviceCalibration, machine: Machine, classes: Iterable[str]) -> Table[float]:
     """Share of whole programs in the log time of each class that they were fitted to: in 16 bits, and convolutions in
     TF32, which nobody timed by themselves.
 
-    `classes`: kind and data type; a norm's functions are told apart in the answer ("norm.layer.float16").
+    `classes`: of operations (`class_of`); a norm's functions are told apart in the answer ("norm.layer.float16").
     """
     shares: dict[str, float] = {}
     anchored = {(one.op.kind, one.op.dtype) for one in known.anchors if one.machine.name == machine.name}
-    for kind, dtype in classes:
+    for kind, dtype in {tuple(name.split(".")[:2]) for name in classes}:
         if (kind, dtype) in anchored:
             continue
         if (kind, dtype) == ("convolution", "tfloat32") and rounds_convolutions(machine):
@@ -70,7 +70,7 @@ def _share(known: DeviceCalibration, machine: Machine, kind: str, dtype: str) ->
     if machine.name in [one.name for one in networks]:
         return 1.0
     of_programs = _relatives([one.family for one in networks], machine)
-    standing = standing_for(kind, dtype, [one.name for one in known.classes])
+    standing = standing_for(f"{kind}.{dtype}", [one.name for one in known.classes])
     fits = [fit for one in known.classes if standing and one.name == standing.measured for fit in one.fits]
     timed = {device_name(known.machines[fit.machine]): fit.family for fit in fits}
     if machine.name in timed:

@@ -16,7 +16,7 @@ from slipstick.estimators.composites.kept_workloads import as_compiled
 from slipstick.estimators.contract.base import PointByPoint, put_in
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import FormulaModel
-from slipstick.estimators.operation.gpu.programs.program_kernels import ProgramRuntimes, program_issue
+from slipstick.estimators.operation.gpu.programs.program_kernels import ProgramRuntimes
 from slipstick.estimators.operation.gpu.programs.program_sides import rounds_convolutions
 from slipstick.estimators.operation.physical_bound import PhysicalBound
 from slipstick.estimators.schedule.host_issue import HostIssue
@@ -90,12 +90,10 @@ def handed_over(workload: Workload, machine: Machine) -> Workload:
 def torch_program() -> Calibration:
     """Forward passes, float32 as PyTorch computes it: TF32 in dense convolutions, not in products.
 
-    In 16 bits as image networks are under autocast. Eager, or compiled by TorchInductor where `machine.runtime.mode`
-    is "compiled".
+    The host issues operations as in every step, whatever their type. In 16 bits as image networks are under autocast.
+    Eager, or compiled by TorchInductor where `machine.runtime.mode` is "compiled".
     """
-    estimator = TorchProgram(
-        ProgramRuntimes(), HostIssue(issue=program_issue()), "kernels of PyTorch programs, issued by one host"
-    )
+    estimator = TorchProgram(ProgramRuntimes(), HostIssue(), "kernels of PyTorch programs, issued by one host")
     source = (
         "835 times of PyTorch programs on two H100, an L40S and an L4 (KernelBench v0.1; compiled but on the L40S); "
         "in 16 bits image networks on an RTX 3090 and an RTX 4090 (timm's benchmarks)"

@@ -271,13 +271,14 @@ def _parallel_training(workload: Workload, machine: Machine, dtype: str | None) 
     from slipstick.estimators.named.gpu_step import measured_kernels
     from slipstick.estimators.named.parallel_training import FITTED_FAMILY, nccl, parallel_training
     from slipstick.estimators.operation.by_kind import DeviceAndLinks
+    from slipstick.estimators.operation.gpu.kernel_classes import class_of
     from slipstick.hwmodels.machine_kind import machine_kind
 
     converted = in_type(workload, machine, dtype)
     made = parallel_training()
     why = "kernels as measured on an A100 80 GB, NCCL's collectives, a pipeline of microbatches"
     if machine.family != FITTED_FAMILY and machine_kind(machine) == "gpu":
-        classes = {(op.kind, op.dtype) for op in converted.distinct.operations if op.kind != "collective"}
+        classes = {class_of(op) for op in converted.distinct.operations if op.kind != "collective"}
         kernels = measured_kernels(gpu_kernels(), machine, classes)
         made = replace(made, operation=DeviceAndLinks(kernels.model, nccl()))
         why = "kernels as measured on GPUs, NCCL's collectives, a pipeline of microbatches"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -15,8 +17,11 @@ from slipstick.estimators.schedule.host_issue import HostIssue
 from slipstick.estimators.schedule.issue_law import IssueLaw
 from slipstick.estimators.schedule.sequential import Sequential
 from slipstick.estimators.tuned.tuned_defaults import HOST, ISSUE
+from slipstick.experiments.question.defaults import default
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.catalog import workload
+from slipstick.workloads.graph.kinds import operation
+from slipstick.workloads.graph.workload import Workload
 
 NETWORK, ON = workload("resnet18-inference"), machine("v100-sxm")
 
@@ -73,6 +78,16 @@ def test_the_default_pace_is_that_of_a_host_that_was_not_measured() -> None:
     unseen = {"host": ["another"]}
     assert made.seconds(law, many, unseen)[0] / 1000 == pytest.approx(ISSUE, rel=0.03)
     assert made.half_width(law, many, unseen)[0] / QUANTILE == pytest.approx(HOST, rel=0.03)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_host_issues_in_every_type_alike(dtype: str) -> None:
+    """What a launch costs the host does not hang on what the kernel multiplies: traced programs and steps by hand."""
+    pair = [operation(f"step {i}", "gemm", {"batch": 1, "m": 64, "n": 64, "k": 64}, dtype) for i in range(8)]
+    traced = Workload("small", tuple(pair), metadata={"source": "torch 2.9", "purpose": "inference"})
+    for one in (traced, replace(traced, metadata={})):
+        made = default(one, machine("h100-sxm"), {}, dtype).estimator
+        assert made.estimator.schedule == HostIssue()
 
 
 def test_a_network_takes_the_longer_of_its_two_sides() -> None:

@@ -17,6 +17,7 @@ from slipstick.estimators.across_devices.conditioning import AnchorModel
 from slipstick.estimators.across_devices.operation_times import OperationTimes
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.learning.known_rows import chosen
+from slipstick.estimators.operation.gpu.kernel_classes import BATCHED, class_of
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import KINDS
 from slipstick.workloads.graph.workload import Attribute, Workload
@@ -26,6 +27,7 @@ STATED = ("causal", "bias", "transposed", "stride", "pass", "function", "kv_dtyp
 SIZES = (16, 256, 4096)
 GRIDS: dict[str, list[dict[str, float]]] = {
     "gemm": [{"batch": 1, "m": m, "n": n, "k": k} for m in (1024, 8192) for n in SIZES for k in (1024, 8192)],
+    BATCHED: [{"batch": b, "m": m, "n": m, "k": k} for b in (12, 192) for m in SIZES[1:] for k in (64, 1024)],
     "elementwise": [{"elements": 2.0**e, "reads": 2.0 ** (e + 1), "writes": 2.0**e} for e in (12, 18, 22, 26, 28)],
     "softmax": [{"rows": r, "columns": c} for r in (64, 4096, 65536) for c in (256, 4096)],
     "norm": [{"elements": r * c, "groups": r} for r in (64.0, 4096.0, 65536.0) for c in (256.0, 4096.0)],
@@ -34,7 +36,7 @@ GRIDS: dict[str, list[dict[str, float]]] = {
         for b, q, k in ((1, 512, 512), (1, 4096, 4096), (8, 2048, 2048), (1, 1, 4096), (64, 1, 4096), (256, 1, 16384))
     ],
 }
-"""Sizes between which nearly all operations of networks lie, by kind."""
+"""Sizes between which nearly all operations of networks lie, by kind or class."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +62,8 @@ def candidates(names: Sequence[str], machine: Machine) -> list[OperationTimes]:
     """Operations of some classes at usual sizes; their times are not looked at."""
     rows = []
     for name in names:
-        kind, _, dtype = name.partition(".")
-        for dims in GRIDS.get(kind, ()):
+        kind, dtype = name.split(".")[:2]
+        for dims in GRIDS.get(name, GRIDS.get(kind, ())):
             facts = (
                 {"causal": dims["queries"] > 1}
                 if kind == "attention"
@@ -96,8 +98,8 @@ def program(workload: Workload, machine: Machine, known: Collection[str]) -> Pro
     for op in workload:
         if op.kind in machine.runtime.free_kinds:
             continue
-        if f"{op.kind}.{op.dtype}" not in known:
-            unknown[f"{op.kind}.{op.dtype}"] = None
+        if class_of(op) not in known:
+            unknown[class_of(op)] = None
             continue
         sizes = {dim: float(op.dims[dim]) for dim in KINDS[op.kind].dims}
         facts = {name: op.attributes[name] for name in STATED if name in op.attributes}

@@ -33,7 +33,7 @@ def taken(
     for anchor in anchors:
         best: tuple[float, int, int] | None = None
         for place, form in enumerate(left):
-            if form.name != anchor.name or len(form) < 2:
+            if anchor.name not in (form.name, f"{form.op.kind}.{form.op.dtype}") or len(form) < 2:
                 continue
             unknown = sorted(set(anchor.dims) - set(form.op.dims))
             if unknown:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -26,6 +27,7 @@ from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.files.symbolic import sp
 from slipstick.workloads.graph.cost import result_bytes
 from slipstick.workloads.graph.kinds import SIZE_BYTES
+from slipstick.workloads.graph.workload import Op
 
 SOURCE = "docs/notes/gpu-operations.md; roofline: Williams et al., CACM 52(4), 2009"
 VECTOR_BYTES = 16
@@ -40,24 +42,30 @@ spreads by an index (`index_select`: 8 blocks of 128 threads a core, a number a 
 two trips to the last cache, of about 500 cycles each, after each other)."""
 
 PRODUCTS = menu(rows__columns=TILES, parts=[(parts,) for parts in SPLITS])
-SINGLE = [(128, 128), (64, 128), (32, 128)]
-"""Channels and pixels of a tile, as cuDNN's kernels for float32 carry them in their names, the pixels first
-(maxwell_scudnn_128x32, volta_scudnn_128x64, 128x128: profiles of Maxwell to Turing)."""
+SINGLE: Mapping[str, list[tuple[int, int]]] = {
+    "nvidia": [(128, 128), (64, 128), (32, 128)],
+    "amd": [(128, 128), (128, 64), (64, 64), (32, 128), (16, 64), (32, 32)],
+}
+"""Channels and pixels of a tile of float32 by the GPU's maker, whose library runs. cuDNN's kernels carry them in their
+names, the pixels first (maxwell_scudnn_128x32, volta_scudnn_128x64, 128x128: profiles of Maxwell to Turing); MIOpen's
+are those that its implicit products try one after the other (ROCm/MIOpen, `PerformanceImplicitGemm::HeuristicInit` in
+src/solver/conv/conv_hip_implicit_gemm_nonxdlops_common.cpp: KPerBlock channels, BPerBlock x 2 x 2 or 4 pixels)."""
 OTHERS = [(128, 128), (128, 64), (64, 64), (64, 32)]
+"""In other types, and of other makers."""
 FORWARD, WEIGHTS = [(1,), (4,), (16,)], [(1,), (4,), (16,), (64,)]
 """Into how many parts a reduction is split; gradients of weights have few results and a long one."""
 WINOGRAD = [(1, 1, 9), (16, 4, 1), (36, 16, 1)]
 """Points of a transformed tile, pixels of it and taps: none, F(2x2, 3x3) and F(4x4, 3x3): as many products as points,
 each over the tiles and the channels (Lavin and Gray, CVPR 2016)."""
 CONVOLUTIONS = {
-    (single, reduces): (
+    (maker, reduces): (
         menu(rows__columns=tiles, parts=parts),
         menu(rows__columns=tiles, parts=parts, points__pixels__taps=WINOGRAD),
     )
-    for single, tiles in ((True, SINGLE), (False, OTHERS))
+    for maker, tiles in {**SINGLE, "": OTHERS}.items()
     for reduces, parts in ((False, FORWARD), (True, WEIGHTS))
 }
-"""Direct, and with Winograd's transforms beside, by whether numbers are float32 and weights' gradients are made."""
+"""Direct, and with Winograd's transforms beside, by whose tiles these are and whether weights' gradients are made."""
 ATTENTIONS = menu(rows=[(128,), (64,), (16,)], parts=[(1,), (2,), (4,), (8,), (16,), (32,)])
 ROWS_IN_FLIGHT = 8
 """Rows that one core works on at a time."""
@@ -106,6 +114,27 @@ KERNELS = Table(
 )
 """What is known of each class of operations before anything is measured: round numbers from the literature and from
 what kernels do. A step of a product is one of its reduction, a step along a row is one element."""
+APART, BATCHED = "gemm.float32", "gemm.float32.batched"
+"""Libraries choose kernels for batched products apart from those for one; in float32 both were timed."""
+
+
+def class_of(op: Op) -> str:
+    """Which operations have parameters in common: kind and dtype, and of products in float32 whether they are batched.
+
+    A number of products that is open counts as a batch.
+    """
+    name = f"{op.kind}.{op.dtype}"
+    if name == APART and op.dims["batch"] != 1:
+        return BATCHED
+    return name
+
+
+def entry(names: Collection[str], op: Op) -> str:
+    """Which of some classes ("gemm.float32", "gemm", "default") serves an operation: the nearest; "default" is one."""
+    plain = f"{op.kind}.{op.dtype}"
+    nearest = (class_of(op), *((APART, BATCHED) if plain == APART else (plain,)), op.kind, "default")
+    found: str = next(name for name in nearest if name in names)
+    return found
 
 
 def habits(prefix: str) -> Habits:
@@ -136,14 +165,23 @@ def matrix_product(
 
 
 def convolution(
-    dtype: str, has: Resources, prefix: str, direction: str = "forward", *, winograd: bool, transposed: bool = False
+    dtype: str,
+    has: Resources,
+    prefix: str,
+    direction: str = "forward",
+    *,
+    winograd: bool,
+    transposed: bool = False,
+    maker: str = "",
 ) -> Formula:
     """One of a convolution's three passes as matrix products (`convolution_dims`); 3 x 3 of stride 1 also by Winograd's
-    transform. The gradient of weights has few results and a long reduction, which libraries split."""
+    transform. The gradient of weights has few results and a long reduction, which libraries split. `maker`: of the GPU,
+    whose library runs ("amd")."""
     size, sizes, parts = _size(dtype), operand_sizes(dtype), habits(prefix)
     direct = convolution_dims(direction, transposed=transposed)
     reduces = direction == "backward_weight"
-    plain, transformed = CONVOLUTIONS[dtype == "float32", reduces]
+    known = maker if dtype == "float32" and maker in SINGLE else ""
+    plain, transformed = CONVOLUTIONS[known, reduces]
     if not winograd:
         return Least(product(direct, sizes, has, parts, 1), "s", SOURCE, menu=plain)
     points, covered, taps = (symbol(f"choice.{name}") for name in ("points", "pixels", "taps"))

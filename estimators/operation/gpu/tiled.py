@@ -10,7 +10,7 @@ from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
 from slipstick.estimators.core.operation_model import Clock, FormulaModel
 from slipstick.estimators.core.residency import capacity_of_all, rated_caches
 from slipstick.estimators.operation.gpu import kernel_classes
-from slipstick.estimators.operation.gpu.kernel_classes import KERNELS, KernelParameters
+from slipstick.estimators.operation.gpu.kernel_classes import KERNELS, KernelParameters, class_of, entry
 from slipstick.estimators.operation.gpu.recurrent_steps import STACKED, algorithm, recurrent, step_latency
 from slipstick.estimators.operation.gpu.tiles import Resources, panels_read, tiles_read, traffic_time
 from slipstick.estimators.operation.power.voltage import knee, squared_voltage
@@ -42,7 +42,7 @@ class TiledRoofline(FormulaModel):
     Parameters
     ----------
     kernels
-        By kind of operation, or "kind.dtype"; "default" serves the rest.
+        By kind of operation, or "kind.dtype" (`kernel_classes.class_of`); "default" serves the rest.
     """
 
     kernels: Table[KernelParameters] = KERNELS
@@ -65,18 +65,17 @@ class TiledRoofline(FormulaModel):
         if op.kind in machine.runtime.free_kinds:
             return "free"
         units = tuple(sorted(name for name in op.cost if name.startswith("flop.")))
-        return op.kind, op.dtype, units, op.cost.moves, _variant(op), _joined(op), *_steps(op, machine)
+        return class_of(op), units, op.cost.moves, _variant(op), _joined(op), *_steps(op, machine)
 
     def form(self, machine: Machine) -> Hashable:
-        """That of the machine, its knee and the names of the kernels: other numbers and parameters are symbols."""
-        return tuple(self.kernels), machine.form, knee(machine)
+        """That of the machine, its knee and maker, and the names of the kernels: other numbers are symbols."""
+        return tuple(self.kernels), machine.form, knee(machine), _maker(machine)
 
     def formula(self, op: Op, machine: Machine) -> Formula:
         """Symbols: operation.* dims and amounts, machine.*, parameter.kernels.KIND.*."""
         if op.kind in machine.runtime.free_kinds:
             return Formula(sp.Integer(0), "s", "free under this runtime")
-        entry = next(name for name in (f"{op.kind}.{op.dtype}", op.kind, "default") if name in self.kernels)
-        prefix = f"parameter.kernels.{entry}."
+        prefix = f"parameter.kernels.{entry(self.kernels, op)}."
         flop_time, energy = _arithmetic(op, machine, prefix)
         has = resources(machine, prefix, flop_time)
         formula = _kernel(op, machine, has, prefix, flop_time)
@@ -103,9 +102,8 @@ class TiledRoofline(FormulaModel):
         Products load tiles: from the nearest memory what a core reads, from the last cache what that cannot stage,
         from main memory what no cache held. Other operations move their operands and results once through all levels.
         """
-        entry = next(name for name in (f"{op.kind}.{op.dtype}", op.kind, "default") if name in self.kernels)
         free = op.kind in machine.runtime.free_kinds
-        has = resources(machine, f"parameter.kernels.{entry}.", sp.Integer(0))
+        has = resources(machine, f"parameter.kernels.{entry(self.kernels, op)}.", sp.Integer(0))
         near, cache, main = (sp.Integer(0),) * 3 if free else _bytes_by_level(op, has)
         levels, result = list(machine.memory), {}
         for level in levels:
@@ -153,9 +151,8 @@ def _kernel(op: Op, machine: Machine, has: Resources, prefix: str, flop_time: sp
             rounds, packs = (bool(op.attributes.get(name)) for name in PREPARED)
             return kernel_classes.matrix_product(op.dtype, has, prefix, _stored(op), quantizes=rounds, packs=packs)
         case "convolution", (str() as direction, bool() as winograd, bool() as transposed):
-            return kernel_classes.convolution(
-                op.dtype, has, prefix, direction, winograd=winograd, transposed=transposed
-            )
+            facts = {"winograd": winograd, "transposed": transposed}
+            return kernel_classes.convolution(op.dtype, has, prefix, direction, **facts, maker=_maker(machine))
         case "attention", (str() as mask, str() as kv_dtype, bool() as writes_cache):
             return kernel_classes.attention(op.dtype, has, prefix, mask, kv_dtype, writes_cache=writes_cache)
         case "recurrent", _:
@@ -170,6 +167,11 @@ def _kernel(op: Op, machine: Machine, has: Resources, prefix: str, flop_time: sp
     if not op.cost.moves:
         return Formula(flop_time, "s", kernel_classes.SOURCE)
     return kernel_classes.stream(has, prefix, flop_time)
+
+
+def _maker(machine: Machine) -> str:
+    """The first word of a machine's family."""
+    return machine.family.partition("-")[0]
 
 
 def _steps(op: Op, machine: Machine) -> tuple[object, ...]:

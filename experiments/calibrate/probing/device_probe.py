@@ -94,7 +94,7 @@ def probe_device(
         )
     offered: list[OperationTimes] = []
     for one in known.classes:
-        kind, _, dtype = one.name.partition(".")
+        kind, dtype = one.name.split(".")[:2]
         if dtype in TYPES and kind in GRIDS:
             with suppress(InputError):  # the machine has no engine for the type
                 rows = candidates([one.name], machine)

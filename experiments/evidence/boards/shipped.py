@@ -26,7 +26,7 @@ from slipstick.estimators.learning.scores import coverage, mean_error, width
 from slipstick.estimators.tuned.tuned_devices import KINSHIP_ERROR
 from slipstick.experiments.calibrate.devices_left_out import roofline
 from slipstick.experiments.calibrate.public_data import needed_folder
-from slipstick.experiments.evidence.fits.shipped_files import ShippedFiles
+from slipstick.experiments.evidence.fits.shipped_files import ShippedFiles, rounded
 from slipstick.experiments.evidence.rows import ValidationRow
 from slipstick.experiments.evidence.score import Board, Data, MissingError
 from slipstick.experiments.evidence.validation.gpu.gpu_cases import GpuCase, cases
@@ -96,6 +96,7 @@ def refit() -> ShippedFiles:
     """
     whole = fitted(public_times())
     document = devices_file.to_dict(without_rows(whole))
+    document |= {name: rounded(document[name]) for name in ("classes", "scatters")}
     used = sum(fit.count for one in whole.classes for fit in one.fits)
     return ShippedFiles({CALIBRATIONS / "gpus.json": document}, used, tuple(_outer(whole)), indent=None)
 

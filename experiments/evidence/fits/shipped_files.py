@@ -12,6 +12,15 @@ from slipstick.estimators.learning.fitted_file import OuterScore, kept, write_if
 from slipstick.hwmodels.files.readers import read_json
 
 
+def rounded(value: Any) -> Any:
+    """A JSON value whose fractions have six digits: a file compares five."""
+    if isinstance(value, dict):
+        return {name: rounded(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [rounded(one) for one in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
 @dataclass(frozen=True, eq=False)
 class ShippedFiles:
     """Documents that are fitted to the same rows.

@@ -41,7 +41,7 @@ class AnchorOperation:
     @classmethod
     def of(cls, name: str, sizes: Iterable[tuple[str, float]]) -> AnchorOperation:
         """From a class of operations ("gemm.bfloat16") and its dims (numbers of elements) in any order."""
-        kind, _, dtype = name.partition(".")
+        kind, dtype = name.split(".")[:2]
         return cls(kind, dtype, tuple(sorted(sizes)))
 
     @property

@@ -247,11 +247,6 @@ def program_kernels(family: str, mode: str = EAGER, law: str = NAME) -> ProgramK
     return ProgramKernels(compute, memory, cycles, slow, late, values["gap"], values["step"])
 
 
-def program_issue() -> float:
-    """Seconds that the hosts of the timed programs need to issue an operation."""
-    return _values(NAME, (), UNGROUPED)["issue"]
-
-
 @cache
 def _values(law: str, groups: tuple[tuple[str, str], ...], mode: str) -> dict[str, float]:
     """Parameters by name, with the effects of the groups by level."""

@@ -142,7 +142,7 @@ class OperationBoard:
 
     def overhead(self, name: str, left_out: Sequence[str]) -> float:
         """Seconds of a launch beside the machine's own."""
-        return self.forecast(name, left_out).belief.values(f"{self.kind}.{self.dtype}")["overhead"]
+        return self.forecast(name, left_out).belief.values(self.forms[0].name)["overhead"]
 
     def roofline(self, name: str, frame: pd.DataFrame) -> FloatArray:
         """The trivial baseline: data-sheet peaks."""

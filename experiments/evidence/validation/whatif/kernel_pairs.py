@@ -56,10 +56,10 @@ class KernelRows:
         both = both.sample(min(SAMPLE, len(both)), random_state=0)
         board = OperationBoard(self.frame, self.kind, self.dtype)
         here, there = board.machine(before), board.machine(after)
-        fit = fit or self.shipped(here)
+        form = board.rows(before, both)
+        fit = fit or self.shipped(here, form.name)
         if fit is None:
             return None
-        form = board.rows(before, both)
         changed = changes(here, there)
         moved = self._form(here.using(changed), both, form)
         logs = np.log(times([moved], fit.values) / times([form], fit.values))
@@ -78,9 +78,9 @@ class KernelRows:
             noise=OTHER_MACHINE,
         )
 
-    def shipped(self, machine: Machine) -> MachineFit | None:
-        """A machine's own fit in the calibration that ships, of the library that the rows are of where there is one."""
-        one = next((one for one in gpu_kernels().classes if one.name == f"{self.kind}.{self.dtype}"), None)
+    def shipped(self, machine: Machine, name: str) -> MachineFit | None:
+        """A machine's own fit to a class in the calibration that ships, of the rows' library where there is one."""
+        one = next((one for one in gpu_kernels().classes if one.name == name), None)
         if one is None:
             return None
         return one.of(variant_name(machine.name, self.library)) or one.of(machine.name)

@@ -102,7 +102,7 @@ def _larger(
     forms = [board.rows(name, both), board.rows(name, both.assign(n=both["n_long"]))]
     variants = tuple(f"{one}, {library}" for one in left_out for library in gpu_kernels().libraries)
     forecast = gpu_kernels().forecast(board.machine(name), (*left_out, *variants), ())
-    label = f"{kernels.kind}.{kernels.dtype}"
+    label = forms[0].name
     short, long = (times([form], forecast.belief.values(label)) for form in forms)
     scatter = forecast.rule(label).scatter
     half = quantile(scores.LEVEL, None) * np.hypot(scatter.of(short), scatter.of(long))
