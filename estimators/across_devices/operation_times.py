@@ -13,7 +13,7 @@ import numpy.typing as npt
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray, evaluate
 from slipstick.estimators.core.operation_model import FormulaModel, amount_of, machine_values
-from slipstick.estimators.operation.gpu.kernel_classes import class_of
+from slipstick.estimators.operation.gpu.kernel_classes import apart, class_of
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.symbolic import is_symbolic, sp
 from slipstick.hwmodels.machine import Machine
@@ -65,9 +65,10 @@ class OperationTimes:
             if not (np.all(np.isfinite(column)) and np.all(column > 0)):
                 raise InputError(f"{kind} on {machine.name}: {name} = {float(np.min(column))!r}: want numbers > 0")
         numbers: dict[str, Any] = {}
+        one = apart(f"{kind}.{dtype}")
         for name, column in columns.items():
             fixed = name in FIXED and kind == "convolution"
-            single = (kind, name) == ("gemm", "batch") and bool(np.all(column == 1))
+            single = one is not None and name == one.dim and bool(np.all(column == 1))
             if fixed and len(np.unique(column)) > 1:
                 raise InputError(f"{kind} on {machine.name}: rows of several {name} are several forms: split them")
             numbers[name] = int(column[0]) if fixed or single else sp.Symbol(name, positive=True)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from slipstick.estimators.operation.gpu.kernel_classes import APART, BATCHED
+from slipstick.estimators.operation.gpu.kernel_classes import apart
 from slipstick.estimators.tuned.tuned_devices import FARTHEST_OUT, MEASURED_RANGES, PER_OCTAVE
 from slipstick.workloads.graph.workload import Op
 
@@ -91,8 +91,8 @@ def stored_narrower(op: Op) -> bool:
 
 def _candidates(name: str) -> Iterator[Standing]:
     yield Standing(name, 0.0)
-    if name in (APART, BATCHED):
-        yield from (Standing(twin, 0.0) for twin in (APART, BATCHED))
+    if one := apart(name):
+        yield from (Standing(twin, 0.0) for twin in (one.plain, one.many))
     kind, dtype = name.split(".")[:2]
     if dtype in SIXTEEN:
         yield from (Standing(f"{kind}.{twin}", 0.05) for twin in SIXTEEN)

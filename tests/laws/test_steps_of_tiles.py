@@ -7,7 +7,7 @@ import math
 import pytest
 
 from slipstick.estimators.across_devices.operation_times import OperationTimes
-from slipstick.estimators.operation.gpu.kernel_classes import BATCHED, KERNELS, KernelParameters, class_of
+from slipstick.estimators.operation.gpu.kernel_classes import KERNELS, KernelParameters, class_of
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
 from slipstick.estimators.operation.gpu.tiles import SPLITS, TILES
 from slipstick.experiments.question.defaults import gpu_kernels
@@ -93,10 +93,11 @@ def test_batched_products_have_parameters_of_their_own_in_float32() -> None:
     sizes = {"m": 64, "n": 64, "k": 64}
     one, many = (operation("one", "gemm", {"batch": batch, **sizes}, "float32") for batch in (1, 8))
     assert class_of(operation("one", "gemm", {"batch": 8, **sizes}, "bfloat16")) == "gemm.bfloat16"
-    slow, on = KernelParameters(overhead=0.5), machine("l4")
-    apart = TiledRoofline(Table({**KERNELS, "gemm.float32": slow, BATCHED: KernelParameters(overhead=0.25)}))
-    assert apart.times([one, many], on) == pytest.approx([0.5, 0.25], rel=1e-3)
-    assert TiledRoofline(Table({**KERNELS, "gemm.float32": slow})).times([many], on) == pytest.approx(0.5, rel=1e-3)
+    slow, slower, on = KernelParameters(overhead=0.25), KernelParameters(overhead=0.5), machine("l4")
+    both = TiledRoofline(Table({**KERNELS, "gemm.float32": slower, "gemm.float32.batched": slow}))
+    assert both.times([one, many], on) == pytest.approx([0.5, 0.25], rel=1e-3)
+    alone = TiledRoofline(Table({**KERNELS, "gemm.float32": slower}))
+    assert alone.times([many], on) == pytest.approx(0.5, rel=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from slipstick.estimators.across_devices.conditioning import AnchorModel
 from slipstick.estimators.across_devices.operation_times import OperationTimes
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.learning.known_rows import chosen
-from slipstick.estimators.operation.gpu.kernel_classes import BATCHED, class_of
+from slipstick.estimators.operation.gpu.kernel_classes import apart, class_of
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import KINDS
 from slipstick.workloads.graph.workload import Attribute, Workload
@@ -27,7 +27,9 @@ STATED = ("causal", "bias", "transposed", "stride", "pass", "function", "kv_dtyp
 SIZES = (16, 256, 4096)
 GRIDS: dict[str, list[dict[str, float]]] = {
     "gemm": [{"batch": 1, "m": m, "n": n, "k": k} for m in (1024, 8192) for n in SIZES for k in (1024, 8192)],
-    BATCHED: [{"batch": b, "m": m, "n": m, "k": k} for b in (12, 192) for m in SIZES[1:] for k in (64, 1024)],
+    "gemm.float32.batched": [
+        {"batch": b, "m": m, "n": m, "k": k} for b in (12, 192) for m in SIZES[1:] for k in (64, 1024)
+    ],
     "elementwise": [{"elements": 2.0**e, "reads": 2.0 ** (e + 1), "writes": 2.0**e} for e in (12, 18, 22, 26, 28)],
     "softmax": [{"rows": r, "columns": c} for r in (64, 4096, 65536) for c in (256, 4096)],
     "norm": [{"elements": r * c, "groups": r} for r in (64.0, 4096.0, 65536.0) for c in (256.0, 4096.0)],
@@ -64,6 +66,8 @@ def candidates(names: Sequence[str], machine: Machine) -> list[OperationTimes]:
     for name in names:
         kind, dtype = name.split(".")[:2]
         for dims in GRIDS.get(name, GRIDS.get(kind, ())):
+            if (one := apart(name)) and (dims[one.dim] == 1) != (name == one.plain):
+                continue
             facts = (
                 {"causal": dims["queries"] > 1}
                 if kind == "attention"

@@ -114,25 +114,47 @@ KERNELS = Table(
 )
 """What is known of each class of operations before anything is measured: round numbers from the literature and from
 what kernels do. A step of a product is one of its reduction, a step along a row is one element."""
-APART, BATCHED = "gemm.float32", "gemm.float32.batched"
-"""Libraries choose kernels for batched products apart from those for one; in float32 both were timed."""
+
+
+@dataclass(frozen=True)
+class Apart:
+    """Operations of one kind and dtype that run other kernels where a dim is not 1, and were timed both ways."""
+
+    plain: str
+    dim: str
+    many: str
+
+
+APARTS = (
+    Apart("gemm.float32", "batch", "gemm.float32.batched"),
+    Apart("attention.bfloat16", "queries", "attention.bfloat16.prompts"),
+)
+"""Libraries choose kernels for batched products apart from those for one, and for prompts apart from steps of decode,
+which split the keys."""
 
 
 def class_of(op: Op) -> str:
-    """Which operations have parameters in common: kind and dtype, and of products in float32 whether they are batched.
+    """Which operations have parameters in common: kind and dtype, and on which side of `APARTS` they lie.
 
-    A number of products that is open counts as a batch.
+    A dim that is open counts as more than 1.
     """
     name = f"{op.kind}.{op.dtype}"
-    if name == APART and op.dims["batch"] != 1:
-        return BATCHED
+    one = apart(name)
+    if one is not None and op.dims[one.dim] != 1:
+        return one.many
     return name
+
+
+def apart(name: str) -> Apart | None:
+    """What a class ("gemm.float32", "gemm.float32.batched") is one side of; None where its kind and dtype are one."""
+    return next((one for one in APARTS if name in (one.plain, one.many)), None)
 
 
 def entry(names: Collection[str], op: Op) -> str:
     """Which of some classes ("gemm.float32", "gemm", "default") serves an operation: the nearest; "default" is one."""
     plain = f"{op.kind}.{op.dtype}"
-    nearest = (class_of(op), *((APART, BATCHED) if plain == APART else (plain,)), op.kind, "default")
+    one = apart(plain)
+    nearest = (class_of(op), *((one.plain, one.many) if one else (plain,)), op.kind, "default")
     found: str = next(name for name in nearest if name in names)
     return found
 

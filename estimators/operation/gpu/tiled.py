@@ -6,11 +6,12 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.lambdified import evaluate
 from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
 from slipstick.estimators.core.operation_model import Clock, FormulaModel
 from slipstick.estimators.core.residency import capacity_of_all, rated_caches
 from slipstick.estimators.operation.gpu import kernel_classes
-from slipstick.estimators.operation.gpu.kernel_classes import KERNELS, KernelParameters, class_of, entry
+from slipstick.estimators.operation.gpu.kernel_classes import KERNELS, KernelParameters, apart, class_of, entry
 from slipstick.estimators.operation.gpu.recurrent_steps import STACKED, algorithm, recurrent, step_latency
 from slipstick.estimators.operation.gpu.tiles import Resources, panels_read, tiles_read, traffic_time
 from slipstick.estimators.operation.power.voltage import knee, squared_voltage
@@ -20,6 +21,7 @@ from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.files.symbolic import sp
 from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.cost import symbols_of
 from slipstick.workloads.graph.kinds import SIZE_BYTES
 from slipstick.workloads.graph.workload import Op
 
@@ -66,6 +68,14 @@ class TiledRoofline(FormulaModel):
             return "free"
         units = tuple(sorted(name for name in op.cost if name.startswith("flop.")))
         return class_of(op), units, op.cost.moves, _variant(op), _joined(op), *_steps(op, machine)
+
+    def holds_open(self, op: Op, machine: Machine) -> bool:
+        """Unless an open size, 1 or more, decides between one and many (`kernel_classes.APARTS`)."""
+        one = apart(f"{op.kind}.{op.dtype}")
+        if one is None or one.many not in self.kernels:
+            return True
+        sizes = symbols_of(op.dims[one.dim])
+        return not sizes or float(evaluate(op.dims[one.dim], dict.fromkeys(sizes, 1.0))) != 1
 
     def form(self, machine: Machine) -> Hashable:
         """That of the machine, its knee and maker, and the names of the kernels: other numbers are symbols."""

@@ -46,7 +46,7 @@ def doubled(kernels: KernelRows, name: str, left_out: tuple[str, ...]) -> Ratios
     long = board.rows(name, both.assign(queries=both["queries_long"], keys=both["keys_long"]))
     variants = tuple(f"{one}, {library}" for one in left_out for library in gpu_kernels().libraries)
     forecast = gpu_kernels().forecast(board.machine(name), (*left_out, *variants), ())
-    label = f"{kernels.kind}.{kernels.dtype}"
+    label = short.name
     names = [parameter for owner, parameter in forecast.belief.names if owner == label]
     places = [i for i, (owner, _) in enumerate(forecast.belief.names) if owner == label]
 
