@@ -117,7 +117,7 @@ what kernels do. A step of a product is one of its reduction, a step along a row
 
 
 @dataclass(frozen=True)
-class Apart:
+class OneAndMany:
     """Operations of one kind and dtype that run other kernels where a dim is not 1, and were timed both ways."""
 
     plain: str
@@ -126,8 +126,8 @@ class Apart:
 
 
 APARTS = (
-    Apart("gemm.float32", "batch", "gemm.float32.batched"),
-    Apart("attention.bfloat16", "queries", "attention.bfloat16.prompts"),
+    OneAndMany("gemm.float32", "batch", "gemm.float32.batched"),
+    OneAndMany("attention.bfloat16", "queries", "attention.bfloat16.prompts"),
 )
 """Libraries choose kernels for batched products apart from those for one, and for prompts apart from steps of decode,
 which split the keys."""
@@ -145,7 +145,7 @@ def class_of(op: Op) -> str:
     return name
 
 
-def apart(name: str) -> Apart | None:
+def apart(name: str) -> OneAndMany | None:
     """What a class ("gemm.float32", "gemm.float32.batched") is one side of; None where its kind and dtype are one."""
     return next((one for one in APARTS if name in (one.plain, one.many)), None)
 
