@@ -155,8 +155,8 @@ def entry(names: Collection[str], op: Op) -> str:
     plain = f"{op.kind}.{op.dtype}"
     one = apart(plain)
     nearest = (class_of(op), *((one.plain, one.many) if one else (plain,)), op.kind, "default")
-    found: str = next(name for name in nearest if name in names)
-    return found
+    chosen: str = next(name for name in nearest if name in names)
+    return chosen
 
 
 def habits(prefix: str) -> Habits:
