@@ -44,5 +44,6 @@ class Engine(Record):
         rates = self.flop_per_cycle
         if dtype in rates:
             return dtype
-        plain = not any(name.startswith(("mxfp", "nvfp")) for name in rates)
-        return "float4" if dtype in ("nvfp4", "mxfp4") and "float4" in rates and plain else ""
+        if dtype not in ("nvfp4", "mxfp4") or "float4" not in rates:
+            return ""
+        return "" if any(name.startswith(("mxfp", "nvfp")) for name in rates) else "float4"

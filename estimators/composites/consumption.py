@@ -326,6 +326,7 @@ def _float32_flop(op: Op, times: Amount, machine: Machine) -> Iterator[Amount]:
 def _sum(amounts: Iterable[Amount]) -> Amount:
     """Numbers as numbers; open amounts added at once, for sympy sorts the terms of a sum at every step."""
     listed = list(amounts)
-    number = math.fsum(float(amount) for amount in listed if not symbols_of(amount))
     open_ = [amount for amount in listed if symbols_of(amount)]
-    return sp.Add(sp.Float(number), *open_) if open_ else number
+    if not open_:
+        return math.fsum(map(float, listed))
+    return sp.Add(sp.Float(math.fsum(float(amount) for amount in listed if not symbols_of(amount))), *open_)

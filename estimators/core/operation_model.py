@@ -181,12 +181,7 @@ def _rows(model: FormulaModel, operations: Sequence[Op], machine: Machine, known
     for key, indices in groups.items():
         alike = [operations[index] for index in indices]
         formula = known.get(repr(key), partial(_lowered, model, alike[0], machine))
-        names = {*formula.names, *(name for steps in formula.terms.values() for name in steps.names)}
-        amounts = {
-            name: np.array([float(amount) for amount in model.amounts(alike, name)])
-            for name in sorted(names)
-            if name.startswith("operation.")
-        }
+        amounts = {name: np.array(list(map(float, model.amounts(alike, name)))) for name in formula.amounts}
         rows.append(FormulaRows(formula, np.array(indices, dtype=np.intp), amounts))
     known.keep()
     return tuple(rows)

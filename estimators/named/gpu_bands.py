@@ -134,18 +134,19 @@ def band(
     classes independently; wider beyond the measured shapes, for weights stored narrower than they are multiplied and in
     networks of convolutions. Where a host issues the operations, in `host` seconds, either may be the longer
     (`longer_of`). What programs say errs by `of_programs`; `places` says which shapes lie outside, and how far."""
+    names = [class_of(one.op) for one in spent]
+    stds = [scatter[name].at(one.time) if name in scatter else LINKS for name, one in zip(names, spent, strict=True)]
+    found = [places(one.op) if one.contribution > 0 else None for one in spent]
+    narrow = [WEIGHTS_ALONE if stored_narrower(one.op) else 0.0 for one in spent]
+    alone = np.hypot(np.hypot(stds, [place.spread if place else 0.0 for place in found]), narrow)
+    programs = np.array([one.programs for one in spent])
     errors: dict[str, float] = {}
     whole = convolutions = 0.0
-    for one in spent:
-        op = one.op
-        name, place = class_of(op), places(op) if one.contribution > 0 else None
-        std = scatter[name].at(one.time) if name in scatter else LINKS
-        std = float(np.hypot(std, place.spread)) if place else std
-        std = float(np.hypot(std, WEIGHTS_ALONE)) if stored_narrower(op) else std
-        std = float(np.hypot((1 - one.programs) * std, one.programs * of_programs))
+    stds = np.hypot((1 - programs) * alone, programs * of_programs).tolist()
+    for one, name, std in zip(spent, names, stds, strict=True):
         errors[name] = errors.get(name, 0.0) + std * one.contribution
         whole += one.contribution
-        convolutions += one.contribution * (1 - one.programs) if op.kind == "convolution" else 0.0
+        convolutions += one.contribution * (1 - one.programs) if one.op.kind == "convolution" else 0.0
     kernels = float(np.sqrt(sum(error**2 for error in errors.values())) / (whole or 1.0))
     if operations >= FEW:
         kernels = float(np.hypot(kernels, CONVOLUTIONAL * min(1.0, 4 * convolutions / (whole or 1.0))))

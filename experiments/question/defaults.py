@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from slipstick.estimators.contract.protocols import Estimator
@@ -231,7 +232,8 @@ def _gpu(
     machine = machine.using({"runtime.library": library}) if library else machine
     replaying = machine.using({"runtime.mode": "graph_replay"}) if graphs else machine
     parallel = "collective" in workload.kinds
-    single = sum(kind not in replaying.runtime.free_kinds for kind in converted.kinds) < FEW
+    kernels = (kind for kind in converted.kinds if kind not in replaying.runtime.free_kinds)
+    single = len(list(islice(kernels, FEW))) < FEW
     schedule: Schedule | None = Sequential() if single else None
     if parallel:
         schedule = AsynchronousDispatch(issue=ISSUE if replaying.runtime.mode != "graph_replay" else 0.0)

@@ -85,6 +85,12 @@ class Evaluable:
         rule = self.criterion.names if self.criterion is not None else ()
         return tuple(sorted({*self.whole.names, *rule} - set(self.menu)))
 
+    @cached_property
+    def amounts(self) -> tuple[str, ...]:
+        """Names of what the formula and its terms read of an operation, sorted."""
+        names = {*self.names, *(name for steps in self.terms.values() for name in steps.names)}
+        return tuple(sorted(name for name in names if name.startswith("operation.")))
+
     def evaluate(self, values: Mapping[str, Any]) -> FloatArray:
         """The value on arrays that broadcast against each other.
 
