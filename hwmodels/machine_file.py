@@ -143,9 +143,25 @@ def doubts(machine: Machine) -> Iterator[str]:
         if slow > fast * FARTHER_OVER_NEARER:
             text = f"at most {format_quantity(fast, 'byte/s')}, that of {near}, which is nearer"
             yield _line(f"memory.{far}.bandwidth", slow, text, "byte/s")
+    yield from _unreached(machine)
     idle, cap = machine.power.idle, machine.power.cap
     if cap is not None and idle > cap:
         yield _line("power.idle", idle, f"at most power.cap, {format_quantity(cap, 'W')}", "W")
+
+
+def _unreached(machine: Machine) -> Iterator[str]:
+    """A line for each link behind one that joins as many devices: devices talk over the first that joins them."""
+    widest, before = 0, ""
+    for name, link in machine.links.items():
+        if name == "infeed":
+            continue
+        if link.width <= widest:
+            yield (
+                f"links.{name} joins {link.width:g} devices, as links.{before} before it does, over which they talk: "
+                f"change links.{before}, take it away ({before}: null), or state a greater width"
+            )
+        else:
+            widest, before = link.width, name
 
 
 def warn_of_doubts(machine: Machine, path: str | os.PathLike[str]) -> None:

@@ -20,7 +20,7 @@ from slipstick.estimators.operation.gpu.tiled import TiledRoofline
 from slipstick.estimators.operation.links.collective_law import half_width, library, shipped
 from slipstick.estimators.operation.links.collectives import Collectives
 from slipstick.estimators.schedule.dispatch import AsynchronousDispatch
-from slipstick.estimators.schedule.pipelines.pipeline_parallel import PipelineParallel
+from slipstick.estimators.schedule.pipelines.pipeline_parallel import PipelineParallel, check_layout
 from slipstick.estimators.schedule.sequential import Sequential
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
@@ -114,6 +114,7 @@ class ParallelTraining(BeginsWith, Composite):
 
     def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
         """See `Composite.estimate`; the parts' errors count as independent."""
+        check_layout(workload, {**workload.defaults, **(run or {})})
         answer = super().estimate(workload, machine, run)
         wide = 1.0 if machine.family == FITTED_FAMILY else ELSEWHERE
         shares = [answer.metrics.get(name, 0.0) * sigma * wide for name, sigma in self.scatter.items()]

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from slipstick.experiments.commands.old_words import todays_words
-from slipstick.experiments.commands.typed_once import require_apart, require_once
+from slipstick.experiments.commands.typed_once import missing, require_apart, require_once
 from slipstick.experiments.commands.verb_groups import VerbGroups
 from slipstick.experiments.studies.versions import installed_version
 
@@ -105,6 +105,8 @@ def _run(arguments: list[str]) -> int:
         message = str(error.format_message())
         if message.startswith("Usage:"):  # no verb, or a group without one of its verbs
             return _run([*arguments, "--help"])
+        if message.startswith(("Missing option", "Missing argument")):
+            message = missing(error, words) or message
         print(f"slipstick: {_one_line(message)}", file=sys.stderr)
         return 2
     except ValueError as error:

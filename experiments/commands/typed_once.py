@@ -16,6 +16,22 @@ WRITTEN = ("--report", "--plot", "--timeline", "--out", "--save", "--graph", "--
 PAGES = (".html", ".htm")
 
 
+def missing(error: Any, words: Sequence[str]) -> str:
+    """All that a command needs and that is not among the words, in a line; "" where click's error names it all.
+
+    `error`: click's about the first thing that it missed.
+    """
+    context, first = getattr(error, "ctx", None), getattr(error, "param", None)
+    if context is None or first is None:
+        return ""
+    typed = {word.partition("=")[0] for word in words}
+    needed = [one for one in context.command.params if one.required and one.param_type_name == "option"]
+    names = [repr(one.opts[0]) for one in needed if not typed & {*one.opts, *one.secondary_opts}]
+    argument = [f"argument {first.name!r}"] if first.param_type_name == "argument" else []
+    options = [f"option{'s' if len(names) > 1 else ''} {', '.join(names)}"] if names else []
+    return f"Missing {' and '.join([*argument, *options])}."
+
+
 def require_once(command: Any, words: Sequence[str]) -> None:
     """Refuse an option with one value that stands several times among the words of a command or of one of its group.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
+from difflib import get_close_matches
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -179,6 +180,7 @@ def own_program(
         label = name.rpartition(":")[2]
         model, shapes, sizes = sized_model(name, inputs)
         _refuse_fixed(name, shapes, numbers)
+        _hint_at_names(shapes)
         if train is None:
             recorded = import_torch(model, shapes, label, purpose="inference")
         else:
@@ -187,6 +189,16 @@ def own_program(
 
     typed = (text.partition("=")[0].removeprefix("workload.") for text in numbers)
     return kept_program(name, [train, *inputs], [size for size in typed if size in PLACES], record)
+
+
+def _hint_at_names(shapes: Inputs) -> None:
+    """A line on standard error for each size whose name is nearly one that answers know by its meaning."""
+    given = shapes.values() if isinstance(shapes, Mapping) else shapes
+    for size in sorted({size for one in given for size in one.shape if isinstance(size, str)} - set(PLACES)):
+        if near := get_close_matches(size, PLACES, 1):
+            known = f"known by its meaning: {', '.join(PLACES)}"
+            text = f"--input: {size!r} is a size of your own; did you mean {near[0]!r}? ({known})"
+            print(f"slipstick: {text}", file=sys.stderr)
 
 
 def _refuse_fixed(name: str, shapes: Inputs, numbers: Sequence[str]) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,8 @@ from slipstick.estimators.learning.fitted_file import FITTED
 from slipstick.experiments.commands.cli import run
 from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.errors import InputError
+from slipstick.hwmodels.machine_file import ImplausibleWarning, load_machine
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.workload import Workload
 
@@ -46,3 +50,64 @@ def test_the_times_and_devices_of_programs_are_those_of_the_fit(capsys: pytest.C
     assert run(["estimators", "show", "torch-program"]) == 0
     said = capsys.readouterr().out
     assert all(device in said for device in devices)
+
+
+def test_all_options_that_are_missing_are_named_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", "training", "llama-3.1-8b"]) == 2
+    assert capsys.readouterr().err == "slipstick: Missing options '--on', '--devices', '--batch'.\n"
+    assert run(["plan", "training"]) == 2
+    assert capsys.readouterr().err.startswith("slipstick: Missing argument 'model' and options '--on', '--devices'")
+    assert run(["plan", "training", "llama-3.1-8b", "--on=h100-dgx", "--devices", "8"]) == 2
+    assert capsys.readouterr().err == "slipstick: Missing option '--batch'.\n"
+
+
+@pytest.mark.parametrize("ranks", [5.0, 192.0, 1000.0, 1e300])
+def test_ranks_that_do_not_divide_the_heads_are_refused(ranks: float) -> None:
+    """Megatron-LM, arguments.py: num_attention_heads is a multiple of the tensor-parallel ranks."""
+    with pytest.raises(InputError, match=r"run.tensor_parallel = .*: want what divides the 96 heads: 1, 2, 3, .*, 96"):
+        question("megatron-175b", "a100-sxm-80gb", settings={"run.tensor_parallel": ranks}).answer()
+
+
+def test_a_batch_that_is_no_whole_number_of_microbatches_is_said() -> None:
+    sizes = {"run.data_parallel": 3.0}
+    rounded = question("megatron-175b", "a100-sxm-80gb", settings=sizes).answer()
+    assert any("no multiple of run.data_parallel x run.microbatch = 3" in text for text in rounded.assumptions)
+    whole = question("megatron-175b", "a100-sxm-80gb", settings={**sizes, "run.batch": 66.0}).answer()
+    assert rounded.time == pytest.approx(whole.time, rel=1e-12)
+    assert not any("no multiple" in text for text in whole.assumptions)
+
+
+def test_a_link_that_no_device_talks_over_is_warned_of(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("name: mine\nextends: h100-sxm\nlinks: {slow: {bandwidth: 1 GB/s, latency: 50 us, width: 8}}\n")
+    with pytest.warns(ImplausibleWarning, match=r"links.slow joins 8 devices, as links.nvswitch before it does"):
+        load_machine(file)
+    file.write_text(file.read_text().replace("width: 8", "width: 64"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        load_machine(file)
+
+
+def test_an_mi250x_has_the_compute_units_of_its_data_sheet() -> None:
+    """AMD Instinct MI250X data sheet: 220 CU, 383.0 TFLOP/s FP16 and 95.7 FP64 by matrix units, 47.9 FP64 by vector."""
+    die, other = machine("MI250X"), machine("MI250")
+    assert (die.cores, other.cores) == (110, 104)
+    assert 2 * die.peak("matrix", "float16") == pytest.approx(383.0e12, rel=1e-3)
+    assert 2 * die.peak("matrix", "float64") == pytest.approx(95.7e12, rel=1e-3)
+    assert 2 * die.peak("vector", "float64") == pytest.approx(47.9e12, rel=1e-3)
+    assert die.bandwidth("L2") == pytest.approx(other.bandwidth("L2"), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "cores", "clock", "reads", "copies"),
+    [("ryzen-9-7950x", 6, 5.3e9, 1028.5e9, 1017.6e9), ("ryzen-9-9950x", 6, 5.4e9, 1874.6e9, 1859.7e9)],
+)
+def test_a_copy_out_of_l2_moves_as_much_as_reads_alone(
+    name: str, cores: int, clock: float, reads: float, copies: float
+) -> None:
+    """AIDA64 of a Ryzen 5 7600X and 9600X (Tom's Hardware, 10 June 2024): with one path for both ways, a copied line,
+    its line read for ownership and its way back would take three passes for two lines counted, two thirds of reads."""
+    level = machine(name).memory["L2"]
+    assert level.bytes_per_cycle is not None and level.duplex == "full"
+    assert 0.85 < reads / (cores * clock * level.bytes_per_cycle) <= 1.02
+    assert copies / reads > 0.9

@@ -39,7 +39,8 @@ def test_people_write_names_in_many_ways(written: str, name: str) -> None:
         ("Tesla P100-PCIE-16GB", "p100-pcie"),
         ("Tesla T4", "t4"),
         ("AMD Instinct MI300X", "mi300x"),
-        ("AMD Instinct MI250X", "mi250-gcd"),
+        ("AMD Instinct MI250X", "mi250x-gcd"),
+        ("AMD Instinct MI250", "mi250-gcd"),
     ],
 )
 def test_devices_of_profilers(device: str, name: str) -> None:

@@ -208,5 +208,6 @@ def bind_amount(amount: Amount, values: Mapping[str, Amount]) -> Amount:
     number = bound.doit()
     if not number.is_real or abs(number) > LARGEST:
         where = ", ".join(f"{symbol} = {values[str(symbol)]}" for symbol in sorted(named, key=str))
-        raise InputError(f"{str(amount)[:60]} at {where} is {str(number)[:20]}: want a number up to {LARGEST:g}")
+        shown = f"{number.evalf(4)}"[:20]
+        raise InputError(f"{str(amount)[:60]} at {where} is {shown}: want a number up to {LARGEST:g}")
     return int(number) if number.is_integer else float(number)

@@ -8,6 +8,7 @@ device.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -82,7 +83,7 @@ class PipelineParallel(FormulaSchedule):
 
     def combine(self, workload: Workload, times: FloatArray, machine: Machine, run: Mapping[str, float]) -> Outcome:
         """See `Schedule.combine`; says besides how much memory a device needs, and whether it has it."""
-        _check(workload, run)
+        check_layout(workload, run)
         outcome = super().combine(workload, times, machine, run)
         whole = self.steps(workload, machine)
         values = {**machine_values(whole, machine), **run_values(whole, run)}
@@ -94,7 +95,7 @@ class PipelineParallel(FormulaSchedule):
         share, notes = device_memory(workload, machine, run)
         if share is not None:
             shares["memory_share"] = share
-        return replace(outcome, metrics=Table(shares), assumptions=notes)
+        return replace(outcome, metrics=Table(shares), assumptions=(*notes, *_rounded(run)))
 
 
 @cache
@@ -134,8 +135,11 @@ def _parts() -> dict[str, sp.Expr]:
     }
 
 
-def _check(workload: Workload, run: Mapping[str, float]) -> None:
-    """Numbers of the run that cannot be."""
+def check_layout(workload: Workload, run: Mapping[str, float]) -> None:
+    """Check the numbers of a run.
+
+    Raises InputError where one cannot be.
+    """
     for name in ALIKE:
         if run.get(name, 1) < 1 or run.get(name, 1) != int(run.get(name, 1)):
             raise InputError(f"run.{name} = {run[name]:g}: want a whole number >= 1")
@@ -148,6 +152,10 @@ def _check(workload: Workload, run: Mapping[str, float]) -> None:
             "parameters are shared out where there is one stage (frameworks refuse it too, for every microbatch would "
             "sum its gradients); run.shard=optimizer goes with any"
         )
+    heads, tensor = workload.metadata.get("heads"), run.get("tensor_parallel", 1)
+    if isinstance(heads, int) and (tensor > heads or heads % tensor):
+        cuts = ", ".join(str(ranks) for ranks in range(1, heads + 1) if heads % ranks == 0)
+        raise InputError(f"run.tensor_parallel = {tensor:g}: want what divides the {heads} heads: {cuts}")
     layers, groups = workload.metadata.get("layers"), run.get("pipeline_parallel", 1) * run.get("interleave", 1)
     if isinstance(layers, int) and groups > layers:
         raise InputError(
@@ -156,3 +164,15 @@ def _check(workload: Workload, run: Mapping[str, float]) -> None:
     batch, least = run.get("batch"), run.get("data_parallel", 1) * run.get("microbatch", 1)
     if batch is not None and least > batch:
         raise InputError(f"run.data_parallel x run.microbatch = {least:g}: more than run.batch = {batch:g}")
+
+
+def _rounded(run: Mapping[str, float]) -> tuple[str, ...]:
+    """A line where the batch is no whole number of microbatches on each replica."""
+    batch, at_once = run.get("batch", 1.0), run.get("data_parallel", 1.0) * run.get("microbatch", 1.0)
+    rounds = math.ceil(batch / at_once)
+    if rounds * at_once == batch:
+        return ()
+    return (
+        f"run.batch = {batch:g} is no multiple of run.data_parallel x run.microbatch = {at_once:g}: the time is that "
+        f"of {rounds} whole microbatches a replica, {rounds * at_once:g} sequences (Megatron-LM refuses it)",
+    )

@@ -78,6 +78,7 @@ def parallel_gpt(
     facts: dict[str, Attribute] = {
         "network": "gpt",
         "layers": layers,
+        "heads": heads,
         "seq_len": seq_len,
         "device_memory": expression_text(layout.memory),
         "devices": expression_text(layout.tensor * layout.stages * layout.replicas),
