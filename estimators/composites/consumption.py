@@ -6,7 +6,7 @@ import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -59,6 +59,8 @@ class Consumption:
     `demand`: what the work would take where no cap held it, in the same symbols; None where nothing holds it.
     `rated`: watts above which no cap of a board raises the clock of its times; infinite where the clock is the
         machine's.
+    `falls`: what falls with the clock below the stated one: the joules of the work, as the square of the voltage, or
+        the watts of a device at work, as those of a server do (`ServingPower`).
     """
 
     name: str
@@ -67,6 +69,7 @@ class Consumption:
     work: Table[Amount | Evaluable] = Table()
     demand: Evaluable | None = None
     rated: float = math.inf
+    falls: Literal["joules", "watts"] = "joules"
 
     def reads(self, name: str) -> bool:
         """Whether a quantity (machine.*, workload.*, run.*) has a say beside the time."""
@@ -136,7 +139,7 @@ def _joules_of_step(workload: Workload, machine: Machine, run: Mapping[str, floa
     base = Table({**sizes, **step_numbers(machine), **machine_values(held, machine), **machine_values(free, machine)})
     work: Table[Amount | Evaluable] = Table({**step_work(workload), "operation.devices": devices_of(workload)})
     rated = machine.stated.power.cap if clock == "held" else None
-    return Consumption(ENERGY, held, base, work, free if clock == "held" else None, rated or math.inf)
+    return Consumption(ENERGY, held, base, work, free if clock == "held" else None, rated or math.inf, "watts")
 
 
 def _joules_of(power: PowerModel, machine: Machine, clock: Clock) -> tuple[Evaluable, Evaluable]:

@@ -180,7 +180,7 @@ def slower_joules(
     clock: npt.ArrayLike,
     times: npt.ArrayLike,
 ) -> FloatArray:
-    """Joules of all devices at a clock below the stated one, by what the work draws at that (`slower_watts`).
+    """Joules of all devices at a clock below the stated one, by what the work draws at that (`Consumption.falls`).
 
     A board's cap holds back the stated clock as well, so that the work draws no more below it.
 
@@ -199,8 +199,11 @@ def slower_joules(
     rated, idle = rated_watts(machine)
     watts = mean_watts(consumed, free, seconds)
     read = moved_bytes(consumed, free) / (seconds * _bandwidth(machine, free))
-    share = np.asarray(clock, dtype=np.float64) / machine.clock
-    drawn = slower_watts(watts, idle, rated, read, share, knee(machine) / machine.clock, slow / seconds)
+    share, turn = np.asarray(clock, dtype=np.float64) / machine.clock, knee(machine) / machine.clock
+    if consumed.falls == "watts":
+        drawn = BusyPower.of(watts, np.minimum(idle, watts), rated, read).watts(share, turn)
+    else:
+        drawn = slower_watts(watts, idle, rated, read, share, turn, slow / seconds)
     return np.asarray(consumed(free, seconds) * drawn / watts * slow / seconds)
 
 

@@ -49,6 +49,21 @@ def test_a_step_under_a_cap_is_the_servers_at_the_clock_that_the_cap_leaves(name
 
 
 @pytest.mark.parametrize("kind", STEPS)
+@pytest.mark.parametrize("clock", [0.7e9, 1.3e9])
+def test_a_step_at_a_lower_clock_draws_what_a_server_does(kind: str, clock: float) -> None:
+    sizes, batch = STEPS[kind]
+    on = machine("h100-sxm")
+    free = question(f"{kind}:{MODEL}", "h100-sxm", settings=sizes).answer()
+    slow = question(f"{kind}:{MODEL}", "h100-sxm", settings={**sizes, "machine.clock": clock}).answer()
+    read, flop = (one / free.time for one in Wanted(MODEL, "h100-sxm").deployment().step.demands(batch))
+    work = ServingWork(read, flop, sequences=max(batch.decodes, 1.0))
+    watts = ServingPower.of(on).watts(on.using({"clock": clock}), work)
+    assert (slow.energy or 0) / slow.time == pytest.approx(watts, rel={"decode": 1e-9, "prompt": 5e-3}[kind])
+    frame = whatif(f"{kind}:{MODEL}", "h100-sxm", {"machine.clock": [clock]}, settings=sizes).frame
+    assert frame.energy_J[0] == pytest.approx(slow.energy, rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", STEPS)
 def test_a_table_over_caps_is_that_of_each_step(kind: str) -> None:
     caps = [200.0, 350.0, 500.0, 700.0, 900.0]
     frame = whatif(f"{kind}:{MODEL}", "h100-sxm", {"machine.power.cap": caps}, settings=STEPS[kind][0]).frame
