@@ -23,6 +23,7 @@ from slipstick.estimators.operation.power.power_cap import (
     LAW,
     BusyPower,
     at_rated_cap,
+    at_stated_clock,
     beyond_rated,
     cap_watts,
     rated_watts,
@@ -205,12 +206,6 @@ def slower_joules(
     else:
         drawn = slower_watts(watts, idle, rated, read, share, turn, slow / seconds)
     return np.asarray(consumed(free, seconds) * drawn / watts * slow / seconds)
-
-
-def at_stated_clock(machine: Machine) -> Machine:
-    """The machine at the clock of its file; itself where that was not changed."""
-    clock = machine.stated.clock
-    return machine if machine.clock == clock else machine.using({"clock": clock})
 
 
 class ClockedEstimator(Protocol):

@@ -39,11 +39,10 @@ class LoopsOnCores(Composite):
         notes = [f"one thread on each of {cores} of {machine.cores} cores"]
         notes.append("bandwidth by cores as measured on the machine" if curve else "bandwidth of the data sheet")
         notes += [curve.doubt] if curve and curve.doubt else []
-        if not curve and cores == 1 and (machine.peak_clock or 0.0) > machine.clock:
-            here, highest = (format_quantity(clock, "Hz") for clock in (machine.clock, machine.peak_clock))
-            notes.append(
-                f"at {here}; a core alone may run at up to {highest}: --set machine.clock={machine.peak_clock:g}"
-            )
+        highest = machine.peak_clock or 0.0
+        if not curve and cores == 1 and highest > machine.clock:
+            here, most = (format_quantity(clock, "Hz") for clock in (machine.clock, highest))
+            notes.append(f"at {here}; a core alone may run at up to {most}: --set machine.clock={highest:g}")
         started = FORK_JOIN * sum(part.times for part in answer.parts) if cores > 1 else 0.0
         time = answer.time + started
         if started and time < SHORT:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slipstick.estimators.composites.consumption import ENERGY, Consumption
-from slipstick.estimators.composites.held import CAP, CLOCK, at_stated_clock, distinct_values, slower_joules
+from slipstick.estimators.composites.held import CAP, CLOCK, distinct_values, slower_joules
 from slipstick.estimators.contract.protocols import TimeFunction
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.operation.power.power_cap import at_rated_cap
+from slipstick.estimators.operation.power.power_cap import at_rated_cap, at_stated_clock
 from slipstick.experiments.question.objectives import consumptions
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.question.space import Space

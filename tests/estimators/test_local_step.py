@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -119,3 +121,16 @@ def test_runs_of_llama_cpp_of_2026_lie_in_their_band(model: str, on: str, stored
     row = local(model, machine(on), as_stored(language_model(model), stored), 1024, 128, None).row()
     low = {"prompt": "prompt_low_tokens_per_s", "output": "low_tokens_per_s"}[key]
     assert row[low] < rate < row[low.replace("low", "high")]
+
+
+def test_a_cap_holds_prompts_before_it_holds_a_token() -> None:
+    """A prompt draws more than a token that waits for memory: a lower cap takes more of the prompt."""
+    free = machine("rtx-4090")
+    runs = [
+        local("llama-3.1-8b", one, "q4_k_m", 1024, 256, None)
+        for one in (free, *(free.using({"power.cap": cap}) for cap in (450.0, 350.0, 250.0, 150.0)))
+    ]
+    assert runs[0].quantities == runs[1].quantities
+    for more, less in pairwise(runs[1:]):
+        token, prompt = less.token_seconds / more.token_seconds, less.prompt_seconds / more.prompt_seconds
+        assert 1 <= token < prompt

@@ -7,17 +7,23 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
+from slipstick.estimators.composites.held import cap_was_set
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate, Part, Spread, quantile
 from slipstick.estimators.core.quantity import Quantity
+from slipstick.estimators.operation.power.power_cap import LAW, at_rated_cap, at_stated_clock, beyond_rated
+from slipstick.estimators.operation.power.step_energy import clock_of_step
 from slipstick.estimators.operation.serving.known_steps import local_fit, local_groups_on
 from slipstick.estimators.operation.serving.local_fit import LocalFit
 from slipstick.estimators.operation.serving.local_step import CACHE, LocalWork, backend_of
+from slipstick.estimators.operation.serving.step_amounts import Batch, Shares
 from slipstick.hwmodels.answer import Answer, Provenance
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.files.shown import count_shown, format_quantity, shown
 from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.machine_kind import machine_kind
 from slipstick.workloads.language.language_model import LanguageModel
+from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language.weight_types import in_gguf, is_gguf, stored_as, weight_bytes, weight_type
 
 DEFAULT_TYPE = "q4_k_m"
@@ -98,9 +104,29 @@ class Local(Answer):
 
     @cached_property
     def _seconds(self) -> tuple[float, float]:
-        work = self.work
-        fitted = self.law.parameters(self.groups(self.stored))
-        return float(work.token_seconds(fitted)), float(fitted.prompt(work.matrix, work.plain, work.experts))
+        return self._at(self.machine)
+
+    def _at(self, machine: Machine) -> tuple[float, float]:
+        """Seconds of a new token and of a prompt's token, each at the clock that the machine's cap leaves it."""
+        fitted, kind = self.law.parameters(self.groups(self.stored)), weight_type(self.stored)
+
+        def both(on: Machine) -> tuple[float, float]:
+            sizes = {"prompt_tokens": float(self.input_tokens), "context": self.context}
+            work = LocalWork.of(self.model, kind, on, **sizes)
+            return float(work.token_seconds(fitted)), float(fitted.prompt(work.matrix, work.plain, work.experts))
+
+        if not cap_was_set(machine, "held") or machine_kind(machine) != "gpu":
+            return both(machine)
+        shares, board = Shares(self.model, Layout(), kind), at_stated_clock(at_rated_cap(machine))
+        count = float(self.input_tokens)
+        batches = Batch(decodes=1.0, context=self.context), Batch(prompt=count, chunk=count, finished=1.0)
+        taken = zip(both(board), (1.0, count), strict=True)
+        held = (
+            machine.using({"clock": clock_of_step(shares.amounts(batch), seconds * many, machine, kind.compute)})
+            for batch, (seconds, many) in zip(batches, taken, strict=True)
+        )
+        token, prompt = map(both, held)
+        return token[0], prompt[1]
 
     @cached_property
     def floor(self) -> float:
@@ -227,7 +253,11 @@ class Local(Answer):
         if self.anchor:
             anchored = f"; anchored to {self.anchor.model.name} {self.anchor.stored} at {self.anchor.rate:g} tokens/s"
             anchored += self._far
-        return (f"llama.cpp on {self.backend}{self.unmeasured}, one sequence, weights {self.stored}{anchored}",)
+        held = beyond_rated(self.machine)
+        if not held and self._seconds > self._at(at_rated_cap(self.machine)):
+            held = f"the power cap of {self.machine.power.cap:g} W holds the clock ({LAW})"
+        known = f"llama.cpp on {self.backend}{self.unmeasured}, one sequence, weights {self.stored}{anchored}"
+        return (known, *([held] if held else []))
 
     @property
     def _far(self) -> str:

@@ -139,3 +139,9 @@ def at_rated_cap(machine: Machine) -> Machine:
     """The machine under its board's rated power; itself where no other cap was set."""
     rated = machine.stated.power.cap
     return machine if rated is None or machine.power.cap == rated else machine.using({"power.cap": rated})
+
+
+def at_stated_clock(machine: Machine) -> Machine:
+    """The machine at the clock of its file; itself where that was not changed."""
+    clock = machine.stated.clock
+    return machine if machine.clock == clock else machine.using({"clock": clock})

@@ -8,10 +8,11 @@ from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified.evaluable import Evaluable
 from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
 from slipstick.estimators.core.lambdified.kept import formulas_of
-from slipstick.estimators.operation.power.power_cap import rated_watts
+from slipstick.estimators.operation.power.power_cap import at_stated_clock, rated_watts
 from slipstick.estimators.operation.power.serving_power import ServingPower, ServingWork
 from slipstick.estimators.operation.power.serving_power_law import COLUMNS, MOST, power_fit, power_groups
 from slipstick.estimators.operation.roofline import product_of_fields
+from slipstick.estimators.operation.serving.step_amounts import Amounts
 from slipstick.estimators.operation.serving.step_device import Device, rated_types
 from slipstick.estimators.operation.serving.step_graph import (
     GraphStep,
@@ -85,12 +86,25 @@ def step_numbers(machine: Machine) -> dict[str, float]:
 def step_half_width(workload: Workload, machine: Machine, seconds: float, run: Mapping[str, float]) -> float:
     """Half of the 80 % band of log power of a step that takes `seconds`."""
     step = graph_step(workload, {**workload.defaults, **run})
-    a, device = step.amounts, Device.of(machine, step.compute, 1)
-    read = (a.weight_bytes + a.expert_bytes + a.cache_bytes) / device.bandwidth / seconds
-    narrow = (a.linear_flop + a.expert_flop) / device.narrow_peak
-    flop = (narrow + (a.score_flop + a.head_flop) / device.peak) / seconds
-    work = ServingWork(read, flop, sequences=max(step.sequences, 1.0), narrow=_narrow(step))
+    work = _work(step.amounts, seconds, machine, step.compute, step.sequences, _narrow(step))
     return power_fit().half_width(dict(zip(COLUMNS, work.columns(), strict=True)), power_groups(machine))
+
+
+def clock_of_step(amounts: Amounts, seconds: float, machine: Machine, compute: str, sequences: float = 1.0) -> float:
+    """The clock [Hz] that the machine's cap leaves a dense step, which takes `seconds` at the stated clock and cap.
+
+    `compute`: the data type in which its weights are multiplied.
+    Raises InputError where idle power and that of memory reach the cap.
+    """
+    work = _work(amounts, seconds, at_stated_clock(machine), compute, sequences, 0.0)
+    return ServingPower.of(machine).held_clock(machine, work)
+
+
+def _work(a: Amounts, seconds: float, machine: Machine, compute: str, sequences: float, narrow: float) -> ServingWork:
+    device = Device.of(machine, compute, 1)
+    memory = (a.weight_bytes + a.expert_bytes + a.cache_bytes) / device.bandwidth
+    flop = (a.linear_flop + a.expert_flop) / device.narrow_peak + (a.score_flop + a.head_flop) / device.peak
+    return ServingWork(memory / seconds, flop / seconds, sequences=max(sequences, 1.0), narrow=narrow)
 
 
 def _joules(machine: Machine, types: tuple[str, str, str]) -> tuple[Formula, Formula]:
