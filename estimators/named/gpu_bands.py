@@ -136,9 +136,9 @@ def band(
     (`longer_of`). What programs say errs by `of_programs`; `places` says which shapes lie outside, and how far."""
     names = [class_of(one.op) for one in spent]
     stds = [scatter[name].at(one.time) if name in scatter else LINKS for name, one in zip(names, spent, strict=True)]
-    found = [places(one.op) if one.contribution > 0 else None for one in spent]
+    unmeasured = [places(one.op) if one.contribution > 0 else None for one in spent]
     narrow = [WEIGHTS_ALONE if stored_narrower(one.op) else 0.0 for one in spent]
-    alone = np.hypot(np.hypot(stds, [place.spread if place else 0.0 for place in found]), narrow)
+    alone = np.hypot(np.hypot(stds, [place.spread if place else 0.0 for place in unmeasured]), narrow)
     programs = np.array([one.programs for one in spent])
     errors: dict[str, float] = {}
     whole = convolutions = 0.0
