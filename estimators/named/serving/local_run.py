@@ -110,9 +110,9 @@ class Local(Answer):
         """Seconds of a new token and of a prompt's token, each at the clock that the machine's cap leaves it."""
         fitted, kind = self.law.parameters(self.groups(self.stored)), weight_type(self.stored)
 
-        def both(on: Machine) -> tuple[float, float]:
+        def both(clocked: Machine) -> tuple[float, float]:
             sizes = {"prompt_tokens": float(self.input_tokens), "context": self.context}
-            work = LocalWork.of(self.model, kind, on, **sizes)
+            work = LocalWork.of(self.model, kind, clocked, **sizes)
             return float(work.token_seconds(fitted)), float(fitted.prompt(work.matrix, work.plain, work.experts))
 
         if not cap_was_set(machine, "held") or machine_kind(machine) != "gpu":
