@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 
+import slipstick as ss
 from slipstick.estimators.named.serving.deployment import Deployment
 from slipstick.estimators.named.serving.served_run import serve
 from slipstick.estimators.operation.physical_bound import PhysicalBound
@@ -189,3 +190,17 @@ def test_weights_stored_otherwise_are_the_step_written_down_so(name: str, dtype:
     for one, other in zip(wanted, made.bind_known(sizes).bound(), strict=True):
         assert (one.name, one.dtype, one.dims) == (other.name, other.dtype, other.dims)
         assert dict(one.cost) == pytest.approx(dict(other.cost))
+
+
+@pytest.mark.parametrize(("gpu", "bandwidth"), [("t4", 320e9), ("v100-sxm", 900e9), ("rtx-2080-ti", 616e9)])
+def test_a_gpu_without_bfloat16_runs_a_step_in_float16(gpu: str, bandwidth: float) -> None:
+    words = 2 * 3.21e9  # bytes: 3.21e9 numbers (model card), the table of words shared with the head
+    decode = ss.estimate("decode:llama-3.2-3b", gpu, dtype="fp16").time
+    assert words / bandwidth < decode < 2 * words / bandwidth
+    assert ss.estimate("prompt:llama-3.2-3b", gpu, dtype="fp16").time > decode
+
+
+def test_float16_takes_a_gpu_that_has_both_the_time_of_bfloat16() -> None:
+    for name in ("decode:llama-3.2-3b", "prompt:llama-3.2-3b"):
+        times = {dtype: ss.estimate(name, "a100-sxm-80gb", dtype=dtype).time for dtype in ("fp16", "bf16")}
+        assert times["fp16"] == pytest.approx(times["bf16"])

@@ -22,6 +22,7 @@ from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.weight_types import WeightType, stored_name, weight_type, weights_by_group
+from slipstick.workloads.transforms.dtype import in_dtype
 
 DEGREES = ("tensor", "pipeline", "data", "expert")
 
@@ -92,7 +93,13 @@ def in_stored_type(step: Workload, dtype: str) -> Workload | None:
     except InputError:  # a type of products that no checkpoint is stored in
         return None
     operations = tuple(_stored_in(op, before, after) if op.kind == "gemm" else op for op in step)
-    return replace(step, operations=operations, metadata=_stored(step.metadata, after))
+    stored = replace(step, operations=operations, metadata=_stored(step.metadata, after))
+    if after.compute != "float16":
+        return stored
+    # all of it in float16: GPUs before compute capability 8.0 have no products in bfloat16 (CUDA Programming Guide)
+    halves = in_dtype(stored, "float16").operations
+    kept = (half if op.dtype == "bfloat16" else op for op, half in zip(operations, halves, strict=True))
+    return replace(stored, operations=tuple(kept))
 
 
 def _stored(metadata: Mapping[str, Attribute], kind: WeightType) -> Table[Attribute]:
