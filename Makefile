@@ -5,23 +5,36 @@ RUN := $(VENV)/bin/python
 PIP := $(RUN) -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 EXTRAS ?= dev,pages,parquet,xarray,measure,onnx,dask,torch
 
-.PHONY: demo test slow mutants lint validate bench attack docs clean engines peers
+# Where this is set, each process of the tests would compile all modules of the project anew.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo install test slow mutants lint style types prebuilt validate bench attack docs clean engines peers
 
 demo: $(VENV)/.light
 	$(RUN) -m slipstick demo
 
-test: $(VENV)/.full lint
+install: $(VENV)/.full
+
+test: $(VENV)/.full
+	$(MAKE) --jobs=2 types prebuilt style
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(RUN) -m pytest -q -n auto --dist worksteal -m "not timed and not slow" $(PYTEST)
 
-slow: $(VENV)/.full ## what make test leaves out for its length, and random examples of the laws
+slow: prebuilt ## what make test leaves out for its length, and random examples of the laws
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(RUN) -m pytest -q -n auto --dist worksteal -m "(slow or hypothesis) and not timed" \
 		--hypothesis-profile search $(PYTEST)
 
-lint: $(VENV)/.full
+lint: style types
+
+style: $(VENV)/.full
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
-	$(RUN) -m mypy
 	$(VENV)/bin/lint-imports
+
+types: $(VENV)/.full
+	$(RUN) -m mypy
+
+prebuilt: $(VENV)/.full
+	$(RUN) -m tools.prebuilt
 
 validate: $(VENV)/.full
 	-$(RUN) -m slipstick validate all --save docs/validation
@@ -32,9 +45,8 @@ attack: $(VENV)/.full
 mutants: $(VENV)/.full ## small changes to the product, and which of them no test notices (an hour)
 	$(RUN) -m tools.mutants $(MUTANTS)
 
-bench: $(VENV)/.full ## timed tests, CPU seconds of commands, questions a second beside what make peers has put there
+bench: prebuilt ## timed tests, CPU seconds of commands, questions a second beside what make peers has put there
 	OMP_NUM_THREADS=1 $(RUN) -m pytest -q -m timed
-	$(RUN) -m tools.prebuilt
 	$(RUN) -m tools.speed
 	$(RUN) -m tools.loops $(addprefix --calculon ,$(wildcard $(PEERS)/calculon)) $(addprefix --peers ,$(wildcard $(PEERS)/bin/python))
 
@@ -47,9 +59,9 @@ $(VENV)/.light: pyproject.toml constraints.txt | $(VENV)/bin/python
 	touch $@
 
 $(VENV)/.full: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) --editable ".[$(EXTRAS)]"
-	$(PIP) --no-deps pytorchcv
-	$(RUN) -m tools.prebuilt
+	$(PIP) --no-compile --editable ".[$(EXTRAS)]"
+	$(PIP) --no-compile --no-deps pytorchcv
+	$(RUN) -m compileall -q -j 0 -x /tests/ $(VENV)/lib >/dev/null || true  # as pip does on one core
 	touch $@ $(VENV)/.light
 
 docs: $(VENV)/.light

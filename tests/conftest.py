@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 import pytest
@@ -17,6 +18,16 @@ settings.register_profile(
 )
 settings.register_profile("slipstick", settings.get_profile("search"), derandomize=True)
 settings.load_profile("slipstick")  # the same examples in every run; new ones: --hypothesis-profile search
+
+
+gc.disable()  # seven thousand tests are collected first, none of which is garbage: each search would go through all
+
+
+def pytest_collection_finish() -> None:
+    """Search for garbage again, only among what the tests make: modules and the tests themselves stay to the end."""
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 10)
+    gc.enable()
 
 
 def pytest_sessionstart() -> None:

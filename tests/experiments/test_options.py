@@ -7,8 +7,10 @@ value of its own kind (`VALUES`).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -95,8 +97,13 @@ SAME = {
 
 def options(verb: str) -> list[tuple[str, bool]]:
     """Name of each option of a verb, and whether it is a flag."""
-    commands = typer.main.get_command(build()).commands  # type: ignore[attr-defined]
-    return [(max(one.opts, key=len), one.is_flag) for one in commands[verb].params if one.param_type_name == "option"]
+    return [(max(one.opts, key=len), one.is_flag) for one in commands()[verb].params if one.param_type_name == "option"]
+
+
+@cache
+def commands() -> Mapping[str, Any]:
+    """Verbs of the shell, built once: it takes most of a second."""
+    return typer.main.get_command(build()).commands  # type: ignore[attr-defined, no-any-return]
 
 
 def branches() -> Iterator[tuple[str, tuple[str, ...]]]:
