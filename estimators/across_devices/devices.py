@@ -22,7 +22,7 @@ from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.composites.kept_workloads import as_compiled
 from slipstick.estimators.contract.protocols import Estimator
 from slipstick.estimators.core.parameters import declared
-from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters, entry
+from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters, apart, entry
 from slipstick.estimators.schedule.sequential import Sequential
 from slipstick.estimators.tuned.tuned_devices import LIBRARY_SPREAD, MOST_SURE, UNKNOWN
 from slipstick.hwmodels.files.readers import InputError, unknown_name
@@ -34,6 +34,10 @@ ENOUGH = 24
 """Rows of a class from which a machine has its own fit; fewer are anchors."""
 SAMPLE = 400
 """Rows of a machine, class and source that a fit looks at."""
+OF_THE_CHIP = ("energy", "settle")
+"""Parameters that the units of the arithmetic have, whichever kernel feeds them."""
+HELD = 1e-3
+"""Spread of the logarithm of what was fitted before."""
 KEPT = 5000
 """Rows of a machine, class and source that are kept for their shapes."""
 
@@ -200,7 +204,8 @@ def fit_devices(
                 anchors += forms_of
                 continue
             device = machines.setdefault(machine, forms_of[0].machine)
-            fits.append(_fitted(device, _by_source(forms_of, sample), priors_of(name)))
+            priors = {**priors_of(name), **_of_the_chip(device, by_class, name, sample)}
+            fits.append(_fitted(device, _by_source(forms_of, sample), priors))
             rows[machine] = tuple(_by_source(forms_of, KEPT))
             if progress:
                 progress(f"{machine}, {name}")
@@ -212,6 +217,21 @@ def fit_devices(
         [[f.machine.fingerprint, f.name, f.op.identity, content_digest(f.times.tolist())] for f in forms]
     )
     return DeviceCalibration(tuple(classes), Table(machines), tuple(anchors), digest, source)
+
+
+def _of_the_chip(
+    machine: Machine, by_class: Mapping[str, Mapping[str, Sequence[OperationTimes]]], name: str, sample: int
+) -> dict[str, Prior]:
+    """What all kernels of one arithmetic share on a chip, from both sides of a class that is apart; none of others.
+
+    Under a power cap one side alone leaves open whether its rate is low or its energy a flop high.
+    """
+    one = apart(name)
+    sides = [by_class.get(side, {}).get(machine.name, ()) for side in (one.plain, one.many)] if one else []
+    if not sides or not all(sides):
+        return {}
+    both = _fitted(machine, [form for forms in sides for form in _by_source(forms, sample)], priors_of(name)).values
+    return {part: Prior(both[part], HELD) for part in OF_THE_CHIP if part in both}
 
 
 def _fitted(machine: Machine, forms: Sequence[OperationTimes], priors: Mapping[str, Prior]) -> MachineFit:

@@ -123,10 +123,10 @@ SHIPPED: tuple[NamedEstimator, ...] = (
         board="megatron",
         fitted_for=(Domain(kinds=("pipeline parallel",)),),
         example=Example(
-            "megatron-gpt2-xl",
+            "megatron-22b",
             "a100-80-dgx",
             (
-                ("tensor_parallel", 2),
+                ("tensor_parallel", 4),
                 ("pipeline_parallel", 2),
                 ("batch", 8),
             ),
