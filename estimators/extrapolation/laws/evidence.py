@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.extrapolation.laws.noises import Noises, Singles, noises, sum_of_rows
+from slipstick.estimators.extrapolation.laws.noises import Marginal, Noises, noises
 from slipstick.estimators.extrapolation.laws.priors import PRIORS, Priors, fitted_inflation
 from slipstick.estimators.extrapolation.laws.rivals import Rivals, rivals
 from slipstick.estimators.extrapolation.laws.scaling_laws import (
@@ -36,13 +35,13 @@ SPOKEN = 0.999
 """The likeliest curves with this posterior probability together are averaged."""
 LIKELY = 1e-4
 """More curves are drawn in boxes above this posterior probability where few count."""
-BLOCK = 2048
-"""Curves whose times are computed at once: their arrays stay in the cache, and in memory that the process has."""
 FINER = 4
 """Times as many curves are drawn in a smaller box as in one of the prior."""
 SMALLER = 0.6
 """Boxes that would keep more than this of their volume stay as they are."""
 LEAST_VARIANCE = 1e-10
+FURTHER = 4.0
+"""Where the likeliest curves end is looked for among shares below a limit that grows by this."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +72,7 @@ class ScalingPosterior:
 
     def at(self, targets: int) -> ScalingPosterior:
         """The belief about the first targets alone."""
-        average = replace(self.average, middles=self.average.middles[:, :targets])
-        return replace(self, average=average, targets=self.targets[:targets])
+        return replace(self, average=self.average.first(targets), targets=self.targets[:targets])
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,18 +102,19 @@ class Points:
 def believe(points: Points, targets: FloatArray, priors: Priors = PRIORS) -> ScalingPosterior:
     """Weigh the curves by the points, and average what they say at targets (workers over the fewest)."""
     issues = (False,) if points.issue is None else (False, True)
-    possible = noises(points.u, points.repeats, points.spread, priors.noise)
+    possible = noises(tuple(points.u.tolist()), tuple(points.repeats.tolist()), points.spread, priors.noise)
     curves = prior_curves(issues, priors)
     logs = curves.log_times(points.u, points.issued(points.u)) if points.issue else _logs(tuple(points.u), priors)
     weighed = [_weigh(curves, points, possible, logs)]
     for _ in range(MOST_ROUNDS):
-        total = _log_sum(np.concatenate([layer.whole for layer in weighed]))
-        boxes, rest = _sharper(weighed[-1].curves, np.exp(weighed[-1].whole - total))
+        total = _log_sum(np.concatenate([layer.marginal.whole for layer in weighed]))
+        boxes, rest = _sharper(weighed[-1].curves, np.exp(weighed[-1].marginal.whole - total))
         if not boxes:
             break
         weighed[-1] = weighed[-1].only(rest)
-        weighed.append(_weigh(together(boxes, FINER * priors.curves), points, possible))
-    return _average(_spoken(weighed), points, possible, targets, priors, issues)
+        curves = together(boxes, FINER * priors.curves)
+        weighed.append(_weigh(curves, points, possible, curves.log_times(points.u, points.issued(points.u))))
+    return _average(_spoken(weighed), points, targets, priors, issues)
 
 
 @lru_cache(maxsize=16)
@@ -126,57 +125,36 @@ def _logs(u: tuple[float, ...], priors: Priors) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class _Weighed:
-    """Curves with ln of prior times likelihood under all noises, shape (curves,)."""
+    """Curves and what they say under all noises.
+
+    `logs`: ln T at the points, shape (points, curves).
+    `centre`: the mean over the points of ln time less that, shape (curves,); the mean ln scale lies about it.
+    """
 
     curves: Curves
-    whole: FloatArray
+    logs: FloatArray
+    centre: FloatArray
+    marginal: Marginal
 
     def only(self, some: Places) -> _Weighed:
         """Some of the curves."""
-        return _Weighed(self.curves.only(some), self.whole[some])
+        return _Weighed(
+            self.curves.only(some), self.logs.take(some, axis=1), self.centre.take(some), self.marginal.only(some)
+        )
 
 
-@dataclass(frozen=True, eq=False)
-class _Block:
-    """Some curves beside the points: what lies about their mean keeps its digits in single precision.
-
-    `residuals`: ln time less that of the curve, about their mean, shape (points, curves).
-    `centre`: that mean, shape (curves,).
-    `logs`: ln T at the points, shape (points, curves).
-    """
-
-    residuals: Singles
-    centre: FloatArray
-    logs: FloatArray
-
-    @classmethod
-    def of(cls, logs: FloatArray, points: Points) -> _Block:
-        """The departures of points from curves."""
-        residuals = points.log_times[:, None] - logs
-        centre = sum_of_rows(residuals) / len(residuals)
-        residuals -= centre
-        return cls(residuals.astype(np.float32), centre, logs)
-
-
-def _weigh(curves: Curves, points: Points, possible: Noises, logs: FloatArray | None = None) -> _Weighed:
-    """Weigh curves, of which ln T at the points may be known."""
-    whole = np.empty(len(curves.box))
-    for start in range(0, len(whole), BLOCK):
-        some = slice(start, start + BLOCK)
-        known = curves.only(some).log_times(points.u, points.issued(points.u)) if logs is None else logs[:, some]
-        residuals, prior, into = _Block.of(known, points).residuals, curves.log_prior[some], whole[some]
-        for part in possible.chunks(len(prior)):
-            each, _ = possible.evidence(residuals[:, part], prior[part])
-            most = each.max(axis=0)
-            each -= most
-            into[part] = np.log(sum_of_rows(np.exp(each, out=each))) + most
-    return _Weighed(curves, whole)
+def _weigh(curves: Curves, points: Points, possible: Noises, logs: FloatArray) -> _Weighed:
+    """Weigh curves, of which ln T at the points is known."""
+    residuals = points.log_times[:, None] - logs
+    centre = np.add.reduce(residuals) / len(residuals)
+    residuals -= centre
+    return _Weighed(curves, logs, centre, possible.weigh(residuals, curves.log_prior))
 
 
 def _sharper(curves: Curves, weights: FloatArray) -> tuple[tuple[Box, ...], Places]:
     """Smaller boxes for those of which few curves have a say, and the places of the curves of all others."""
-    shares = _sums(curves.box, weights, len(curves.boxes))
-    squares = _sums(curves.box, weights**2, len(curves.boxes))
+    starts = curves.starts[:-1]
+    shares, squares = np.add.reduceat(weights, starts), np.add.reduceat(weights**2, starts)
     boxes = []
     replaced = np.zeros(len(curves.boxes), dtype=bool)
     for place in np.flatnonzero((shares > LIKELY) & (shares**2 < SHARP * squares)).tolist():
@@ -185,8 +163,8 @@ def _sharper(curves: Curves, weights: FloatArray) -> tuple[tuple[Box, ...], Plac
             continue
         some = weights[curves.within(place)] / shares[place]
         where = curves.free(place)
-        middle = some @ where
-        smaller = box.around(middle, np.sqrt(some @ (where - middle) ** 2), len(some))
+        middle = where @ some
+        smaller = box.around(middle, np.sqrt((where - middle[:, None]) ** 2 @ some), len(some))
         if smaller.share < SMALLER * box.share:
             boxes.append(smaller)
             replaced[place] = True
@@ -195,50 +173,52 @@ def _sharper(curves: Curves, weights: FloatArray) -> tuple[tuple[Box, ...], Plac
 
 def _spoken(weighed: Sequence[_Weighed]) -> _Weighed:
     """The likeliest curves, `SPOKEN` together."""
-    whole = np.concatenate([layer.whole for layer in weighed])
-    whole -= _log_sum(whole)
-    falling = np.sort(whole)[::-1]
-    least = falling[int(np.searchsorted(np.cumsum(np.exp(falling)), SPOKEN))]
-    ends = np.cumsum([len(layer.whole) for layer in weighed])[:-1]
+    whole = np.concatenate([layer.marginal.whole for layer in weighed])
+    shares = np.exp(whole - _log_sum(whole))
+    least = _least_spoken(shares)
+    ends = np.cumsum([len(layer.centre) for layer in weighed])[:-1]
     parts = [
-        layer.only(np.flatnonzero(shares >= least))
-        for layer, shares in zip(weighed, np.split(whole, ends), strict=True)
+        layer.only(np.flatnonzero(some >= least)) for layer, some in zip(weighed, np.split(shares, ends), strict=True)
     ]
-    return _Weighed(joined([part.curves for part in parts]), np.concatenate([part.whole for part in parts]))
+    return _Weighed(
+        joined([part.curves for part in parts]),
+        np.concatenate([part.logs for part in parts], axis=1),
+        np.concatenate([part.centre for part in parts]),
+        Marginal.joined([part.marginal for part in parts]),
+    )
+
+
+def _least_spoken(shares: FloatArray) -> float:
+    """The least share of the likeliest curves that have `SPOKEN` together; only those near it are sorted."""
+    left, high = 1.0 - SPOKEN, (1.0 - SPOKEN) / len(shares)
+    few = shares
+    while high < 1.0:
+        few = shares[shares < high]
+        if few.sum() > left:
+            break
+        high *= FURTHER
+    few = np.sort(few)
+    return float(few[min(int(np.searchsorted(np.cumsum(few), left, side="right")), len(few) - 1)])
 
 
 def _average(
     spoken: _Weighed,
     points: Points,
-    possible: Noises,
     targets: FloatArray,
     priors: Priors,
     issues: tuple[bool, ...],
 ) -> ScalingPosterior:
-    curves, whole = spoken.curves, np.float32(_log_sum(spoken.whole))
-    block = _Block.of(curves.log_times(points.u, points.issued(points.u)), points)
-    known = 1.0 / possible.precisions.sum(axis=0) + possible.beyond
-    share, middle = np.empty((2, len(spoken.whole)), np.float32)
-    variance = np.empty(len(share))
-    outliers = np.zeros(len(known))
-    for part in possible.chunks(len(share)):
-        logs, scales = possible.evidence(block.residuals[:, part], curves.log_prior[part])
-        logs -= whole
-        each, scale = np.ascontiguousarray(np.exp(logs, out=logs).T), np.ascontiguousarray(scales.T)
-        share[part] = each.sum(axis=1)
-        middle[part] = np.einsum("cn,cn->c", each, scale) / share[part]
-        squares = each @ known + np.einsum("cn,cn,cn->c", each, scale, scale)
-        variance[part] = squares / share[part] - middle[part] ** 2
-        outliers += each.sum(axis=0)
-    middles = middle + block.centre
-    share = share.astype(np.float64) / share.sum(dtype=np.float64)
+    curves, marginal = spoken.curves, spoken.marginal
+    share = np.exp(marginal.whole - _log_sum(marginal.whole))
+    share /= share.sum()
+    middles = marginal.middle + spoken.centre
     inflation = priors.inflation or fitted_inflation()
     ahead = curves.log_times(targets, points.issued(targets)) + middles
     return ScalingPosterior(
-        Average(share, ahead.T, np.maximum(variance, LEAST_VARIANCE), inflation.of(points.repeats)),
-        share @ np.ascontiguousarray((block.logs + middles).T),
-        _sums(curves.law, share, len(NAMES)),
-        _sums(possible.outlier + 1, outliers, len(points.u) + 1)[1:],
+        Average.of(share, ahead.T, np.maximum(marginal.variance, LEAST_VARIANCE), inflation.of(points.repeats)),
+        spoken.logs @ share + middles @ share,
+        np.asarray(np.bincount(curves.law, share, len(NAMES)), dtype=np.float64),
+        np.asarray(marginal.outlier @ share, dtype=np.float64),
         float(share @ curves.issue),
         curves,
         prior_curves(issues, priors),
@@ -250,8 +230,3 @@ def _log_sum(logs: FloatArray) -> float:
     """ln of the sum of exponentials."""
     most = float(logs.max())
     return most + float(np.log(np.exp(logs - most).sum()))
-
-
-def _sums(places: Places, weights: npt.NDArray[np.floating], count: int) -> FloatArray:
-    """Weights summed by place, shape (count,)."""
-    return np.asarray(np.bincount(places, weights, count), dtype=np.float64)

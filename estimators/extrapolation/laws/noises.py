@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TypeAlias, TypeVar
+from functools import cached_property, lru_cache
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +15,43 @@ from slipstick.estimators.extrapolation.laws.priors import Noise
 from slipstick.estimators.extrapolation.laws.scaling_laws import Places
 
 Singles: TypeAlias = npt.NDArray[np.float32]
-Real = TypeVar("Real", np.float32, np.float64)
 ENOUGH_FOR_OUTLIERS = 4
 """Points from which on one may be called an outlier: two and a law explain any third."""
 ALONE = 2**18
 """Products of fewer multiplications wake no other threads."""
-PAIRED = 128
-"""Rows that are summed without halving them."""
+ALIKE = 32
+"""Columns of products come in multiples of this: a remainder is added up in another order, and of two curves that say
+the same one would count as likelier."""
+
+
+@dataclass(frozen=True, eq=False)
+class Marginal:
+    """What curves say when every noise counts as it is likely beside them: noises summed out.
+
+    `whole`: ln of prior times likelihood under all noises, shape (curves,).
+    `middle`, `variance`: mean ln scale, and the variance of a new point about it, shape (curves,).
+    `outlier`: probability that each point is an outlier, shape (points, curves).
+    """
+
+    whole: FloatArray
+    middle: Singles
+    variance: FloatArray
+    outlier: Singles
+
+    def only(self, some: Places) -> Marginal:
+        """What some of the curves say."""
+        sums = self.whole.take(some), self.middle.take(some), self.variance.take(some)
+        return Marginal(*sums, self.outlier.take(some, axis=1))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Marginal]) -> Marginal:
+        """What several sets of curves say."""
+        return cls(
+            np.concatenate([one.whole for one in parts]),
+            np.concatenate([one.middle for one in parts]),
+            np.concatenate([one.variance for one in parts]),
+            np.concatenate([one.outlier for one in parts], axis=1),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,51 +70,75 @@ class Noises:
     outlier: Places
 
     @cached_property
-    def _single(self) -> tuple[Singles, Singles, Singles, Singles]:
-        """Precisions, shape (noises, points), -1/2 of them, their sums, and what does not depend on the residuals."""
-        plain = self.precisions.astype(np.float32)
-        each, total = np.ascontiguousarray(plain.T), plain.sum(axis=0)[:, None]
-        constant = self.log_prior + 0.5 * np.log(self.precisions).sum(axis=0) - 0.5 * np.log(total[:, 0])
-        return each, np.float32(-0.5) * each, total, constant.astype(np.float32)[:, None]
+    def _factors(self) -> tuple[Singles, Singles, Singles, Singles]:
+        """What everything is a product of, the noises of a layer of curves being the same.
 
-    def chunks(self, curves: int) -> list[slice]:
-        """Curves that are weighed at a time."""
-        length = max(4, ALONE // self.precisions.size // 4 * 4)
-        return [slice(start, start + length) for start in range(0, curves, length)]
-
-    def evidence(self, residuals: Singles, log_prior: FloatArray) -> tuple[Singles, Singles]:
-        """ln of prior times likelihood of curves under each noise, and the mean of their ln scale.
-
-        `residuals`: shape (points, curves), and so are the results, but with noises in the place of points.
+        Residuals to ln scale over its standard deviation and the square root of 2, shape (noises, points); squares of
+        residuals and 1 to ln evidence less the square of that, (noises, points + 1); evidence to its sums in `Marginal`
+        (points + 2, noises); and from the first to ln scale, (noises,).
         """
-        precisions, halves, total, constant = self._single
-        scale = precisions @ residuals
-        scale /= total
-        each = halves @ np.square(residuals)
-        square = np.square(scale)
-        square *= np.float32(0.5) * total
-        each += square
-        each += constant
-        each += log_prior.astype(np.float32)
-        return each, scale
+        points, plain, total = len(self.precisions), self.precisions, self.precisions.sum(axis=0)
+        constant = self.log_prior + 0.5 * (np.log(plain).sum(axis=0) - np.log(total))
+        lengths = (plain / np.sqrt(2.0 * total)).T
+        squares = np.column_stack([-0.5 * plain.T, constant])
+        sums = np.stack([np.ones_like(total), 1.0 / total + self.beyond, *(self.outlier == i for i in range(points))])
+        return _single(lengths), _single(squares), _single(sums), _single(np.sqrt(2.0 / total))
+
+    def weigh(self, residuals: FloatArray, log_prior: FloatArray) -> Marginal:
+        """What curves say under all noises together.
+
+        `residuals`: of the points about their mean, so that they keep their digits in single precision; shape (points,
+            curves).
+        `log_prior`: shape (curves,).
+        """
+        lengths, squares, sums, back = self._factors
+        (points, curves), noises = residuals.shape, len(back)
+        whole = -(-curves // ALIKE) * ALIKE
+        single, known = np.zeros((2, points + 1, whole), np.float32)
+        single[:-1, :curves], known[-1] = residuals, 1.0
+        np.square(single[:-1], out=known[:-1])
+        most, marginal = np.empty(whole, np.float32), np.empty((points + 4, whole), np.float32)
+        size = min(whole, max(1, ALONE // self.precisions.size // ALIKE) * ALIKE)
+        scale, square, each = np.empty((3, noises, size), np.float32)
+        for start in range(0, whole, size):
+            part = slice(start, start + size)
+            scale, square, each = scale[:, : whole - start], square[:, : whole - start], each[:, : whole - start]
+            np.matmul(lengths, single[:-1, part], out=scale)
+            np.square(scale, out=square)
+            np.matmul(squares, known[:, part], out=each)
+            each += square
+            each -= np.maximum.reduce(each, out=most[part])
+            np.exp(each, out=each)
+            scale *= each
+            square *= each
+            into = marginal[:, part]
+            np.matmul(sums, each, out=into[:-2])
+            np.matmul(back, scale, out=into[-2])
+            np.matmul(back * back, square, out=into[-1])
+        marginal = marginal[:, :curves]
+        marginal[1:] /= marginal[0]
+        variance = marginal[1].astype(np.float64) + marginal[-1]
+        variance -= np.square(marginal[-2], dtype=np.float64)
+        return Marginal(log_prior + most[:curves] + np.log(marginal[0]), marginal[-2], variance, marginal[2:-2])
 
 
-def noises(u: FloatArray, repeats: FloatArray, spread: float | None, belief: Noise) -> Noises:
-    """Noises of points at u, with so many repeats (shape (points,)), that spread so much in log time (None: unknown).
+@lru_cache(maxsize=16)
+def noises(u: tuple[float, ...], repeats: tuple[float, ...], spread: float | None, belief: Noise) -> Noises:
+    """Noises of points at u, with so many repeats each, that spread so much in log time (None: unknown).
 
     A point departs from its law by a standard deviation, or by one that grows with every doubling of its distance from
     the last point (a law that changes slowly), or is an outlier.
     """
-    points = len(repeats)
+    points, counts = len(repeats), np.array(repeats)
     if spread is None:
         of_run, departures = np.zeros(points), belief.unrepeated
     else:
-        freedom = float(np.maximum(repeats - 1.0, 0.0).sum())
+        freedom = float(np.maximum(counts - 1.0, 0.0).sum())
         pooled = (freedom * spread**2 + belief.runs * belief.repeats**2) / (freedom + belief.runs)
-        of_run, departures = pooled / repeats, belief.departures
+        of_run, departures = pooled / counts, belief.departures
     deviations, shares = np.array(departures).T
     plain = of_run[:, None] + deviations**2
-    away = np.log2(u[-1] / u)[:, None]
+    away = np.log2(u[-1] / np.array(u))[:, None]
     doubted = range(points) if points >= ENOUGH_FOR_OUTLIERS and belief.outlier > 0 else range(0)
     odds = np.log(belief.outlier) - np.log1p(-belief.outlier) if doubted else 0.0
     steady = float(np.log1p(-sum(share for _, share in belief.drifts)))
@@ -101,19 +156,5 @@ def noises(u: FloatArray, repeats: FloatArray, spread: float | None, belief: Noi
     )
 
 
-def sum_of_rows(values: npt.NDArray[Real]) -> npt.NDArray[Real]:
-    """The sum over the first axis, added pairwise as numpy adds along the last: many columns at a time are faster.
-
-    Eight running sums, and halves of more than 128 rows: rounding grows with the logarithm of the rows alone.
-    """
-    rows = len(values)
-    if rows > PAIRED:
-        half = rows // 16 * 8
-        return np.asarray(sum_of_rows(values[:half]) + sum_of_rows(values[half:]))
-    even, total = rows // 8 * 8, np.zeros_like(values[0])
-    if even:
-        eight = values[:even].reshape(-1, 8, *values.shape[1:]).sum(axis=0)
-        total += ((eight[0] + eight[1]) + (eight[2] + eight[3])) + ((eight[4] + eight[5]) + (eight[6] + eight[7]))
-    for row in values[even:]:
-        total += row
-    return np.asarray(total)
+def _single(values: FloatArray) -> Singles:
+    return np.ascontiguousarray(values, np.float32)

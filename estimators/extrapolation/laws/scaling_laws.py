@@ -111,7 +111,7 @@ class Box:
     def around(self, middle: FloatArray, deviation: FloatArray, count: int) -> Box:
         """The part of the box within 4 standard deviations of a point, at least 2 distances of `count` curves."""
         ranges, share = [], self.share
-        for (low, high), centre, spread in zip(self.ranges, middle, deviation, strict=True):
+        for (low, high), centre, spread in zip(self.ranges, middle.tolist(), deviation.tolist(), strict=True):
             reach = max(4.0 * spread, 2.0 * (high - low) / count ** (1.0 / len(middle)))
             part = max(low, centre - reach), min(high, centre + reach)
             share *= (part[1] - part[0]) / (high - low)
@@ -151,10 +151,11 @@ class Curves:
 
         `issue`: ln of the cycles per instruction at u over those at u = 1, where the machine is known.
         """
-        work = self._work(u, issue)
-        whole = work + self.serial
-        whole += self._overheads(u)
-        np.maximum(whole, np.multiply(work, LEAST, out=work), out=whole)
+        whole, work = self._overheads(u), self._work(u, issue)
+        whole += self.serial
+        whole += work
+        if u.min() < 1.0:
+            np.maximum(whole, LEAST * work, out=whole)
         return np.asarray(np.log(whole, out=whole))
 
     def _work(self, u: FloatArray, issue: FloatArray | None = None) -> FloatArray:
@@ -162,24 +163,25 @@ class Curves:
         logs = np.log(u)[:, None]
         if issue is not None:
             return np.asarray(np.exp(-self.exponent * logs + self.issue * issue[:, None]))
-        work = np.repeat(np.exp(-logs), len(self.law), axis=1)
-        some = np.flatnonzero(self.law == POWER)
-        if len(some):
-            work[:, some] = np.exp(-self.exponent[some] * logs)
+        work = np.repeat(np.exp(-logs), len(self.box), axis=1)
+        for law, some in self._runs:
+            if law == POWER:
+                work[:, some] = np.exp(-self.exponent[some] * logs)
         return work
 
     def _overheads(self, u: FloatArray) -> FloatArray:
         """c g(u), shape (len(u), curves)."""
-        grown = _growth(u).take(self.law, axis=1)
-        shared, parted = np.flatnonzero(self.law == BANDWIDTH), np.flatnonzero(self.law == DOMAINS)
-        at = u[:, None]
-        if len(shared):
-            grown[:, shared] = np.maximum(1.0 / self.border[shared] - 1.0 / at, 0.0)
-        if len(parted):
-            domains = np.maximum(np.ceil(at / self.border[parted]), 1.0)
-            grown[:, parted] = (domains - 1.0) / (domains * at)
-        grown *= self.overhead
-        return np.asarray(grown)
+        grown, growth, at = np.zeros((len(u), len(self.box))), _growth(u), u[:, None]
+        for law, some in self._runs:
+            if law in OVERHEADS:
+                np.multiply(growth[:, law, None], self.overhead[some], out=grown[:, some])
+            elif law == BANDWIDTH:
+                shared = np.maximum(1.0 / self.border[some] - 1.0 / at, 0.0)
+                np.multiply(shared, self.overhead[some], out=grown[:, some])
+            elif law == DOMAINS:
+                domains = np.maximum(np.ceil(at / self.border[some]), 1.0)
+                np.multiply((domains - 1.0) / (domains * at), self.overhead[some], out=grown[:, some])
+        return grown
 
     def turned(self, u: FloatArray, share: float) -> npt.NDArray[np.bool_]:
         """Which curves an overhead has lengthened by more than a share at u, shape (len(u), curves).
@@ -189,25 +191,38 @@ class Curves:
         rest = self._work(u) + self.serial
         return np.asarray((self._overheads(u) > share * rest) & TURNING[self.law])
 
+    @cached_property
+    def starts(self) -> Places:
+        """Where the curves of each box begin, and where the last end, shape (boxes + 1,)."""
+        return np.searchsorted(self.box, np.arange(len(self.boxes) + 1))
+
+    @cached_property
+    def _runs(self) -> tuple[tuple[int, slice], ...]:
+        """Laws with the places of their curves that lie together."""
+        ends = itertools.pairwise(self.starts.tolist())
+        drawn = ((box.law, *each) for box, each in zip(self.boxes, ends, strict=True))
+        runs = [(law, list(some)) for law, some in itertools.groupby(drawn, key=lambda each: each[0])]
+        return tuple((law, slice(some[0][1], some[-1][2])) for law, some in runs)
+
     def within(self, box: int) -> slice:
         """The places of the curves of one box."""
-        return slice(*np.searchsorted(self.box, (box, box + 1)).tolist())
+        return slice(int(self.starts[box]), int(self.starts[box + 1]))
 
     def free(self, box: int) -> FloatArray:
-        """Free coordinates of the curves of one box, shape (curves, coordinates)."""
+        """Free coordinates of the curves of one box, shape (coordinates, curves)."""
         one, some = self.boxes[box], self.within(box)
-        columns = [] if one.serial is None else [np.log(self.serial[some])]
+        rows = [] if one.serial is None else [np.log(self.serial[some])]
         if one.overhead is not None:
-            columns.append(np.log(self.overhead[some]))
+            rows.append(np.log(self.overhead[some]))
         if one.exponent is not None:
-            columns.append(self.exponent[some])
+            rows.append(self.exponent[some])
         if one.border is not None:
-            columns.append(np.log(self.border[some]))
-        return np.column_stack(columns)
+            rows.append(np.log(self.border[some]))
+        return np.array(rows)
 
-    def only(self, kept: Places | slice) -> Curves:
+    def only(self, kept: Places) -> Curves:
         """The curves at some places."""
-        return Curves(**{name: getattr(self, name)[kept] for name in COLUMNS}, boxes=self.boxes)
+        return Curves(**{name: getattr(self, name).take(kept) for name in COLUMNS}, boxes=self.boxes)
 
 
 SAID = 0.01

@@ -1,0 +1,99 @@
+"""What is computed in blocks, in single precision, or only where it is asked, beside the sums of its definition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+from scipy.stats import norm
+
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.extrapolation.laws.noises import noises
+from slipstick.estimators.extrapolation.laws.priors import PRIORS
+from slipstick.estimators.learning.averages import Average, rising
+
+
+@pytest.mark.parametrize("runs", [(1.0,) * 6, (3.0, 1.0, 2.0, 3.0, 3.0, 5.0)])
+def test_curves_are_weighed_as_normal_noise_whose_scale_is_integrated_out(runs: tuple[float, ...]) -> None:
+    """ln of the integral over ln scale of the normal densities of all points, for each noise, and their mean."""
+    generator = np.random.default_rng(1)
+    possible = noises((1.0, 2.0, 3.0, 4.0, 8.0, 16.0), runs, 0.02 if max(runs) > 1 else None, PRIORS.noise)
+    residuals = generator.normal(0.0, 0.05, (6, 700))
+    residuals[2, ::7] += 0.6
+    residuals -= residuals.mean(axis=0)
+    prior = generator.normal(-8.0, 1.0, 700)
+    marginal = possible.weigh(residuals, prior)
+
+    weights = possible.precisions[..., None]
+    scale = (weights * residuals[:, None]).sum(axis=0) / weights.sum(axis=0)
+    squares = (weights * (residuals[:, None] - scale) ** 2).sum(axis=0)
+    logs = 0.5 * (np.log(weights).sum(axis=0) - np.log(weights.sum(axis=0)) - squares) + possible.log_prior[:, None]
+    shares = np.exp(logs - logsumexp(logs, axis=0))
+    middle = (shares * scale).sum(axis=0)
+    known = 1.0 / weights.sum(axis=0) + possible.beyond[:, None]
+    variance = (shares * (known + (scale - middle) ** 2)).sum(axis=0)
+    outlier = np.stack([shares[possible.outlier == point].sum(axis=0) for point in range(6)])
+
+    assert marginal.whole == pytest.approx(logsumexp(logs, axis=0) + prior, abs=2e-5)
+    assert marginal.middle == pytest.approx(middle, abs=1e-6)
+    assert marginal.variance == pytest.approx(variance, rel=2e-5, abs=1e-8)
+    assert marginal.outlier == pytest.approx(outlier, abs=1e-5)
+
+
+def test_curves_that_say_the_same_weigh_the_same_wherever_they_stand() -> None:
+    possible = noises((1.0, 2.0, 4.0, 8.0, 16.0), (1.0,) * 5, None, PRIORS.noise)
+    for curves in (33, 700, 1501):
+        residuals = np.repeat(np.array([[0.01], [-0.03], [0.02], [0.03], [-0.03]]), curves, axis=1)
+        marginal = possible.weigh(residuals, np.zeros(curves))
+        assert (
+            len(set(marginal.whole.tolist()))
+            == len(set(marginal.middle.tolist()))
+            == len(set(marginal.variance.tolist()))
+            == 1
+        )
+
+
+def mixture(seed: int, candidates: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Weights, middles in two lumps, and variances, of seeds."""
+    generator = np.random.default_rng(seed)
+    weights = generator.dirichlet(np.full(candidates, 0.3))
+    middles = generator.normal(size=(candidates, 2)) + 3.0 * (generator.random((candidates, 1)) < 0.3)
+    return weights, middles, generator.uniform(0.01, 0.3, candidates)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_quantiles_and_probabilities_are_those_of_the_mixture(seed: int) -> None:
+    weights, middles, variances = mixture(seed, 900)
+    average = Average.of(weights, middles, variances)
+    for level in (0.1, 0.5, 0.9):
+        at = average.quantile(level)
+        below = [weights @ norm.cdf((at[i] - middles[:, i]) / np.sqrt(variances)) for i in range(2)]
+        assert below == pytest.approx([level, level], abs=0.01)
+    inside = average.between(np.array([-0.5, 0.0]), np.array([0.7, 2.0]))
+    ends = [norm.cdf((end - middles) / np.sqrt(variances)[:, None]) for end in ([-0.5, 0.0], [0.7, 2.0])]
+    assert inside == pytest.approx(weights @ (ends[1] - ends[0]), abs=0.01)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_densest_range_is_that_of_all_ranges(seed: int) -> None:
+    """Every range from one candidate to another that holds the share, tried one by one."""
+    weights, middles, variances = mixture(seed, 150)
+    places, found = middles[:, 0], []
+    order = np.argsort(places)
+    for share in (0.4, 0.5, 0.6):
+        best = (np.inf, 0.0)
+        for begin in range(150):
+            total = np.cumsum(weights[order[begin:]])
+            if total[-1] >= share:
+                end = begin + int(np.flatnonzero(total >= share)[0])
+                best = min(best, (places[order[end]] - places[order[begin]], places[order[[begin, end]]].mean()))
+        found.append(best[1])
+    assert Average.of(weights, middles, variances).densest[0] == pytest.approx(np.mean(found), rel=1e-12)
+
+
+def test_places_rise_with_values_that_lie_apart_in_any_way() -> None:
+    generator = np.random.default_rng(0)
+    same = np.ones(5)
+    for values in (generator.normal(size=3000), np.append(generator.normal(size=500), 1e9), same, np.array([2.0, 1.0])):
+        order = rising(values)
+        assert sorted(order.tolist()) == list(range(len(values))) and np.all(np.diff(values[order]) >= 0)
