@@ -10,8 +10,6 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -109,12 +107,14 @@ class _CompilerAlone(ModuleType):
         import torch
 
         made = cls()
-        path = Path(torch.__file__).parent / "_dynamo" / "config.py"
-        spec = spec_from_file_location(SWITCHES, path)
-        if path.is_file() and spec is not None and spec.loader is not None:
+        folder = Path(torch.__file__).parent / "_dynamo"
+        if (folder / "config.py").is_file():
             sys.modules[COMPILER] = torch._dynamo = made
-            made.config = switches = sys.modules[SWITCHES] = module_from_spec(spec)
-            spec.loader.exec_module(switches)
+            made.__path__ = [str(folder)]
+            import torch._dynamo.config as switches
+
+            made.config = switches
+            del made.__path__
         return made
 
     def disable(self, function: Callable[..., Any], *_: Any, **__: Any) -> Callable[..., Any]:
@@ -127,7 +127,9 @@ class _CompilerAlone(ModuleType):
         if name.startswith("__"):
             raise AttributeError(name)
         self.leave()
-        return getattr(import_module(COMPILER), name)
+        import torch._dynamo
+
+        return getattr(torch._dynamo, name)
 
     def leave(self) -> None:
         """Make room for the compiler, which is then told of these functions, too."""

@@ -6,7 +6,6 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -22,7 +21,7 @@ from slipstick.workloads.importers.torch.arguments import FIRST_INPUT, Input, as
 from slipstick.workloads.importers.torch.aten import Call, read_call
 from slipstick.workloads.importers.torch.by_name import own_failure
 from slipstick.workloads.importers.torch.counts_of_values import LOAD, NOTES, SHARE, counts, open_loads
-from slipstick.workloads.importers.torch.fake_sizes import COMPILER, CompilerWantedError, FakeSizes
+from slipstick.workloads.importers.torch.fake_sizes import CompilerWantedError, FakeSizes
 from slipstick.workloads.importers.torch.recorder import (
     RecordedNode,
     as_on_gpus,
@@ -164,7 +163,7 @@ def _record(
     try:
         return _one_pass(model, inputs, values, *rest, **options)
     except CompilerWantedError:
-        import_module(COMPILER)
+        import torch._dynamo  # noqa: F401  # it stands in its place from here on
         return _one_pass(model, inputs, values, *rest, **options)
 
 
