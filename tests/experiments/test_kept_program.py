@@ -46,6 +46,7 @@ def answered(program: Path, *words: str, **environment: str) -> tuple[bool, str]
     """Whether torch was imported for the answer, and the answer."""
     words = ("estimate", f"{program}:net", "--on", "h100", *words)
     known = {**os.environ, VARIABLE: str(program.parent / "kept"), **environment}
+    known.pop("PYTHONDONTWRITEBYTECODE", None)  # compiled modules are written and renamed, as users' are
     child = subprocess.run([sys.executable, "-c", CHILD, *words], capture_output=True, text=True, env=known, check=True)
     first, answer = child.stdout.split("\n", 1)
     code, *imported = first.split()

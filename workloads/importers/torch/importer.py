@@ -164,6 +164,7 @@ def _record(
         return _one_pass(model, inputs, values, *rest, **options)
     except CompilerWantedError:
         import torch._dynamo  # noqa: F401  # it stands in its place from here on
+
         return _one_pass(model, inputs, values, *rest, **options)
 
 

@@ -42,7 +42,7 @@ OF_THE_SYSTEM = ("/proc/", "/sys/", "/dev/")
 TYPED = ("/dev/stdin", "/dev/fd/", "/dev/tty", "/proc/self/fd/")
 MODULE = (".py", ".pyc", ".so", ".pyd")
 IMPORT = ("importlib.", "pkgutil", "_frozen_importlib")
-"""Modules of Python that list folders in search of modules."""
+"""Modules of Python that list folders in search of modules, and write those that they have compiled."""
 LARGEST = 16 * MEGABYTE
 
 
@@ -209,18 +209,18 @@ class Watch:
             return
         if event == "open":
             path, mode, flags = arguments
-            self.acted = path == 0 or bool((flags or 0) & (os.O_WRONLY | os.O_RDWR) or {*(mode or "")} & {*"wax+"})
+            writes = bool((flags or 0) & (os.O_WRONLY | os.O_RDWR) or {*(mode or "")} & {*"wax+"})
+            self.acted = path == 0 or (writes and not _by_import())
             if isinstance(path, (str, bytes, os.PathLike)):
                 text = os.fsdecode(path)
                 if "__pycache__" in text or text.startswith(OF_THE_SYSTEM):
                     self.acted = text.startswith(TYPED)
                 self._note(text, "content")
         elif event in ("os.listdir", "os.scandir"):
-            by_import = sys._getframe(1).f_globals.get("__name__", "").startswith(IMPORT)
-            self._note("." if arguments[0] is None else arguments[0], "modules" if by_import else "names")
+            self._note("." if arguments[0] is None else arguments[0], "modules" if _by_import() else "names")
             self.acted = isinstance(arguments[0], int)
         else:
-            self.acted = event in OUTSIDE
+            self.acted = event in OUTSIDE and not _by_import()
 
     def seen(self, name: str) -> list[list[str]] | None:
         """[path, state] of each file that the code was made of or read; None where one has no state that counts."""
@@ -263,6 +263,11 @@ class Watch:
             return False
         names = _names(ast.parse(read_bytes(path, LARGEST)))
         return bool(names & UNSEEN) or {"jit", "load"} <= names
+
+
+def _by_import() -> bool:
+    """Whether what is being reported is done by Python itself, to find a module or to keep one that it compiled."""
+    return bool(sys._getframe(2).f_globals.get("__name__", "").startswith(IMPORT))
 
 
 def _names(code: ast.AST) -> set[str]:
