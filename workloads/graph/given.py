@@ -77,6 +77,9 @@ class Later(Table[Amount]):
         self._entries = self.amounts()
         return self._entries
 
+    def __getitem__(self, name: str) -> Amount:
+        return self.binding.put(self.open.kept[name] if isinstance(self.open, KeptTable) else self.open[name])
+
     def amounts(self) -> dict[str, Amount]:
         """The amounts with the values put in."""
         return {name: self.binding.put(amount) for name, amount in unread(self.open)}
@@ -162,6 +165,7 @@ class LaterCost(Later):
     """Amounts of a cost, which has no resources of which nothing is used."""
 
     __slots__ = ()
+    __getitem__ = Table.__getitem__
 
     def amounts(self) -> dict[str, Amount]:
         """Those of which something is used."""

@@ -131,6 +131,7 @@ APARTS = (
 )
 """Libraries choose kernels for batched products apart from those for one, and for prompts apart from steps of decode,
 which split the keys."""
+_APART_BY_NAME = {name: one for one in APARTS for name in (one.plain, one.many)}
 
 
 def class_of(op: Op) -> str:
@@ -147,7 +148,7 @@ def class_of(op: Op) -> str:
 
 def apart(name: str) -> OneAndMany | None:
     """What a class ("gemm.float32", "gemm.float32.batched") is one side of; None where its kind and dtype are one."""
-    return next((one for one in APARTS if name in (one.plain, one.many)), None)
+    return _APART_BY_NAME.get(name)
 
 
 def entry(names: Collection[str], op: Op) -> str:

@@ -135,8 +135,11 @@ class ProgramKernels(FormulaModel):
     def amounts(self, operations: Sequence[Op], name: str) -> list[Amount]:
         """See `amount`."""
         part = name.removeprefix("operation.")
+        if part.startswith("slow."):
+            side = part.removeprefix("slow.")
+            return [self._slowness(op, side) for op in operations]
         if part in FITTED:
-            return [self.amount(op, name) for op in operations]
+            return [self.amount(operations[0], name)] * len(operations)
         counted = COUNTED.get(part)
         return [counted(op) for op in operations] if counted else amounts_of(operations, name)
 
@@ -207,6 +210,8 @@ class ProgramRuntimes(FormulaModel):
             family, mode, fitted = fit
             halves = [op.dtype in HALF for op in operations]
             models = {half: program_kernels(family, mode, HALF_FIT if half else NAME) for half in set(halves)}
+            if len(models) == 1:
+                return models[halves[0]].amounts(operations, f"operation.{fitted}")
             return [models[half].amount(op, fitted) for half, op in zip(halves, operations, strict=True)]
         return program_kernels("").amounts(operations, name)
 
