@@ -182,6 +182,8 @@ def _rows(model: FormulaModel, operations: Sequence[Op], machine: Machine, known
         alike = [operations[index] for index in indices]
         formula = known.get(repr(key), partial(_lowered, model, alike[0], machine))
         amounts = {name: np.array(list(map(float, model.amounts(alike, name)))) for name in formula.amounts}
+        for amount in amounts.values():
+            amount.flags.writeable = False
         rows.append(FormulaRows(formula, np.array(indices, dtype=np.intp), amounts))
     known.keep()
     return tuple(rows)

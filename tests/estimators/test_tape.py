@@ -55,6 +55,28 @@ def test_a_tape_comes_back_from_its_data(expression: sp.Expr) -> None:
         np.testing.assert_array_equal(again(1.375, 0.8125, 2.5), tape(1.375, 0.8125, 2.5))
 
 
+CALLS = st.lists(
+    st.tuples(*[st.sampled_from([1.5, 2.25, 3.0])] * 2, st.sampled_from([0, 1, 2])), min_size=2, max_size=9
+)
+
+
+@given(TREES, CALLS)
+def test_what_a_call_before_left_changes_no_answer(expression: sp.Expr, calls: list[tuple[float, float, int]]) -> None:
+    """The same numbers and arrays again and again, beside steps that were never called."""
+    names = ("a", "c", "machine.b")
+    tape, arrays = lowered(expression, names), [np.array([1.0, 4.0, 2.5]), np.array([0.5, 3.0, 9.0]), np.ones(5)]
+    for one in arrays[1:]:
+        one.flags.writeable = False
+    for a, c, place in calls:
+        arrays[0] += 1.0
+        fresh = Tape(tape.arguments, tape.constants, tape.steps, tape.results)
+        with np.errstate(all="ignore"):
+            given_now = tape(a, np.asarray(c), arrays[place])
+            np.testing.assert_array_equal(given_now, fresh(a, np.asarray(c), arrays[place]))
+        if isinstance(given_now, np.ndarray) and all(given_now is not one for one in arrays):
+            given_now[...] = -1.0
+
+
 def test_arrays_broadcast_and_steps_hold() -> None:
     expression = sp.Piecewise((A, A < B), (sp.Mod(A, B), True)) + sp.ceiling(A / 3) * Largest(A, B, 1)
     a, b = np.arange(1.0, 7.0)[:, None], np.array([2.0, 4.0])

@@ -146,6 +146,7 @@ def _spread(
         for axis in range(len(axes)):
             if np.all(table == np.take(table, [0], axis=axis)):
                 table = np.take(table, [0], axis=axis)
+        table.flags.writeable = False
         menu[name] = table.reshape(*table.shape, *(1,) * dimensions)
     return menu, axes
 
