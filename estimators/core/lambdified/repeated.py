@@ -27,6 +27,11 @@ class Repeated:
         In their order, each with a place of its own.
     result
         The place of what is returned: computed at every call, since whoever gets it may write to it.
+
+    Attributes
+    ----------
+    refused
+        Calls since the last one that it computed.
     """
 
     def __init__(
@@ -44,21 +49,23 @@ class Repeated:
                 reads[into] |= ALWAYS
         self._reads = reads
         self._begun = False
+        self.refused = 0
 
     def __call__(self, arguments: Sequence[Any]) -> Any:
         """The result; None where arguments are of other kinds or shapes than those of the last call."""
-        slots, known, changed = self._slots, self._known, 0
+        slots, known, others = self._slots, self._known, []
         for place, new in enumerate(arguments):
             if new is known[place] and new is not None:
                 continue
             kind = type(new)
-            if kind is not self._kinds[place]:
-                return None
-            if kind is np.ndarray and new.shape != slots[place].shape:
+            if kind is not self._kinds[place] or (kind is np.ndarray and new.shape != slots[place].shape):
+                self.refused += 1
                 return None
             value = _fixed(new)
-            if type(value) in NUMBERS and value == known[place] and value:
-                continue
+            if type(value) not in NUMBERS or value != known[place] or not value:
+                others.append((place, new, value))
+        changed = self.refused = 0
+        for place, new, value in others:
             changed |= 2 << place
             slots[place], known[place] = new, value
         for call, first, second, rest, into in self._of(changed if self._begun else ALL):

@@ -21,6 +21,8 @@ from slipstick.hwmodels.files.readers import InputError
 MOST_STEPS = 100_000
 SMALL = 2**17
 """Numbers of all results of steps together, up to which they are kept for the next call."""
+PATIENCE = 8
+"""Calls in a row with arguments of other kinds or shapes, after which those count: some are called in turns."""
 
 
 def _select(*sides: Any) -> Any:
@@ -111,12 +113,13 @@ class Tape:
         """
         last: Repeated | None = self.__dict__.pop("_last", None)  # so that no other thread has it meanwhile
         made = last(arguments) if last is not None else None
-        if last is not None and made is not None:
+        if made is None:
+            made = self._at(arguments)
+            small = not self.together and len(self.steps) * getattr(made, "size", 1) <= SMALL
+            if small and (last is None or last.refused > PATIENCE):
+                last = Repeated(arguments, self.constants, self._each, self.results[0])
+        if last is not None:
             self.__dict__["_last"] = last
-            return made
-        made = self._at(arguments)
-        if not self.together and len(self.steps) * getattr(made, "size", 1) <= SMALL:
-            self.__dict__["_last"] = Repeated(arguments, self.constants, self._each, self.results[0])
         return made
 
     def _at(self, arguments: Sequence[Any]) -> Any:
