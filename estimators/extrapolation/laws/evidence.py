@@ -14,6 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.core.lambdified.menu import LARGE
 from slipstick.estimators.extrapolation.laws.noises import Marginal, Noises, noises
 from slipstick.estimators.extrapolation.laws.priors import PRIORS, Priors, fitted_inflation
 from slipstick.estimators.extrapolation.laws.rivals import Rivals, rivals
@@ -101,6 +102,7 @@ class Points:
 
 def believe(points: Points, targets: FloatArray, priors: Priors = PRIORS) -> ScalingPosterior:
     """Weigh the curves by the points, and average what they say at targets (workers over the fewest)."""
+    np.empty(LARGE)  # then what each series gives back stays with the process: 500 pages of memory
     issues = (False,) if points.issue is None else (False, True)
     possible = noises(tuple(points.u.tolist()), tuple(points.repeats.tolist()), points.spread, priors.noise)
     curves = prior_curves(issues, priors)
