@@ -57,22 +57,23 @@ class Strong:
         for place, name in enumerate(NAMES):
             inside = np.flatnonzero(belief.curves.law == place)
             if name in self.shares and len(inside):
-                likeliest = inside[int(np.argmax(belief.average.weights[inside]))]
+                # a curve's weight over how much of the prior it stands for: what the points say of it
+                speaks = np.log(belief.average.weights[inside]) - belief.curves.log_prior[inside]
+                likeliest = inside[int(np.argmax(speaks))]
                 times = np.exp(belief.average.middles[likeliest])
                 laws.append(AveragedLaw(name, self.shares[name], tuple(map(float, times))))
         return tuple(sorted(laws, key=lambda law: -law.share))
 
     def band(self, level: float) -> tuple[FloatArray, FloatArray]:
         """Ends of the band [s], shape (targets,); it holds the answer."""
-        average = self.belief.average
-        low, high = (np.exp(average.quantile(0.5 + sign * level / 2)) for sign in (-1.0, 1.0))
+        low, high = map(np.exp, self.belief.average.quantiles(0.5 - level / 2, 0.5 + level / 2))
         return np.minimum(low, self.value * (1 - ROUNDING)), np.maximum(high, self.value * (1 + ROUNDING))
 
     def certainty(self) -> Certainty:
         """The probability of being within 20 %, with the 80 % band."""
         answer = np.log(self.value)
-        within = self.belief.average.between(answer + BELOW, answer + ABOVE)
         low, high = self.band(0.80)
+        within = self.belief.average.between(answer + BELOW, answer + ABOVE)
         least, rival = self.belief.rivals().least(answer + BELOW, answer + ABOVE)
         reasons = ("the points leave several laws",) * len(answer)
         misfit = f"no law holds: the points lie a factor of {np.exp(self.missed):.3g} off" * (self.missed > MISFIT)

@@ -15,12 +15,11 @@ import numpy.typing as npt
 
 from slipstick.estimators.core.lambdified import FloatArray
 
-_SHARES = np.array([0.005, 0.03, 0.07, 0.12, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.88, 0.93, 0.97, 0.995])
-_BEYOND = np.array([-2.5, -1.3, -0.6, 0.6, 1.3, 2.5])
 _LEAST, _SMALLEST = 1e-12, 1e-15
-_FARTHEST = 8.0
-_HALVES = (0.4, 0.5, 0.6)
+_HALVES = np.array([0.4, 0.5, 0.6])
 _BLOCK, _DIGITS = 16, 65535
+_ALMOST, _ROUNDS, _FARTHEST = 1e-5, 60, 9.0
+"""Standard normal quantiles are found to this, within so many steps, and so many standard deviations off at most."""
 
 
 def shares_of_evidence(logarithms: FloatArray) -> FloatArray:
@@ -30,67 +29,18 @@ def shares_of_evidence(logarithms: FloatArray) -> FloatArray:
 
 
 def rising(values: FloatArray) -> npt.NDArray[np.intp]:
-    """The places of values in rising order, shape (values,).
+    """The places of values in rising order along the last axis, shape (..., values).
 
     Small whole numbers are sorted by their digits, and what is nearly in order by runs: a third of the time of a sort
     of all values by comparing them.
     """
-    low, high = float(values.min()), float(values.max())
-    if not 0.0 < high - low < np.inf:
-        return np.argsort(values, kind="stable")
-    nearly = ((values - low) * (_DIGITS / (high - low))).astype(np.uint16).argsort(kind="stable")
-    return np.asarray(nearly[values[nearly].argsort(kind="stable")])
-
-
-@dataclass(frozen=True, eq=False)
-class _Table:
-    """The distribution at one target: points, and the probability of being below them, computed when it is wanted.
-
-    `points`: in rising order, shape (points,).
-    `normal`: that probability as a standard normal quantile, NaN where it is not known yet, shape (points,).
-    `weights`, `middles`, `deviations`: of the candidates, shape (candidates,).
-    `mean`, `spread`: of the whole distribution.
-    """
-
-    points: FloatArray
-    normal: FloatArray
-    weights: FloatArray
-    middles: FloatArray
-    deviations: FloatArray
-    mean: float
-    spread: float
-
-    def _between(self, place: int) -> tuple[FloatArray, FloatArray]:
-        """A point and the next one, and their normal quantiles."""
-        from scipy.special import ndtr, ndtri
-
-        some = slice(place, place + 2)
-        for one in range(place, place + 2):
-            if np.isnan(self.normal[one]):
-                below = self.points[one] - self.middles
-                below /= self.deviations
-                share = float(self.weights @ ndtr(below, out=below))
-                self.normal[one] = ndtri(min(max(share, _SMALLEST), 1.0 - _SMALLEST))
-        return self.points[some], self.normal[some]
-
-    def _before(self, point: float) -> int:
-        return int(np.clip(np.searchsorted(self.points, point, side="right") - 1, 0, len(self.points) - 2))
-
-    def normal_at(self, point: float) -> float:
-        """The probability of being below a point, as a standard normal quantile."""
-        return float(np.interp(point, *self._between(self._before(point))))
-
-    def quantile(self, normal: float) -> float:
-        """The quantile whose probability is given as a standard normal one."""
-        place, last = self._before(self.mean + self.spread * normal), len(self.points) - 2
-        points, known = self._between(place)
-        while known[1] <= normal and place < last:
-            place += 1
-            points, known = self._between(place)
-        while known[0] > normal and place > 0:
-            place -= 1
-            points, known = self._between(place)
-        return float(np.interp(normal, known, points))
+    low, high = values.min(axis=-1, keepdims=True), values.max(axis=-1, keepdims=True)
+    lengths = high - low
+    if not ((lengths > 0.0) & (lengths < np.inf)).all():
+        return np.argsort(values, axis=-1, kind="stable")
+    nearly = ((values - low) * (_DIGITS / lengths)).astype(np.uint16).argsort(axis=-1, kind="stable")
+    exactly = np.take_along_axis(values, nearly, -1).argsort(axis=-1, kind="stable")
+    return np.take_along_axis(nearly, exactly, -1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,40 +51,36 @@ class Average:
     `middles`: what each says, shape (candidates, targets).
     `variances`: what remains unknown of it, shape (candidates,).
     `inflation`: how far quantiles move away from the median: 1 where the candidates are right.
-    `orders`: places of the candidates as their middles rise, one array a target.
+    `orders`: places of the candidates as their middles rise, shape (targets, candidates).
     """
 
     weights: FloatArray
     middles: FloatArray
     variances: FloatArray
     inflation: float
-    orders: tuple[npt.NDArray[np.intp], ...]
+    orders: npt.NDArray[np.intp]
 
     @classmethod
     def of(cls, weights: FloatArray, middles: FloatArray, variances: FloatArray, inflation: float = 1.0) -> Average:
         """The mixture of candidates in any order."""
-        return cls(weights, middles, variances, inflation, tuple(rising(some) for some in middles.T))
+        return cls(weights, middles, variances, inflation, rising(middles.T))
 
     def first(self, targets: int) -> Average:
         """The average at the first targets alone."""
         return replace(self, middles=self.middles[:, :targets], orders=self.orders[:targets])
 
     @cached_property
-    def _tables(self) -> tuple[_Table, ...]:
-        deviations = np.sqrt(np.maximum(self.variances, _LEAST))
-        within = float(self.weights @ self.variances)
-        typical = float(np.sqrt(within + _LEAST))
-        tables = []
-        for middles, order in zip(self.middles.T, self.orders, strict=True):
-            above = np.cumsum(self.weights[order])
-            inner = middles[order[np.minimum(np.searchsorted(above, _SHARES), len(order) - 1)]]
-            ends = [inner[0] - _FARTHEST * typical, inner[-1] + _FARTHEST * typical]
-            points = np.sort(np.concatenate([ends, inner, inner[len(inner) // 2] + typical * _BEYOND]))
-            mean = float(self.weights @ middles)
-            spread = float(np.sqrt(within + self.weights @ (middles - mean) ** 2))
-            unknown = np.full(len(points), np.nan)
-            tables.append(_Table(points, unknown, self.weights, middles, deviations, mean, spread))
-        return tuple(tables)
+    def _deviations(self) -> FloatArray:
+        return np.asarray(np.sqrt(np.maximum(self.variances, _LEAST)))
+
+    @cached_property
+    def _places(self) -> FloatArray:
+        return np.take_along_axis(self.middles.T, self.orders, 1)
+
+    @cached_property
+    def _solved(self) -> dict[float, FloatArray]:
+        """Quantiles found so far, before inflation: probability -> shape (targets,)."""
+        return {}
 
     @cached_property
     def densest(self) -> FloatArray:
@@ -145,55 +91,105 @@ class Average:
         50 and 60 % keeps single candidates from deciding. Ranges that are equally short but for rounding count alike:
         the candidates lie on a lattice, so that this happens, and the first of them would change with the unit.
         """
-        result = []
-        for middles, order in zip(self.middles.T, self.orders, strict=True):
-            weights, places = self.weights[order], np.append(middles[order], np.inf)
-            above = np.cumsum(weights)
-            below = above - weights - _LEAST
-            result.append(np.mean([_shortest(places, below, above, half) for half in _HALVES]))
-        return np.array(result)
+        return np.asarray(_shortest(self._places, self.weights[self.orders], _HALVES).mean(axis=0))
 
-    @cached_property
-    def median(self) -> FloatArray:
-        """The median at each target, shape (targets,)."""
-        return np.array([table.quantile(0.0) for table in self._tables])
+    def _plain(self, *probabilities: float) -> list[FloatArray]:
+        """Quantiles before inflation, those not known yet found together by Newton's method.
 
-    def quantile(self, probability: float) -> FloatArray:
-        """The quantile at each target, inflated, shape (targets,)."""
+        It goes by standard normal quantiles, in which a mixture is nearly straight, from the quantiles of the middles
+        as far apart as all is, and by halves where a step leaves what is known to hold the answer.
+        """
         from scipy.special import ndtri
 
-        wanted = float(ndtri(probability))
-        plain = np.array([table.quantile(wanted) for table in self._tables])
-        return np.asarray(self.median + self.inflation * (plain - self.median))
+        missing = [one for one in probabilities if one not in self._solved]
+        if missing:
+            rows, places = self.middles.T, self._places
+            targets = range(len(rows))
+            above = np.cumsum(self.weights[self.orders], axis=1)
+            first = [np.minimum(np.searchsorted(one, missing), len(one) - 1) for one in above]
+            at = np.array([places[i, first[i]] for i in targets]).T
+            wanted, row = np.repeat(ndtri(missing), len(rows)), np.tile(targets, len(missing))
+            mean = rows @ self.weights
+            apart, within = np.square(rows - mean[:, None]) @ self.weights, self.weights @ self.variances
+            at = mean + (at - mean) * np.sqrt(1.0 + within / (apart + _LEAST))
+            far = _FARTHEST * float(self._deviations.max())
+            low, high = places[row, 0] - far, places[row, -1] + far
+            found, some = np.clip(at.ravel(), low, high), np.arange(at.size)
+            for _ in range(_ROUNDS):
+                at = found[some]
+                below, density = self._distribution(at, row[some])
+                normal = ndtri(np.clip(below, _SMALLEST, 1.0 - _SMALLEST))
+                off = wanted[some] - normal
+                if (left := np.abs(off) > _ALMOST).sum() == 0:
+                    break
+                low[some], high[some] = np.where(off > 0, at, low[some]), np.where(off < 0, at, high[some])
+                at = at + off * np.exp(-0.5 * normal * normal) / np.maximum(density, _SMALLEST)
+                inside = (low[some] < at) & (at < high[some])
+                found[some] = np.where(inside, at, 0.5 * (low[some] + high[some]))
+                some = some[left]
+            self._solved.update(zip(missing, found.reshape(len(missing), -1), strict=True))
+        return [self._solved[one] for one in probabilities]
+
+    def _distribution(self, at: FloatArray, row: npt.NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+        """Probability below values at targets, and its density times the square root of 2 pi, shape (values,)."""
+        from scipy.special import ndtr
+
+        away = (at[:, None] - self.middles.T[row]) / self._deviations
+        below = ndtr(away) @ self.weights
+        np.square(away, out=away)
+        away *= -0.5
+        return below, np.exp(away, out=away) @ (self.weights / self._deviations)
+
+    @property
+    def median(self) -> FloatArray:
+        """The median at each target, shape (targets,)."""
+        return self._plain(0.5)[0]
+
+    def quantiles(self, *probabilities: float) -> list[FloatArray]:
+        """Quantiles at each target, inflated, each of shape (targets,)."""
+        median, *plain = self._plain(0.5, *probabilities)
+        return [median + self.inflation * (one - median) for one in plain]
 
     def between(self, low: npt.ArrayLike, high: npt.ArrayLike) -> FloatArray:
         """The probability of lying between two ends (each of shape (targets,)) after inflation, shape (targets,)."""
-        from scipy.special import ndtr
-
-        ends = []
-        for some in (low, high):
-            plain = self.median + (np.broadcast_to(some, self.median.shape) - self.median) / self.inflation
-            ends.append([table.normal_at(end) for table, end in zip(self._tables, plain.tolist(), strict=True)])
-        return np.asarray(ndtr(ends[1]) - ndtr(ends[0]))
+        median = self.median
+        ends = [median + (np.asarray(end) - median) / self.inflation for end in (low, high)]
+        below, above = np.split(self._distribution(np.concatenate(ends), np.tile(np.arange(len(median)), 2))[0], 2)
+        return np.asarray(above - below)
 
 
-def _shortest(places: FloatArray, below: FloatArray, above: FloatArray, share: float) -> float:
-    """The mean of the middles of the shortest ranges that hold a share.
+def _shortest(places: FloatArray, weights: FloatArray, shares: FloatArray) -> FloatArray:
+    """The mean of the middles of the shortest ranges that hold a share, shape (shares, rows).
 
     Ranges begin at each candidate. Neither their begin nor their end ever falls, so that no range of a block is shorter
     than from the begin of its last to the end of its first: only blocks are looked at whole that may hold the shortest.
 
-    `places`: where the candidates lie, rising, and infinity, shape (candidates + 1,).
-    `below`, `above`: probability before each and with it, shape (candidates,).
+    `places`, `weights`: where the candidates lie, rising, and their probability, shape (rows, candidates).
     """
-    starts = np.arange(0, len(below), _BLOCK)
-    ends = places[np.searchsorted(above, below[starts] + share)]
-    most = float((ends - places[starts]).min()) + _LEAST
-    last = places[np.minimum(starts + _BLOCK, len(below)) - 1]
-    blocks = starts[ends - last <= most]
-    some = (blocks[:, None] + np.arange(_BLOCK)).ravel()
-    some = some[: len(some) - max(int(some[-1]) + 1 - len(below), 0)]
-    begins, ends = places[some], places[np.searchsorted(above, below[some] + share)]
-    lengths = ends - begins
-    near = lengths <= lengths.min() + _LEAST
-    return float(np.mean((begins[near] + ends[near]) / 2))
+    rows, count = places.shape
+    # rows lie behind one another, 2 apart in probability: every end is found in one search
+    base = 2.0 * np.arange(rows)[:, None]
+    above = np.cumsum(weights, axis=1) + base
+    below = above - weights - _LEAST
+    beyond = np.append(places, np.full((rows, 1), np.inf), axis=1).ravel()
+    row = np.arange(rows)[:, None]
+
+    def ends(needles: FloatArray, row: npt.NDArray[np.intp]) -> FloatArray:
+        return np.asarray(beyond[np.searchsorted(above.ravel(), needles) + row])
+
+    starts = np.arange(0, count, _BLOCK)
+    first = ends(below[:, starts] + shares[:, None, None], row)
+    most = (first - places[:, starts]).min(axis=2, keepdims=True) + _LEAST
+    share, row, block = np.nonzero(first - places[:, np.minimum(starts + _BLOCK, count) - 1] <= most)
+    begins = starts[block, None] + np.arange(_BLOCK)
+    inside = begins < count
+    begins = np.minimum(begins, count - 1)
+    last = ends(below[row[:, None], begins] + shares[share, None], row[:, None])
+    begin = places[row[:, None], begins]
+    lengths = np.where(inside, last - begin, np.inf)
+    group = share * rows + row
+    firsts = np.searchsorted(group, np.arange(len(shares) * rows))
+    least = np.minimum.reduceat(lengths.min(axis=1), firsts)
+    near = lengths <= least[group, None] + _LEAST
+    sums = np.add.reduceat(np.where(near, begin + last, 0.0).sum(axis=1), firsts)
+    return (0.5 * sums / np.add.reduceat(near.sum(axis=1), firsts)).reshape(len(shares), rows)

@@ -13,8 +13,9 @@ from __future__ import annotations
 LAWS = ("amdahl", "amdahl-log", "usl", "amdahl-sqrt", "power", "bandwidth", "domains")
 WEIGHTS = dict.fromkeys(LAWS, 1.0 / len(LAWS))
 """Prior probability of each law; fixed beforehand, all alike."""
-CURVES = 192
-"""How many curves are drawn of a law of two free coordinates: more change the answers by less than a percent."""
+CURVES = 128
+"""How many curves are drawn of a law of two free coordinates before any are drawn where the points leave them: chosen
+beside the same integrals with sixteen times as many (docs/notes/extrapolation.md)."""
 SERIAL, NO_SERIAL = (1e-3, 10.0), 0.1
 """Range of the serial part over the work of the first value, and the probability that there is none."""
 TURNS = (1.0, 1000.0)

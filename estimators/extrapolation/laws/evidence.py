@@ -2,7 +2,8 @@
 
 Times are proportional to a curve, with normal noise in log time. For every noise that is thought possible (that of the
 repeats, departures of unknown size, one point that is an outlier) the scale is integrated out in closed form (flat in
-log time), so that the evidence of all curves under all noises is two matrix products.
+log time), so that the evidence of all curves under all noises is two matrix products. Where few of the curves of a law
+have a say, more are drawn about them, and those replace the first (`laws/boxes.py`).
 """
 
 from __future__ import annotations
@@ -12,34 +13,35 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.lambdified.menu import LARGE
+from slipstick.estimators.extrapolation.laws.boxes import Boxes, Places
 from slipstick.estimators.extrapolation.laws.noises import Marginal, Noises, noises
 from slipstick.estimators.extrapolation.laws.priors import PRIORS, Priors, fitted_inflation
 from slipstick.estimators.extrapolation.laws.rivals import Rivals, rivals
 from slipstick.estimators.extrapolation.laws.scaling_laws import (
-    MOST_ROUNDS,
     NAMES,
-    SHARP,
-    Box,
     Curves,
-    Places,
-    joined,
+    prior_boxes,
     prior_curves,
-    together,
 )
 from slipstick.estimators.extrapolation.laws.terms import SharedIssue
 from slipstick.estimators.learning.averages import Average
 
 SPOKEN = 0.999
 """The likeliest curves with this posterior probability together are averaged."""
-LIKELY = 1e-4
-"""More curves are drawn in boxes above this posterior probability where few count."""
-FINER = 4
-"""Times as many curves are drawn in a smaller box as in one of the prior."""
-SMALLER = 0.6
-"""Boxes that would keep more than this of their volume stay as they are."""
+LIKELY = 1e-6
+"""More curves are drawn of boxes above this posterior probability of which few have a say."""
+ENOUGH, SHARP = 4.0, 40.0
+"""Effective curves (1 over the sum of their squared shares) that a box wants at least, and times the root of its
+probability."""
+FINER, DENSER = 512.0, 2.0
+"""Curves drawn of a box the next time, times the root of its probability, and how much denser at least."""
+FEWEST, MOST, STEP = 32, 2048, 16
+"""Curves drawn of a box in steps, so that few lattices are kept."""
+MOST_ROUNDS = 6
 LEAST_VARIANCE = 1e-10
 FURTHER = 4.0
 """Where the likeliest curves end is looked for among shares below a limit that grows by this."""
@@ -105,16 +107,16 @@ def believe(points: Points, targets: FloatArray, priors: Priors = PRIORS) -> Sca
     np.empty(LARGE)  # then what each series gives back stays with the process: 500 pages of memory
     issues = (False,) if points.issue is None else (False, True)
     possible = noises(tuple(points.u.tolist()), tuple(points.repeats.tolist()), points.spread, priors.noise)
-    curves = prior_curves(issues, priors)
+    boxes, curves = prior_boxes(issues, priors), prior_curves(issues, priors)
     logs = curves.log_times(points.u, points.issued(points.u)) if points.issue else _logs(tuple(points.u), priors)
     weighed = [_weigh(curves, points, possible, logs)]
     for _ in range(MOST_ROUNDS):
         total = _log_sum(np.concatenate([layer.marginal.whole for layer in weighed]))
-        boxes, rest = _sharper(weighed[-1].curves, np.exp(weighed[-1].marginal.whole - total))
-        if not boxes:
+        finer, replaced = _finer(boxes, curves.coordinates, np.exp(weighed[-1].marginal.whole - total))
+        if finer is None:
             break
-        weighed[-1] = weighed[-1].only(rest)
-        curves = together(boxes, FINER * priors.curves)
+        weighed[-1] = weighed[-1].without(replaced)
+        boxes, curves = finer, Curves.of(finer, *finer.drawn())
         weighed.append(_weigh(curves, points, possible, curves.log_times(points.u, points.issued(points.u))))
     return _average(_spoken(weighed), points, targets, priors, issues)
 
@@ -138,10 +140,24 @@ class _Weighed:
     centre: FloatArray
     marginal: Marginal
 
+    def without(self, some: npt.NDArray[np.bool_]) -> _Weighed:
+        """The same where some of the curves count no more."""
+        return replace(self, marginal=replace(self.marginal, whole=np.where(some, -np.inf, self.marginal.whole)))
+
     def only(self, some: Places) -> _Weighed:
         """Some of the curves."""
         return _Weighed(
             self.curves.only(some), self.logs.take(some, axis=1), self.centre.take(some), self.marginal.only(some)
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[_Weighed]) -> _Weighed:
+        """Several layers as one."""
+        return cls(
+            Curves.joined([part.curves for part in parts]),
+            np.concatenate([part.logs for part in parts], axis=1),
+            np.concatenate([part.centre for part in parts]),
+            Marginal.joined([part.marginal for part in parts]),
         )
 
 
@@ -153,24 +169,29 @@ def _weigh(curves: Curves, points: Points, possible: Noises, logs: FloatArray) -
     return _Weighed(curves, logs, centre, possible.weigh(residuals, curves.log_prior))
 
 
-def _sharper(curves: Curves, weights: FloatArray) -> tuple[tuple[Box, ...], Places]:
-    """Smaller boxes for those of which few curves have a say, and the places of the curves of all others."""
-    starts = curves.starts[:-1]
-    shares, squares = np.add.reduceat(weights, starts), np.add.reduceat(weights**2, starts)
-    boxes = []
-    replaced = np.zeros(len(curves.boxes), dtype=bool)
-    for place in np.flatnonzero((shares > LIKELY) & (shares**2 < SHARP * squares)).tolist():
-        box = curves.boxes[place]
-        if not box.ranges:
-            continue
-        some = weights[curves.within(place)] / shares[place]
-        where = curves.free(place)
-        middle = where @ some
-        smaller = box.around(middle, np.sqrt((where - middle[:, None]) ** 2 @ some), len(some))
-        if smaller.share < SMALLER * box.share:
-            boxes.append(smaller)
-            replaced[place] = True
-    return tuple(boxes), np.flatnonzero(~replaced[curves.box])
+def _finer(boxes: Boxes, coordinates: FloatArray, weights: FloatArray) -> tuple[Boxes | None, npt.NDArray[np.bool_]]:
+    """Where curves are drawn anew, since too few of a box have a say, and which curves they replace; None: nowhere."""
+    every, box = len(boxes.law), boxes.box
+    shares = np.bincount(box, weights, every)
+    need = np.maximum(ENOUGH, SHARP * np.sqrt(shares)) * np.bincount(box, weights**2, every)
+    wanted = np.flatnonzero((shares > LIKELY) & (shares**2 < need) & (boxes.counts > 1))
+    ranks = np.full(every, -1)
+    ranks[wanted] = np.arange(len(wanted))
+    rank = ranks.take(box)
+    replaced = rank >= 0
+    some = np.flatnonzero(replaced)
+    if not len(some):
+        return None, replaced
+    inside = rank.take(some)
+    starts = np.searchsorted(inside, np.arange(len(wanted)))
+    where, parts = coordinates.take(some, axis=1), weights.take(some) / shares[wanted].take(inside)
+    middle = np.add.reduceat(where * parts, starts, axis=1)
+    where -= middle.take(inside, axis=1)
+    smaller = boxes.around(wanted, middle, np.add.reduceat(where[:, None] * (where * parts), starts, axis=2))
+    ratio = (smaller.deviations / boxes.deviations[:, wanted]).prod(axis=0)
+    counts = np.maximum(FINER * np.sqrt(shares[wanted]), DENSER * boxes.counts[wanted] * ratio)
+    counts = (np.clip(counts, FEWEST, MOST) / STEP).astype(np.intp) * STEP
+    return replace(smaller, counts=counts), replaced
 
 
 def _spoken(weighed: Sequence[_Weighed]) -> _Weighed:
@@ -179,14 +200,8 @@ def _spoken(weighed: Sequence[_Weighed]) -> _Weighed:
     shares = np.exp(whole - _log_sum(whole))
     least = _least_spoken(shares)
     ends = np.cumsum([len(layer.centre) for layer in weighed])[:-1]
-    parts = [
-        layer.only(np.flatnonzero(some >= least)) for layer, some in zip(weighed, np.split(shares, ends), strict=True)
-    ]
-    return _Weighed(
-        joined([part.curves for part in parts]),
-        np.concatenate([part.logs for part in parts], axis=1),
-        np.concatenate([part.centre for part in parts]),
-        Marginal.joined([part.marginal for part in parts]),
+    return _Weighed.joined(
+        [layer.only(np.flatnonzero(some >= least)) for layer, some in zip(weighed, np.split(shares, ends), strict=True)]
     )
 
 

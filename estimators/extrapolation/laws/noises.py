@@ -11,12 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.extrapolation.laws.boxes import Places
 from slipstick.estimators.extrapolation.laws.priors import Noise
-from slipstick.estimators.extrapolation.laws.scaling_laws import Places
 
 Singles: TypeAlias = npt.NDArray[np.float32]
 ENOUGH_FOR_OUTLIERS = 4
 """Points from which on one may be called an outlier: two and a law explain any third."""
+LOWEST = -60.0
+"""ln evidence below that of a curve's likeliest noise counts as this: numbers too small for all digits of single
+precision take processors many times as long."""
 ALONE = 2**18
 """Products of fewer multiplications wake no other threads."""
 ALIKE = 32
@@ -98,7 +101,8 @@ class Noises:
         single[:-1, :curves], known[-1] = residuals, 1.0
         np.square(single[:-1], out=known[:-1])
         most, marginal = np.empty(whole, np.float32), np.empty((points + 4, whole), np.float32)
-        size = min(whole, max(1, ALONE // self.precisions.size // ALIKE) * ALIKE)
+        blocks = -(-whole * self.precisions.size // ALONE)
+        size = -(-whole // blocks // ALIKE) * ALIKE
         scale, square, each = np.empty((3, noises, size), np.float32)
         for start in range(0, whole, size):
             part = slice(start, start + size)
@@ -108,6 +112,7 @@ class Noises:
             np.matmul(squares, known[:, part], out=each)
             each += square
             each -= np.maximum.reduce(each, out=most[part])
+            np.maximum(each, LOWEST, out=each)
             np.exp(each, out=each)
             scale *= each
             square *= each

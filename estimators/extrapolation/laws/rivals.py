@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.extrapolation.laws.scaling_laws import NAMES, OVERHEADS, Curves, Places
+from slipstick.estimators.extrapolation.laws.boxes import Places
+from slipstick.estimators.extrapolation.laws.scaling_laws import NAMES, OVERHEADS, Curves
 from slipstick.estimators.learning.averages import Average
 
 EXCLUDED, TINY = 10.0, 1e-12

@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.extrapolation.laws.boxes import Boxes, Places, Ranges
 from slipstick.estimators.extrapolation.laws.priors import PRIORS, Priors
 from slipstick.estimators.extrapolation.laws.terms import PowerTerm, SharedIssue, Term
 
@@ -32,15 +33,8 @@ NAMES = ("amdahl", "amdahl-log", "usl", "amdahl-sqrt", "power", "bandwidth", "do
 """Overheads by their place: none, log2 u, u - 1, sqrt(u) - 1; none, but another power of u; those of borders."""
 OVERHEADS = tuple(NAMES.index(name) for name in ("amdahl-log", "usl", "amdahl-sqrt"))
 """Laws that may turn upward."""
-FIXED = np.array([-np.inf, -np.inf, 1.0, np.inf])[:, None]
-"""ln b, ln c, k and ln s where they are not free."""
 TURNING = np.isin(np.arange(len(NAMES)), OVERHEADS)
 POWER, BANDWIDTH, DOMAINS = (NAMES.index(name) for name in ("power", "bandwidth", "domains"))
-GOLDEN, PLASTIC = (np.sqrt(5.0) - 1.0) / 2.0, 0.7548776662466927
-"""The real roots of x^2 + x = 1 and of x^3 + x^2 = 1."""
-MOST_ROUNDS = 6
-SHARP = 12.0
-"""Fewer curves than this with a say: more are drawn where those lie."""
 
 
 def _growth(u: FloatArray) -> FloatArray:
@@ -51,100 +45,50 @@ def _growth(u: FloatArray) -> FloatArray:
     return grown
 
 
-Places = npt.NDArray[np.intp]
-
-
-@lru_cache(maxsize=8)
-def lattice(points: int, dimensions: int = 2) -> FloatArray:
-    """Points that fill the unit square or cube evenly, shape (dimensions, points).
-
-    A lattice by the golden ratio, and in three dimensions by the plastic number (Roberts 2018, The unreasonable
-    effectiveness of quasirandom sequences). Source: Niederreiter 1992, Random Number Generation and Quasi-Monte Carlo
-    Methods, Section 5 (Kronecker sequences): each coordinate by itself is cut into as many parts as there are points.
-    """
-    order = np.arange(points)
-    steps = (GOLDEN,) if dimensions == 2 else (PLASTIC, PLASTIC**2)
-    return np.stack([(order + 0.5) / points, *((order * step + 0.5) % 1.0 for step in steps)])
-
-
-@dataclass(frozen=True)
-class Box:
-    """A law with the range of each of its free coordinates: ln b, ln c, k, ln s; None where one is fixed.
-
-    `law`: the place of its name in `NAMES`.
-    `share`: prior probability.
-    `serial`, `overhead`: ranges of ln b and ln c; None: the coefficient is 0.
-    `exponent`: range of k; None: k is 1.
-    `border`: range of ln s; None: there is none.
-    """
-
-    law: int
-    share: float
-    serial: tuple[float, float] | None = None
-    overhead: tuple[float, float] | None = None
-    exponent: tuple[float, float] | None = None
-    border: tuple[float, float] | None = None
-    issue: bool = False
-
-    @property
-    def _all(self) -> tuple[tuple[float, float] | None, ...]:
-        return self.serial, self.overhead, self.exponent, self.border
-
-    @property
-    def ranges(self) -> tuple[tuple[float, float], ...]:
-        """Those of the free coordinates, in their order."""
-        return tuple(one for one in self._all if one is not None)
-
-    @property
-    def free(self) -> list[int]:
-        """The places of the free coordinates."""
-        return [place for place, one in enumerate(self._all) if one is not None]
-
-    def coordinates(self, count: int) -> FloatArray:
-        """Points that fill the box evenly, shape (free coordinates, points)."""
-        free = self.ranges
-        low, high = np.array(free).reshape(-1, 2, 1).transpose(1, 0, 2)
-        points = (1, max(count // 4, 8), count, 2 * count)[len(free)]
-        unit = lattice(points, max(len(free), 2))[: len(free)]
-        return np.asarray(low + unit * (high - low))
-
-    def around(self, middle: FloatArray, deviation: FloatArray, count: int) -> Box:
-        """The part of the box within 4 standard deviations of a point, at least 2 distances of `count` curves."""
-        ranges, share = [], self.share
-        for (low, high), centre, spread in zip(self.ranges, middle.tolist(), deviation.tolist(), strict=True):
-            reach = max(4.0 * spread, 2.0 * (high - low) / count ** (1.0 / len(middle)))
-            part = max(low, centre - reach), min(high, centre + reach)
-            share *= (part[1] - part[0]) / (high - low)
-            ranges.append(part)
-        taken = [ranges.pop(0) if one is not None else None for one in self._all]
-        return Box(self.law, share, taken[0], taken[1], taken[2], taken[3], self.issue)
-
-
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """Scaling curves, each with the logarithm of its prior probability; every array has shape (curves,).
+    """Scaling curves.
 
-    `serial`, `overhead`, `exponent`, `border`: b, c, k and s; an infinite s where the law has none.
-    `box`: which of the boxes each was drawn from; curves of one box lie together.
+    `coordinates`: ln b, ln c, k and ln s, shape (4, curves).
+    `log_prior`: logarithm of the prior probability that each stands for, shape (curves,).
+    `law`: the place of its law in `NAMES`, shape (curves,).
+    `issue`: whether the work of one worker follows the machine's cycles per instruction, shape (curves,).
     """
 
-    serial: FloatArray
-    overhead: FloatArray
-    exponent: FloatArray
-    border: FloatArray
+    coordinates: FloatArray
     log_prior: FloatArray
-    box: Places
-    boxes: tuple[Box, ...]
+    law: Places
+    issue: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, boxes: Boxes, coordinates: FloatArray, log_prior: FloatArray) -> Curves:
+        """Those with coordinates within boxes."""
+        return cls(coordinates, log_prior, boxes.law[boxes.box], boxes.issue[boxes.box])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Curves]) -> Curves:
+        """Several sets of curves as one."""
+        return cls(
+            np.concatenate([part.coordinates for part in parts], axis=1),
+            np.concatenate([part.log_prior for part in parts]),
+            np.concatenate([part.law for part in parts]),
+            np.concatenate([part.issue for part in parts]),
+        )
 
     @cached_property
-    def law(self) -> Places:
-        """Place of the law of each in `NAMES`."""
-        return np.array([box.law for box in self.boxes])[self.box]
+    def serial(self) -> FloatArray:
+        """b, shape (curves,)."""
+        return np.asarray(np.exp(self.coordinates[0]))
 
     @cached_property
-    def issue(self) -> FloatArray:
-        """1 where the work of one worker follows the machine's cycles per instruction, else 0."""
-        return np.array([float(box.issue) for box in self.boxes])[self.box]
+    def overhead(self) -> FloatArray:
+        """c, shape (curves,)."""
+        return np.asarray(np.exp(self.coordinates[1]))
+
+    @cached_property
+    def border(self) -> FloatArray:
+        """s, shape (curves,); beyond all numbers of workers where the law has none."""
+        return np.asarray(np.exp(self.coordinates[3]))
 
     def log_times(self, u: FloatArray, issue: FloatArray | None = None) -> FloatArray:
         """ln T(u), shape (len(u), curves).
@@ -160,28 +104,29 @@ class Curves:
 
     def _work(self, u: FloatArray, issue: FloatArray | None = None) -> FloatArray:
         """u^-k, shape (len(u), curves): most laws have k = 1."""
-        logs = np.log(u)[:, None]
+        logs, exponent = np.log(u)[:, None], self.coordinates[2]
         if issue is not None:
-            return np.asarray(np.exp(-self.exponent * logs + self.issue * issue[:, None]))
-        work = np.repeat(np.exp(-logs), len(self.box), axis=1)
-        for law, some in self._runs:
-            if law == POWER:
-                work[:, some] = np.exp(-self.exponent[some] * logs)
+            return np.asarray(np.exp(-exponent * logs + self.issue * issue[:, None]))
+        work = np.repeat(1.0 / u[:, None], len(exponent), axis=1)
+        some = self._of[POWER]
+        work[:, some] = np.exp(-exponent[some] * logs)
         return work
 
     def _overheads(self, u: FloatArray) -> FloatArray:
         """c g(u), shape (len(u), curves)."""
-        grown, growth, at = np.zeros((len(u), len(self.box))), _growth(u), u[:, None]
-        for law, some in self._runs:
-            if law in OVERHEADS:
-                np.multiply(growth[:, law, None], self.overhead[some], out=grown[:, some])
-            elif law == BANDWIDTH:
-                shared = np.maximum(1.0 / self.border[some] - 1.0 / at, 0.0)
-                np.multiply(shared, self.overhead[some], out=grown[:, some])
-            elif law == DOMAINS:
-                domains = np.maximum(np.ceil(at / self.border[some]), 1.0)
-                np.multiply((domains - 1.0) / (domains * at), self.overhead[some], out=grown[:, some])
+        grown, at = _growth(u).take(self.law, axis=1), u[:, None]
+        some = self._of[BANDWIDTH]
+        grown[:, some] = np.maximum(1.0 / self.border[some] - 1.0 / at, 0.0)
+        some = self._of[DOMAINS]
+        domains = np.maximum(np.ceil(at / self.border[some]), 1.0)
+        grown[:, some] = (domains - 1.0) / (domains * at)
+        grown *= self.overhead
         return grown
+
+    @cached_property
+    def _of(self) -> dict[int, Places]:
+        """The places of the curves of laws whose terms are not those of most."""
+        return {law: np.flatnonzero(self.law == law) for law in (POWER, BANDWIDTH, DOMAINS)}
 
     def turned(self, u: FloatArray, share: float) -> npt.NDArray[np.bool_]:
         """Which curves an overhead has lengthened by more than a share at u, shape (len(u), curves).
@@ -191,83 +136,32 @@ class Curves:
         rest = self._work(u) + self.serial
         return np.asarray((self._overheads(u) > share * rest) & TURNING[self.law])
 
-    @cached_property
-    def starts(self) -> Places:
-        """Where the curves of each box begin, and where the last end, shape (boxes + 1,)."""
-        return np.searchsorted(self.box, np.arange(len(self.boxes) + 1))
-
-    @cached_property
-    def _runs(self) -> tuple[tuple[int, slice], ...]:
-        """Laws with the places of their curves that lie together."""
-        ends = itertools.pairwise(self.starts.tolist())
-        drawn = ((box.law, *each) for box, each in zip(self.boxes, ends, strict=True))
-        runs = [(law, list(some)) for law, some in itertools.groupby(drawn, key=lambda each: each[0])]
-        return tuple((law, slice(some[0][1], some[-1][2])) for law, some in runs)
-
-    def within(self, box: int) -> slice:
-        """The places of the curves of one box."""
-        return slice(int(self.starts[box]), int(self.starts[box + 1]))
-
-    def free(self, box: int) -> FloatArray:
-        """Free coordinates of the curves of one box, shape (coordinates, curves)."""
-        one, some = self.boxes[box], self.within(box)
-        rows = [] if one.serial is None else [np.log(self.serial[some])]
-        if one.overhead is not None:
-            rows.append(np.log(self.overhead[some]))
-        if one.exponent is not None:
-            rows.append(self.exponent[some])
-        if one.border is not None:
-            rows.append(np.log(self.border[some]))
-        return np.array(rows)
-
     def only(self, kept: Places) -> Curves:
         """The curves at some places."""
-        return Curves(**{name: getattr(self, name).take(kept) for name in COLUMNS}, boxes=self.boxes)
+        where, logs = self.coordinates.take(kept, axis=1), self.log_prior.take(kept)
+        return Curves(where, logs, self.law.take(kept), self.issue.take(kept))
 
 
 SAID = 0.01
 """Laws of a smaller posterior probability stand in the average, not in the formula."""
-COLUMNS = ("serial", "overhead", "exponent", "border", "log_prior", "box")
 LEAST = 0.05
 """Below the first value measured an overhead counts backwards: at least this share of the work remains."""
-
-
-def together(boxes: tuple[Box, ...], count: int) -> Curves:
-    """Curves from the prior within many boxes."""
-    drawn = [box.coordinates(count) for box in boxes]
-    numbers = [one.shape[1] for one in drawn]
-    ends = np.cumsum(numbers)
-    columns = np.repeat(FIXED, ends[-1], axis=1)
-    for box, one, end in zip(boxes, drawn, ends.tolist(), strict=True):
-        columns[box.free, end - one.shape[1] : end] = one
-    serial, overhead, exponent, border = columns
-    for logs in (serial, overhead, border):
-        np.exp(logs, out=logs)
-    prior = np.log(np.array([box.share for box in boxes]) / numbers)
-    places = np.repeat(np.arange(len(boxes)), numbers)
-    return Curves(serial, overhead, exponent, border, prior[places], places, boxes)
-
-
-def joined(parts: Sequence[Curves]) -> Curves:
-    """Several sets of curves as one."""
-    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS[:-1]}
-    starts = np.cumsum([0, *(len(part.boxes) for part in parts[:-1])])
-    places = np.concatenate([part.box + start for part, start in zip(parts, starts, strict=True)])
-    return Curves(**columns, box=places, boxes=tuple(box for part in parts for box in part.boxes))
 
 
 @lru_cache(maxsize=8)
 def prior_curves(issues: tuple[bool, ...] = (False,), priors: Priors = PRIORS) -> Curves:
     """Curves of all laws drawn from their priors; `issues`: with and without the machine's cycles per instruction."""
-    return together(prior_boxes(issues, priors), priors.curves)
+    boxes = prior_boxes(issues, priors)
+    return Curves.of(boxes, *boxes.evenly())
 
 
-def prior_boxes(issues: tuple[bool, ...], priors: Priors) -> tuple[Box, ...]:
+@lru_cache(maxsize=8)
+def prior_boxes(issues: tuple[bool, ...], priors: Priors) -> Boxes:
     """Each law with and without a serial part."""
     low, high = priors.exponent
     powers = (((low, 1.0), 1.0 - priors.superlinear), ((1.0, high), priors.superlinear))
     serials = ((_logs(priors.serial), 1.0 - priors.no_serial), (None, priors.no_serial))
-    boxes = []
+    parts: list[tuple[int, bool, float, Ranges]] = []
     for law, name in enumerate(NAMES):
         overhead = _logs(priors.overhead[name]) if name in priors.overhead else None
         exponents = powers if law == POWER else ((None, 1.0),)
@@ -275,8 +169,8 @@ def prior_boxes(issues: tuple[bool, ...], priors: Priors) -> tuple[Box, ...]:
         for (serial, one), (exponent, other) in itertools.product(serials, exponents):
             for issue in issues:
                 share = priors.weights[name] * one * other / len(issues)
-                boxes.append(Box(law, share, serial, overhead, exponent, border, issue))
-    return tuple(boxes)
+                parts.append((law, issue, share, (serial, overhead, exponent, border)))
+    return Boxes.whole(parts, priors.curves)
 
 
 def _logs(ends: tuple[float, float]) -> tuple[float, float]:

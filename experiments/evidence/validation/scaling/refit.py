@@ -29,7 +29,7 @@ def wanted(case: CodeCase) -> FloatArray:
     """The stretch with which each band ends at the truth, shape (targets,)."""
     average = strong(case.known, case.to, priors=PLAIN).belief.average
     off = np.log(case.truth) - average.median
-    low, high = (average.quantile(0.5 + sign * LEVEL / 2) - average.median for sign in (-1.0, 1.0))
+    low, high = (end - average.median for end in average.quantiles(0.5 - LEVEL / 2, 0.5 + LEVEL / 2))
     return np.asarray(off / np.where(off < 0, low, high))
 
 
