@@ -114,9 +114,9 @@ class Average:
             at = mean + (at - mean) * np.sqrt(1.0 + within / (apart + _LEAST))
             far = _FARTHEST * float(self._deviations.max())
             low, high = places[row, 0] - far, places[row, -1] + far
-            found, some = np.clip(at.ravel(), low, high), np.arange(at.size)
+            solved, some = np.clip(at.ravel(), low, high), np.arange(at.size)
             for _ in range(_ROUNDS):
-                at = found[some]
+                at = solved[some]
                 below, density = self._distribution(at, row[some])
                 normal = ndtri(np.clip(below, _SMALLEST, 1.0 - _SMALLEST))
                 off = wanted[some] - normal
@@ -125,9 +125,9 @@ class Average:
                 low[some], high[some] = np.where(off > 0, at, low[some]), np.where(off < 0, at, high[some])
                 at = at + off * np.exp(-0.5 * normal * normal) / np.maximum(density, _SMALLEST)
                 inside = (low[some] < at) & (at < high[some])
-                found[some] = np.where(inside, at, 0.5 * (low[some] + high[some]))
+                solved[some] = np.where(inside, at, 0.5 * (low[some] + high[some]))
                 some = some[left]
-            self._solved.update(zip(missing, found.reshape(len(missing), -1), strict=True))
+            self._solved.update(zip(missing, solved.reshape(len(missing), -1), strict=True))
         return [self._solved[one] for one in probabilities]
 
     def _distribution(self, at: FloatArray, row: npt.NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:

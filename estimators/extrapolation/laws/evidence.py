@@ -32,9 +32,9 @@ from slipstick.estimators.learning.averages import Average
 
 SPOKEN = 0.999
 """The likeliest curves with this posterior probability together are averaged."""
-LIKELY = 1e-6
+LIKELY = 1e-8
 """More curves are drawn of boxes above this posterior probability of which few have a say."""
-ENOUGH, SHARP = 4.0, 40.0
+ENOUGH, SHARP = 8.0, 40.0
 """Effective curves (1 over the sum of their squared shares) that a box wants at least, and times the root of its
 probability."""
 FINER, DENSER = 512.0, 2.0
