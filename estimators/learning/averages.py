@@ -22,12 +22,6 @@ _ALMOST, _ROUNDS, _FARTHEST = 1e-5, 60, 9.0
 """Standard normal quantiles are found to this, within so many steps, and so many standard deviations off at most."""
 
 
-def shares_of_evidence(logarithms: FloatArray) -> FloatArray:
-    """Posterior probabilities of candidates from the logarithms of prior times likelihood, shape (candidates, ...)."""
-    weights = np.exp(logarithms - logarithms.max())
-    return np.asarray(weights / weights.sum())
-
-
 def rising(values: FloatArray) -> npt.NDArray[np.intp]:
     """The places of values in rising order along the last axis, shape (..., values).
 

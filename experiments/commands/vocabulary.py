@@ -207,7 +207,6 @@ Input = Annotated[list[str] | None, option("input", "batch,3,224,224 or name=bat
 Train = Annotated[str | None, option("train", "sgd, momentum, adam, adamw")]
 Estimator = Annotated[OwnName | None, option("estimator", parser=OwnName)]
 Calibration = Annotated[str | None, option("calibration", "of slipstick calibrate --out")]
-Known = Annotated[str | None, option("known", "a CSV")]
 KnownHere = Annotated[
     str | None,
     option(
@@ -216,7 +215,6 @@ KnownHere = Annotated[
         "of steps or operations (measure anchors --for writes one)",
     ),
 ]
-Fit = Annotated[list[str] | None, option("fit")]
 Dtype = Annotated[str | None, option("dtype", "bfloat16, int8, fp8, mxfp8, nvfp4, int4 (weights), ...")]
 RecordedOn = Annotated[str | None, option("recorded_on", "where it does not say so")]
 Quantity = Annotated[str | None, option("quantity", "of a server: output, ttft, tpot, latency, power, ...")]
@@ -233,5 +231,4 @@ OutputTokens = Annotated[int, option("output_tokens", min=1)]
 StepTokens = Annotated[int, option("step_tokens", min=1)]
 CacheDtype = Annotated[str, option("cache_dtype", "bf16, fp8, ...")]
 Clock = Annotated[str, option("clock", "2.6GHz; found if none is given")]
-Largest = Annotated[int, option("largest", min=250)]
 Trusted = Annotated[list[OwnName] | None, option("trusted", parser=OwnName)]

@@ -51,11 +51,6 @@ def matrix_flop(workload: Workload, phase: str) -> Amount:
     return _total(workload, phase, "flop.matrix.")
 
 
-def total_flop(workload: Workload, phase: str) -> Amount:
-    """flop of all units in a phase."""
-    return _total(workload, phase, "flop.")
-
-
 def total_bytes(workload: Workload, phase: str) -> Amount:
     """Bytes read and written in a phase; views left out, since most runtimes do them for nothing."""
     total: Amount = 0
@@ -82,6 +77,6 @@ def summary(workload: Workload) -> dict[str, Amount]:
     figures: dict[str, Amount] = {}
     for phase in PHASES:
         figures[f"{phase}_matrix_flop"] = matrix_flop(workload, phase)
-        figures[f"{phase}_flop"] = total_flop(workload, phase)
+        figures[f"{phase}_flop"] = _total(workload, phase, "flop.")
         figures[f"{phase}_bytes"] = total_bytes(workload, phase)
     return {name: sp.expand(value) if isinstance(value, sp.Basic) else value for name, value in figures.items()}

@@ -34,7 +34,6 @@ from slipstick.workloads.graph.work import (
     reduction_work,
     softmax_work,
     sparse_work,
-    unknown_work,
     upsample_work,
     view_work,
 )
@@ -128,7 +127,7 @@ KINDS: Mapping[str, Kind] = {
             "uncounted",
             ("reads", "writes"),
             "not known: bytes of its operands, no flop; listed by the workload",
-            unknown_work,
+            move_work,
         ),
     )
 }

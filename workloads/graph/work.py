@@ -224,7 +224,7 @@ def gather_work(d: Dims, a: Facts) -> Work:
 
 
 def move_work(d: Dims, a: Facts) -> Work:
-    """Traffic alone."""
+    """Traffic of its operands, no flop."""
     return Work(read=d["reads"], written=d["writes"])
 
 
@@ -292,8 +292,3 @@ def sparse_work(d: Dims, a: Facts) -> Work:
     indices = 4 * (nonzeros + d["rows"] + 1)
     read, written = nonzeros + d["columns"] * vectors, d["rows"] * vectors
     return Work(vector=2 * nonzeros * vectors, read=read, written=written, index_bytes=indices)
-
-
-def unknown_work(d: Dims, a: Facts) -> Work:
-    """Traffic of its operands, no flop."""
-    return Work(read=d["reads"], written=d["writes"])

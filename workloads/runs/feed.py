@@ -9,9 +9,6 @@ from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.graph.workload import Attribute, Workload
 
-CLOCK = 2.6e9
-"""Hz of the core on which the decoders of `FEEDS` were measured."""
-
 
 @dataclass(frozen=True)
 class Feed:

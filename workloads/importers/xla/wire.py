@@ -6,7 +6,6 @@ one line and never in a long loop.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 
 from slipstick.hwmodels.files.readers import InputError
@@ -60,8 +59,3 @@ def text_of(value: int | memoryview) -> str:
 def signed(value: int) -> int:
     """A number that stands for a signed one of 64 bits."""
     return value - (1 << 64) if value >= 1 << 63 else value
-
-
-def double(value: int | memoryview) -> float:
-    """A field of eight bytes as a floating-point number."""
-    return float(value) if isinstance(value, int) else float(struct.unpack("<d", value)[0])

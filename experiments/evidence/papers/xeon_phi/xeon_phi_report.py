@@ -48,7 +48,8 @@ def write(folder: str | Path) -> tuple[Path, Path, list[dict[str, Any]]]:
     folder = Path(folder)
     times = time_chart()
     contention = contention_chart()
-    headline = headline_rows()
+    headline = [_headline_row(size, "a", "(a) operations over the clock") for size in xeon_phi.SIZES]
+    others = [_headline_row(size, "b", "(b) measured times of one image") for size in xeon_phi.SIZES]
     first = headline[0]
     clock, cores = effect_of("machine.clock"), effect_of("machine.cores")
     cards = [
@@ -69,7 +70,7 @@ def write(folder: str | Path) -> tuple[Path, Path, list[dict[str, Any]]]:
     sections = [
         Section("What is measured, what is predicted", HONEST),
         Section("Time against threads", figure_html(plotly_chart(times), "times")),
-        Section("The answer for each network, and from other models", table_html(headline + other_models(), "answers")),
+        Section("The answer for each network, and from other models", table_html(headline + others, "answers")),
         Section("What if: clock and cores", _what_if_html()),
         Section("The contention that was measured", figure_html(plotly_chart(contention), "contention")),
         Section("The formula, strategy (a), small network", formula_html(formula)),
@@ -133,16 +134,6 @@ def contention_chart() -> Chart:
         TODAY_THREADS,
         "240: last measured",
     )
-
-
-def headline_rows() -> list[dict[str, Any]]:
-    """The predicted time of each network by strategy (a), with its band and its ratio to today."""
-    return [_headline_row(size, "a", "(a) operations over the clock") for size in xeon_phi.SIZES]
-
-
-def other_models() -> list[dict[str, Any]]:
-    """The same question answered by strategy (b): how much the choice of the model decides."""
-    return [_headline_row(size, "b", "(b) measured times of one image") for size in xeon_phi.SIZES]
 
 
 def effect_of(name: str) -> float:

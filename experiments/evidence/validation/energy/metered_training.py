@@ -65,7 +65,8 @@ def training_rows(runs: pd.DataFrame) -> LawRows:
     each = [power_groups(_machine(gpu), use="training") for gpu in runs.gpu]
     groups = {name: [one[name] for one in each] for name in each[0]}
     columns = dict(zip(("idle", "flop", "byte"), drawn, strict=True))
-    return LawRows(columns, groups, list(runs.gpu), training_shares(runs), ["zeus"] * len(runs))
+    shares = (runs.watts / runs.cap).to_numpy(dtype=float)
+    return LawRows(columns, groups, list(runs.gpu), shares, ["zeus"] * len(runs))
 
 
 def unit_watts(at: Machine, seconds: FloatArray, flop: FloatArray, moved: FloatArray) -> FloatArray:
@@ -77,11 +78,6 @@ def unit_watts(at: Machine, seconds: FloatArray, flop: FloatArray, moved: FloatA
         one.evaluated(formula, at, seconds, *work) for work in ((nothing, nothing), (flop, nothing), (nothing, moved))
     )
     return np.array([idle, with_flop - idle, with_bytes - idle])
-
-
-def training_shares(runs: pd.DataFrame) -> FloatArray:
-    """Measured power over the board's cap, shape (runs,)."""
-    return np.asarray((runs.watts / runs.cap).to_numpy(), dtype=float)
 
 
 def _machine(gpu: str) -> Machine:

@@ -52,7 +52,8 @@ def switch_transformer(model: SwitchConfiguration, batch: int, length: int) -> l
         nodes += _feed_forward(model, each, sparse * model.experts)
         nodes += _router(model, tokens, sparse)
         nodes.append(Node("waiting", {"launches": EXPERT_LAUNCHES}, sparse * model.experts))
-        nodes += _norms(model, tokens, model.layers * (attentions + 1) + 1)
+        norms = model.layers * (attentions + 1) + 1
+        nodes.append(_elementwise(tokens * model.d_model, 1, NORM_OPERATIONS * norms))
     nodes.append(_linear(model.d_model, model.vocabulary, tokens, 1))
     return nodes
 
@@ -92,10 +93,6 @@ def _router(model: SwitchConfiguration, tokens: int, times: float) -> list[Node]
         _elementwise(choices, 1, 3 * times),  # the best, its mask, tokens within capacity
         _elementwise(tokens * model.d_model, 2, times * (model.experts + 1)),  # gathered, scattered, weighted
     ]
-
-
-def _norms(model: SwitchConfiguration, tokens: int, times: float) -> list[Node]:
-    return [_elementwise(tokens * model.d_model, 1, NORM_OPERATIONS * times)]
 
 
 def _linear(inputs: int, outputs: int, tokens: int, times: float) -> Node:

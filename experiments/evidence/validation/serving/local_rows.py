@@ -11,9 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
 from slipstick.estimators.operation.serving.local_step import (
     ON_CPUS,
     PROMPT_BATCH,
@@ -31,7 +28,6 @@ from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language.weight_types import in_gguf, weight_bytes, weight_type
 from slipstick.workloads.language_catalog import language_model
 
-FloatArray = npt.NDArray[np.float64]
 FILE, DEVICES_FILE = "local_llm/localscore.csv", "local_llm/llama_cpp_gpus.csv"
 REPORTS_FILE, BENCHES_FILE = "local_llm/llmfit_cache.csv.gz", "local_llm/llmfit_community.csv"
 FILES = (FILE, DEVICES_FILE, REPORTS_FILE, BENCHES_FILE)
