@@ -6,32 +6,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
-from slipstick.estimators.contract.base import EstimatorBase
+from slipstick.estimators.contract.base import AsInner
 from slipstick.estimators.contract.domain import Domain
 from slipstick.estimators.contract.protocols import Estimator, TimeFunction
 from slipstick.estimators.core.estimate import Estimate
 from slipstick.estimators.core.formula import Formula
-from slipstick.estimators.core.operation_model import Clock, FormulaModel
-from slipstick.estimators.core.parameters import Parameter
+from slipstick.estimators.core.operation_model import FormulaModel
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 
 
 @dataclass(frozen=True)
-class ByDomain(EstimatorBase):
+class ByDomain(AsInner):
     """An estimator with calibrations, each with the domain in which it holds: the first that holds answers.
 
-    `plain`: without what was fitted; it answers where no domain holds.
+    `inner`: the estimator without what was fitted; it answers where no domain holds, and says all else.
     `calibrations`: in the order in which they are tried.
     """
 
-    plain: Estimator
     calibrations: tuple[tuple[Domain, Estimator], ...]
 
     def resolved(self, workload: Workload, machine: Machine) -> Estimator:
         """The first calibration that holds for a workload on a machine; the plain estimator where none does."""
         holding = (calibration for domain, calibration in self.calibrations if domain.holds(workload, machine))
-        return next(holding, self.plain)
+        return next(holding, self.inner)
 
     def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
         """The estimate, in seconds, of the calibration in whose domain the question lies; see `resolved`."""
@@ -50,49 +48,18 @@ class ByDomain(EstimatorBase):
     @property
     def model(self) -> Estimator:
         """The plain estimator."""
-        return self.plain
-
-    @property
-    def keeps_open(self) -> frozenset[str]:
-        """As the plain estimator."""
-        return self.plain.keeps_open
-
-    @property
-    def alone(self) -> bool:
-        """As the plain estimator."""
-        return self.plain.alone
-
-    @property
-    def parameters(self) -> Mapping[str, tuple[float, Parameter]]:
-        """Parameters of the plain estimator: dotted name -> (value, declaration with its unit)."""
-        return self.plain.parameters
+        return self.inner
 
     def with_parameters(self, values: Mapping[str, float]) -> Self:
         """The plain estimator and all calibrations with some parameters changed, each in its unit."""
         changed = tuple((domain, one.with_parameters(values)) for domain, one in self.calibrations)
-        return replace(self, plain=self.plain.with_parameters(values), calibrations=changed)
-
-    def run_names(self, workload: Workload, machine: Machine) -> frozenset[str]:
-        """As the plain estimator."""
-        return self.plain.run_names(workload, machine)
-
-    def graph(self, workload: Workload, machine: Machine) -> Workload:
-        """As the plain estimator."""
-        return self.plain.graph(workload, machine)
-
-    def run_defaults(self, machine: Machine) -> Mapping[str, float]:
-        """Numbers of the run that the plain estimator takes where none are given."""
-        return self.plain.run_defaults(machine)
-
-    def runs_at(self) -> Clock:
-        """As the plain estimator."""
-        return self.plain.runs_at()
+        return replace(self, inner=self.inner.with_parameters(values), calibrations=changed)
 
     @property
     def operation_formulas(self) -> FormulaModel | None:
         """As the plain estimator."""
-        return self.plain.operation_formulas
+        return self.inner.operation_formulas
 
     def metric_at(self, name: str, metrics: Mapping[str, float], factor: float) -> float:
         """A metric (share) at a factor on the time, as the plain estimator has it."""
-        return self.plain.metric_at(name, metrics, factor)
+        return self.inner.metric_at(name, metrics, factor)

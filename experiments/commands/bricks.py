@@ -12,6 +12,9 @@ from slipstick.hwmodels.files.own_names import OwnName
 
 MODEL = "a built-in workload, a .json file, zoo:NAME, or MODULE:FUNCTION"
 Models = Annotated[list[OwnName], typer.Argument(parser=OwnName, help=MODEL)]
+Granularity = Annotated[int, option("granularity", "", "-g", min=1, max=1000000)]
+Store = Annotated[list[Path] | None, option("store", "again for a second store, of another machine")]
+Batch = Annotated[int, option("batch", "first size of every input of zoo:NAME and MODULE:FUNCTION", min=1, max=65536)]
 
 
 def register(app: typer.Typer) -> None:
@@ -48,13 +51,11 @@ def merge(
 
 def split(
     models: Models,
-    granularity: Annotated[int, option("granularity", "", "-g", min=1, max=1000000)] = 1,
+    granularity: Granularity = 1,
     export: Annotated[Path | None, option("export")] = None,
     sheet: Annotated[Path | None, option("sheet", "measure bricks runs it elsewhere")] = None,
     input: Input = None,
-    batch: Annotated[
-        int, option("batch", "first size of every input of zoo:NAME and MODULE:FUNCTION", min=1, max=65536)
-    ] = 1,
+    batch: Batch = 1,
     format: Format = "table",
 ) -> None:
     """How many bricks, and how many of them are unique, in each model and in all."""
@@ -101,9 +102,7 @@ def _counts(name: str, layers: int, bricks: int, unique: int) -> dict[str, Any]:
 def similarity(
     models: Models,
     input: Input = None,
-    batch: Annotated[
-        int, option("batch", "first size of every input of zoo:NAME and MODULE:FUNCTION", min=1, max=65536)
-    ] = 1,
+    batch: Batch = 1,
     format: Format = "table",
 ) -> None:
     """Jaccard similarity of the sets of layers of every pair of models."""
@@ -124,15 +123,13 @@ def similarity(
 
 def compose(
     models: Models,
-    granularity: Annotated[int, option("granularity", "", "-g", min=1, max=1000000)] = 1,
-    store: Annotated[list[Path] | None, option("store", "again for a second store, of another machine")] = None,
+    granularity: Granularity = 1,
+    store: Store = None,
     schedule: Annotated[str, option("schedule", "sequential | critical-path | rules")] = "sequential",
     rule: Annotated[list[str] | None, option("rule", "of --schedule rules, *conv*+*conv*")] = None,
     workers: Annotated[int | None, option("workers", "of --schedule rules; any if left out")] = None,
     input: Input = None,
-    batch: Annotated[
-        int, option("batch", "first size of every input of zoo:NAME and MODULE:FUNCTION", min=1, max=65536)
-    ] = 1,
+    batch: Batch = 1,
     format: Format = "table",
 ) -> None:
     """Latency and price of models from measured bricks, on every machine that the stores know, fastest first."""
@@ -148,13 +145,11 @@ def compose(
 
 def advise(
     models: Models,
-    granularity: Annotated[int, option("granularity", "", "-g", min=1, max=1000000)] = 1,
-    store: Annotated[list[Path] | None, option("store", "again for a second store, of another machine")] = None,
+    granularity: Granularity = 1,
+    store: Store = None,
     limit: Annotated[str | None, option("limit", "of a model, 50ms")] = None,
     input: Input = None,
-    batch: Annotated[
-        int, option("batch", "first size of every input of zoo:NAME and MODULE:FUNCTION", min=1, max=65536)
-    ] = 1,
+    batch: Batch = 1,
     format: Format = "table",
 ) -> None:
     """Which machine for each model, which model for each machine: fastest and cheapest, without running any."""
@@ -171,8 +166,8 @@ def advise(
 
 
 def score(
-    granularity: Annotated[int, option("granularity", "", "-g", min=1, max=1000000)] = 1,
-    store: Annotated[list[Path] | None, option("store", "again for a second store, of another machine")] = None,
+    granularity: Granularity = 1,
+    store: Store = None,
     fit: Annotated[list[str] | None, option("fit", "operation.overhead")] = None,
     format: Format = "table",
 ) -> None:
@@ -208,7 +203,7 @@ def score(
 
 
 def fusion(
-    store: Annotated[list[Path] | None, option("store", "again for a second store, of another machine")] = None,
+    store: Store = None,
     format: Format = "table",
 ) -> None:
     """Single layers against blocks of G layers, and blocks against the whole: what running together saves."""

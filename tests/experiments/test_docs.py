@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import importlib
 import importlib.util
 import re
@@ -18,11 +17,6 @@ from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.machine_fields import page_with_fields
 
 ROOT = Path(__file__).parents[2]
-WITH_EXAMPLES = sorted(
-    ".".join(("slipstick", *path.relative_to(ROOT).with_suffix("").parts))
-    for path in (ROOT / "experiments").rglob("*.py")
-    if ">>> " in path.read_text()
-)
 
 
 def _hooks() -> ModuleType:
@@ -91,9 +85,3 @@ def test_the_hook_shows_objects_under_their_typed_names_and_sessions_as_such() -
     assert hooks.as_sessions("```python\n>>> 1\n```\n```python\nx = 1\n```") == (
         "```pycon\n>>> 1\n```\n```python\nx = 1\n```"
     )
-
-
-@pytest.mark.parametrize("name", WITH_EXAMPLES)
-def test_examples_of_experiments(name: str) -> None:
-    failed, tried = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
-    assert failed == 0 and tried

@@ -19,7 +19,7 @@ from slipstick.estimators.operation.gpu.expert_layers import LayerParameters
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.score import Board, Data, MissingError, Scored, relative
 from slipstick.experiments.evidence.validation.models.expert_data import ExpertCase, fitted, frames, standing_in
-from slipstick.experiments.evidence.validation.models.expert_transfer import predicted
+from slipstick.experiments.evidence.validation.models.expert_transfer import SIZES, WORD, predicted
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
 
@@ -31,20 +31,7 @@ GOALS = {"experts": (0.22, 0.60), "prefill": (0.20, 0.45), "decode": (0.20, 0.45
 METRICS = (relative(0.5, "median |relative error|"), relative(0.9, "90th percentile |relative error|"))
 FEWEST, SCORED = 30, 4000
 """Rows of a machine and case: below the one nothing is scored, above the other a sample is."""
-KEYS = {
-    "experts": [
-        "num_tokens",
-        "hidden_size",
-        "inter_size",
-        "topk",
-        "num_experts",
-        "moe_tp_size",
-        "moe_ep_size",
-        "distribution",
-    ],
-    "prefill": ["batch_size", "isl", "num_heads", "kv_cache_dtype"],
-    "decode": ["batch_size", "step", "num_heads", "kv_cache_dtype"],
-}
+KEYS = {case: [*sizes, WORD[case]] for case, sizes in SIZES.items()}
 
 
 def _generations(data: Data) -> Iterator[Scored | ValidationRow]:
