@@ -82,7 +82,7 @@ def load_calibration(path: str | os.PathLike[str], estimator: Estimator) -> Cali
         fitted,
         tuple(map(str, names)),
         _covariance(fields, len(names), path),
-        tuple(_number(r, path, "residuals") for r in _list(fields.get("residuals"), path, "residuals")),
+        tuple(_number(r, path, "residuals") for r in listed(fields.get("residuals"), path, "residuals")),
         _optional(fields, "residual_std", path),
         _optional(fields, "degrees_of_freedom", path),
         str(fields.get("fingerprint", "")),
@@ -101,16 +101,16 @@ def load_calibration(path: str | os.PathLike[str], estimator: Estimator) -> Cali
 
 
 def _warnings(fields: Mapping[str, Any], path: object) -> tuple[str, ...]:
-    lines = _list(fields.get("warnings") or [], path, "warnings")
+    lines = listed(fields.get("warnings") or [], path, "warnings")
     return tuple(str(line)[:500] for line in lines[:MAX_WARNINGS])
 
 
 def _sample(fields: Mapping[str, Any], size: int, path: object) -> tuple[tuple[float, ...], ...]:
     """Draws of the fitted parameters; none in files of before they were kept."""
-    draws = _list(fields.get("sample") or [], path, "sample")
+    draws = listed(fields.get("sample") or [], path, "sample")
     if len(draws) > MAX_DRAWS:
         raise InputError(f"{path}: sample: {len(draws)} draws, want at most {MAX_DRAWS}")
-    sample = tuple(tuple(_number(v, path, "sample") for v in _list(draw, path, "sample")) for draw in draws)
+    sample = tuple(tuple(_number(v, path, "sample") for v in listed(draw, path, "sample")) for draw in draws)
     if any(len(draw) != size for draw in sample):
         raise InputError(f"{path}: sample: want draws of {size} numbers, one a fitted parameter")
     return sample
@@ -120,15 +120,19 @@ def _covariance(fields: Mapping[str, Any], size: int, path: object) -> tuple[tup
     table = fields.get("covariance")
     if table is None:
         return tuple((float("nan"),) * size for _ in range(size))
-    rows = _list(table, path, "covariance")
-    covariance = tuple(tuple(_number(v, path, "covariance") for v in _list(row, path, "covariance")) for row in rows)
+    rows = listed(table, path, "covariance")
+    covariance = tuple(tuple(_number(v, path, "covariance") for v in listed(row, path, "covariance")) for row in rows)
     matrix = np.array(covariance) if len({len(row) for row in covariance}) == 1 else np.empty(0)
     if matrix.shape != (size, size) or not np.allclose(matrix, matrix.T):
         raise InputError(f"{path}: covariance: want a symmetric table of {size} x {size} numbers")
     return covariance
 
 
-def _list(value: Any, path: object, field: str) -> list[Any]:
+def listed(value: Any, path: object, field: str) -> list[Any]:
+    """A list of a file, as it stands there.
+
+    Raises InputError where it is none.
+    """
     if not isinstance(value, list):
         raise InputError(f"{path}: {field}: want a list")
     return value

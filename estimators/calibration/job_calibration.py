@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from slipstick.estimators.calibration.calibration import SEED, gaussian_draws
+from slipstick.estimators.calibration.calibration_file import listed
 from slipstick.estimators.calibration.simulated_figures import SimulatedFit
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.schedule.simulation.job import Job
@@ -162,25 +163,25 @@ def load_job_calibration(path: str | os.PathLike[str]) -> JobCalibration:
             f"{path}: schema = {str(fields.get('schema'))[:40]!r}, want {SCHEMA!r}: a simulated job reads what "
             "calibrate JOB.yaml --known FILE.csv --fit NAMES --out FILE.json wrote"
         )
-    names = tuple(_named(name, path, "names") for name in _list(fields.get("names"), path, "names"))
-    values = tuple(_number(value, path, "values") for value in _list(fields.get("values"), path, "values"))
+    names = tuple(_named(name, path, "names") for name in listed(fields.get("names"), path, "names"))
+    values = tuple(_number(value, path, "values") for value in listed(fields.get("values"), path, "values"))
     covariance = tuple(
         tuple(
             float("nan") if value is None else _number(value, path, "covariance")
-            for value in _list(row, path, "covariance")
+            for value in listed(row, path, "covariance")
         )
-        for row in _list(fields.get("covariance"), path, "covariance")
+        for row in listed(fields.get("covariance"), path, "covariance")
     )
     sample = tuple(
-        tuple(_number(value, path, "sample") for value in _list(row, path, "sample"))
-        for row in _list(fields.get("sample", []), path, "sample")
+        tuple(_number(value, path, "sample") for value in listed(row, path, "sample"))
+        for row in listed(fields.get("sample", []), path, "sample")
     )
     if {len(row) for row in sample} - {len(names)}:
         raise InputError(f"{path}: sample: want draws of {len(names)} numbers, one a fitted number")
     if len({len(row) for row in covariance}) > 1:
         raise InputError(f"{path}: covariance: want rows of one length")
     freedom = _number(fields.get("degrees_of_freedom", 0), path, "degrees_of_freedom")
-    warnings = tuple(str(line)[:500] for line in _list(fields.get("warnings", []), path, "warnings")[:MOST_LINES])
+    warnings = tuple(str(line)[:500] for line in listed(fields.get("warnings", []), path, "warnings")[:MOST_LINES])
     try:
         return JobCalibration(
             str(fields.get("job", ""))[:100],
@@ -188,7 +189,7 @@ def load_job_calibration(path: str | os.PathLike[str]) -> JobCalibration:
             values,
             covariance,
             _table(fields, "bases", path),
-            tuple(_number(one, path, "residuals") for one in _list(fields.get("residuals", []), path, "residuals")),
+            tuple(_number(one, path, "residuals") for one in listed(fields.get("residuals", []), path, "residuals")),
             int(freedom),
             _table(fields, "formula", path),
             sample,
@@ -231,12 +232,6 @@ def _named(value: Any, path: object, field: str) -> str:
 def _table(fields: Mapping[str, Any], field: str, path: object) -> Table[float]:
     entries = require_mapping(fields.get(field, {}), path, field)
     return Table({_named(name, path, field): _number(value, path, field) for name, value in entries.items()})
-
-
-def _list(value: Any, path: object, field: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise InputError(f"{path}: {field}: want a list")
-    return value
 
 
 def _number(value: Any, path: object, field: str) -> float:

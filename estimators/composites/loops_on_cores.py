@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.contract.base import PointByPoint
+from slipstick.estimators.composites.on_cores import OnCores
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate, Spread, quantile
 from slipstick.estimators.operation.cpu.saturating_loops import SaturatingLoops, measured_curve
 from slipstick.hwmodels.files.shown import format_quantity
@@ -24,7 +24,7 @@ SHORT = 10 * FORK_JOIN
 
 
 @dataclass(frozen=True)
-class LoopsOnCores(Composite):
+class LoopsOnCores(OnCores):
     """One thread a core, cores filled in order; `threads` of the run are the cores that work, all without it."""
 
     operation: SaturatingLoops
@@ -55,13 +55,3 @@ class LoopsOnCores(Composite):
             answer, time=time, fixed=answer.fixed + started, spread=spread, assumptions=assumptions,
             rule=rule,
         )  # fmt: skip
-
-    def compile(
-        self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
-    ) -> PointByPoint:
-        """Point by point: threads and machine decide the traffic."""
-        return PointByPoint(self, workload, machine, dict(run or {}), tuple(free))
-
-    def run_names(self, workload: Workload, machine: Machine) -> frozenset[str]:
-        """Also the threads."""
-        return Composite.run_names(self, workload, machine) | {"threads"}

@@ -18,8 +18,28 @@ from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.workload import Op
 
 
+class OfOneMachine(FormulaModel):
+    """Times that were measured on one machine, for which alone they hold."""
+
+    def runs_at(self) -> Clock:
+        """That of the measurement, under the cap."""
+        return "held"
+
+    def check_free(self, free: Sequence[str]) -> None:
+        """Refuse every quantity of the machine: measured times hold for the machine that was measured.
+
+        Raises
+        ------
+        InputError
+            Where one is free.
+        """
+        for name in free:
+            if name.startswith("machine."):
+                raise InputError(f"{name} cannot vary: measured times do not answer a what-if on the machine")
+
+
 @dataclass(frozen=True)
-class MeasuredTimes(FormulaModel):
+class MeasuredTimes(OfOneMachine):
     """t = scale x ((1 - warmth) x seconds + warmth x warm) + overhead, of one execution.
 
     Parameters
@@ -50,10 +70,6 @@ class MeasuredTimes(FormulaModel):
     def __post_init__(self) -> None:
         check_parameters(self)
 
-    def runs_at(self) -> Clock:
-        """That of the measurement, under the cap."""
-        return "held"
-
     def times(self, operations: Sequence[Op], machine: Machine) -> FloatArray:
         """Seconds of one execution of each operation, shape (operations,).
 
@@ -82,18 +98,6 @@ class MeasuredTimes(FormulaModel):
                 f"{self.fingerprint}): measured times do not answer a what-if on the machine"
             )
         return "measured"
-
-    def check_free(self, free: Sequence[str]) -> None:
-        """Refuse every quantity of the machine: measured times hold for the machine that was measured.
-
-        Raises
-        ------
-        InputError
-            Where one is free.
-        """
-        for name in free:
-            if name.startswith("machine."):
-                raise InputError(f"{name} cannot vary: measured times do not answer a what-if on the machine")
 
     def formula(self, op: Op, machine: Machine) -> Formula:
         """Symbols: operation.measured_s (and operation.warm_s), parameter.scale, .warmth, .overhead."""

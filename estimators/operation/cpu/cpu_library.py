@@ -16,7 +16,7 @@ from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
 from slipstick.estimators.core.operation_model import FormulaModel
 from slipstick.estimators.core.parameters import Parameter, check_parameters
 from slipstick.estimators.core.residency import capacity_of_all
-from slipstick.estimators.operation.roofline import serving_rate, widened
+from slipstick.estimators.operation.roofline import product_of_fields, serving_rate, widened
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.files.symbolic import sp
@@ -122,11 +122,11 @@ def _formula(
     launch = symbol("machine.runtime.launch_overhead") + symbol(f"parameter.{start}")
     moved, slowdown = wide * symbol("operation.bytes_moved"), symbol(f"parameter.{kernel}")
     near = Smallest(moved, sp.Integer(SPAN))
-    rate = Smallest(_product(bandwidth), symbol("machine.cores") * sp.Float(CORE_BANDWIDTH))
+    rate = Smallest(product_of_fields(bandwidth), symbol("machine.cores") * sp.Float(CORE_BANDWIDTH))
     engines: dict[str, sp.Expr] = {}
     products = sp.Integer(0)
     for name, engine, factors in rates:
-        seconds = symbol(f"operation.{name}") / _product(factors)
+        seconds = symbol(f"operation.{name}") / product_of_fields(factors)
         engines[engine] = engines.get(engine, sp.Integer(0)) + seconds
         products += seconds if name.startswith("flop.matrix.") and kernel != "other" else 0
     terms = {
@@ -134,9 +134,5 @@ def _formula(
         "compute": products * slowdown,
         "memory": (near * symbol(f"parameter.{traffic}") + (moved - near) * symbol("parameter.stream")) / rate,
     }
-    least = Largest((moved / wide - kept) / _product(bandwidth), *engines.values())
+    least = Largest((moved / wide - kept) / product_of_fields(bandwidth), *engines.values())
     return Formula(Largest(sp.Add(*terms.values()), least), "s", SOURCE, Table(terms))
-
-
-def _product(paths: tuple[str, ...]) -> sp.Expr:
-    return sp.Mul(*(symbol(f"machine.{path}") for path in paths))

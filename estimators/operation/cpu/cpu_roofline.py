@@ -18,7 +18,7 @@ from slipstick.estimators.core.lambdified.extrema import Largest
 from slipstick.estimators.core.operation_model import FormulaModel
 from slipstick.estimators.core.parameters import Parameter, check_parameters
 from slipstick.estimators.core.residency import capacity_of_all, cost_by_level, kept_caches, rated_caches
-from slipstick.estimators.operation.roofline import serving_rate
+from slipstick.estimators.operation.roofline import product_of_fields, serving_rate
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.files.shown import format_quantity
@@ -184,7 +184,7 @@ def _formula(parts: _Parts) -> Formula:
         return Formula(sp.Integer(0), "s", "free under this runtime")
     terms = {"compute": sp.Integer(0), "memory": sp.Integer(0)}
     for name, factors in parts.flops:
-        rate = _product(factors)
+        rate = product_of_fields(factors)
         terms["compute"] += symbol(f"operation.{name}") / (symbol("parameter.compute_efficiency") * rate)
     if parts.moved:
         terms["memory"] = _traffic(parts, _rates(parts))
@@ -269,7 +269,7 @@ def _lowering(lowered: str) -> sp.Expr:
 
 def _rates(parts: _Parts) -> list[sp.Expr]:
     """Bytes a second of each level for all cores; main memory saturates where one core's share was measured."""
-    rates = [_product(level.rate) for level in parts.levels]
+    rates = [product_of_fields(level.rate) for level in parts.levels]
     if parts.curve:
         first = f"machine.memory.{parts.levels[-1].name}.bandwidth_by_cores.0"
         offered = symbol("machine.cores") * symbol(f"{first}.1") / symbol(f"{first}.0")
@@ -281,7 +281,3 @@ def _rates(parts: _Parts) -> list[sp.Expr]:
 def _by_level(working_set: sp.Expr, parts: _Parts, costs: list[sp.Expr]) -> sp.Expr:
     """The cost of a byte or an access, by the levels that hold the working set."""
     return cost_by_level(working_set, [level.capacity for level in parts.levels[:-1]], costs, parts.kept)
-
-
-def _product(paths: tuple[str, ...]) -> sp.Expr:
-    return sp.Mul(*(symbol(f"machine.{path}") for path in paths))

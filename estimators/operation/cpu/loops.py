@@ -11,6 +11,7 @@ from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.operation_model import FormulaModel
 from slipstick.estimators.core.parameters import Parameter, check_parameters
 from slipstick.estimators.core.residency import cost_by_level
+from slipstick.estimators.operation.roofline import product_of_fields
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
@@ -38,8 +39,8 @@ class LoopRoofline(FormulaModel):
         _require(op, "flops", "memops")
         flops = sp.Max(symbol("operation.flops"), 1)
         traffic = sp.Max(symbol("operation.memops"), 1) * VALUE_BYTES
-        peak = _product(machine.peak_factors("vector", "float64"))
-        bandwidth = _product(machine.bandwidth_factors(machine.main_memory))
+        peak = product_of_fields(machine.peak_factors("vector", "float64"))
+        bandwidth = product_of_fields(machine.bandwidth_factors(machine.main_memory))
         intensity = flops / traffic
         terms = {"compute": flops / peak, "memory": flops / (bandwidth * intensity)}
         return Formula(flops / sp.Min(peak, bandwidth * intensity), "s", PAPER, Table(terms))
@@ -75,7 +76,7 @@ class LevelLoops(FormulaModel):
 
 @lru_cache(maxsize=64)
 def _level_formula(kind: str, levels: tuple[str, ...], factors: tuple[tuple[str, ...], ...]) -> Formula:
-    rates = [_product(paths) for paths in factors]
+    rates = [product_of_fields(paths) for paths in factors]
 
     def stream(name: str) -> sp.Expr:
         capacities = [symbol(f"machine.memory.{level}.capacity") for level in levels[:-1]]
@@ -93,7 +94,3 @@ def _require(op: Op, *dims: str) -> None:
     missing = [name for name in dims if name not in op.dims]
     if missing:
         raise InputError(f"operation {op.name!r} ({op.kind}) is no counted loop: it lacks {', '.join(missing)}")
-
-
-def _product(paths: tuple[str, ...]) -> sp.Expr:
-    return sp.Mul(*(symbol(f"machine.{path}") for path in paths))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Annotated
 
 from slipstick.estimators.core.formula import Formula
-from slipstick.estimators.core.operation_model import Clock, FormulaModel
 from slipstick.estimators.core.parameters import Parameter, check_parameters
+from slipstick.estimators.operation.measured import OfOneMachine
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.symbolic import sp
@@ -27,7 +27,7 @@ PASSES = {
 
 
 @dataclass(frozen=True)
-class PassTimes(FormulaModel):
+class PassTimes(OfOneMachine):
     """t = forward, or forward + backward, of one image on a thread that has its core to itself; preparation once.
 
     `network`: what was measured; another network is refused.
@@ -44,10 +44,6 @@ class PassTimes(FormulaModel):
 
     def __post_init__(self) -> None:
         check_parameters(self)
-
-    def runs_at(self) -> Clock:
-        """That of the measurement, under the cap."""
-        return "held"
 
     def key(self, op: Op, machine: Machine) -> Hashable:
         """The pass; refuses what was not measured.
@@ -67,15 +63,6 @@ class PassTimes(FormulaModel):
                 f"{self.network!r}; missing: its forward and backward times (slipstick measure contention)"
             )
         return name
-
-    def check_free(self, free: Sequence[str]) -> None:
-        """Refuse every quantity of the machine: measured times hold for the machine that was measured.
-
-        Raises InputError where one is free.
-        """
-        for name in free:
-            if name.startswith("machine."):
-                raise InputError(f"{name} cannot vary: measured times do not answer a what-if on the machine")
 
     def formula(self, op: Op, machine: Machine) -> Formula:
         """Symbols: parameter.forward, .backward, .preparation."""

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated
 
-import numpy as np
-
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
-from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.core.operation_model import Clock, OperationModel
-from slipstick.estimators.core.parameters import Parameter, check_parameters
+from slipstick.estimators.core.parameters import Parameter
 from slipstick.estimators.operation.cpu.bandwidth import (
     Borders,
     FittedSaturation,
@@ -22,7 +17,7 @@ from slipstick.estimators.operation.cpu.bandwidth import (
     cores_of_link,
     fit_saturation,
 )
-from slipstick.estimators.operation.cpu.layer_conditions import loop_cycles
+from slipstick.estimators.operation.cpu.layer_conditions import LayerConditions, loop_cycles
 from slipstick.estimators.tuned.tuned_loops import (
     BESIDE,
     EFFICIENCY,
@@ -41,7 +36,7 @@ MEASURED = "measured"
 
 
 @dataclass(frozen=True)
-class SaturatingLoops(OperationModel):
+class SaturatingLoops(LayerConditions):
     """t = bytes of main memory / B(n), with the saturation law of `bandwidth`; ECM cycles / n where caches hold all.
 
     A line of results is computed by one core, however many there are.
@@ -53,25 +48,9 @@ class SaturatingLoops(OperationModel):
     Sources: `bandwidth` for the law; `layer_conditions` for traffic and cycles.
     """
 
-    cores: Annotated[float, Parameter("1", "cores that run; 0: all of the machine's", 0.0, 1e6)] = 0.0
     efficiency: Annotated[float, Parameter("1", "share of the data sheet's bandwidth reached", 0.01, 1.0)] = EFFICIENCY
     one_core: Annotated[float, Parameter("1", "share of the ECM model's speed of one core", 0.01, 10.0)] = ONE_CORE
     sharpness: Annotated[float, Parameter("1", "exponent of the saturation", 1.0, 50.0)] = SHARPNESS
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
-
-    def runs_at(self) -> Clock:
-        """The machine's own clock."""
-        return "nominal"
-
-    def times(self, operations: Sequence[Op], machine: Machine) -> FloatArray:
-        """Seconds of one sweep of each operation, shape (operations,).
-
-        Raises InputError where an operation is no loop over arrays, or the machine lacks a cache's rate, a vector unit
-        or the cores.
-        """
-        return np.array([self._seconds(op, machine) for op in operations])
 
     def scatter(self, machine: Machine, cores: int) -> float:
         """Standard deviation of log time on so many cores."""
