@@ -57,7 +57,7 @@ def _own(
 ) -> dict[str, Any]:
     """A user's pipeline tuned, the gain confirmed in turns with the defaults, and the run gone on with the best."""
     from slipstick.experiments.subjects.tuning.program_job import load_program
-    from slipstick.experiments.subjects.tuning.tuner import paired_interval
+    from slipstick.experiments.subjects.tuning.tuner import in_turns, paired_interval
     from slipstick.hwmodels.files.units import parse_quantity
 
     job = load_program(target, steps, parse_quantity(step_time, "s"))
@@ -65,7 +65,7 @@ def _own(
     row |= {"fixed": dict(result.fixed), "output": result.best.output}
     defaults, best = result.default.settings, result.best.settings
     if best != defaults:
-        plain, tuned = job.repeat([defaults, best])
+        plain, tuned = in_turns(job.stretch, [defaults, best])
         row["low_speedup"], row["high_speedup"] = paired_interval(plain, tuned)
     if finish:
         row["went_on_from_step"], row["went_on_steps"] = steps, finish

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from slipstick.hwmodels.files.readers import InputError
 
+Row = TypeVar("Row")
+Read = TypeVar("Read")
 Input = str | float | int | tuple[float, ...]
 LEVEL = 0.80
 """Of the bands: the share of measurements that should lie inside."""
@@ -126,3 +128,14 @@ def prediction_of(answer: Answer) -> StatedTime | None:
         return StatedTime(*(float(value) for value in values))
     except (TypeError, ValueError) as error:
         raise InputError(f"{answer!r}: want seconds, or (time, low, high) in seconds: {error}") from None
+
+
+def readable(rows: Iterable[Row], read: Callable[[Row], Read]) -> tuple[list[Read], dict[str, int]]:
+    """What is read of rows, and the number of those that are refused with an InputError, by its words."""
+    made, refused = [], Counter[str]()
+    for row in rows:
+        try:
+            made.append(read(row))
+        except InputError as error:
+            refused[str(error)] += 1
+    return made, dict(refused)

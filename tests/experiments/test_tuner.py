@@ -18,6 +18,7 @@ from slipstick.experiments.subjects.tuning.tuner import (
     Trial,
     by_formula,
     exhaustive,
+    in_turns,
     paired_interval,
     tune,
 )
@@ -192,7 +193,7 @@ def test_a_slow_loader_is_made_faster_and_a_tuned_one_no_slower() -> None:
     knobs = job.knobs()
     found = tune(knobs, job.stretch, budget=max(1, math.prod(len(knob.values) for knob in knobs) // 2), gain=0.05)
     default = {knob.name: knob.default for knob in knobs}
-    slow, fast = job.repeat([default, found.best.settings], rounds=3)
+    slow, fast = in_turns(job.stretch, [default, found.best.settings])
     assert sorted(slow)[1] / sorted(fast)[1] >= 1.5
     assert found.best.output == found.default.output
     # already tuned: a step that is longer than its input leaves nothing to gain

@@ -96,6 +96,10 @@ class GradientTape:
     def _learn(self, name: str, made_by: str) -> None:
         self._weight_gradients.setdefault(name, []).append(made_by)
 
+    def _learn_bias(self, name: str, elements: Amount, outputs: Amount, gradient: Sequence[str]) -> None:
+        sizes = {"elements": elements, "outputs": outputs}
+        self._learn(name, self._add(f"{name}.backward_bias", "reduction", sizes, gradient, {"function": "sum"}))
+
     def inference(self, **defaults: float) -> Workload:
         """The forward pass alone."""
         return self._workload(f"{self.name}-inference", defaults)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.graph.cost import Amount
@@ -54,36 +54,7 @@ class ImageLayers(GradientTape):
         for part, sizes in (("in", x.shape[2:]), ("out", places), ("kernel", tuple(kernel))):
             dims |= {f"{part}_{axis}": size for axis, size in zip(AXES, (1,) * (3 - rank) + tuple(sizes), strict=True)}
         facts: dict[str, Attribute] = {"stride": strides, "padding": paddings}
-        made = self._add(name, "convolution", dims, [x.made_by], {**facts, **flags(bias=bias)})
-
-        def backward(gradient: tuple[str, ...]) -> Sequence[tuple[str, ...]]:
-            weight = self._add(
-                f"{name}.backward_weight",
-                "convolution",
-                dims,
-                [*gradient, x.made_by],
-                {**facts, "pass": "backward_weight"},
-            )
-            self._learn(name, weight)
-            if bias:
-                elements = x.shape[0] * channels * product(places)
-                self._learn(
-                    name,
-                    self._add(
-                        f"{name}.backward_bias",
-                        "reduction",
-                        {"elements": elements, "outputs": channels},
-                        gradient,
-                        {"function": "sum"},
-                    ),
-                )
-            if not x.needs_gradient:
-                return [()]
-            return [
-                (self._add(f"{name}.backward_data", "convolution", dims, gradient, {**facts, "pass": "backward_data"}),)
-            ]
-
-        return self._layer(name, [x], (x.shape[0], channels, *places), made, backward)
+        return self._convolved(name, x, (x.shape[0], channels, *places), dims, facts, bias=bias)
 
     def transposed_convolution(self, name: str, x: Value, channels: int, kernel: int, stride: int) -> Value:
         """A transposed convolution of images with bias: each side becomes `stride` times as long ("same" padding)."""
@@ -94,21 +65,32 @@ class ImageLayers(GradientTape):
         for part, sizes in (("in", tuple(sides)), ("out", places), ("kernel", (kernel, kernel))):
             dims |= {f"{part}_{axis}": size for axis, size in zip(AXES, (1, *sizes), strict=True)}
         facts: dict[str, Attribute] = {"stride": (stride, stride), "transposed": True}
-        made = self._add(name, "convolution", dims, [x.made_by], {**facts, **flags(bias=True)})
+        return self._convolved(name, x, (batch, channels, *places), dims, facts, bias=True)
+
+    def _convolved(
+        self,
+        name: str,
+        x: Value,
+        shape: tuple[Amount, ...],
+        dims: dict[str, Amount],
+        facts: Mapping[str, Attribute],
+        *,
+        bias: bool,
+    ) -> Value:
+        made = self._add(name, "convolution", dims, [x.made_by], {**facts, **flags(bias=bias)})
 
         def backward(gradient: tuple[str, ...]) -> Sequence[tuple[str, ...]]:
             after = [*gradient, x.made_by]
             weight = {**facts, "pass": "backward_weight"}
             self._learn(name, self._add(f"{name}.backward_weight", "convolution", dims, after, weight))
-            summed: dict[str, Amount] = {"elements": batch * channels * product(places), "outputs": channels}
-            bias = self._add(f"{name}.backward_bias", "reduction", summed, gradient, {"function": "sum"})
-            self._learn(name, bias)
+            if bias:
+                self._learn_bias(name, shape[0] * shape[1] * product(shape[2:]), shape[1], gradient)
             if not x.needs_gradient:
                 return [()]
             back = {**facts, "pass": "backward_data"}
             return [(self._add(f"{name}.backward_data", "convolution", dims, gradient, back),)]
 
-        return self._layer(name, [x], (batch, channels, *places), made, backward)
+        return self._layer(name, [x], shape, made, backward)
 
     def pool(self, name: str, x: Value, window: int, stride: int, padding: int = 0, function: str = "max") -> Value:
         """Maximum or average over square windows of images."""

@@ -45,14 +45,7 @@ class NetworkTape(ImageLayers, SequenceLayers):
             )
             self._learn(shared_with or name, weight)
             if bias:
-                summed = self._add(
-                    f"{name}.backward_bias",
-                    "reduction",
-                    {"elements": tokens * outputs, "outputs": outputs},
-                    gradient,
-                    {"function": "sum"},
-                )
-                self._learn(name, summed)
+                self._learn_bias(name, tokens * outputs, outputs, gradient)
             if not x.needs_gradient:
                 return [()]
             return [

@@ -28,6 +28,7 @@ def flash_attention(workload: Workload) -> Workload:
         before.setdefault(second, []).append(first)
     place: dict[str, str] = {}
     made: dict[str, Op] = {}
+    causal: dict[str, Attribute] = {"causal": True} if workload.metadata.get("network") == "gpt" else {}
     for op in workload:
         if op.kind != "gemm" or op.name in place or _is_backward(op):
             continue
@@ -36,7 +37,8 @@ def flash_attention(workload: Workload) -> Workload:
             continue
         back = [name for name in known if any(name.startswith(f"{part}.backward") for part in chain)]
         back = back or _around_softmax(chain, known, after, before)
-        whole = _attention(known[chain[0]], known[chain[-1]], causal=workload.metadata.get("network") == "gpt")
+        scores, values = known[chain[0]], known[chain[-1]]
+        whole = attention_of(values.name, scores, values, causal)
         made[chain[-1]] = whole
         place |= dict.fromkeys(chain, chain[-1])
         if back:
@@ -132,8 +134,8 @@ GRADIENTS = 4
 """Of scores' two operands, of the shares, of the values."""
 
 
-def _attention(scores: Op, values: Op, *, causal: bool) -> Op:
+def attention_of(name: str, scores: Op, values: Op, facts: dict[str, Attribute]) -> Op:
+    """One operation in place of the product of scores, their softmax, and the product with the values."""
     dims = {"batch": scores.dims["batch"], "heads": 1, "kv_heads": 1, "queries": scores.dims["n"]}
     dims |= {"keys": scores.dims["m"], "head_dim": scores.dims["k"], "value_dim": values.dims["m"]}
-    facts: dict[str, Attribute] = {"causal": True} if causal else {}
-    return operation(values.name, "attention", dims, scores.dtype, facts, times=scores.times)
+    return operation(name, "attention", dims, scores.dtype, facts, times=scores.times)

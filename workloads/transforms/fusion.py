@@ -17,10 +17,11 @@ from functools import lru_cache
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.files.symbolic import is_symbolic, sp
 from slipstick.workloads.graph.cost import SIZE_BYTES, Amount, Cost
-from slipstick.workloads.graph.kinds import operation, product
+from slipstick.workloads.graph.kinds import product
 from slipstick.workloads.graph.order import Neighbours
 from slipstick.workloads.graph.work import AXES
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
+from slipstick.workloads.transforms.attention import attention_of
 
 POINTWISE = "elementwise"
 PRODUCTS = ("gemm", "convolution", "attention")
@@ -262,7 +263,8 @@ def _attentions(workload: Workload, outputs: frozenset[str]) -> list[tuple[list[
         if any(known[part].times != scores.times or _phase(known[part]) != _phase(scores) for part in row):
             continue
         taken |= set(row)
-        matches.append((row, _attention(scores, known[name])))
+        kept = {word: value for word, value in scores.attributes.items() if word == "phase"}
+        matches.append((row, attention_of(scores.name, scores, known[name], kept)))
     return matches
 
 
@@ -276,13 +278,6 @@ def _weighs(scores: Op, softmax: Op, values: Op) -> bool:
         and _same(one["m"], other["k"])
         and _same(one["n"], other["n"])
     )
-
-
-def _attention(scores: Op, values: Op) -> Op:
-    dims = {"batch": scores.dims["batch"], "heads": 1, "kv_heads": 1, "queries": scores.dims["n"]}
-    dims |= {"keys": scores.dims["m"], "head_dim": scores.dims["k"], "value_dim": values.dims["m"]}
-    kept = {name: value for name, value in scores.attributes.items() if name == "phase"}
-    return operation(scores.name, "attention", dims, scores.dtype, kept, times=scores.times)
 
 
 def _phase(op: Op) -> Attribute:

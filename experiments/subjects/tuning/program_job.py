@@ -108,14 +108,6 @@ class ProgramJob:
         taken, _, step = self._run(settings, self.steps, steps, self._checkpoint)
         return taken, _state(step)
 
-    def repeat(self, choices: Sequence[Settings], rounds: int = 3) -> list[list[float]]:
-        """Stretches of several settings, interleaved: one list of seconds per step for each."""
-        times: list[list[float]] = [[] for _ in choices]
-        for _ in range(rounds):
-            for series, settings in zip(times, choices, strict=True):
-                series.append(self.stretch(settings).time)
-        return times
-
     def _opened(self, settings: Settings, start: int) -> tuple[Iterator[Any], Any]:
         arguments = {name: value for name, value in settings.items() if name in signature(self.build).parameters}
         takes_start = "start" in signature(self.build).parameters

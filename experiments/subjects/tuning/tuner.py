@@ -225,6 +225,12 @@ def _grid(knobs: Sequence[Knob]) -> Iterator[dict[str, Any]]:
         yield dict(zip(names, values, strict=True))
 
 
+def in_turns(stretch: Callable[[Settings], Trial], choices: Sequence[Settings], rounds: int = 3) -> list[list[float]]:
+    """Stretches of several settings, interleaved: one list of seconds per step for each."""
+    taken = [[stretch(settings).time for settings in choices] for _ in range(rounds)]
+    return [list(series) for series in zip(*taken, strict=True)]
+
+
 def paired_interval(
     one: Sequence[float], other: Sequence[float], level: float = 0.95, draws: int = 4000, seed: int = 0
 ) -> tuple[float, float]:

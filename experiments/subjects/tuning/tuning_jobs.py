@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -233,14 +233,6 @@ class LoaderJob:
             else {}
         )
         return torch.utils.data.DataLoader(data, batch_size=None, num_workers=workers, **more)
-
-    def repeat(self, choices: Sequence[Settings], rounds: int = 5) -> list[list[float]]:
-        """Stretches of several settings, interleaved: one list of seconds per step for each."""
-        times: list[list[float]] = [[] for _ in choices]
-        for _ in range(rounds):
-            for series, settings in zip(times, choices, strict=True):
-                series.append(self.stretch(settings).time)
-        return times
 
 
 class Storage:

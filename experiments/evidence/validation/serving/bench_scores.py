@@ -23,6 +23,7 @@ from slipstick.estimators.operation.serving.step_amounts import Batch, Shares
 from slipstick.estimators.operation.serving.step_device import Device
 from slipstick.estimators.operation.serving.step_law import StepLaw, StepSum, columns_of, least_seconds
 from slipstick.estimators.operation.serving.step_time import LayerCounts
+from slipstick.experiments.evidence.cases import readable
 from slipstick.experiments.evidence.score import PERCENT, Data, Scored
 from slipstick.experiments.evidence.validation.serving.refit import MAKER
 from slipstick.hwmodels.catalog import machine, machine_names
@@ -110,14 +111,8 @@ def law_rows(batches: Sequence[Whole]) -> LawRows:
 
 def read_batches(path: Path) -> tuple[list[Whole], dict[str, int]]:
     """Batches of a file that can be evaluated, and those left out by reason."""
-    batches, refused = [], dict[str, int]()
     needed = ("device", "devices", "engine", "model", "input_tokens", "output_tokens", "latency_s", "sequences")
-    for _, row in read_csv_rows(path, needed):
-        try:
-            batches.append(_whole(row))
-        except InputError as error:
-            refused[str(error)] = refused.get(str(error), 0) + 1
-    return batches, refused
+    return readable((row for _, row in read_csv_rows(path, needed)), _whole)
 
 
 def _whole(row: dict[str, str]) -> Whole:

@@ -20,6 +20,7 @@ from slipstick.estimators.operation.serving.local_step import (
     local_groups,
 )
 from slipstick.estimators.operation.serving.step_amounts import Amounts, Batch, Shares
+from slipstick.experiments.evidence.cases import readable
 from slipstick.experiments.evidence.validation.serving.local_cpus import processor
 from slipstick.hwmodels.catalog import machine, name_of_device
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows
@@ -108,16 +109,10 @@ class LocalRow:
 
 def read_local(path: Path) -> tuple[list[LocalRow], dict[str, int]]:
     """LocalScore's rows, and those left out by reason."""
-    result, refused = [], dict[str, int]()
     needed = (
         "accelerator", "kind", "model", "quantisation", "prompt_tokens_per_s", "output_tokens_per_s", "suspicious",
     )  # fmt: skip
-    for _, row in read_csv_rows(path, needed):
-        try:
-            result.append(_row(row))
-        except InputError as error:
-            refused[str(error)] = refused.get(str(error), 0) + 1
-    return result, refused
+    return readable((row for _, row in read_csv_rows(path, needed)), _row)
 
 
 def _row(row: dict[str, str]) -> LocalRow:

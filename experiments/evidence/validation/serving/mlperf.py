@@ -27,6 +27,7 @@ from slipstick.estimators.operation.serving.step_law import LEVELS, StepLaw, mac
 from slipstick.estimators.operation.serving.step_time import StepTime
 from slipstick.estimators.schedule.serving.closed_loop import Load, steady
 from slipstick.estimators.schedule.serving.scheduler import Scheduler
+from slipstick.experiments.evidence.cases import readable
 from slipstick.experiments.evidence.score import PERCENT, Data, Scored
 from slipstick.experiments.evidence.validation.serving.refit import MAKER, public_cases
 from slipstick.experiments.evidence.validation.serving.step_fit import step_rows
@@ -183,16 +184,9 @@ def model_rate(result: Result, steps: LawFit) -> float:
 
 def read_results(path: Path) -> tuple[list[Result], dict[str, int]]:
     """Offline results without doubts, and those left out by reason."""
-    results, refused = [], dict[str, int]()
     needed = ("benchmark", "scenario", "accelerator", "accelerators", "weight_type", "tokens_per_s", "suspicious")
-    for _, row in read_csv_rows(path, needed):
-        if row["scenario"] != "Offline":
-            continue
-        try:
-            results.append(_result(row))
-        except InputError as error:
-            refused[str(error)] = refused.get(str(error), 0) + 1
-    return results, refused
+    rows = (row for _, row in read_csv_rows(path, needed) if row["scenario"] == "Offline")
+    return readable(rows, _result)
 
 
 def _result(row: dict[str, str]) -> Result:
