@@ -8,16 +8,15 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from tests.attack.edits import CODE, NUMBERS, WORDS
+from tests.verbs_there import options
 
 GOOD: dict[str, list[str]] = {
     "estimate": ["gemm", "--on", "v100-sxm"],
@@ -87,45 +86,28 @@ class LineCase:
     words: tuple[str, ...]
 
 
-@cache
-def verbs() -> dict[str, tuple[str, ...]]:
-    """Every verb with its options."""
-    from typer.main import get_command
-
-    from slipstick.experiments.commands.cli import build
-
-    def walk(command: Any, name: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-        inner = getattr(command, "commands", None)
-        if inner is None:
-            yield name, tuple(opt for param in command.params for opt in param.opts if opt.startswith("-"))
-        for word, one in (inner or {}).items():
-            yield from walk(one, f"{name} {word}".strip())
-
-    return dict(walk(get_command(build()), ""))
-
-
 def line_cases(names: Sequence[str] = ()) -> SearchStrategy[LineCase]:
     """Any verb (or one of `names`) with good words, one to three of them changed, left out, or added as options."""
 
     def broken(verb: str, changes: list[tuple[int, int, int]]) -> LineCase:
         words = list(GOOD.get(verb, []))
-        options = verbs()[verb]
+        known = options()[verb]
         for kind, where, piece in changes:
             text = PIECES[piece]
             if kind == 0 and words:
                 words[where % len(words)] = text
             elif kind == 1 and words:
                 del words[where % len(words)]
-            elif kind == 2 and options:
-                words += [options[where % len(options)], text]
-            elif kind == 3 and options:
-                words.append(f"{options[where % len(options)]}={text}")
+            elif kind == 2 and known:
+                words += [known[where % len(known)], text]
+            elif kind == 3 and known:
+                words.append(f"{known[where % len(known)]}={text}")
             else:
                 words.insert(where % (len(words) + 1), text)
         return LineCase((*verb.split(), *(word.replace("\0", "%00") for word in words)))
 
     change = st.tuples(st.sampled_from([0, 1, 2, 2, 2, 3, 4]), st.integers(0, 99), st.integers(0, len(PIECES) - 1))
-    some = list(names) or [verb for verb in verbs() if verb not in WITHOUT]
+    some = list(names) or [verb for verb in options() if verb not in WITHOUT]
     return st.builds(broken, st.sampled_from(some), st.lists(change, min_size=1, max_size=3))
 
 

@@ -18,8 +18,9 @@ from tests.attack import forked, seeds
 from tests.attack.cases import FileCase, file_cases, read_case
 from tests.attack.edits import PLACES, Edit, broken
 from tests.attack.forked import attack
-from tests.attack.lines import GOOD, LONG, WITHOUT, LineCase, line_case, line_cases, verbs
+from tests.attack.lines import GOOD, LONG, WITHOUT, LineCase, line_case, line_cases
 from tests.attack.readers import READERS, Reader
+from tests.verbs_there import options
 
 FILES, LINES = 1_960, 40
 
@@ -42,7 +43,7 @@ def test_broken_lines_are_bad_input(home: Path) -> None:
     assert not report.failures, str(report)
 
 
-QUICK = tuple(verb for verb in verbs() if verb not in WITHOUT and not verb.startswith(LONG))
+QUICK = tuple(verb for verb in options() if verb not in WITHOUT and not verb.startswith(LONG))
 SEARCH = bool(os.environ.get("SLIPSTICK_ATTACK_ANEW"))
 """Draw other cases each time; CI repeats the same ones."""
 
@@ -56,7 +57,7 @@ def test_every_reader_refuses_what_is_no_file(name: str, home: Path, tmp_path: P
 
 
 def test_good_lines_are_verbs() -> None:
-    assert set(GOOD) <= set(verbs())
+    assert set(GOOD) <= set(options())
 
 
 def test_an_attack_finds_what_is_wrong(home: Path) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 
-from slipstick.experiments.commands.cli import build, run
+from slipstick.experiments.commands.cli import run
+from tests.verbs_there import options
 
 WRITES_ONLY = {"study run", "study resume", "study merge", "data get", "workloads draw"}
 """They answer with files and lines, not with rows."""
@@ -21,28 +18,13 @@ PAGED = {
 """Verbs that answer a question: a page on request."""
 
 
-@cache
-def verbs() -> dict[str, dict[str, str]]:
-    """Options of every verb with their help."""
-
-    def walk(command: Any, name: str) -> Iterator[tuple[str, dict[str, str]]]:
-        for word, inner in getattr(command, "commands", {}).items():
-            yield from walk(inner, f"{name} {word}".strip())
-        if not hasattr(command, "commands"):
-            words = {word: one.help or "" for one in command.params for word in one.opts if word.startswith("--")}
-            yield name, words
-
-    return dict(walk(typer.main.get_command(build()), ""))
-
-
 def test_every_verb_answers_in_three_formats() -> None:
-    assert len(verbs()) > 50
-    lacking = {name for name, options in verbs().items() if "--format" not in options}
-    assert lacking == WRITES_ONLY
+    assert len(options()) > 50
+    assert {name for name, taken in options().items() if "--format" not in taken} == WRITES_ONLY
 
 
 def test_questions_have_pages() -> None:
-    assert {name for name in PAGED if "--report" not in verbs()[name]} == set()
+    assert {name for name in PAGED if "--report" not in options()[name]} == set()
 
 
 @pytest.mark.parametrize(

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import cache
 from itertools import combinations
 from typing import Any
 
 import pytest
-import typer
 
-from slipstick.experiments.commands.cli import build, run
+from slipstick.experiments.commands.cli import run
 from slipstick.experiments.commands.old_words import OLD, todays_words
 from slipstick.experiments.commands.vocabulary import WORDS
+from tests.verbs_there import verbs
 
 FOR_GOOD = {"reproduce", "validate"}
 """Verbs that keep their spelling whatever the vocabulary says (docs/json.md)."""
@@ -23,15 +22,10 @@ COMMON = frozenset("a an the of that is are how which to be by in or and for it 
 @cache
 def options() -> dict[str, dict[str, Any]]:
     """The options of every command by their long names, hidden ones apart."""
-
-    def walk(command: Any, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        for word, inner in getattr(command, "commands", {}).items():
-            yield from walk(inner, f"{name} {word}".strip())
-        if not hasattr(command, "commands"):
-            shown = (one for one in command.params if not getattr(one, "hidden", False))
-            yield name, {word: one for one in shown for word in one.opts if word.startswith("--")}
-
-    return dict(walk(typer.main.get_command(build()), ""))
+    return {
+        name: {word: one for one in taken if not getattr(one, "hidden", False) for word in one.opts if word[:2] == "--"}
+        for name, taken in verbs().items()
+    }
 
 
 def words_of(meaning: str) -> set[str]:

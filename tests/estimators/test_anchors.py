@@ -14,32 +14,16 @@ from slipstick.estimators.across_devices.anchors.next_rows import candidates, ne
 from slipstick.estimators.across_devices.conditioning import AnchorModel
 from slipstick.estimators.across_devices.devices import DeviceCalibration, fit_devices
 from slipstick.estimators.across_devices.fade import fading
-from slipstick.estimators.across_devices.kernel_class import PREFIX
-from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula
+from slipstick.estimators.across_devices.operation_times import OperationTimes
 from slipstick.estimators.learning.known_rows import FREEDOM
 from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
-from slipstick.estimators.operation.gpu.tiled import TiledRoofline
 from slipstick.estimators.tuned.tuned_anchors import LENGTH
 from slipstick.experiments.calibrate.operation_measurements import read_operation_times
 from slipstick.experiments.commands.cli import run
 from slipstick.hwmodels.catalog import machine
+from tests.estimators.test_devices import EFFICIENCY, streams
 
-EFFICIENCY = {"a100-sxm-80gb": 0.85, "h100-sxm": 0.89, "l4": 0.80, "t4": 0.74, "mi210": 0.65}
 NAME = "elementwise.float32"
-
-
-def streams(
-    name: str, efficiency: float, rows: int = 40, noise: float = 0.02, overhead: float = 2e-6
-) -> OperationTimes:
-    """Times of additions on a machine that reaches a share of its bandwidth after a launch."""
-    generator = np.random.default_rng(sum(map(ord, name)))
-    elements = 2.0 ** generator.uniform(14, 28, rows)
-    dims = {"elements": elements, "reads": 2 * elements, "writes": elements}
-    form = OperationTimes.of(machine(name), "elementwise", "float32", dims, np.ones(rows))
-    known = KernelParameters(memory_efficiency=efficiency, overhead=overhead)
-    formula = RowFormula.of(TiledRoofline(), [form])
-    times = formula.evaluate({f"{PREFIX}{n}": getattr(known, n) for n in KernelParameters.__dataclass_fields__})
-    return replace(form, times=times * np.exp(noise * generator.standard_normal(rows)), source="a")
 
 
 @pytest.fixture(scope="module")

@@ -29,8 +29,10 @@ from slipstick.workloads.layers.single import elementwise
 EFFICIENCY = {"a100-sxm-80gb": 0.85, "h100-sxm": 0.89, "l4": 0.80, "t4": 0.74, "mi210": 0.65}
 
 
-def streams(name: str, efficiency: float, rows: int = 40, noise: float = 0.02) -> OperationTimes:
-    """Times of additions on a machine that reaches a share of its bandwidth, 2 us after a launch."""
+def streams(
+    name: str, efficiency: float, rows: int = 40, noise: float = 0.02, overhead: float = 2e-6
+) -> OperationTimes:
+    """Times of additions on a machine that reaches a share of its bandwidth after a launch."""
     generator = np.random.default_rng(sum(map(ord, name)))
     elements = 2.0 ** generator.uniform(14, 28, rows)
     form = OperationTimes.of(
@@ -40,7 +42,7 @@ def streams(name: str, efficiency: float, rows: int = 40, noise: float = 0.02) -
         {"elements": elements, "reads": 2 * elements, "writes": elements},
         np.ones(rows),
     )
-    known = KernelParameters(memory_efficiency=efficiency, overhead=2e-6)
+    known = KernelParameters(memory_efficiency=efficiency, overhead=overhead)
     formula = RowFormula.of(TiledRoofline(), [form])
     times = formula.evaluate({f"{PREFIX}{n}": getattr(known, n) for n in KernelParameters.__dataclass_fields__})
     return OperationTimes(

@@ -8,17 +8,16 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 
-from slipstick.experiments.commands.cli import build, run
+from slipstick.experiments.commands.cli import run
 from slipstick.experiments.traces.files_read import read_any
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.importers.formats.registry import FORMATS
 from tests import files_made
 from tests.attack import seeds
+from tests.verbs_there import options
 from tests.workloads.test_execution_traces import node
 
 ROOT = Path(__file__).parents[2]
@@ -80,18 +79,6 @@ def test_what_read_proposes_runs(files: list[str], capsys: pytest.CaptureFixture
     assert seen == {one.target for one in FORMATS}
 
 
-def commands() -> dict[str, set[str]]:
-    """Every verb in full, and its options."""
-
-    def walk(command: Any, name: str) -> Iterator[tuple[str, set[str]]]:
-        for word, inner in getattr(command, "commands", {}).items():
-            yield from walk(inner, f"{name} {word}".strip())
-        if not hasattr(command, "commands"):
-            yield name, {word for one in command.params for word in one.opts}
-
-    return dict(walk(typer.main.get_command(build()), ""))
-
-
 def proposals() -> Iterator[tuple[str, str]]:
     """(file, text after the name of the command) of every text of the program that says it, a hole for each value."""
     for layer in ("hwmodels", "workloads", "estimators", "experiments"):
@@ -108,7 +95,7 @@ def proposals() -> Iterator[tuple[str, str]]:
 
 
 def test_every_verb_and_option_that_a_text_names_is_there() -> None:
-    known = commands()
+    known = options()
     words = {name.split()[0] for name in known}
     wrong, seen = [], 0
     for file, text in proposals():
@@ -119,6 +106,6 @@ def test_every_verb_and_option_that_a_text_names_is_there() -> None:
         if verb not in known:  # a group by itself: slipstick spmv
             continue
         seen += 1
-        options = re.findall(r"(?<!\S)--[a-z][\w-]*", text)
-        wrong += [(file, text, option) for option in options if option not in known[verb]]
+        named = re.findall(r"(?<!\S)--[a-z][\w-]*", text)
+        wrong += [(file, text, option) for option in named if option not in known[verb]]
     assert seen > 60 and wrong == []

@@ -10,9 +10,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-import typer
 
-from slipstick.experiments.commands.cli import build
+from tests.verbs_there import options
 
 pytestmark = pytest.mark.slow
 
@@ -145,21 +144,8 @@ def _said(installed: Path, place: Path, command: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def _verbs() -> set[str]:
-    """Every verb, with its group."""
-    found = set()
-    waiting = [("", typer.main.get_command(build()))]
-    while waiting:
-        name, command = waiting.pop()
-        inner = getattr(command, "commands", {})
-        waiting += [(f"{name} {word}".strip(), one) for word, one in inner.items()]
-        if not inner:
-            found.add(name)
-    return found
-
-
 def test_the_list_names_every_verb() -> None:
-    assert {verb for verb in _verbs() if not any(f"{command} ".startswith(f"{verb} ") for command in COMMANDS)} == set()
+    assert {verb for verb in options() if not any(f"{one} ".startswith(f"{verb} ") for one in COMMANDS)} == set()
 
 
 def test_the_light_install_is_light(installed: Path) -> None:

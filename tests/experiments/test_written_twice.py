@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import permutations
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 
-from slipstick.experiments.commands.cli import build, run
+from slipstick.experiments.commands.cli import run
 from slipstick.experiments.commands.typed_once import WRITTEN
 from slipstick.experiments.commands.vocabulary import WORDS
-
-
-def writers(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], list[str]]]:
-    """Words of each verb, and its options that write a file."""
-    for name, below in getattr(command, "commands", {}).items():
-        yield from writers(below, (*words, name))
-    if not hasattr(command, "commands"):
-        yield words, [one.opts[0] for one in command.params if one.opts[0] in WRITTEN]
-
+from tests.verbs_there import options
 
 PAIRS = [
-    (*words, *pair) for words, names in writers(typer.main.get_command(build())) for pair in permutations(names, 2)
+    (*name.split(), *pair)
+    for name, taken in options().items()
+    for pair in permutations([word for word in taken if word in WRITTEN], 2)
 ]
 
 
