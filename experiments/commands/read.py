@@ -27,10 +27,10 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """What a file is, what it holds, and which command goes on."""
         from slipstick.experiments.pages.output import emit
-        from slipstick.experiments.traces.files_read import With, read_any
+        from slipstick.experiments.traces.files_read import ReadOptions, read_any
         from slipstick.hwmodels.files.shown import visible
 
-        result = read_any(file, With(on, model, devices, dtype, engine, parts))
+        result = read_any(file, ReadOptions(on, model, devices, dtype, engine, parts))
         if format == "json":
             about = {"file": file, "kind": result.kind.key, "holds": result.line, "next": list(result.commands)}
             emit([about | {"rows": [dict(row) for row in result.rows]}], format)

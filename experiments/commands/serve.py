@@ -87,7 +87,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.serve.known_runs import is_run, steps_of_runs
         from slipstick.experiments.serve.limits import limits
         from slipstick.experiments.serve.local import local, local_engine
-        from slipstick.experiments.serve.serving_question import Wanted, traffic
+        from slipstick.experiments.serve.serving_question import ServingOptions, traffic
         from slipstick.experiments.serve.serving_text import lines, warnings_of
         from slipstick.experiments.subjects.power.facility import Facility
         from slipstick.hwmodels.catalog import machine
@@ -104,7 +104,7 @@ def register(app: typer.Typer) -> None:
             _refuse(context, lambda name: name in UNVARIED, "--vary compares servers, as slipstick whatif does")
         if not any("draft_tokens" in words for words in vary or ()):
             require_guesses(draft_tokens, acceptance, draft_share)
-        wanted = Wanted(
+        wanted = ServingOptions(
             model, on, devices, tp, pp, dp, ep, replicas, dtype, cache_dtype, engine or "", step_tokens, max_sequences,
             draft_tokens, acceptance, draft_share,
             mixing, preemption, changes=changes, known=None if known and is_run(known) else known,

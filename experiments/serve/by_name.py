@@ -15,7 +15,7 @@ from slipstick.estimators.operation.serving.step_oracle import StepOracle
 from slipstick.experiments.serve.known_runs import is_run, steps_of_runs
 from slipstick.experiments.serve.local import local, local_engine
 from slipstick.experiments.serve.planning import Plan, Search
-from slipstick.experiments.serve.serving_question import Wanted
+from slipstick.experiments.serve.serving_question import ServingOptions
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.files.old_names import checked, formerly
 from slipstick.hwmodels.files.readers import InputError
@@ -103,7 +103,7 @@ def serve(
         return local(model, machine_by_name(machine), dtype, input_tokens, output_tokens, known)
     load = Traffic(input_tokens, output_tokens, concurrency, rate)
     ran = known if known and is_run(known) else None
-    wanted = Wanted(
+    wanted = ServingOptions(
         model, machine, devices=devices if devices > 1 else None, replicas=replicas, dtype=dtype, engine=engine,
         known=None if ran else known, prefill_workers=prefill_workers, prefill_tensor=prefill_tp,
         link_bandwidth=link_bandwidth,
@@ -161,7 +161,7 @@ def oracle(
     >>> time.low < time.seconds < time.high
     True
     """
-    wanted = Wanted(model, machine, devices=devices, dtype=dtype, cache_type=cache_dtype, engine=engine)
+    wanted = ServingOptions(model, machine, devices=devices, dtype=dtype, cache_type=cache_dtype, engine=engine)
     return wanted.deployment().oracle
 
 

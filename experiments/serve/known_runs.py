@@ -8,7 +8,7 @@ from slipstick.estimators.named.measured.measured_serving import TimedServerRun
 from slipstick.estimators.operation.serving.measured_steps import TimedServerStep
 from slipstick.experiments.calibrate.known_files import runs_of
 from slipstick.experiments.calibrate.known_words import known_time
-from slipstick.experiments.serve.serving_question import Wanted
+from slipstick.experiments.serve.serving_question import ServingOptions
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.runs.traffic import Traffic
 
@@ -45,7 +45,7 @@ def measured_runs(known: str, load: Traffic) -> tuple[TimedServerRun, ...]:
     return (TimedServerRun(typed.seconds, at, None, typed.numbers.get("tp")),)
 
 
-def steps_of_runs(known: str, wanted: Wanted, load: Traffic) -> tuple[TimedServerStep, ...]:
+def steps_of_runs(known: str, wanted: ServingOptions, load: Traffic) -> tuple[TimedServerStep, ...]:
     """Steps as long as runs of one's own say.
 
     `wanted`: the question, whose machine and layout the runs had.

@@ -7,7 +7,7 @@ from typing import Any
 
 from slipstick.estimators.named.serving.served_run import serve
 from slipstick.experiments.calibrate.known_serving import MOST_SIMULATED, model_of_size, traffic_of
-from slipstick.experiments.serve.serving_question import Wanted
+from slipstick.experiments.serve.serving_question import ServingOptions
 from slipstick.workloads.importers.serving.llama_bench import LocalRun
 from slipstick.workloads.importers.serving.vllm_bench import ServedRun
 
@@ -31,7 +31,7 @@ def measured_rows(runs: Sequence[ServedRun]) -> list[dict[str, Any]]:
     ]
 
 
-def compared_rows(runs: Sequence[ServedRun], wanted: Wanted) -> list[dict[str, Any]]:
+def compared_rows(runs: Sequence[ServedRun], wanted: ServingOptions) -> list[dict[str, Any]]:
     """One row a run and measure: measured, estimated with the 80 % band, and measured over estimated.
 
     `measure` names the unit: ttft_s, tpot_s (means) and output_tokens_per_s.

@@ -19,7 +19,7 @@ from slipstick.experiments.calibrate.known_words import known_time
 from slipstick.experiments.serve.known_runs import is_run, steps_of_runs
 from slipstick.experiments.serve.limits import limits_text
 from slipstick.experiments.serve.serving_choice import ServedBatch, ServingChoice, cheaper_lines
-from slipstick.experiments.serve.serving_question import Wanted, known_steps
+from slipstick.experiments.serve.serving_question import ServingOptions, known_steps
 from slipstick.experiments.subjects.power.facility import price_text
 from slipstick.hwmodels.answer import Answer, AnswerTable, Provenance
 from slipstick.hwmodels.catalog import machine
@@ -258,7 +258,7 @@ class Search:
             )
         load = Traffic(int(self.input_tokens), int(self.output_tokens), 1)
         devices = typed.numbers.get("tp", 1) if typed else 1
-        wanted = Wanted(self.model, name, devices=devices, dtype=self.types[0], cache_type=self.cache_type,
+        wanted = ServingOptions(self.model, name, devices=devices, dtype=self.types[0], cache_type=self.cache_type,
                         engine=self.engine, changes={"price": at.price} if at.price is not None else {})  # fmt: skip
         return steps_of_runs(self.known, wanted, load)
 

@@ -33,7 +33,7 @@ PARALLEL = {
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ServingOptions:
     """What the options of a command say; None where they say nothing.
 
     `draft_tokens`, `acceptance` and `draft_share` are of speculative decoding (`server_run.GUESSED`).

@@ -15,7 +15,7 @@ from slipstick.estimators.learning.law import FloatArray
 from slipstick.estimators.operation.serving.measured_steps import ServerStep, TimedServerStep
 from slipstick.estimators.operation.serving.step_amounts import Batch
 from slipstick.estimators.operation.serving.step_oracle import StepOracle
-from slipstick.experiments.serve.serving_question import Wanted
+from slipstick.experiments.serve.serving_question import ServingOptions
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 
 if TYPE_CHECKING:
@@ -119,8 +119,8 @@ class StepRegressor:
 
         return Tags(estimator_type="regressor", target_tags=TargetTags(required=True), regressor_tags=RegressorTags())
 
-    def _wanted(self) -> Wanted:
-        return Wanted(self.model, self.machine, devices=self.devices, dtype=self.dtype, engine=self.engine)
+    def _wanted(self) -> ServingOptions:
+        return ServingOptions(self.model, self.machine, devices=self.devices, dtype=self.dtype, engine=self.engine)
 
     def _oracle(self) -> StepOracle:
         fitted = getattr(self, "oracle_", None)

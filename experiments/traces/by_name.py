@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slipstick.estimators.operation.gpu.kernels import between_vendors
-from slipstick.experiments.traces.files_read import TOP, Holding, With, read_any
+from slipstick.experiments.traces.files_read import TOP, Holding, ReadOptions, read_any
 from slipstick.experiments.traces.recorded import read_recorded, step_named
 from slipstick.experiments.traces.trace_rows import changes
 from slipstick.experiments.traces.trace_rows import rows as rows_of
@@ -113,4 +113,4 @@ def read(
     ...     read(str(path)).kind.key
     'times'
     """
-    return read_any(file, With(machine, model, devices, dtype, engine, parts))
+    return read_any(file, ReadOptions(machine, model, devices, dtype, engine, parts))

@@ -22,7 +22,7 @@ TOP = 10
 
 
 @dataclass(frozen=True)
-class With:
+class ReadOptions:
     """What the command's options add: a machine to compare with, and how a server was set up."""
 
     machine: str | None = None
@@ -48,7 +48,7 @@ class Holding:
     rows: tuple[Mapping[str, Any], ...] = ()
 
 
-def read_any(path: str, given: With | None = None) -> Holding:
+def read_any(path: str, given: ReadOptions | None = None) -> Holding:
     """Find out what a file is and read it.
 
     Raises InputError where nothing is known of the file, or it is broken.
@@ -57,7 +57,7 @@ def read_any(path: str, given: With | None = None) -> Holding:
     if kind is None:
         raise unknown(path)
     reader = _READERS.get(kind.key) or _TARGETS[kind.target]
-    line, rows, commands = reader(path, given or With())
+    line, rows, commands = reader(path, given or ReadOptions())
     offered = COMMANDS[kind.target] if commands is None else commands
     named = tuple(command.replace("{file}", path) for command in offered)
     return Holding(kind, f"{path}: {kind.name}; {line}", named, tuple(rows))
@@ -65,10 +65,10 @@ def read_any(path: str, given: With | None = None) -> Holding:
 
 Read: TypeAlias = tuple[str, Rows, Sequence[str] | None]
 """What a file holds in a line, its figures, and the commands that go on; None for those of its target."""
-_Read = Callable[[str, With], Read]
+_Read = Callable[[str, ReadOptions], Read]
 
 
-def _timeline(path: str, given: With) -> Read:
+def _timeline(path: str, given: ReadOptions) -> Read:
     from slipstick.workloads.importers.timeline import read_timeline, replays
     from slipstick.workloads.importers.traces.activity import CALLS, DEVICE
 
@@ -170,10 +170,10 @@ def _top(table: EventTable, chosen: npt.NDArray[np.bool_], times: npt.NDArray[np
     ]
 
 
-def _served(path: str, given: With) -> Read:
+def _served(path: str, given: ReadOptions) -> Read:
     from slipstick.experiments.calibrate.known_serving import model_called, traffic_of
     from slipstick.experiments.serve.measured_runs import compared_rows, measured_rows
-    from slipstick.experiments.serve.serving_question import Wanted
+    from slipstick.experiments.serve.serving_question import ServingOptions
     from slipstick.workloads.importers.serving.vllm_bench import read_vllm_bench
     from slipstick.workloads.language_names import typed
 
@@ -195,13 +195,13 @@ def _served(path: str, given: With) -> Read:
         return f"{line}; --on MACHINE sets the estimate beside it", measured_rows(runs), [command]
     if model is None:
         raise InputError(f"{path}: {first.model!r} is no model that ships: say --model CONFIG.json")
-    wanted = Wanted(model, given.machine, given.gpus, dtype=given.dtype, engine=given.engine)
+    wanted = ServingOptions(model, given.machine, given.gpus, dtype=given.dtype, engine=given.engine)
     rows = compared_rows(runs, wanted)
     inside = sum(row["low"] <= row["measured"] <= row["high"] for row in rows)
     return f"{line}; within the 80 % band in {inside} of {len(rows)}", rows, [command]
 
 
-def _local(path: str, given: With) -> Read:
+def _local(path: str, given: ReadOptions) -> Read:
     from slipstick.experiments.calibrate.known_serving import generation, model_of_size
     from slipstick.experiments.serve.measured_runs import local_rows
     from slipstick.workloads.importers.serving.llama_bench import read_llama_bench
@@ -230,7 +230,7 @@ def _local(path: str, given: With) -> Read:
     return line, rows, [f"slipstick serve MODEL --on {device} --engine llama.cpp --known {{file}}"]
 
 
-def _counters(path: str, given: With) -> Read:
+def _counters(path: str, given: ReadOptions) -> Read:
     from slipstick.experiments.traces.counted_roofline import READERS, rooflines
     from slipstick.hwmodels.catalog import machine
 
@@ -255,7 +255,7 @@ def _counters(path: str, given: With) -> Read:
     return line, rows, []
 
 
-def _series(path: str, given: With) -> Read:
+def _series(path: str, given: ReadOptions) -> Read:
     from slipstick.experiments.extrapolate.series_files import read
 
     readings = read(path)
@@ -270,7 +270,7 @@ def _series(path: str, given: With) -> Read:
     return f"{line} {', '.join(varying)}", [], [f"slipstick extrapolate {{file}} --to {wanted}"]
 
 
-def _matrix(path: str, given: With) -> Read:
+def _matrix(path: str, given: ReadOptions) -> Read:
     from slipstick.workloads.kernels.sparse_files import read_matrix
 
     matrix = read_matrix(path)
@@ -278,31 +278,31 @@ def _matrix(path: str, given: With) -> Read:
     return f"{rows:,} x {columns:,}, {matrix.nonzeros:,} non-zeros", [], None
 
 
-def _graph(path: str, given: With) -> Read:
+def _graph(path: str, given: ReadOptions) -> Read:
     from slipstick.workloads.importers.detect import import_file
 
     workload = import_file(path)
     return f"{len(workload)} operations, free sizes: {', '.join(sorted(workload.symbols)) or 'none'}", [], None
 
 
-def _model(path: str, given: With) -> Read:
+def _model(path: str, given: ReadOptions) -> Read:
     from slipstick.workloads.language_catalog import language_model
 
     model = language_model(path)
     return f"{model.name}, {model.parameters:,} parameters", [], None
 
 
-def _chakra(path: str, given: With) -> Read:
+def _chakra(path: str, given: ReadOptions) -> Read:
     replayed = "slipstick replay {file} --on MACHINE --recorded-on MACHINE"
     return "a graph of operations of one rank", [], [replayed, *COMMANDS["graph"]]
 
 
-def _saved(path: str, given: With) -> Read:
+def _saved(path: str, given: ReadOptions) -> Read:
     line, rows, _ = _graph(path, given)
     return line, rows, ["slipstick estimate {file} --on MACHINE"]
 
 
-def _run(path: str, given: With) -> Read:
+def _run(path: str, given: ReadOptions) -> Read:
     from slipstick.workloads.importers.mllog.trainer_logs import read_training_log
 
     log = read_training_log(path)
@@ -320,7 +320,7 @@ def _run(path: str, given: With) -> Read:
     return "; ".join(log.lines()), rows, COMMANDS["run"] if known else COMMANDS["run"][:-1]
 
 
-def _iterations(path: str, given: With) -> Read:
+def _iterations(path: str, given: ReadOptions) -> Read:
     from slipstick.workloads.importers.iteration_logs import read_log
 
     log = read_log(path)

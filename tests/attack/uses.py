@@ -210,9 +210,9 @@ def use_timeline(path: Path) -> object:
 
 
 def use_any(path: Path) -> object:
-    from slipstick.experiments.traces.files_read import With, read_any
+    from slipstick.experiments.traces.files_read import ReadOptions, read_any
 
-    return read_any(str(path), With("v100-sxm", dtype="float64"))
+    return read_any(str(path), ReadOptions("v100-sxm", dtype="float64"))
 
 
 def run_line(words: list[str]) -> object:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from slipstick.estimators.operation.power.serving_power import MOST, ServingPower, ServingWork
 from slipstick.estimators.operation.serving.step_amounts import Batch
 from slipstick.experiments.commands.cli import run
-from slipstick.experiments.serve.serving_question import Wanted
+from slipstick.experiments.serve.serving_question import ServingOptions
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.errors import InputError
 
@@ -64,7 +64,7 @@ def test_no_step_is_faster_at_a_lower_clock(a: float, b: float, decodes: int, co
     whole = float(prompt)
     work = Batch(float(max(decodes, prompt == 0)), float(context), whole, chunk=whole, finished=float(prompt > 0))
     low, high = (
-        Wanted("llama-3.1-8b", "h100-sxm", changes={"clock": f"{clock} Hz"}).deployment().step.seconds(work)
+        ServingOptions("llama-3.1-8b", "h100-sxm", changes={"clock": f"{clock} Hz"}).deployment().step.seconds(work)
         for clock in sorted((a, b))
     )
     assert low >= high * (1 - 1e-9)

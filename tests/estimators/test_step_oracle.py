@@ -9,17 +9,17 @@ import slipstick as ss
 from slipstick.estimators.named.serving.served_run import serve
 from slipstick.estimators.operation.serving.step_amounts import Batch
 from slipstick.estimators.schedule.serving.server import simulate
-from slipstick.experiments.serve.serving_question import Wanted
+from slipstick.experiments.serve.serving_question import ServingOptions
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.runs.requests import Request
 from slipstick.workloads.runs.traffic import Traffic
 
 CASES = {
-    "dense": Wanted("llama-3.1-8b", "h100-sxm", engine="vllm 0.19.0"),
-    "windows": Wanted("gpt-oss-20b", "mi300x"),
-    "latent, data parallel": Wanted("deepseek-v3", "h200", tensor=1, data=8, expert=8, dtype="fp8"),
-    "pipeline": Wanted("llama-3.1-70b", "h100-sxm", tensor=2, pipeline=4),
-    "linear": Wanted("qwen3.5-397b-a17b", "b200", devices=4),
+    "dense": ServingOptions("llama-3.1-8b", "h100-sxm", engine="vllm 0.19.0"),
+    "windows": ServingOptions("gpt-oss-20b", "mi300x"),
+    "latent, data parallel": ServingOptions("deepseek-v3", "h200", tensor=1, data=8, expert=8, dtype="fp8"),
+    "pipeline": ServingOptions("llama-3.1-70b", "h100-sxm", tensor=2, pipeline=4),
+    "linear": ServingOptions("qwen3.5-397b-a17b", "b200", devices=4),
 }
 
 

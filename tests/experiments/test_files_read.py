@@ -10,7 +10,7 @@ import pytest
 from slipstick.experiments.calibrate.known_serving import AnchorRun, model_called, model_of_size, traffic_of
 from slipstick.experiments.commands.cli import run
 from slipstick.experiments.extrapolate.series_files import read
-from slipstick.experiments.traces.files_read import With, read_any
+from slipstick.experiments.traces.files_read import ReadOptions, read_any
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.importers.serving.llama_bench import read_llama_bench
 from slipstick.workloads.importers.serving.vllm_bench import read_vllm_bench
@@ -89,7 +89,7 @@ def test_served_runs_and_their_load(files: dict[str, Path]) -> None:
 
 
 def test_the_estimate_stands_beside_what_was_measured(files: dict[str, Path]) -> None:
-    found = read_any(str(files["vllm.json"]), With("a100-sxm-80gb"))
+    found = read_any(str(files["vllm.json"]), ReadOptions("a100-sxm-80gb"))
     rows = {str(row["measure"]): row for row in found.rows}
     assert list(rows) == ["ttft_s", "tpot_s", "output_tokens_per_s"]
     row = rows["tpot_s"]

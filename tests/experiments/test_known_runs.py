@@ -14,14 +14,14 @@ from slipstick.estimators.operation.serving.first_token import FirstParts, First
 from slipstick.experiments.commands.cli import run
 from slipstick.experiments.serve.known_runs import is_run, measured_runs, steps_of_runs
 from slipstick.experiments.serve.measured_runs import traffic_of
-from slipstick.experiments.serve.serving_question import Wanted
+from slipstick.experiments.serve.serving_question import ServingOptions
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.importers.serving.llama_bench import read_llama_bench
 from slipstick.workloads.importers.serving.vllm_bench import read_vllm_bench
 from slipstick.workloads.runs.traffic import Traffic
 from tests.runs_made import LLAMA_TABLE, SERVED
 
-WANTED = Wanted("Qwen/Qwen3-8B", "h100-sxm", engine="vllm 0.19.0")
+WANTED = ServingOptions("Qwen/Qwen3-8B", "h100-sxm", engine="vllm 0.19.0")
 LOAD = Traffic(512, 64, 8, None, 1.0, 0.0, 0.0, 24)
 
 
@@ -31,7 +31,7 @@ def answered(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
-def _band(wanted: Wanted) -> tuple[float, float, float]:
+def _band(wanted: ServingOptions) -> tuple[float, float, float]:
     return serve(wanted.deployment(), LOAD).band("tpot", "mean")
 
 

@@ -26,7 +26,7 @@ from slipstick.experiments.calibrate.next_measurements import operations_to_meas
 from slipstick.experiments.commands.cli import run
 from slipstick.experiments.question.defaults import gpu_kernels
 from slipstick.experiments.serve.planning import Search
-from slipstick.experiments.serve.serving_question import Wanted
+from slipstick.experiments.serve.serving_question import ServingOptions
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.graph.kinds import operation
@@ -61,7 +61,7 @@ def test_two_measured_steps_move_estimate_serve_and_plan_alike(tmp_path: Path) -
     assert known[0] / plain[0] == pytest.approx(1.3, rel=0.06)
     assert known[1] <= 1.3 * plain[0] <= known[2]
     assert math.log(known[2] / known[1]) < 0.9 * math.log(plain[2] / plain[1])
-    served = Wanted(MODEL, "h100-sxm", known=str(path)).deployment()
+    served = ServingOptions(MODEL, "h100-sxm", known=str(path)).deployment()
     assert served.step.seconds(Batch(32.0, 2048.0)) == pytest.approx(known[0], rel=1e-9)
     assert np.exp(2 * served.half_width(Batch(32.0, 2048.0))) == pytest.approx(known[2] / known[1], rel=1e-6)
     assert "2 measured steps (x1.3 of what others say): used" in served.assumptions()

@@ -72,7 +72,7 @@ def test_a_profile_of_a_processor_shows_own_times(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     from torch.profiler import ProfilerActivity, profile
 
-    from slipstick.experiments.traces.files_read import With, read_any
+    from slipstick.experiments.traces.files_read import ReadOptions, read_any
 
     net = torch.nn.Sequential(
         torch.nn.Conv2d(3, 16, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(14400, 64)
@@ -81,7 +81,7 @@ def test_a_profile_of_a_processor_shows_own_times(tmp_path: Path) -> None:
         net(torch.randn(8, 3, 32, 32)).sum().backward()
     path = tmp_path / "trace.json"
     recorded.export_chrome_trace(str(path))
-    found = read_any(str(path), With(top=100))
+    found = read_any(str(path), ReadOptions(top=100))
     rows = {row["operation"]: row for row in found.rows}
     theirs = {one.key: one for one in recorded.key_averages()}
     assert "aten::mkldnn_convolution" in rows and set(rows) <= set(theirs)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import slipstick as ss
 from slipstick.estimators.named.serving.served_run import serve as answered
 from slipstick.experiments.commands.cli import run
-from slipstick.experiments.serve.serving_question import Wanted
+from slipstick.experiments.serve.serving_question import ServingOptions
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.runs.traffic import Traffic
 
@@ -91,8 +91,8 @@ def test_a_user_alone_waits_as_a_rare_request_and_for_the_transfer_besides(
     tokens: int, engine: str, machine: str, tensor: int
 ) -> None:
     """Whoever is alone waits for the prompt: in a loop of one user, in a stream, and apart plus the cache's way."""
-    deployment = Wanted("llama-3.1-8b", machine, engine=engine, tensor=tensor).deployment()
-    apart = Wanted("llama-3.1-8b", machine, engine=engine, tensor=tensor, prefill_workers=1).deployment()
+    deployment = ServingOptions("llama-3.1-8b", machine, engine=engine, tensor=tensor).deployment()
+    apart = ServingOptions("llama-3.1-8b", machine, engine=engine, tensor=tensor, prefill_workers=1).deployment()
     loop = Traffic(tokens, 8, users=1, spread=0.0, count=4)
     rare = Traffic(tokens, 8, rate=1e-3, burstiness=0.0, spread=0.0, count=4)
     alone, seldom, sent, sent_seldom = (
@@ -120,7 +120,7 @@ def test_what_is_in_the_cache_is_not_read_again(tokens: int, cached: float, user
     with what is read and the median wait may grow where less is (by 8 % at 24,098 tokens with a quarter of them known,
     while the mean shrinks by 1 % and the run by 11 %): there the law is that of the whole run.
     """
-    deployment = Wanted("llama-3.2-1b", machine).deployment()
+    deployment = ServingOptions("llama-3.2-1b", machine).deployment()
 
     def took(length: int, prefix: float, **of: float) -> float:
         ways = {"rate": of["rate"], "burstiness": 0.0} if of else {"users": users}
@@ -141,8 +141,8 @@ def test_what_is_in_the_cache_is_not_read_again(tokens: int, cached: float, user
 @pytest.mark.parametrize("stages", [2, 4])
 def test_a_pipeline_shortens_no_prompt_that_is_one_chunk(stages: int) -> None:
     """One chunk passes the stages one after the other, on one device at a time; those of a long prompt overlap."""
-    whole = Wanted("llama-3.1-8b", "h100-sxm").deployment()
-    staged = Wanted("llama-3.1-8b", "h100-sxm", tensor=1, pipeline=stages).deployment()
+    whole = ServingOptions("llama-3.1-8b", "h100-sxm").deployment()
+    staged = ServingOptions("llama-3.1-8b", "h100-sxm", tensor=1, pipeline=stages).deployment()
     for ways in ({"users": 1}, {"rate": 1e-3, "burstiness": 0.0}):
         one, long = (Traffic(tokens, 8, spread=0.0, count=4, **ways) for tokens in (8192, 8 * 8192))
         alone = answered(staged, one).served.ttft.mean()

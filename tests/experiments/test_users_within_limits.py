@@ -29,12 +29,12 @@ def test_serve_prints_the_share_that_is_kept() -> None:
     settings = {**LIMITS, **SHORT, "run.concurrency": 16}
     share = ss.estimate("llama-3.1-8b", "h100-sxm", settings=settings).quantities["kept"]
     limits = {"tpot": 9e-3, "ttft": 0.3}
-    from slipstick.experiments.serve.serving_question import Wanted, traffic
+    from slipstick.experiments.serve.serving_question import ServingOptions, traffic
 
     load = traffic(input_tokens=256, output_tokens=32, users=16, rate=None)
     from slipstick.estimators.named.serving.served_run import serve
 
-    summary = serve(Wanted("llama-3.1-8b", "h100-sxm").deployment(), load, limits).summary()
+    summary = serve(ServingOptions("llama-3.1-8b", "h100-sxm").deployment(), load, limits).summary()
     assert share.value == summary["meeting_limits"]
     assert share.low == min(summary["meeting_limits_low"], summary["meeting_limits_high"])
 

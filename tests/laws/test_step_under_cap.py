@@ -9,7 +9,7 @@ import pytest
 from slipstick.estimators.operation.power.serving_power import ServingPower, ServingWork
 from slipstick.estimators.operation.serving.step_amounts import Batch
 from slipstick.experiments.question.question import question
-from slipstick.experiments.serve.serving_question import Wanted
+from slipstick.experiments.serve.serving_question import ServingOptions
 from slipstick.experiments.studies.whatif import whatif
 from slipstick.hwmodels.catalog import machine
 
@@ -29,7 +29,7 @@ def test_a_step_under_a_cap_is_the_servers_at_the_clock_that_the_cap_leaves(name
     cap = share * float(on.power.cap or 0)
     chosen: dict[str, float | str] = {**sizes, "machine.runtime.library": "vllm"}
     free = question(f"{kind}:{MODEL}", name, settings=chosen).answer()
-    step = Wanted(MODEL, name, engine="vllm").deployment().step
+    step = ServingOptions(MODEL, name, engine="vllm").deployment().step
     near = {"decode": 1e-9, "prompt": 5e-3}[kind]  # of a prompt's cache a server counts less than its graph
     assert free.time == pytest.approx(step.seconds(batch), rel=near)
     read, flop = (one / free.time for one in step.demands(batch))
@@ -37,7 +37,9 @@ def test_a_step_under_a_cap_is_the_servers_at_the_clock_that_the_cap_leaves(name
     assert (free.energy or 0) / free.time == pytest.approx(min(law.watts(on, work), on.power.cap or 0), rel=near)
     capped = on.using({"power.cap": cap})
     clock = law.held_clock(capped, work)
-    slow = Wanted(MODEL, name, engine="vllm", changes={"clock": f"{clock!r} Hz"}).deployment().step.seconds(batch)
+    slow = (
+        ServingOptions(MODEL, name, engine="vllm", changes={"clock": f"{clock!r} Hz"}).deployment().step.seconds(batch)
+    )
     held = question(f"{kind}:{MODEL}", name, settings={**chosen, "machine.power.cap": cap}).answer()
     assert held.time == pytest.approx(slow, rel=near)
     assert (held.energy or 0) / held.time <= cap * (1 + 1e-9)
@@ -55,7 +57,7 @@ def test_a_step_at_a_lower_clock_draws_what_a_server_does(kind: str, clock: floa
     on = machine("h100-sxm")
     free = question(f"{kind}:{MODEL}", "h100-sxm", settings=sizes).answer()
     slow = question(f"{kind}:{MODEL}", "h100-sxm", settings={**sizes, "machine.clock": clock}).answer()
-    read, flop = (one / free.time for one in Wanted(MODEL, "h100-sxm").deployment().step.demands(batch))
+    read, flop = (one / free.time for one in ServingOptions(MODEL, "h100-sxm").deployment().step.demands(batch))
     work = ServingWork(read, flop, sequences=max(batch.decodes, 1.0))
     watts = ServingPower.of(on).watts(on.using({"clock": clock}), work)
     assert (slow.energy or 0) / slow.time == pytest.approx(watts, rel={"decode": 1e-9, "prompt": 5e-3}[kind])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.serve.serving_question import Wanted
+from slipstick.experiments.serve.serving_question import ServingOptions
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.language_catalog import language_model, language_model_names, shipped_name
@@ -45,8 +45,8 @@ def test_what_was_typed_is_found(name: str, meant: tuple[str, str]) -> None:
 
 
 def test_the_question_takes_the_weights_that_the_name_says() -> None:
-    assert Wanted("Qwen/Qwen3-32B-FP8", "h100-sxm").deployment().stored == "fp8"
-    assert Wanted("Qwen/Qwen3-32B-FP8", "h100-sxm", dtype="bf16").deployment().stored == "bf16"
+    assert ServingOptions("Qwen/Qwen3-32B-FP8", "h100-sxm").deployment().stored == "fp8"
+    assert ServingOptions("Qwen/Qwen3-32B-FP8", "h100-sxm", dtype="bf16").deployment().stored == "bf16"
 
 
 def test_forty_models_and_no_two_that_are_written_alike() -> None:

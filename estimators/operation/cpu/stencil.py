@@ -42,14 +42,12 @@ class RooflinePoint:
     `iterations`: a second.
     `flop_rate`: flop a second.
     `level`, `benchmark`: the path that bounds it, and the benchmark whose bandwidth was taken.
-    `iterations_per_byte`: over that path.
     """
 
     iterations: float
     flop_rate: float
     level: str
     benchmark: str
-    iterations_per_byte: float
 
 
 def cache_traffic(kernel: LoopKernel, shape: Sequence[int], capacity: float, line: int = 64) -> LineTraffic:
@@ -171,9 +169,9 @@ def roofline(
         for name, (elements, benchmark) in moved.items()
     }
     slowest = max(seconds, key=lambda name: seconds[name])
-    elements, benchmark = moved[slowest]
+    _, benchmark = moved[slowest]
     rate = 1 / seconds[slowest]
-    return RooflinePoint(rate, rate * kernel.flop, slowest, benchmark, 1 / (elements * kernel.element_bytes))
+    return RooflinePoint(rate, rate * kernel.flop, slowest, benchmark)
 
 
 BENCHMARKS: dict[str, LineTraffic] = {

@@ -18,7 +18,7 @@ from slipstick.experiments.calibrate.public_data import training_file
 from slipstick.experiments.evidence.cases import Input
 from slipstick.experiments.evidence.score import PERCENT, Board, Data, Front, Scored
 from slipstick.experiments.evidence.validation.serving.bench_scores import bench_scores
-from slipstick.experiments.evidence.validation.serving.local_fits import HELD_OUT, Met, fitted_to, law_rows, outer
+from slipstick.experiments.evidence.validation.serving.local_fits import HELD_OUT, LeftOut, fitted_to, law_rows, outer
 from slipstick.experiments.evidence.validation.serving.local_rows import (
     FILE,
     FILES,
@@ -53,7 +53,7 @@ def _localscore(data: Data) -> Iterator[Scored]:
             fitted = {row.backend: LocalFit.of(fits, row.backend).phase(phase) for row in rows}
             seconds = [fitted[row.backend].seconds(row.work, row.groups) for row in rows]
             half = [fitted[row.backend].half_width(row.work, row.groups) for row in rows]
-            yield _scored("rows given", Met(phase, rows, np.array(seconds), np.array(half)), known, note)
+            yield _scored("rows given", LeftOut(phase, rows, np.array(seconds), np.array(half)), known, note)
     yield from _anchored(timed(targets, GENERATING), public)
 
 
@@ -65,7 +65,7 @@ def _least(row: LocalRow, phase: str) -> float:
     return row.work.matrix if phase == PROMPTING else row.work.memory
 
 
-def _scored(held: str, met: Met, public: Sequence[LocalRow], note: str) -> Scored:
+def _scored(held: str, met: LeftOut, public: Sequence[LocalRow], note: str) -> Scored:
     """A phase; the baseline is bytes over bandwidth, or flop over peak, with one efficiency a backend."""
     name, goals = KINDS[met.phase]
     others = [row for row in public if math.isfinite(row.seconds(met.phase))]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from itertools import pairwise
 
 from slipstick.estimators.operation.spmv.kernels.product_energy import CLOCKS_GHZ, METRICS, TABLE_1, TABLE_1_RANGES
-from slipstick.experiments.evidence.papers.spmv_cnn.frequency import constant_rate_correction
 from slipstick.experiments.evidence.rows import ReproductionRow
 
 UNIT_READINGS = {
@@ -19,6 +18,11 @@ UNIT_READINGS = {
 STREAM_BANDWIDTH = 4.323e9
 HASWELL_ADDITION_CYCLES = 3.0
 """Latency of vaddsd on Haswell (Intel 64 and IA-32 Architectures Optimization Reference Manual, table of latencies)."""
+
+
+def constant_rate_correction(time: float, clock: float, reference_clock: float) -> float:
+    """Seconds got by dividing a constant-rate counter by the set clock (hertz), put right: times clock / reference."""
+    return time * clock / reference_clock
 
 
 def table_1() -> list[ReproductionRow]:

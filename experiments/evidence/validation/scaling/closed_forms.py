@@ -97,7 +97,7 @@ def drawn_form(form: Callable[[np.random.Generator], Law], generator: np.random.
 
 
 @dataclass(frozen=True, eq=False)
-class Said:
+class FormAnswers:
     """What was said, one row a series and target with a band; times are relative, arrays of shape (answers,)."""
 
     form: npt.NDArray[np.str_]
@@ -108,9 +108,9 @@ class Said:
     low: FloatArray
     high: FloatArray
 
-    def only(self, some: npt.NDArray[np.bool_]) -> Said:
+    def only(self, some: npt.NDArray[np.bool_]) -> FormAnswers:
         """Some of the answers."""
-        return Said(*(getattr(self, name)[some] for name in self.__dataclass_fields__))
+        return FormAnswers(*(getattr(self, name)[some] for name in self.__dataclass_fields__))
 
     @property
     def inside(self) -> float:
@@ -128,7 +128,7 @@ class Said:
         return float(np.median(np.sqrt(self.high / self.low))) - 1
 
 
-def said_of_forms(seed: int, each: int) -> Said:
+def said_of_forms(seed: int, each: int) -> FormAnswers:
     """What `extrapolate` says of so many series of each form."""
     rows = []
     for place, (name, form) in enumerate(FORMS):
@@ -141,7 +141,7 @@ def said_of_forms(seed: int, each: int) -> Said:
                 continue
             words = [verdict.word for verdict in answer.verdicts]
             rows.append(([name] * len(to), RATIOS, words, law(to), answer.value, answer.low, answer.high))
-    return Said(*(np.concatenate(column) for column in zip(*rows, strict=True)))
+    return FormAnswers(*(np.concatenate(column) for column in zip(*rows, strict=True)))
 
 
 def closed_form_rows() -> Iterator[ValidationRow]:
@@ -158,7 +158,7 @@ def closed_form_rows() -> Iterator[ValidationRow]:
         yield from _rows(f"closed forms, trust, {name}", some, False, f"{share:.0%} of the answers")
 
 
-def _rows(case: str, some: Said, judged: bool, reason: str) -> Iterator[ValidationRow]:  # noqa: FBT001
+def _rows(case: str, some: FormAnswers, judged: bool, reason: str) -> Iterator[ValidationRow]:  # noqa: FBT001
     if not len(some.truth):
         return
     width = float(np.exp(np.mean(np.log(some.high / some.low))))

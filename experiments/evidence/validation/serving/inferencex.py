@@ -60,5 +60,5 @@ def _case(row: dict[str, str]) -> SiliconCase:
     return SiliconCase(
         model, machine_of_system(system), system, layout, stored_in(model, row["precision"]), ENGINES[row["engine"]],
         named.group(1) if named else UNRECORDED, load, DASHBOARD_SPREAD, float(row["ttft_s"]), float(row["tpot_s"]),
-        f"inferencex {row['repeat_group']}", "", row["precision"], False, "InferenceX",
+        "", row["precision"], False, "InferenceX",
     )  # fmt: skip

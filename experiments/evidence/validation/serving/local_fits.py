@@ -81,7 +81,7 @@ def alone_among(rows: Sequence[LocalRow], phase: str) -> list[str]:
 
 
 @dataclass(frozen=True, eq=False)
-class Met:
+class LeftOut:
     """How rows of a phase were met by fits that saw none of their groups, and in which bands.
 
     `promised` holds, by the backend that a fit was of ("" of all GPUs), its inner error and how many rows it met.
@@ -105,7 +105,7 @@ class Met:
         return self.promised.get(backend, self.promised.get("", (None, 0)))[0]
 
 
-def outer(rows: Sequence[LocalRow], held: str) -> list[Met]:
+def outer(rows: Sequence[LocalRow], held: str) -> list[LeftOut]:
     """Both phases of rows whose chip, or whose generation with all newer ones, is left out; bands by folds within.
 
     The inner error is that of folds which leave out the same.
@@ -129,7 +129,7 @@ def outer(rows: Sequence[LocalRow], held: str) -> list[Met]:
             promised[phase][backend] = made.inner, len(met)
             result[phase] += [(mine[at], float(made.seconds[at]), float(made.half[at])) for at in met]
     return [
-        Met(
+        LeftOut(
             phase,
             [row for row, _, _ in one],
             np.array([seconds for _, seconds, _ in one]),

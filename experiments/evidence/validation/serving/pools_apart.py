@@ -41,7 +41,7 @@ NOISE = 1.8, 0.3
 
 
 @dataclass(frozen=True)
-class Apart:
+class DisaggregatedRow:
     """A measured row: seconds of the first and a further token, ours with half of the log band, and one pool's."""
 
     system: str
@@ -51,7 +51,7 @@ class Apart:
     together: tuple[float, float]
 
 
-def rows(path: Path, refused: Counter[str]) -> Iterator[Apart]:
+def rows(path: Path, refused: Counter[str]) -> Iterator[DisaggregatedRow]:
     """The rows that can be simulated; those that cannot are counted by reason.
 
     Raises InputError where a column is missing, or a line cannot be read; names it.
@@ -77,7 +77,7 @@ def _layout(row: dict[str, str], kind: str) -> Layout:
     return Layout(each, 1, 1, int(float(row[f"{kind}_ep_size"] or 1)), workers)
 
 
-def _apart(row: dict[str, str]) -> Apart:
+def _apart(row: dict[str, str]) -> DisaggregatedRow:
     users = int(row["concurrency"])
     if users > MOST_USERS:
         raise InputError(f"more than {MOST_USERS} users")
@@ -103,7 +103,7 @@ def _apart(row: dict[str, str]) -> Apart:
     tpot = steady(one.seconds(), one.scheduler, load, copies, decoding.data).tpot
     together = one.first_seconds(load.input_tokens, load.output_tokens, users), tpot
     ours = float(np.median(served.ttft)), float(np.nanmedian(served.tpot))
-    return Apart(row["system"], (float(row["ttft_s"]), float(row["tpot_s"])), ours, half, together)
+    return DisaggregatedRow(row["system"], (float(row["ttft_s"]), float(row["tpot_s"])), ours, half, together)
 
 
 def pool_scores(data: Data) -> Iterator[Scored | ValidationRow]:

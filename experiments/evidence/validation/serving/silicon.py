@@ -53,7 +53,6 @@ class SiliconCase:
     spread: float
     ttft: float
     tpot: float
-    repeat_group: str
     doubt: str
     precision: str
     speculative: bool | None
@@ -156,7 +155,7 @@ def _case(row: dict[str, str], known: dict[str, str] | None) -> SiliconCase:
     return SiliconCase(
         model, at, row["system"], layout, stored_in(model, row["precision"]), row["engine"],
         row["engine_version"] or UNRECORDED, load,
-        DASHBOARD_SPREAD if public else 0.0, float(ttft), float(tpot), row["repeat_group"],
+        DASHBOARD_SPREAD if public else 0.0, float(ttft), float(tpot),
         row["suspicious"], row["precision"], None if known is None else known["speculative"] == "1",
     )  # fmt: skip
 

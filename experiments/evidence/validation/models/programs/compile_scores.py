@@ -40,7 +40,7 @@ METRICS = tuple(
 
 
 @dataclass(frozen=True, eq=False)
-class Both:
+class Modes:
     """A device's programs in both modes; the compiled one's `rows` are of the compiled programs."""
 
     eager: Timed
@@ -51,7 +51,9 @@ class Both:
         return np.asarray(self.compiled.every() - self.eager.every())
 
 
-def both(frame: pd.DataFrame, known: Mapping[str, Program], sources: Sequence[str], names: Sequence[str]) -> list[Both]:
+def both(
+    frame: pd.DataFrame, known: Mapping[str, Program], sources: Sequence[str], names: Sequence[str]
+) -> list[Modes]:
     """Of every host that ran both modes."""
     compiled = {source: known[source].compiled() for source in sources}
     result = []
@@ -65,12 +67,12 @@ def both(frame: pd.DataFrame, known: Mapping[str, Program], sources: Sequence[st
             index = np.array([sources.index(source) for source in modes[mode]["source"]], dtype=np.intp)
             logs = np.log(modes[mode]["mean_s"].to_numpy())
             timed.append(Timed(str(host), device, operations(sources, programs, names, device), index, logs, group))
-        result.append(Both(*timed))
+        result.append(Modes(*timed))
     return result
 
 
 def predicted(
-    data: Sequence[Both], keep: FloatArray, devices: Sequence[Both], names: Sequence[str]
+    data: Sequence[Modes], keep: FloatArray, devices: Sequence[Modes], names: Sequence[str]
 ) -> list[FloatArray]:
     """The change of every program on some devices, by kernels fitted to the kept programs of others.
 
@@ -80,7 +82,7 @@ def predicted(
     return [law.logs(one.compiled) - law.logs(one.eager) for one in devices]
 
 
-def compile_scores(data: Sequence[Both], names: Sequence[str]) -> Iterator[Scored | ValidationRow]:
+def compile_scores(data: Sequence[Modes], names: Sequence[str]) -> Iterator[Scored | ValidationRow]:
     """Programs left out in folds, and each device left out."""
     if not data:
         return
@@ -105,7 +107,7 @@ def compile_scores(data: Sequence[Both], names: Sequence[str]) -> Iterator[Score
 
 
 def sealed_scores(
-    tested: Sequence[Both], learnt: Sequence[Both], names: Sequence[str]
+    tested: Sequence[Modes], learnt: Sequence[Modes], names: Sequence[str]
 ) -> Iterator[Scored | ValidationRow]:
     """Devices of another folder, predicted from those here; what they share with these leaves the training data."""
     for one in tested:
@@ -121,7 +123,7 @@ def _scores(
     case: str,
     held_out: str,
     predicted: Sequence[FloatArray],
-    data: Sequence[Both],
+    data: Sequence[Modes],
     copied: Mapping[str, Sequence[FloatArray]],
 ) -> Iterator[Scored | ValidationRow]:
     true, ours = np.concatenate([one.change() for one in data]), np.concatenate(predicted)
