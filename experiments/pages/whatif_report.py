@@ -142,7 +142,7 @@ def equal_work(answer: WhatIf) -> pd.DataFrame:
 def time_chart(answer: WhatIf, measured: Sequence[Measurement] = ()) -> Chart:
     """Time over the axis with the most values, one line for each combination of the others."""
     x_name = longest_axis(answer)
-    points = [(measurement_value(answer, m, x_name), m.value) for m in measured if m.quantity == "time"]
+    points = [(measurement_value(m, x_name), m.value) for m in measured if m.quantity == "time"]
     marks = [point for point in points if point[0] is not None]
     measured_marks = (Marks("measured", [float(x or 0) for x, _ in marks], [y for _, y in marks]),) if marks else ()
     scales = _scales(answer.frame, x_name, "time_s")
@@ -194,7 +194,7 @@ def longest_axis(answer: WhatIf) -> str:
     return max(answer.space.names, key=lambda name: answer.frame[name].nunique())
 
 
-def measurement_value(answer: WhatIf, measurement: Measurement, name: str) -> float | None:
+def measurement_value(measurement: Measurement, name: str) -> float | None:
     """Where a measurement stands on the axis `name`, in its SI unit; None where it does not state it."""
     space, _, path = name.partition(".")
     if space == "run":

@@ -14,7 +14,6 @@ from slipstick.experiments.question.question import Question, question
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language.requests_to import requests_to
 from slipstick.workloads.language.weight_types import stored_as
@@ -74,7 +73,7 @@ class ServingOptions:
         Raises InputError where a name is unknown, or the degrees do not multiply to the devices.
         """
         model = language_model(self.model)
-        layout = self._layout(model)
+        layout = self._layout()
         at = machine(self.machine)
         known = (*known_steps(self.known, at, self.engine), *self.steps)
         if self.changes:
@@ -109,7 +108,7 @@ class ServingOptions:
         apart = {name: float(value) for name, value in zip(POOL, pool, strict=True) if value}
         return {**degrees, **{name: float(getattr(self, name)) for name in names}, **apart}
 
-    def _layout(self, model: LanguageModel) -> Layout:
+    def _layout(self) -> Layout:
         for name in ("prefill_workers", "prefill_tensor"):
             if not (getattr(self, name) >= 0 and getattr(self, name) % 1 == 0):
                 raise InputError(f"{name} = {getattr(self, name):g}: want a whole number >= 0")

@@ -130,12 +130,6 @@ class PipelineRun:
         """End of the last step [s]."""
         return float(self.times.departed[-1][-1])
 
-    def _position(self, stage: str) -> int:
-        names = [each.name for each in self.pipeline.stages]
-        if stage not in names:
-            raise InputError(f"unknown stage {stage!r}; known: {', '.join(names)}")
-        return names.index(stage)
-
     def step_time(self, skip: int = 0) -> float:
         """Mean time per step [s] after the first `skip` steps.
 

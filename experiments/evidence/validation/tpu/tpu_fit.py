@@ -137,7 +137,7 @@ def fit(rows: Sequence[Row], measured: Floats) -> Calibration:
         root = np.sqrt(1 + (raw / ROBUST) ** 2)
         bent = np.abs(residuals(values))
         slope = np.where(bent > 1e-9, np.abs(raw) / np.maximum(bent * root, 1e-12), 1.0)
-        return slope[:, None] * _slopes(function, np.clip(values, low, high), low, high, names, table)
+        return slope[:, None] * _slopes(function, np.clip(values, low, high), high, names, table)
 
     start = [parameters(model)[name][0] for name in names]
     solution = fit_least_squares(residuals, names, start, low, high, jacobian, tolerance=1e-8)
@@ -199,7 +199,7 @@ def log_slopes(model: Composite, names: Sequence[str], rows: Sequence[Row]) -> F
     """Derivatives of log time by the named parameters, shape (rows, names), by differences in one call."""
     known = parameters(model)
     base = np.array([known[name][0] for name in names])
-    return _slopes(compiled(model, names), base, *_limits(model, names), names, columns(rows))
+    return _slopes(compiled(model, names), base, _limits(model, names)[1], names, columns(rows))
 
 
 def _limits(model: Composite, names: Sequence[str]) -> tuple[Floats, Floats]:
@@ -208,7 +208,7 @@ def _limits(model: Composite, names: Sequence[str]) -> tuple[Floats, Floats]:
 
 
 def _slopes(
-    function: Compiled, base: Floats, low: Floats, high: Floats, names: Sequence[str], table: Mapping[str, Floats]
+    function: Compiled, base: Floats, high: Floats, names: Sequence[str], table: Mapping[str, Floats]
 ) -> Floats:
     step = 1e-5 * np.maximum(np.abs(base), 1e-6 * np.minimum(high, 1.0))
     step = np.where(base + step > high, -step, step)
