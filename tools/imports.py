@@ -17,17 +17,22 @@ MODULES = {"slipstick." + ".".join(path.with_suffix("").parts).removesuffix(".__
 
 
 @cache
+def tree(path: Path) -> ast.Module:
+    """The syntax tree of one of `FILES`, read once; nobody changes it."""
+    return ast.parse((ROOT / path).read_text())
+
+
+@cache
 def imports(path: Path) -> set[str]:
     """Modules of ours that a file imports, inside functions too; imports for the type checker alone do not run."""
-    tree = ast.parse((ROOT / path).read_text())
     typing = {
         id(inner)
-        for node in ast.walk(tree)
+        for node in ast.walk(tree(path))
         if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
         for inner in ast.walk(node)
     }
     found = set()
-    for node in ast.walk(tree):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.ImportFrom) and node.module and id(node) not in typing:
             names = {f"{node.module}.{alias.name}" for alias in node.names}
             found |= {name if name in MODULES else node.module for name in names}

@@ -19,8 +19,8 @@ from tests import files_made
 from tests.attack import seeds
 from tests.verbs_there import options
 from tests.workloads.test_execution_traces import node
+from tools.imports import FILES, tree
 
-ROOT = Path(__file__).parents[2]
 PLACES = {
     "MACHINE": "h100-dgx",
     "VALUE": "64",
@@ -81,17 +81,16 @@ def test_what_read_proposes_runs(files: list[str], capsys: pytest.CaptureFixture
 
 def proposals() -> Iterator[tuple[str, str]]:
     """(file, text after the name of the command) of every text of the program that says it, a hole for each value."""
-    for layer in ("hwmodels", "workloads", "estimators", "experiments"):
-        for path in (ROOT / layer).rglob("*.py"):
-            for part in ast.walk(ast.parse(path.read_text())):
-                if isinstance(part, ast.JoinedStr):
-                    text = "".join(str(one.value) if isinstance(one, ast.Constant) else "HOLE" for one in part.values)
-                elif isinstance(part, ast.Constant) and isinstance(part.value, str):
-                    text = part.value
-                else:
-                    continue
-                for found in re.finditer(r"(?<![\w.])slipstick ((?:[a-z-]+ )?[a-z-]+[^\n`'();:]*)", text):
-                    yield path.name, found[1]
+    for path in FILES:
+        for part in ast.walk(tree(path)):
+            if isinstance(part, ast.JoinedStr):
+                text = "".join(str(one.value) if isinstance(one, ast.Constant) else "HOLE" for one in part.values)
+            elif isinstance(part, ast.Constant) and isinstance(part.value, str):
+                text = part.value
+            else:
+                continue
+            for found in re.finditer(r"(?<![\w.])slipstick ((?:[a-z-]+ )?[a-z-]+[^\n`'();:]*)", text):
+                yield path.name, found[1]
 
 
 def test_every_verb_and_option_that_a_text_names_is_there() -> None:

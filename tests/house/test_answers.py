@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from tools.imports import FILES, ROOT
+from tools.imports import FILES, tree
 
 FACE = ("to_frame", "_repr_html_", "to_json")
 """What `Answer` makes of the rows, heads and notes of an answer."""
@@ -25,7 +25,7 @@ def classes() -> dict[str, tuple[set[str], set[str]]]:
     for path in FILES:
         if "evidence" in path.parts:
             continue
-        for node in ast.walk(ast.parse((ROOT / path).read_text())):
+        for node in ast.walk(tree(path)):
             if isinstance(node, ast.ClassDef):
                 methods = {one.name for one in node.body if isinstance(one, ast.FunctionDef)}
                 bases = {ast.unparse(one) for one in node.bases}

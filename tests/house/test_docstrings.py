@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-LAYERS = ("hwmodels", "workloads", "estimators", "experiments")
+from tools.imports import FILES, LAYERS, tree
+
 NUMBERS = re.compile(r"\b(float|complex|Amount|ArrayLike|NDArray|\w*Floats?|FloatArray)\b")
 UNITS = re.compile(
     r"(?i:\b(seconds?|bytes?|bits?|flop\w*|hertz|joules?|watts?|volts?|cycles?|tokens?|dollars?|octaves?|units?|SI|"
@@ -73,12 +73,12 @@ def _own_nodes(function: ast.AST) -> Iterator[ast.AST]:
 
 def public_functions(path: Path) -> Iterator[Function]:
     """Functions of a module and methods of its classes, without what begins with `_` and what only overloads."""
-    tree = ast.parse(path.read_text())
-    module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-    classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
-    for owner, body in [("", tree.body), *((node.name, node.body) for node in classes)]:
+    body = tree(path).body
+    module = ".".join(path.with_suffix("").parts)
+    classes = [node for node in body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
+    for owner, inner in [("", body), *((node.name, node.body) for node in classes)]:
         about = next((ast.get_docstring(node) or "" for node in classes if node.name == owner), "")
-        for node in body:
+        for node in inner:
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.name.startswith("_"):
                 continue
             if ast.unparse(node.body[-1]) == "..." and UNITS.search(about):
@@ -87,9 +87,14 @@ def public_functions(path: Path) -> Iterator[Function]:
                 yield Function(f"{module}.{owner}{'.' * bool(owner)}{node.name}", node, about if owner else "")
 
 
+def files(layer: str) -> list[Path]:
+    """The files of a layer."""
+    return [path for path in FILES if path.parts[0] == layer]
+
+
 def lacking(layer: str) -> dict[str, list[str]]:
     """Names of a layer whose docstring lacks something, and what."""
-    functions = [one for path in sorted((ROOT / layer).rglob("*.py")) for one in public_functions(path)]
+    functions = [one for path in files(layer) for one in public_functions(path)]
     return {one.name: one.missing for one in functions if one.missing}
 
 
@@ -101,8 +106,7 @@ def test_public_functions_are_documented(layer: str) -> None:
 
 @pytest.mark.parametrize("layer", LAYERS)
 def test_public_classes_are_documented(layer: str) -> None:
-    trees = {path: ast.parse(path.read_text()).body for path in sorted((ROOT / layer).rglob("*.py"))}
-    classes = [(path, node) for path, body in trees.items() for node in body if isinstance(node, ast.ClassDef)]
+    classes = [(path, node) for path in files(layer) for node in tree(path).body if isinstance(node, ast.ClassDef)]
     bare = [(path.name, node.name) for path, node in classes if not ast.get_docstring(node)]
     assert [names for names in bare if not names[1].startswith("_")] == []
 
@@ -110,8 +114,8 @@ def test_public_classes_are_documented(layer: str) -> None:
 @pytest.mark.parametrize("layer", LAYERS)
 def test_documented_parameters_exist(layer: str) -> None:
     stale = []
-    for path in sorted((ROOT / layer).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+    for path in files(layer):
+        for node in ast.walk(tree(path)):
             if isinstance(node, ast.FunctionDef):
                 names = {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)}
                 stale += [f"{path.name}: {node.name}: {name}" for name in _documented(node) if name not in names]

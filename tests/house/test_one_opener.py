@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tools.imports import FILES, tree
+
 OWN = {
     "hwmodels/files/opener.py": "the opener",
     "hwmodels/files/writer.py": "writes whole files",
@@ -38,17 +38,14 @@ CALLS = {
     "ZipFile",
     "mmread",
 }
-OF_MODULES = {"read_text", "read_bytes", "read_csv"}  # also names of our own functions
 
 
 def test_only_the_opener_opens_files() -> None:
     found = set()
-    for layer in ("hwmodels", "workloads", "estimators", "experiments"):
-        for path in (ROOT / layer).rglob("*.py"):
-            name = str(path.relative_to(ROOT))
-            for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.Call) and _opens(node.func) and name not in OWN:
-                    found.add(f"{name}:{node.lineno}: {ast.unparse(node)[:60]}")
+    for path in FILES:
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.Call) and _opens(node.func) and str(path) not in OWN:
+                found.add(f"{path}:{node.lineno}: {ast.unparse(node)[:60]}")
     assert not found, "open files with slipstick.hwmodels.files (opener, readers, frames, arrays)"
 
 

@@ -7,8 +7,8 @@ import re
 from collections import Counter
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-LAYERS = ("hwmodels", "workloads", "estimators", "experiments")
+from tools.imports import FILES, ROOT, tree
+
 BANNED = (
     "words a second",
     "one word after the other",
@@ -51,12 +51,7 @@ query, notes, predicted, result, what is meant, machine. Options such as --on ke
 
 
 def files() -> list[Path]:
-    code = [path for layer in LAYERS for path in (ROOT / layer).rglob("*.py")]
-    code += (ROOT / "slipstick").glob("*.py")
-    return [
-        *code,
-        *(ROOT / "docs").rglob("*.md"),
-    ]
+    return [*(ROOT / path for path in FILES), *(ROOT / "slipstick").glob("*.py"), *(ROOT / "docs").rglob("*.md")]
 
 
 def test_removed_words_do_not_come_back() -> None:
@@ -71,8 +66,8 @@ def test_removed_words_do_not_come_back() -> None:
 def names() -> list[tuple[str, str]]:
     """(file, name) of everything that product code names."""
     made: list[tuple[str, str]] = []
-    for path in (path for layer in LAYERS for path in (ROOT / layer).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+    for path in FILES:
+        for node in ast.walk(tree(path)):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 made.append((path.name, node.id))
             elif isinstance(node, ast.FunctionDef | ast.ClassDef):
