@@ -10,6 +10,7 @@ import pytest
 import slipstick as ss
 from slipstick.experiments.commands.cli import run
 from slipstick.experiments.subjects.jobs import shipped_jobs
+from tests.printed import rows as answer
 
 OWN = """
 name: my loader and its GPU
@@ -28,13 +29,6 @@ def own(tmp_path: Path) -> str:
     path = tmp_path / "job.yaml"
     path.write_text(OWN)
     return str(path)
-
-
-def answer(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, object]]:
-    capsys.readouterr()
-    assert run([*words, "--format", "json"]) == 0
-    found: list[dict[str, object]] = json.loads(capsys.readouterr().out)
-    return found
 
 
 def test_a_job_of_my_own(own: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

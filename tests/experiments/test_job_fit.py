@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ from slipstick.experiments.commands.cli import run
 from slipstick.experiments.subjects.jobs.job_file import JobQuestion, job_question
 from slipstick.experiments.subjects.jobs.job_fit import FittedJob, fit_job
 from slipstick.hwmodels.columns import for_people
+from tests.printed import rows as answer
 
 FED = """
 name: shared decoders
@@ -123,13 +123,6 @@ def test_the_host_of_a_tpu_is_fitted_as_a_factor_on_its_estimate(folder: Path) -
         twice.using(["workload.batch=128"]).job()[0].pipeline.stages[0].mean / twice.job()[0].pipeline.stages[0].mean
     )
     assert ratio == pytest.approx(2, rel=0.02)  # a batch of twice as many examples: the factor stays
-
-
-def answer(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, object]]:
-    capsys.readouterr()
-    assert run([*words, "--format", "json"]) == 0
-    found: list[dict[str, object]] = json.loads(capsys.readouterr().out)
-    return found
 
 
 def test_a_calibration_is_kept_and_gives_bands_of_percentiles(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

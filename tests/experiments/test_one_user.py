@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
 
 import slipstick as ss
-from slipstick.experiments.commands.cli import run
 from slipstick.hwmodels.files.readers import InputError
+from tests.printed import printed
 
 QUESTIONS = {
     "its engine is named": ("llama-3.1-8b", "rtx-4090", ["--set", "machine.runtime.library=llama.cpp"]),
@@ -18,13 +15,6 @@ QUESTIONS = {
     "its file is a GGUF": ("gpt-oss-20b", "M5 Max", []),
 }
 KEYS = {"output": "output_tokens_per_s", "prompt": "prompt_tokens_per_s", "ttft": "ttft_s", "latency": "latency_s"}
-
-
-def printed(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    assert run([*words, "--format", "json"]) == 0
-    (row,) = json.loads(capsys.readouterr().out)
-    assert isinstance(row, dict)
-    return row
 
 
 @pytest.mark.parametrize("name", sorted(QUESTIONS))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +14,7 @@ from slipstick.experiments.calibrate.known_files import read_known_answer
 from slipstick.experiments.commands.cli import run
 from slipstick.experiments.question.question import question
 from slipstick.experiments.subjects.power.power_plan import power_plan
+from tests.printed import printed
 
 RUNS = [
     ("v100-sxm2-16gb", 240.0, 220.0, 150.0),
@@ -29,13 +28,6 @@ RUNS = [
     ("h100-sxm", 86400.0, 650.0, 450.0),
     ("h100-sxm", 1.0, 400.0, 300.0),
 ]
-
-
-def printed(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    assert run([*words, "--format", "json"]) == 0
-    row = json.loads(capsys.readouterr().out)[0]
-    assert isinstance(row, dict)
-    return row
 
 
 def test_a_mean_power_above_the_boards_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

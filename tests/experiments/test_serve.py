@@ -19,6 +19,7 @@ from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language_catalog import language_model
+from tests.printed import printed as answer
 
 CONFIG = {
     "model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8,
@@ -33,13 +34,6 @@ def config(tmp_path: Path) -> str:
     path.parent.mkdir()
     path.write_text(json.dumps(CONFIG))
     return str(path)
-
-
-def answer(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
-    """The JSON of a command."""
-    assert run([*arguments, "--format", "json"]) == 0
-    rows: list[dict[str, object]] = json.loads(capsys.readouterr().out)
-    return rows[0]
 
 
 def test_own_model_on_a_machine(config: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

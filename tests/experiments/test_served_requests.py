@@ -15,6 +15,7 @@ from slipstick.experiments.question.question import question
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.language.requests_to import Requests, requests_to
 from slipstick.workloads.runs.requests import Request
+from tests.printed import printed
 
 QUESTIONS = {
     "one user": ("llama-3.1-8b", "h100-sxm", []),
@@ -41,13 +42,6 @@ QUESTIONS = {
     ),
 }
 KEYS = ("output_tokens_per_s", "requests_per_s", "power_W", "energy_J_per_token", "cost_usd_per_million_tokens")
-
-
-def printed(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    assert run([*words, "--format", "json"]) == 0
-    (row,) = json.loads(capsys.readouterr().out)
-    assert isinstance(row, dict)
-    return row
 
 
 def by_key(row: dict[str, Any]) -> dict[str, tuple[float, float | None, float | None]]:

@@ -20,12 +20,7 @@ from slipstick.experiments.measure.spmv.kernel_labels import shipped_products
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine_file import save_machine
 from slipstick.workloads.kernels.generators import from_recipe, rmat
-
-
-def rows(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, object]]:
-    assert run([*words, "--format", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    return found if isinstance(found, list) else [found]
+from tests.printed import rows
 
 
 @pytest.fixture

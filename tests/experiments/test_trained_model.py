@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from slipstick.experiments.subjects.training_plan.training_search import Trainin
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.language.training_layout import TrainingLayout, training_flop
 from slipstick.workloads.language.training_of import Training, training_of
+from tests.printed import printed
 
 PLANS: dict[str, tuple[str, str, int, int, dict[str, Any], dict[str, Any]]] = {
     "one host": ("llama-3.1-8b", "h100-dgx", 8, 32, {}, {}),
@@ -40,13 +40,6 @@ KEYS = {
     "cost": "cost_usd_per_million_tokens",
 }
 MODEL, ON = "train:llama-3.1-8b", "h100-dgx"
-
-
-def printed(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    assert run([*words, "--format", "json"]) == 0
-    row = json.loads(capsys.readouterr().out)[0]
-    assert isinstance(row, dict)
-    return row
 
 
 @pytest.mark.parametrize("name", sorted(PLANS))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from slipstick.experiments.commands.cli import run
 from slipstick.experiments.question.facts import facts
 from slipstick.experiments.question.question import question
+from tests.printed import rows
 
 OWN = """
 import torch
@@ -48,13 +48,6 @@ class Experts(nn.Module):
 def experts():
     return Experts()
 """
-
-
-def rows(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, object]]:
-    """What a command prints as JSON."""
-    assert run([*words, "--format", "json"]) == 0
-    made: list[dict[str, object]] = json.loads(capsys.readouterr().out)
-    return made
 
 
 @pytest.fixture
