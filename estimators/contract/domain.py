@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Domain:
-    """Workloads and machines; an empty field leaves nothing out.
+    """The workloads and machines for which something holds; an empty field leaves nothing out.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ def replay(
     settings: Sequence[str] = (),
     marker: str | None = None,
 ) -> Answer:
-    """A recorded step again: as it was, on another machine, under another runtime, with other loading.
+    """Replay a recorded step: as it was, on another machine, under another runtime, or with other loading workers.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ LOG_LIMIT_BYTES = 512_000_000
 
 @formerly(length="parameter", time="column")
 def read_log(path: str | os.PathLike[str], parameter: str | None = None, column: str | None = None) -> Iterations:
-    r"""Iterations from a log, by the form of the file.
+    r"""Read the iterations of a log, in the form that the file has.
 
     Parameters
     ----------

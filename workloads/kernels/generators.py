@@ -67,7 +67,7 @@ def banded(size: int, half_width: int, mean: float, seed: int, row_lengths: RowL
 
 
 def uniform(shape: tuple[int, int], mean: float, seed: int, row_lengths: RowLengths = "constant") -> SparseMatrix:
-    """Columns drawn anywhere, `mean` a row.
+    """A matrix with `mean` non-zeros a row, whose columns are drawn anywhere.
 
     Examples
     --------

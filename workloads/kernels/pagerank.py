@@ -52,7 +52,7 @@ class PageRankProblem:
 
 
 def pagerank_problem(graph: SparseMatrix) -> PageRankProblem:
-    """From an adjacency matrix with an entry (i, j) for a link i -> j; weights are ignored.
+    """PageRank on an adjacency matrix with an entry (i, j) for a link i -> j; weights are ignored.
 
     Raises
     ------
@@ -76,7 +76,7 @@ def pagerank_problem(graph: SparseMatrix) -> PageRankProblem:
 
 
 def pagerank(problem: PageRankProblem, iterations: int) -> Workload:
-    """The loops as operations: L0 once, the others `iterations` times (equation 3 of the paper).
+    """PageRank as a workload, a loop an operation: L0 once, the others `iterations` times (equation 3 of the paper).
 
     Dims of a loop: `elements`, `flops`, `memops` (the paper's counts), `chain` (dependent additions), and for up to two
     arrays the bytes moved and the reuse volume: the bytes that the algorithm touches between the last use of that array

@@ -80,7 +80,7 @@ def stored_sizes(lengths: npt.NDArray[Any]) -> dict[str, int]:
 
 
 def spmv(matrix: SparseMatrix) -> Workload:
-    """One product as a workload.
+    """One product of a sparse matrix with a vector, as a workload.
 
     Examples
     --------

@@ -162,7 +162,7 @@ def _hardware() -> sp.Expr:
 
 
 def cycles_per_instruction(machine: Machine, threads: sp.Expr | None = None) -> sp.Expr:
-    """Of one thread when so many are spread over machine.cores, at most as many as a core has hardware threads.
+    """Cycles per instruction of one thread of so many on `machine.cores`; a core holds at most its hardware threads.
 
     `threads`: run.threads where none are given.
 
