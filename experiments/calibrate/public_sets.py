@@ -23,6 +23,7 @@ class PublicSet(Record):
 
     `files`: patterns below the data folder; a folder stands for all in it.
     `sources`: repositories as owner/name, with the commit after an @ where it is known.
+    `measured`: columns of measurements in its tables: each is blank or above zero.
     `count`, `digest`: files of the set, and the SHA-256 of their digests and paths, as the scoreboards' tables were
         made from them.
     """
@@ -33,6 +34,7 @@ class PublicSet(Record):
     sources: tuple[str, ...]
     licence: str
     scoreboards: tuple[str, ...]
+    measured: tuple[str, ...] = ()
     count: int
     digest: str
 

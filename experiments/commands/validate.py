@@ -51,6 +51,7 @@ def register(app: typer.Typer) -> None:
     ) -> int:
         """Accuracy on measurements that the models were not fitted to; exit code 1 where a goal is missed."""
         from slipstick.experiments.evidence import catalog
+        from slipstick.experiments.evidence.given import given
         from slipstick.experiments.evidence.validation_pages import save as save_rows
         from slipstick.experiments.evidence.validation_pages import write_pages
         from slipstick.experiments.pages.output import emit
@@ -77,16 +78,20 @@ def register(app: typer.Typer) -> None:
             return _predictors(names, data, predictor or [], predictions or [], beside, export_cases, format)
         boards = {name: catalog.scoreboard(name) for name in (catalog.scoreboards() if "all" in names else names)}
         result = []
-        for name, board in boards.items():
-            if len(boards) > 1:
-                print(f"slipstick: validate {name}", file=sys.stderr)
-            rows = board.rows(data)
-            if save is not None:
-                options = {"--data": data, "--machines": machines}
-                save_rows(name, rows, save, " ".join(f"{key} {value}" for key, value in options.items() if value))
-            if format == "table":
-                emit([_short(row.to_dict()) for row in rows], format, notes=_reasons(rows), digits=5)
-            result += rows
+        with given(data, list(boards)) as there:
+            for name, board in boards.items():
+                if len(boards) > 1:
+                    print(f"slipstick: validate {name}", file=sys.stderr)
+                rows = there.said(board.rows(there.folder))
+                if save is not None:
+                    options = {"--data": data, "--machines": machines}
+                    save_rows(name, rows, save, " ".join(f"{key} {value}" for key, value in options.items() if value))
+                if format == "table":
+                    emit([_short(row.to_dict()) for row in rows], format, notes=_reasons(rows), digits=5)
+                result += rows
+        if there.left_out and format == "table":
+            emit([_short(row.to_dict()) for row in there.left_out], format, notes=_reasons(there.left_out))
+        result += there.left_out
         if save is not None:
             write_pages(save, {name: catalog.scoreboard(name) for name in catalog.scoreboards()})
         if format != "table":
@@ -122,6 +127,7 @@ def _predictors(
     form: str,
 ) -> int:
     """Other people's predictors on the cases of one scoreboard, or the cases as a file."""
+    from slipstick.experiments.evidence.given import given
     from slipstick.experiments.evidence.predictors.case_sets import case_set
     from slipstick.experiments.evidence.predictors.comparison import ALL, compare
     from slipstick.experiments.evidence.predictors.prediction_files import write_cases
@@ -130,15 +136,18 @@ def _predictors(
 
     if len(names) != 1:
         raise InputError(f"{len(names)} scoreboards: predictors are scored on one at a time")
-    cases = case_set(names[0], data)
-    if export is not None:
-        write_cases(cases, export)
-        print(f"slipstick: {len(cases.measured):,} cases written to {export}", file=sys.stderr)
-        if not (functions or files or beside):
-            return 0
-    usual = ALL if functions else "none"
-    chosen = [name.strip() for name in (beside or usual).split(",") if name.strip() != "none"]
-    result = compare(cases, functions, files, chosen)
+    with given(data, names) as there:  # references read their files when they are wanted
+        for row in there.left_out:
+            print(f"slipstick: {row.dataset}: {row.reason}", file=sys.stderr)
+        cases = case_set(names[0], there.folder)
+        if export is not None:
+            write_cases(cases, export)
+            print(f"slipstick: {len(cases.measured):,} cases written to {export}", file=sys.stderr)
+            if not (functions or files or beside):
+                return 0
+        usual = ALL if functions else "none"
+        chosen = [name.strip() for name in (beside or usual).split(",") if name.strip() != "none"]
+        result = compare(cases, functions, files, chosen)
     emit([score.to_dict() for score in result.scores], form, f"{cases.name}: 80 % bands", result.notes)
     answering = {score.predictor for score in result.scores if score.answered}
     return 0 if answering.issuperset([*functions, *map(str, files)]) else 1

@@ -64,6 +64,12 @@ def _machines(data: Data) -> Iterator[ValidationRow]:
     for why in flagged.values():
         yield skipped(DATASET, f"left out, the measurements are another machine's: {why}")
     usable, judged = ({k: m for k, m in some.items() if k not in flagged} for some in (training, targets))
+    if data.scored is not None:  # two chips that are scored do not say each other's limits
+        chips = {chip_of(name) for name in judged}
+        usable = {name: one for name, one in usable.items() if chip_of(name) not in chips}
+        for name, one in judged.items():
+            if one.cores_per_numa <= FITTED_CORES or not any(one.within_domain(LEVEL, n) for n in (1, 2)):
+                yield skipped(DATASET, f"{name}: no curve of main memory beyond {FITTED_CORES} cores of a domain")
     for threads in (1, 2):
         case = f"{threads} thread a core"
         within, beyond = scores(usable, judged, threads)

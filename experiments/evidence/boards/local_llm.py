@@ -46,7 +46,7 @@ def _localscore(data: Data) -> Iterator[Scored]:
                 yield _scored(held, met, public, note)
     elif targets:
         chips = {row.chip for row in targets}
-        known = [row for row in public if row.chip not in chips]
+        known = public = [row for row in public if row.chip not in chips]
         fits = fitted_to(known)
         for phase in LAWS:
             rows = [row for row in targets if math.isfinite(row.seconds(phase))]

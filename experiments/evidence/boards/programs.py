@@ -54,7 +54,7 @@ def _eager(data: Data) -> Iterator[Scored | ValidationRow]:
     learnt = training[(training["mode"] == "eager") & training["source"].isin(list(known))]
     names = classes(known)
     if data.scored is not None:
-        yield from _sealed(eager, learnt, known, names)
+        yield from _sealed(eager, _without(learnt, eager, ["machine", "source"]), known, names)
         return
     sources = sorted(set(eager["source"]))
     hosts = [timed(part, sources, known, names) for _, part in eager.groupby("machine")]
@@ -80,13 +80,17 @@ def _compiled(data: Data) -> Iterator[Scored | ValidationRow]:
         sources = sorted(set(tested.loc[(tested["mode"] == "eager") & tested["source"].isin(list(known)), "source"]))
         yield from compile_scores(both(training[training["source"].isin(sources)], known, sources, names), names)
         return
-    keys = ["machine", "mode", "source"]
-    scored = set(map(tuple, tested[keys].to_numpy().tolist()))
-    rest = training[[key not in scored for key in map(tuple, training[keys].to_numpy().tolist())]]
+    rest = _without(training, tested, ["machine", "mode", "source"])
     frames = [frame[frame["source"].isin(list(known))] for frame in (tested, rest)]
     sources = sorted(set(frames[0]["source"]) | set(frames[1]["source"]))
     scored_pairs, known_pairs = (both(frame, known, sources, names) for frame in frames)
     yield from sealed_scores(scored_pairs, known_pairs, names)
+
+
+def _without(training: pd.DataFrame, tested: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """Rows to learn from that stand in no scored row, whichever host is asked."""
+    scored = set(map(tuple, tested[list(keys)].to_numpy().tolist()))
+    return training[[key not in scored for key in map(tuple, training[list(keys)].to_numpy().tolist())]]
 
 
 def _programs_left_out(data: Sequence[Timed], programs_there: int, names: Sequence[str]) -> Iterator[Scored]:
@@ -146,8 +150,7 @@ def _sealed(
     """Rows of another folder: devices and programs may both be new; judged by the goal of what is new."""
     sources = sorted(set(eager["source"]) | set(learnt["source"]))
     for host, part in eager.groupby("machine"):
-        rest = learnt[~((learnt["machine"] == host) & learnt["source"].isin(set(part["source"])))]
-        others = [timed(group, sources, known, names) for _, group in rest.groupby("machine")]
+        others = [timed(group, sources, known, names) for _, group in learnt.groupby("machine")]
         one = timed(part, sources, known, names)
         error, half = _error(one, others, names)
         base = {

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 
+from slipstick.experiments.calibrate.public_data import scored_file
 from slipstick.experiments.evidence.rows import ValidationRow
 from slipstick.experiments.evidence.score import Board, Data, Front, MissingError, Scored
 from slipstick.experiments.evidence.validation.parallel.training.training_coverage import memory_row
@@ -49,7 +49,7 @@ def _scores(source: str, data: Data) -> Iterator[Scored | ValidationRow]:
     known = {name: training_runs(name, data.known(file))[0] for name, file in FILES.items()}
     runs = [run for each in known.values() for run in each]
     if data.scored is not None:
-        yield _kept_aside(source, runs, data.judged(FILES[source]))
+        yield _kept_aside(source, runs, data)
         return
     if source == "mlperf":
         yield _scale(known[source], runs)
@@ -97,16 +97,18 @@ def _worst(made: LeftOutRuns) -> str:
     return f"worst: {worst} ({medians[worst]:.0%} median)"
 
 
-def _kept_aside(source: str, runs: Sequence[TrainingRun], path: Path) -> Scored:
-    """Rows of another file, from a fit to all rows here but those that stand in it."""
-    given, left = training_runs(source, path)
+def _kept_aside(source: str, runs: Sequence[TrainingRun], data: Data) -> Scored:
+    """Rows of another file, from a fit to all rows here but those that stand in it, or in another of its folder."""
+    given, refused = training_runs(source, data.judged(FILES[source]))
+    left = "; ".join(f"{reason}: {count}" for reason, count in sorted(refused.items()))
     if not given:
-        raise MissingError(f"none of {left} rows has a layout and a model that is known")
-    keys = {_key(run) for run in given}
+        raise MissingError(f"left out: {left}")
+    there = [(name, path) for name, file in FILES.items() if (path := scored_file(file, data.scored)) is not None]
+    keys = {_key(run) for name, path in there for run in training_runs(name, path)[0]}
     known = [run for run in runs if _key(run) not in keys]
     made = judged(fitted(known, "model"), given, "file")
     base = baseline_errors(given, _stack(source, known))
-    return figures("rows kept aside", "file", made, base, (0.10, 0.28), f"{left} rows are left out")
+    return figures("rows kept aside", "file", made, base, (0.10, 0.28), f"left out: {left}")
 
 
 def _key(run: TrainingRun) -> tuple[object, ...]:

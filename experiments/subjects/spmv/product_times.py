@@ -6,6 +6,7 @@ Two traps of the data are undone here: `nnz` counts explicit zeros that were not
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.operation.spmv.spmv_amounts import CALL, DIMS, FORMATS, HYBRID, SLICED, amount_table
-from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.catalog import machine, name_of_device
 from slipstick.hwmodels.files.readers import read_csv_rows, read_number
 from slipstick.hwmodels.machine import Machine
 
@@ -82,8 +83,12 @@ class Products:
         return np.asarray(self.amount[:, :2].sum(axis=1))
 
 
-def read_products(times: Path, matrices: Path, stored: str = "csr") -> tuple[dict[str, Products], list[str]]:
+def read_products(
+    times: Path, matrices: Path, stored: str = "csr", without: Container[tuple[str, str]] = ()
+) -> tuple[dict[str, Products], list[str]]:
     """The products of at least a million non-zeros in a format by device, and the devices that the catalogue lacks.
+
+    `without`: (device, matrix) of products that are not to be known.
 
     Raises InputError, which names file, line and column of what cannot be read.
     """
@@ -100,16 +105,21 @@ def read_products(times: Path, matrices: Path, stored: str = "csr") -> tuple[dic
         if row["storage_bytes"]:
             size = read_number(row["storage_bytes"], times, line, "storage_bytes", 0.0)
             sizes.setdefault(row["format"], {}).setdefault(row["matrix"], []).append(size)
-        if row["format"] == stored and row["time_s"]:
+        if row["format"] == stored and row["time_s"] and (device, row["matrix"]) not in without:
             kept.setdefault(device, []).append((row["matrix"], read_number(row["time_s"], times, line, "time_s", 1e-9)))
             units[device] = row["raw_unit"]
     columns = {name: _dims(facts[name], name, sizes) for pairs in kept.values() for name, _ in pairs}
     result = {
         device: _products(device, units[device], pairs, columns, stored)
         for device, pairs in kept.items()
-        if device in DEVICES
+        if machine_of(device)
     }
-    return result, sorted(set(kept) - set(DEVICES))
+    return result, sorted(set(kept) - set(result))
+
+
+def machine_of(device: str) -> str:
+    """The catalogue's name of a device of the data; "" where it has none."""
+    return DEVICES.get(device) or name_of_device(device.replace("_", " ")) or ""
 
 
 def _dims(facts: dict[str, float], name: str, sizes: dict[str, dict[str, list[float]]]) -> dict[str, float]:
@@ -141,4 +151,4 @@ def _products(
 ) -> Products:
     dims = {dim: np.array([columns[name][dim] for name, _ in pairs]) for dim in FORMATS[stored]}
     seconds = np.array([time for _, time in pairs])
-    return Products(device, machine(DEVICES[device]), CALL_SECONDS.get(unit, CALL), seconds, dims, stored)
+    return Products(device, machine(machine_of(device)), CALL_SECONDS.get(unit, CALL), seconds, dims, stored)

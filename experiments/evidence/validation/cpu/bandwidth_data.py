@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slipstick.estimators.operation.cpu.bandwidth import Borders, cores_of_link
-from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.catalog import machine, machine_of_device
 from slipstick.hwmodels.files.readers import read_csv_rows, read_number
 from slipstick.hwmodels.importers.kerncraft_machine import BandwidthKernel
 from slipstick.hwmodels.machine import Machine
@@ -69,7 +69,9 @@ class MeasuredMachine:
     @property
     def machine(self) -> Machine | None:
         """The same machine by its data sheet; None where the catalogue lacks it."""
-        return machine(CATALOG[self.name]) if self.name in CATALOG else None
+        if self.name in CATALOG:
+            return machine(CATALOG[self.name])
+        return machine_of_device(self.name.replace("_", " "))
 
     @property
     def borders(self) -> Borders:

@@ -26,11 +26,11 @@ from slipstick.estimators.operation.serving.step_time import LayerCounts
 from slipstick.experiments.evidence.cases import readable
 from slipstick.experiments.evidence.score import PERCENT, Data, Scored
 from slipstick.experiments.evidence.validation.serving.refit import MAKER
-from slipstick.hwmodels.catalog import machine, machine_names
+from slipstick.hwmodels.catalog import machine, machine_names, name_of_device
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows
 from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language.weight_types import weight_type
-from slipstick.workloads.language_catalog import language_model
+from slipstick.workloads.language_catalog import language_model, shipped_name
 
 FILE = "local_llm/llm_inference_bench.csv.gz"
 DEVICES = {
@@ -38,6 +38,7 @@ DEVICES = {
     "Nvidia GH200": "gh200", "Nvidia GH200 GPU": "gh200", "AMD MI300X GPU": "mi300x", "AMD MI300X": "mi300x",
     "AMD MI250 GPU": "mi250-gcd",
 }  # fmt: skip
+UNCLEAR = ("Intel PVC GPU", "Intel Max 1550")
 DIES = {"mi250-gcd": 2}
 """Of a published device: the repository's scripts for the MI250 (llama.cpp/MI250, vLLM/MI250) run one device on dies 0
 and 1 and the others on four and eight, and a half of 64 GB could not hold Mixtral's 93 GB, which ran on one."""
@@ -59,6 +60,7 @@ class Whole:
     """One batch: what ran on what, measured seconds, and the steps that it is the sum of."""
 
     device: str
+    machine: str
     devices: int
     engine: str
     model: str
@@ -66,10 +68,18 @@ class Whole:
     steps: StepSum
     groups: Mapping[str, str]
 
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What makes two rows one measurement."""
+        return self.machine, self.devices, self.engine, self.groups["model"], self.steps
+
 
 def bench_scores(data: Data) -> Iterator[Scored]:
     """Devices, makers and models unseen."""
     public, (targets, refused) = read_batches(data.known(FILE))[0], read_batches(data.judged(FILE))
+    if data.scored is not None:
+        keys = {one.key for one in targets}
+        public = [one for one in public if one.key not in keys]
     note = "left out: " + "; ".join(f"{reason}: {count}" for reason, count in sorted(refused.items()))
     known = [] if data.scored is None else public
     yield _scored("device unseen", "chip", targets, known, note)
@@ -94,7 +104,7 @@ def _scored(held: str, level: str, targets: Sequence[Whole], known: Sequence[Who
         "time of a whole batch", held, rows.seconds[there], made.seconds[there], PERCENT, GOALS[held],
         {"one efficiency": roof[there]}, half=made.half[there], enough=ENOUGH, noise=NOISE, reason=note,
         groups=[made.groups[at] for at in there.tolist()],
-        inputs=[{"machine": DEVICES[row.device], "devices": row.devices, "engine": row.engine} for row in some],
+        inputs=[{"machine": row.machine, "devices": row.devices, "engine": row.engine} for row in some],
     )  # fmt: skip
 
 
@@ -119,20 +129,21 @@ def _whole(row: dict[str, str]) -> Whole:
     device, engine, model = row["device"], row["engine"], row["model"]
     if row.get("suspicious"):
         raise InputError(row["suspicious"])
-    if DEVICES.get(device) not in machine_names():
+    name = "" if device in UNCLEAR else DEVICES.get(device) or name_of_device(device)
+    if name not in machine_names():
         raise InputError(f"{device}: no machine here, or it is unclear which")
-    if model not in MODELS:
+    ran = MODELS.get(model) or shipped_name(model)
+    if ran is None:
         raise InputError("a model without a configuration here")
     if not row["latency_s"]:
         raise InputError("no latency")
     sequences = 1 if engine == "llama.cpp" else int(float(row["sequences"]))
-    name = DEVICES[device]
     devices = int(row["devices"]) * DIES.get(name, 1)
-    shares, at = _shares(name, MODELS[model], devices, engine == "llama.cpp")
+    shares, at = _shares(name, ran, devices, engine == "llama.cpp")
     prompt, made = float(row["input_tokens"]), float(row["output_tokens"])
-    groups = step_groups(machine(name), name, ENGINES.get(engine, engine), "", MODELS[model], "fp16")
+    groups = step_groups(machine(name), name, ENGINES.get(engine, engine), "", ran, "fp16")
     steps = _lock_step(shares, at, prompt, made, sequences)
-    return Whole(device, devices, engine, model, float(row["latency_s"]), steps, groups)
+    return Whole(device, name, devices, engine, model, float(row["latency_s"]), steps, groups)
 
 
 @cache

@@ -17,6 +17,7 @@ from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.score import MAPE, Data, Scored, labelled
 from slipstick.experiments.subjects.spmv.device_fits import left_out, predict
 from slipstick.experiments.subjects.spmv.product_times import MATRICES, TIMES, Floats, Products, read_products
+from slipstick.hwmodels.files.readers import read_csv_rows
 
 DATASET, FORMATS_DATASET = "Ginkgo CSR, at least 1e6 non-zeros", "Ginkgo by format, at least 1e6 non-zeros"
 GOALS = {"Xeon_Gold_6230": 0.22, "V100_SXM2": 0.12, "RadeonVII": 0.20}
@@ -74,7 +75,9 @@ def _read(data: Data, stored: str) -> tuple[dict[str, Products], dict[str, Produ
     """The products to learn from, those to score, and the devices among these that the catalogue lacks."""
     known_path, judged_path = data.known(TIMES), data.judged(TIMES)
     statistics = (scored_file(MATRICES, data.scored) if data.scored else None) or data.known(MATRICES)
-    known, _ = read_products(known_path, training_file(MATRICES) or statistics, stored)
+    there = read_csv_rows(judged_path, ("platform", "matrix")) if data.scored else ()
+    scored = {(row["platform"], row["matrix"]) for _, row in there}
+    known, _ = read_products(known_path, training_file(MATRICES) or statistics, stored, scored)
     targets, unknown = read_products(judged_path, statistics, stored) if data.scored else (known, [])
     return known, targets, unknown
 

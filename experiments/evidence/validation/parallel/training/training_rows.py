@@ -7,13 +7,14 @@ repeated in a later round; layouts that do not divide.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.catalog import machine, name_of_device
 from slipstick.hwmodels.files.frames import csv_frame
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
@@ -21,7 +22,7 @@ from slipstick.hwmodels.link import Link
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.training_layout import Recompute, TrainingLayout
-from slipstick.workloads.language_catalog import language_model
+from slipstick.workloads.language_catalog import language_model, shipped_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,6 +48,8 @@ PORTS = {
 }  # fmt: skip
 """Bytes a second of one device's network port: 1600 Gbit/s a node of eight (llm-foundry's tables), NDR 400 Gbit/s;
 B300 and GB300: 800 Gbit/s (NVIDIA ConnectX-8, DGX B300 and GB300 NVL72 data sheets)."""
+USUAL_PORT = 50e9
+"""Of a device that is not listed: NDR, as most of those are."""
 FAR_LATENCY, MOST_DEVICES = 9.6e-6, 100_000
 MODELS = {
     "DeepSeekV3": "deepseek-v3",
@@ -99,10 +102,10 @@ class TrainingRun:
 @cache
 def machine_of(system: str) -> Machine:
     """A machine whose last link joins any number of devices."""
-    base = machine(MACHINES[system])
-    nearest = next(iter(base.links.items()))
-    port = Link(bandwidth=PORTS[system], latency=FAR_LATENCY, width=MOST_DEVICES)
-    return base.model_copy(update={"links": Table({nearest[0]: nearest[1], "network": port})})
+    base = machine(MACHINES.get(system, system))
+    nearest = list(base.links.items())[:1]
+    port = Link(bandwidth=PORTS.get(system, USUAL_PORT), latency=FAR_LATENCY, width=MOST_DEVICES)
+    return base.model_copy(update={"links": Table({**dict(nearest), "network": port})})
 
 
 @cache
@@ -114,24 +117,37 @@ def mpt(name: str) -> LanguageModel:
     )  # fmt: skip
 
 
-def training_runs(source: str, path: Path) -> tuple[list[TrainingRun], int]:
-    """The runs of a file, and how many of its rows are left out."""
+def training_runs(source: str, path: Path) -> tuple[list[TrainingRun], Counter[str]]:
+    """The runs of a file, and how many of its rows are left out for which reason."""
     frame = csv_frame(path)
     result: list[TrainingRun] = []
-    left = 0
+    left = Counter[str]()
     reader = {"mlperf": _mlperf, "megatron-bridge": _bridge, "llm-foundry": _foundry}[source]
     for row in _rows(frame):
         try:
             run = reader(row)
-            if run is not None:
-                run.layout.check(run.model, run.batch, run.sequence)
-        except InputError:
-            run = None
-        if run is None or any(_same(run, other) for other in result):
-            left += 1
+            run.layout.check(run.model, run.batch, run.sequence)
+        except InputError as error:
+            left[str(error)] += 1
+        except KeyError as error:
+            left[f"no {error.args[0]}"] += 1
         else:
-            result.append(run)
+            if any(_same(run, other) for other in result):
+                left["published twice"] += 1
+            else:
+                result.append(run)
     return result, left
+
+
+def _model(name: str) -> LanguageModel:
+    """The model of a published name.
+
+    Raises InputError where no configuration of it is here.
+    """
+    known = MODELS.get(name) or shipped_name(name)
+    if known is None:
+        raise InputError(f"model {name}: no configuration here")
+    return language_model(known)
 
 
 def unplaced_runs(path: Path) -> list[TrainingRun]:
@@ -175,20 +191,27 @@ def _system(text: str) -> str:
     for name in ("gb300", "gb200", "b300", "b200", "h200", "h100"):
         if name in words:
             return name
-    raise InputError(f"accelerator {text!r}: not among {', '.join(MACHINES)}")
+    if (known := name_of_device(text)) is None:
+        raise InputError(f"the catalogue lacks {text}")
+    return known
 
 
-def _mlperf(row: dict[str, Any]) -> TrainingRun | None:
-    layout = row.get("layout_matched") == "folder and size" and row.get("division") == "closed"
-    if "suspicious" in row or row["benchmark"] not in MODELS or not layout or "step_s" not in row:
-        return None
+def _undoubted(row: dict[str, Any]) -> None:
+    if "suspicious" in row:
+        raise InputError(f"marked: {row['suspicious']}")
+
+
+def _mlperf(row: dict[str, Any]) -> TrainingRun:
+    _undoubted(row)
+    model = _model(row["benchmark"])
+    if row.get("layout_matched") != "folder and size" or row.get("division") != "closed":
+        raise InputError("its layout is not known, or not of the closed division")
     system = _system(row["accelerator"])
     t, p, c = (int(row[f"{name}_parallel"]) for name in ("tensor", "pipeline", "context"))
     devices, batch = int(row["accelerators"]), int(row["global_batch_size"])
     data = devices // (t * p * c)
     micro = max(1, batch // (data * int(row["minibatch"])))
     at = TrainingLayout(t, p, data, c, 1, CHUNKS_OF_MLPERF if p > 1 else 1, micro, 1)
-    model = language_model(MODELS[row["benchmark"]])
     return TrainingRun(
         "mlperf", system, model, at, batch, int(row["sequence_length"]), _precision(row), devices, row["step_s"],
         row["round"],
@@ -200,9 +223,11 @@ def _precision(row: dict[str, Any]) -> str:
     return "nvfp4" if "fp4" in str(row.get("config", "")).lower() else "fp8"
 
 
-def _bridge(row: dict[str, Any]) -> TrainingRun | None:
-    if "suspicious" in row or row["model"] not in MODELS or row["phase"] != "Pre-Training Performance":
-        return None
+def _bridge(row: dict[str, Any]) -> TrainingRun:
+    _undoubted(row)
+    model = _model(row["model"])
+    if row["phase"] != "Pre-Training Performance":
+        raise InputError("no pre-training")
     t, p, c = (int(row[f"{name}_parallel"]) for name in ("tensor", "pipeline", "context"))
     expert, chunks = int(row.get("expert_parallel", 1)), int(row.get("virtual_pipeline", 1))
     devices = int(row["gpus"])
@@ -210,16 +235,18 @@ def _bridge(row: dict[str, Any]) -> TrainingRun | None:
     micro = int(row["micro_batch_size"])
     at = TrainingLayout(t, p, devices // (t * p * c), c, expert, chunks if p > 1 else 1, micro, shard)
     return TrainingRun(
-        "megatron-bridge", _system(row["system"]), language_model(MODELS[row["model"]]), at,
+        "megatron-bridge", _system(row["system"]), model, at,
         int(row["global_batch_size"]), int(row["sequence_length"]), str(row["precision"]).lower(), devices,
         row["step_s"], row["release"],
     )  # fmt: skip
 
 
-def _foundry(row: dict[str, Any]) -> TrainingRun | None:
-    if row["model"] not in MPT or row.get("cpu_offload"):
-        return None
-    system = str(row["gpu"]) if str(row["gpu"]).startswith("a100") else "h100"
+def _foundry(row: dict[str, Any]) -> TrainingRun:
+    if row["model"] not in MPT:
+        raise InputError(f"model {row['model']}: no configuration here")
+    if row.get("cpu_offload"):
+        raise InputError("states that lie in the host's memory")
+    system = str(row["gpu"]) if row["gpu"] in MACHINES else _system(str(row["gpu"]))
     shard = 3 if row["sharding"] == "FULL_SHARD" else 2
     recompute: Recompute = "full" if row["activation_checkpointing"] else "selective"
     at = TrainingLayout(data=int(row["gpus"]), micro=int(row["micro_batch_size"]), shard=shard, recompute=recompute)
