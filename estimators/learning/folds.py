@@ -72,6 +72,15 @@ def folds(
     return tuple(result)
 
 
+def knowing(made: Iterable[Fold], first: int) -> tuple[Fold, ...]:
+    """Folds that know only rows before `first`: those from there on were given to be scored, whatever their group.
+
+    Folds that then know none are left out.
+    """
+    parts = [Fold(one.held_out, one.known[one.known < first], one.scored) for one in made]
+    return tuple(part for part in parts if len(part.known))
+
+
 def within(
     fold: Fold, *keys: Sequence[str], scored: Collection[int] | None = None, at_most: int = 0
 ) -> tuple[Fold, ...]:

@@ -82,7 +82,7 @@ def register(app: typer.Typer) -> None:
             for name, board in boards.items():
                 if len(boards) > 1:
                     print(f"slipstick: validate {name}", file=sys.stderr)
-                rows = there.said(board.rows(there.folder))
+                rows = there.as_named(board.rows(there.folder))
                 if save is not None:
                     options = {"--data": data, "--machines": machines}
                     save_rows(name, rows, save, " ".join(f"{key} {value}" for key, value in options.items() if value))

@@ -41,14 +41,14 @@ class Given:
     folder: Path | None
     left_out: tuple[ValidationRow, ...] = ()
 
-    def said(self, rows: Sequence[ValidationRow]) -> list[ValidationRow]:
+    def as_named(self, rows: Sequence[ValidationRow]) -> list[ValidationRow]:
         """A board's rows with the folder as the user named it, where a copy of it was read."""
         here, there = str(self.folder), str(self.named)
         return [replace(row, reason=row.reason.replace(here, there)) if here in row.reason else row for row in rows]
 
 
 @dataclass(frozen=True)
-class Columns:
+class PublicColumns:
     """What a public table says of its columns.
 
     `names`: all of them, in order.
@@ -63,7 +63,7 @@ class Columns:
     once: bool
 
     @classmethod
-    def of(cls, names: Sequence[str], rows: Sequence[Sequence[str]], measured: Sequence[str]) -> Columns:
+    def of(cls, names: Sequence[str], rows: Sequence[Sequence[str]], measured: Sequence[str]) -> PublicColumns:
         """Of the head of a table."""
         cells = {name: [row[at] for row in rows] for at, name in enumerate(names)}
         numbers = {name for name, column in cells.items() if any(column) and all(not c or finite(c) for c in column)}
@@ -133,7 +133,7 @@ class Screened:
     notes: tuple[str, ...]
 
     def write(self, path: Path) -> None:
-        """Write it."""
+        """Write the table, packed where the name of its file says so."""
         import gzip
 
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -194,11 +194,11 @@ def _texts(names: Sequence[str], rows: Sequence[Sequence[str]], numbers: frozens
     }
 
 
-def _public(path: Path, measured: Sequence[str]) -> Columns:
+def _public(path: Path, measured: Sequence[str]) -> PublicColumns:
     with opened(path, LARGEST) as stream:
         reader = csv.reader(io.TextIOWrapper(stream, encoding="utf-8-sig", newline=""))
         names = next(reader, [])
-        return Columns.of(names, [row for row in islice(reader, LOOKED_AT) if len(row) == len(names)], measured)
+        return PublicColumns.of(names, [row for row in islice(reader, LOOKED_AT) if len(row) == len(names)], measured)
 
 
 def _parquet(path: Path, measured: Sequence[str]) -> Screened | None:

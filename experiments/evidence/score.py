@@ -12,10 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
+from warnings import warn
 
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.estimators.across_devices.physics import TOLERANCE
 from slipstick.estimators.learning import scores
 from slipstick.experiments.calibrate.public_data import data_folder, scored_file, training_file, why_missing
 from slipstick.experiments.evidence.cases import Input
@@ -80,6 +83,8 @@ class Scored:
         "s".
     `groups`: what is held out with each row; one name where all rows were left out together.
     `inputs`: what any predictor may know of each row (SI units): for other people's models.
+    `least`: what no machine can undercut, shape (n,), in the unit of `measured`; None where no bound is known. Rows
+        below it were measured or labelled wrongly: `possible` leaves them out.
     """
 
     case: str
@@ -101,6 +106,24 @@ class Scored:
     unit: str = "s"
     groups: Sequence[str] | str = ""
     inputs: Sequence[Mapping[str, Input]] = ()
+    least: FloatArray | None = None
+
+    def possible(self) -> Scored:
+        """Without the rows that are faster than a machine can be, which are warned of and counted in the reason."""
+        keep = np.ones(len(self.measured), bool) if self.least is None else self.measured >= _bound(self.least)
+        if keep.all():
+            return self
+        places = np.flatnonzero(keep)
+        some = {name: getattr(self, name) for name in ("measured", "ours", "half", "low", "high", "least")}
+        parts: dict[str, Any] = {name: v[places] if np.ndim(v) else v for name, v in some.items()}
+        lists = {name: getattr(self, name) for name in ("groups", "inputs")}
+        parts |= {
+            name: v if isinstance(v, str) or not len(v) else [v[at] for at in places] for name, v in lists.items()
+        }
+        parts["baselines"] = {name: np.asarray(v)[places] for name, v in self.baselines.items()}
+        note = f"{len(keep) - len(places)} rows faster than the machine can be are left out"
+        warn(f"{self.case}, {self.held_out}: {note}", stacklevel=2)
+        return replace(self, reason="; ".join(filter(None, (self.reason, note))), **parts)
 
     def rows(self, dataset: str) -> Iterator[ValidationRow]:
         """One row a metric."""
@@ -147,6 +170,10 @@ class Scored:
         if ends is None:
             return None, None, None
         return self.level, scores.coverage(*ends, self.measured), scores.width(*ends)
+
+
+def _bound(least: FloatArray) -> FloatArray:
+    return np.asarray((1 - TOLERANCE) * least)
 
 
 def _at(values: Sequence[float | None], place: int) -> float | None:
@@ -246,7 +273,8 @@ class Board:
     def scored(self, data: Data) -> Iterator[tuple[str, Scored | ValidationRow]]:
         """(data set, scores or a finished row) of every part, in order."""
         for dataset, score in self.parts.items():
-            yield from ((dataset, one) for one in guarded(dataset, score, data))
+            for one in guarded(dataset, score, data):
+                yield dataset, one.possible() if isinstance(one, Scored) else one
 
     def rows(self, scored: Path | None = None) -> list[ValidationRow]:
         """All rows; `scored` names a folder whose files are scored instead of the held-out public rows."""

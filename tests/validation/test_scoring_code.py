@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from slipstick.experiments.calibrate.public_data import training_file
 from slipstick.experiments.evidence.boards import cpu_layers, surfaces
+from slipstick.experiments.evidence.score import Scored
 from slipstick.experiments.evidence.validation.bricks import layer_tables
 from slipstick.experiments.evidence.validation.parallel.training import training_known_scores as known_scores
 from slipstick.experiments.evidence.validation.parallel.training.training_rows import FILES, training_runs
@@ -66,3 +68,20 @@ def test_larger_clusters_are_foretold_from_the_smaller_ones_of_the_same_model() 
     assert len(found.measured) == sum(run.devices > border for run in runs)
     errors = np.abs(np.log(found.ours / found.measured))
     assert np.median(errors) < 0.05 and set(found.baselines) >= {"nearest known run, scaled"}
+
+
+def test_rows_that_no_machine_can_do_are_warned_of_left_out_and_counted() -> None:
+    """Half a per cent below the bound is a timer's; half of it is no measurement."""
+    measured = np.array([2.0, 0.5, 0.995, 3.0])
+    one = Scored(
+        "case", "held", measured, np.array([2.2, 9.0, 0.995, 3.0]), half=np.full(4, 0.2), groups=["a", "b", "c", "d"],
+        baselines={"double": 2 * measured}, least=np.ones(4), reason="as it was",
+    )  # fmt: skip
+    with pytest.warns(UserWarning, match="1 rows faster than the machine can be"):
+        kept = one.possible()
+    rows = list(kept.rows("d"))
+    assert [row.n for row in rows] == [3, 3] and rows[0].ours == pytest.approx(0.0)
+    assert rows[0].baselines["double"] == pytest.approx(100.0) and rows[0].interval_coverage == 1.0
+    assert kept.groups == ["a", "c", "d"] and kept.reason.startswith("as it was; 1 rows faster")
+    assert replace(one, least=None).possible().reason == "as it was"
+    assert len(replace(one, groups="all", half=0.2, least=np.full(4, 0.4)).possible().measured) == 4

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -53,7 +54,8 @@ def _localscore(data: Data) -> Iterator[Scored]:
             fitted = {row.backend: LocalFit.of(fits, row.backend).phase(phase) for row in rows}
             seconds = [fitted[row.backend].seconds(row.work, row.groups) for row in rows]
             half = [fitted[row.backend].half_width(row.work, row.groups) for row in rows]
-            yield _scored("rows given", LeftOut(phase, rows, np.array(seconds), np.array(half)), known, note)
+            made = _scored("rows given", LeftOut(phase, rows, np.array(seconds), np.array(half)), known, note)
+            yield replace(made, least=np.array([_least(row, phase) for row in rows]))
     yield from _anchored(timed(targets, GENERATING), public)
 
 

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from slipstick.estimators.learning.bands import left_out
-from slipstick.estimators.learning.folds import folds
+from slipstick.estimators.learning.folds import folds, knowing
 from slipstick.estimators.learning.law import FloatArray
 from slipstick.estimators.operation.gpu.kernel_classes import KERNELS, KernelParameters
 from slipstick.estimators.operation.gpu.recurrences import RecurrentLaw
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
 from slipstick.estimators.operation.roofline import Roofline
 from slipstick.experiments.evidence.cases import Input
+from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.score import Board, Data, Scored, logarithmic
 from slipstick.experiments.evidence.validation.models.recurrent_fit import (
     FILE,
@@ -23,19 +24,26 @@ from slipstick.experiments.evidence.validation.models.recurrent_fit import (
     deepbench_steps,
     pytorch_steps,
     rows_of,
+    unknown_files,
 )
 
 METRICS = (logarithmic(0.5, "median |log ratio|"), logarithmic(0.9, "90th percentile"))
 
 
-def _scores(data: Data) -> Iterator[Scored]:
+def _scores(data: Data) -> Iterator[Scored | ValidationRow]:
     """Each generation and each cell left out; with `--data`, its layers of DeepBench from fits to the others' rows."""
     known = [*deepbench_steps(data.known(FILE)), *pytorch_steps(data.known(PROGRAMS).parent.parent)]
     judged = [] if data.scored is None else deepbench_steps(data.judged(FILE))
+    for name in unknown_files(data.judged(FILE)) if judged else ():
+        yield skipped("recurrent layers", f"{name}: no machine of the catalogue is named for it")
+    keys = {one.key for one in judged}
+    known = [one for one in known if one.key not in keys]
     steps = [*known, *judged]
     rows, scored = rows_of(steps), range(len(known) if judged else 0, len(steps))
     for held_out, key in (("generation", list(rows.groups["generation"])), ("cell", cells_of(steps))):
-        made = left_out(RecurrentLaw(), rows, folds(key, scored=scored), rows.groups["generation"])
+        outer = folds(key, scored=scored)
+        outer = knowing(outer, len(known)) if judged else outer
+        made = left_out(RecurrentLaw(), rows, outer, rows.groups["generation"])
         for stack, group in sorted({(steps[i].stack, key[i]) for i in scored if np.isfinite(made.seconds[i])}):
             at = np.array([i for i in scored if (steps[i].stack, key[i]) == (stack, group)])
             members = [steps[i] for i in at]

@@ -16,7 +16,7 @@ from slipstick.estimators.learning.bands import LeftOutRows
 from slipstick.estimators.learning.law import LawRows
 from slipstick.estimators.operation.serving.engines import ServingFit
 from slipstick.estimators.operation.serving.first_token import FirstTokenLaw
-from slipstick.estimators.operation.serving.step_law import StepLaw
+from slipstick.estimators.operation.serving.step_law import StepLaw, least_seconds
 from slipstick.experiments.calibrate.public_data import scored_file
 from slipstick.experiments.evidence.rows import ValidationRow
 from slipstick.experiments.evidence.score import PERCENT, Board, Data, Front, Scored
@@ -94,7 +94,7 @@ def _given(cases: Sequence[SiliconCase], scored: Sequence[SiliconCase]) -> Itera
         others = (seven_numbers(same, mine)[0], one_efficiency(same, mine), nearest_scaled(same, mine))
         further = made.steps.seconds(law, rows.columns, rows.groups)
         predicted = Predictions(mine, further, _first_seconds(made, mine), *others)
-        one = _further(predicted, half, kind, "rows given")
+        one = replace(_further(predicted, half, kind, "rows given"), least=least_seconds(rows.columns))
         yield replace(one, reason="answered as if none of them speculated") if kind == UNSAID else one
         yield _first(predicted, kind, "rows given")
         if kind in KINDS:

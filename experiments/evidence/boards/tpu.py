@@ -88,7 +88,7 @@ def _scored(
     constant = np.full(len(test), np.exp(np.mean(np.log(list(train.values())))))
     return Scored(
         case, held_out, measured, predicted, METRICS, (goal,),
-        {"roofline": _roofline(list(test)), "constant": constant},
+        {"roofline": (roofline := _roofline(list(test))), "constant": constant}, least=roofline,
         half=half_width(fitted, list(test), LEVEL), level=LEVEL, enough=FEW, groups=held_out,
         reason=f"median |log| {np.median(error):.4f}, 90th percentile {np.quantile(error, 0.9):.4f}; "
         "the runs were not repeated: noise floor unknown",

@@ -8,6 +8,7 @@ device, both of the same stack.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -16,7 +17,11 @@ from slipstick.experiments.calibrate.public_data import scored_file
 from slipstick.experiments.evidence.rows import ValidationRow
 from slipstick.experiments.evidence.score import Board, Data, Front, MissingError, Scored
 from slipstick.experiments.evidence.validation.parallel.training.training_coverage import memory_row
-from slipstick.experiments.evidence.validation.parallel.training.training_figures import baseline_errors, figures
+from slipstick.experiments.evidence.validation.parallel.training.training_figures import (
+    baseline_errors,
+    figures,
+    peak_share,
+)
 from slipstick.experiments.evidence.validation.parallel.training.training_fit import (
     NEWEST,
     OUTER,
@@ -106,9 +111,12 @@ def _kept_aside(source: str, runs: Sequence[TrainingRun], data: Data) -> Scored:
     there = [(name, path) for name, file in FILES.items() if (path := scored_file(file, data.scored)) is not None]
     keys = {_key(run) for name, path in there for run in training_runs(name, path)[0]}
     known = [run for run in runs if _key(run) not in keys]
+    if not _stack(source, known):
+        raise MissingError("every public run of its software is among the rows given: nothing is left to learn from")
     made = judged(fitted(known, "model"), given, "file")
     base = baseline_errors(given, _stack(source, known))
-    return figures("rows kept aside", "file", made, base, (0.10, 0.28), f"left out: {left}")
+    scored = figures("rows kept aside", "file", made, base, (0.10, 0.28), f"left out: {left}")
+    return replace(scored, least=np.array([peak_share(run) for run in made.runs]))
 
 
 def _key(run: TrainingRun) -> tuple[object, ...]:

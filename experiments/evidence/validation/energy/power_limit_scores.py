@@ -46,7 +46,9 @@ def limit_scores(data: Data) -> Iterator[Scored | ValidationRow]:
     for device in sorted(tested.gpu.unique()):
         mine, others = tested[tested.gpu == device], known[known.gpu != device]
         if mine.rated_w.isna().any():
-            yield skipped(f"energy: power limits, {device}", "the rated power of this board is not known")
+            yield skipped(
+                f"energy: power limits, {device}", f"{device}: no machine of the catalogue states its rated power"
+            )
         elif others.empty:
             yield skipped(f"energy: power limits, {device}", "no other device to learn from")
         else:

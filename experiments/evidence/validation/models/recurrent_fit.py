@@ -64,6 +64,16 @@ class RecurrentStep:
     seconds: float
     stack: str
 
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What makes two rows one measurement."""
+        return self.machine.name, self.op.identity, self.seconds, self.stack
+
+
+def unknown_files(path: Path) -> list[str]:
+    """Files of DeepBench's table whose machine is not known."""
+    return sorted(set(csv_frame(path)["file"].astype(str)) - set(MACHINES))
+
 
 def deepbench_steps(path: Path) -> list[RecurrentStep]:
     """Every layer of the machines that the catalogue has; a layer's time over its length is a step."""

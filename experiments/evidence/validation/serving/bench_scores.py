@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from slipstick.estimators.learning.bands import left_out
-from slipstick.estimators.learning.folds import Fold, folds
+from slipstick.estimators.learning.folds import folds, knowing
 from slipstick.estimators.learning.law import LawRows
 from slipstick.estimators.named.serving.deployment import CONTEXT_BYTES, MEMORY_SHARE
 from slipstick.estimators.operation.serving.engines import step_groups
@@ -91,8 +91,7 @@ def _scored(held: str, level: str, targets: Sequence[Whole], known: Sequence[Who
     """Each group of a level from the other groups, of `known` rows alone where there are any."""
     rows, first = law_rows([*known, *targets]), len(known)
     outer = folds(rows.groups[level], scored=range(first, len(rows)))
-    if known:
-        outer = tuple(Fold(one.held_out, one.known[one.known < first], one.scored) for one in outer)
+    outer = knowing(outer, first) if known else outer
     made, least = left_out(StepLaw(), rows, outer, rows.groups["model"]), least_seconds(rows.columns)
     roof = np.full(len(rows), np.nan)
     for fold in outer:

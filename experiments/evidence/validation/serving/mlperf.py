@@ -17,7 +17,7 @@ import numpy as np
 
 from slipstick.estimators.learning.bands import calibrated
 from slipstick.estimators.learning.fit import fit
-from slipstick.estimators.learning.folds import Fold, folds
+from slipstick.estimators.learning.folds import Fold, folds, knowing
 from slipstick.estimators.learning.formula_law import FormulaLaw
 from slipstick.estimators.learning.law import FloatArray, Grouping, LawRows, ParameterPrior
 from slipstick.estimators.learning.law_fit import LawFit
@@ -91,21 +91,21 @@ def mlperf_scores(data: Data) -> Iterator[Scored]:
     """Each accelerator from the others, and accelerators of makers that are no fit's only one."""
     public, (targets, refused) = read_results(data.known(FILE))[0], read_results(data.judged(FILE))
     reason = f"left out: {'; '.join(f'{reason}: {count}' for reason, count in sorted(refused.items()))}"
+    public = [one for one in public if one not in targets]
     first = len(public) if data.scored is not None else 0
     results, steps = [*public, *targets] if first else targets, step_rows(public_cases())
     for held, level in HELD_OUT.items():
         groups = [result.groups[level] for result in results]
         scored = {at for at in range(first, len(results)) if held != MAKER or groups[at] != "nvidia"}
         ours, half, peaks = (np.full(len(results), np.nan) for _ in range(3))
-        for fold in folds(groups, scored=scored):
-            known = fold.known[fold.known < first] if first else fold.known
+        outer = folds(groups, scored=scored)
+        for fold in knowing(outer, first) if first else outer:
             apart = np.flatnonzero(np.array(steps.groups[level]) != fold.held_out)
             rows = _rows(results, fit(StepLaw(), steps.take(apart)))
-            ours[fold.scored], half[fold.scored] = _submitted(rows, Fold(fold.held_out, known, fold.scored))
+            ours[fold.scored], half[fold.scored] = _submitted(rows, fold)
             for at in fold.scored.tolist():
-                others = [
-                    results[k] for k in known.tolist() if rows.groups["benchmark"][k] == rows.groups["benchmark"][at]
-                ]
+                benchmark = rows.groups["benchmark"]
+                others = [results[k] for k in fold.known.tolist() if benchmark[k] == benchmark[at]]
                 peaks[at] = 1 / (_scaled(others) * peak_rate(results[at])) if others else np.nan
         there = np.flatnonzero(np.isfinite(ours))
         yield Scored(

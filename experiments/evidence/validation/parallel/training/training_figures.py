@@ -22,7 +22,7 @@ def baseline_errors(runs: Sequence[TrainingRun], known: Sequence[TrainingRun]) -
     The nearest has the same accelerator where there is one, then the same model, then the nearest number of devices;
     across accelerators its share of the peak counts.
     """
-    shares = {run: _share(run) for run in (*known, *runs)}
+    shares = {run: peak_share(run) for run in (*known, *runs)}
     fitted = float(np.median([np.log(shares[run]) for run in known]))
     roofline, nearest = [], []
     for run in runs:
@@ -36,8 +36,8 @@ def baseline_errors(runs: Sequence[TrainingRun], known: Sequence[TrainingRun]) -
     return {"roofline with one fitted share": roofline, "nearest known run, scaled": nearest}
 
 
-def _share(run: TrainingRun) -> float:
-    """Of the peak in the run's precision."""
+def peak_share(run: TrainingRun) -> float:
+    """Share of the peak in the run's precision: what its flop would take there over what it took."""
     flop = training_flop(run.model, run.sequence) * run.sequence * run.batch
     return flop / (run.seconds * run.devices * run.machine.peak("matrix", PRECISIONS[run.precision]))
 

@@ -1,0 +1,1 @@
+"""Scoreboards on rows given from outside: what is taken out, the folders that hold it, the runs, and their table."""
