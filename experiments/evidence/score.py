@@ -128,7 +128,8 @@ class Scored:
     def rows(self, dataset: str) -> Iterator[ValidationRow]:
         """One row a metric."""
         if not len(self.measured):
-            yield skipped(self.dataset or dataset, f"{self.case}, {self.held_out}: no rows to score")
+            why = "; ".join(filter(None, ("no rows to score", self.reason)))
+            yield skipped(self.dataset or dataset, f"{self.case}, {self.held_out}: {why}")
             return
         band, ends = self._band(), self._ends()
         known = {name: values for name, values in self.baselines.items() if np.isfinite(values).any()}

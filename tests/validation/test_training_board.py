@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from slipstick.estimators.learning.fit import fit
@@ -87,3 +89,30 @@ def test_a_row_without_a_layout_gets_one_of_its_devices_and_batch() -> None:
     placed = searched(run, TrainingTerms())
     assert run.devices == 64 and placed.layout.devices <= 64 and placed.batch == 2048
     assert placed.layout.tensor * placed.layout.pipeline >= 8  # 175e9 parameters do not fit otherwise
+
+
+def test_rows_that_cannot_be_read_are_left_out_by_their_reasons_and_the_others_are_kept(tmp_path: Path) -> None:
+    """The catalogue's models count, whether a public row had them or not; an unknown word costs its own row."""
+    head = (
+        "release,phase,model,system,gpus,precision,global_batch_size,micro_batch_size,sequence_length,"
+        "tensor_parallel,pipeline_parallel,context_parallel,step_s\n"
+    )
+    rows = [
+        "26.08,Pre-Training Performance,LLAMA3_8B,DGX-H100,8,BF16,128,1,8192,1,1,2,3.2",
+        "26.08,Pre-Training Performance,Frobnicator 7B,DGX-H100,8,BF16,128,1,8192,1,1,2,3.2",
+        "26.08,Pre-Training Performance,LLAMA3_8B,Frobnicator 9000,8,BF16,128,1,8192,1,1,2,3.2",
+        "26.08,Pre-Training Performance,LLAMA3_8B,DGX-H100,8,FP3,128,1,8192,1,1,2,3.2",
+        "26.08,Pre-Training Performance,LLAMA3_8B,DGX-H100,8,BF16,128,1,8192,1,1,,3.2",
+        "26.08,LoRA Performance,LLAMA3_8B,DGX-H100,8,BF16,128,1,8192,1,1,2,3.2",
+    ]
+    path = tmp_path / "bridge.csv"
+    path.write_text(head + "\n".join(rows) + "\n")
+    (run,), left = training_runs("megatron-bridge", path)
+    assert run.model.name == "llama-3-8b" and run.seconds == 3.2
+    assert sum(left.values()) == 5 and {
+        "model Frobnicator 7B: no configuration here",
+        "the catalogue lacks Frobnicator 9000",
+        "no context_parallel",
+        "no pre-training",
+    } < set(left)
+    assert any("fp3" in reason for reason in left)

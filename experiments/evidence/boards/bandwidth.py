@@ -70,6 +70,9 @@ def _machines(data: Data) -> Iterator[ValidationRow]:
         for name, one in judged.items():
             if one.cores_per_numa <= FITTED_CORES or not any(one.within_domain(LEVEL, n) for n in (1, 2)):
                 yield skipped(DATASET, f"{name}: no curve of main memory beyond {FITTED_CORES} cores of a domain")
+            for benchmark in one.curves.get((LEVEL, 1), {}):
+                if benchmark not in one.within_domain(LEVEL, 1, FITTED_CORES):
+                    yield skipped(DATASET, f"{name}, {benchmark}: none of the first {FITTED_CORES} cores was measured")
     for threads in (1, 2):
         case = f"{threads} thread a core"
         within, beyond = scores(usable, judged, threads)
@@ -94,6 +97,8 @@ def scores(
         prior = usual(fit(LAW, reduce(add, others)))
         fitted = fit_saturation(first, machine.borders, prior)
         for benchmark, points in machine.curves[LEVEL, threads].items():
+            if benchmark not in first:
+                continue
             rest = [p for p in points if FITTED_CORES < p[0] <= machine.cores_per_numa]
             far = [p for p in points if p[0] > machine.cores_per_numa]
             if rest:

@@ -17,7 +17,7 @@ from slipstick.estimators.operation.serving.local_fit import LocalFit, PhaseFit
 from slipstick.estimators.operation.serving.local_step import GENERATING, LAWS, PROMPTING
 from slipstick.experiments.calibrate.public_data import training_file
 from slipstick.experiments.evidence.cases import Input
-from slipstick.experiments.evidence.score import PERCENT, Board, Data, Front, Scored
+from slipstick.experiments.evidence.score import PERCENT, Board, Data, Front, MissingError, Scored
 from slipstick.experiments.evidence.validation.serving.bench_scores import bench_scores
 from slipstick.experiments.evidence.validation.serving.local_fits import HELD_OUT, LeftOut, fitted_to, law_rows, outer
 from slipstick.experiments.evidence.validation.serving.local_rows import (
@@ -56,6 +56,8 @@ def _localscore(data: Data) -> Iterator[Scored]:
             half = [fitted[row.backend].half_width(row.work, row.groups) for row in rows]
             made = _scored("rows given", LeftOut(phase, rows, np.array(seconds), np.array(half)), known, note)
             yield replace(made, least=np.array([_least(row, phase) for row in rows]))
+    elif refused:
+        raise MissingError(note)
     yield from _anchored(timed(targets, GENERATING), public)
 
 
@@ -93,11 +95,12 @@ def _anchored(targets: Sequence[LocalRow], public: Sequence[LocalRow]) -> Iterat
     full = {
         backend: fit(law, law_rows(timed(public, GENERATING, backend), GENERATING, backend))
         for backend in sorted({r.backend for r in targets})
+        if timed(public, GENERATING, backend)
     }
     for chip in folds_of:
         alike = [r for r in targets if r.chip == chip and r.stored == "q4_k_m"]
         small, large = ([r for r in alike if r.model == name] for name in ("llama-3.1-8b", "qwen2.5-14b"))
-        if not small or not large:
+        if not small or not large or small[0].backend not in full:
             continue
         known = float(np.median([r.token for r in small]))
         backend = small[0].backend

@@ -48,6 +48,8 @@ MACHINES: Mapping[str, str] = {
     "DeepBench_NV_TitanX_Pascal": "titan-x-pascal",
     "DeepBench_NV_TitanXp": "titan-xp",
 }
+HIDDEN = "Hidden Units", "Hidden units"
+"""By the spellings of the sheets."""
 CELLS = {"GRU": ("gru", 3), "LSTM": ("lstm", 4), "LTSM": ("lstm", 4), "Vanilla": ("rnn", 1)}
 NETWORK = re.compile(r"(?:3[5-9]|4[0-2])_(LSTM|LTSM|GRU)(\w*)")
 """KernelBench's problems of recurrent layers; its "vanilla" networks are one step each."""
@@ -88,7 +90,7 @@ def deepbench_steps(path: Path) -> list[RecurrentStep]:
         index=["file", "sheet", "section", "row"], columns="field", values="value", aggfunc="first"
     )
     wide = wide.apply(pd.to_numeric, errors="coerce")
-    wide["hidden"] = wide["Hidden Units"].fillna(wide["Hidden units"])
+    wide["hidden"] = wide.reindex(columns=list(HIDDEN)).bfill(axis=1).iloc[:, 0]
     columns = {"hidden": "width", "N": "batch", "Timesteps": "length", "Time Forward (msec)": "taken"}
     layers = wide[list(columns)].rename(columns=columns).dropna()
     steps: list[RecurrentStep] = []

@@ -39,7 +39,7 @@ def read_inferencex(path: Path) -> tuple[list[SiliconCase], dict[str, int]]:
     """
     cases, refused = [], dict[str, int]()
     for line, row in read_csv_rows(path, COLUMNS):
-        if row["mode"] != "agg" or row["speculative"] != "0" or row["suspicious"] or row["engine"] not in ENGINES:
+        if row["mode"] != "agg" or row["speculative"] != "0" or row["suspicious"]:
             continue
         try:
             cases.append(_case(row))
@@ -51,6 +51,8 @@ def read_inferencex(path: Path) -> tuple[list[SiliconCase], dict[str, int]]:
 
 
 def _case(row: dict[str, str]) -> SiliconCase:
+    if row["engine"] not in ENGINES:
+        raise InputError(f"engine {row['engine']} is not known")
     model, system = model_named(row["model"]), SYSTEMS.get(row["system"], row["system"])
     gpus, expert = int(row["gpus"]), int(float(row["moe_ep_size"] or 1))
     apart = row["attention_dp"] not in ("", "0", "0.0")

@@ -20,7 +20,7 @@ from slipstick.estimators.named.serving.served_run import mean_batch, means, sim
 from slipstick.estimators.schedule.serving.closed_loop import Load, steady
 from slipstick.estimators.schedule.serving.scheduler import Scheduler
 from slipstick.experiments.evidence.rows import ValidationRow
-from slipstick.experiments.evidence.score import PERCENT, Data, Scored
+from slipstick.experiments.evidence.score import PERCENT, Data, MissingError, Scored
 from slipstick.experiments.evidence.validation.serving.inferencex import ENGINES, FILE, SYSTEMS
 from slipstick.experiments.evidence.validation.serving.silicon import machine_of_system, model_named, stored_in
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows
@@ -110,6 +110,9 @@ def pool_scores(data: Data) -> Iterator[Scored | ValidationRow]:
     """Times of first and further tokens, all together and by system: no row is in any fit."""
     refused = Counter[str]()
     made = list(rows(data.judged(FILE), refused))
+    left_out = "; ".join(f"{why}: {count}" for why, count in sorted(refused.items()))
+    if not made:
+        raise MissingError(f"no row of pools apart that can be simulated; {left_out or 'none is here'}")
     for system in ("", *sorted({one.system for one in made})):
         mine = [one for one in made if system in ("", one.system)]
         for at, name in ((1, "time of a further token"), (0, "time to the first token")):
@@ -120,5 +123,5 @@ def pool_scores(data: Data) -> Iterator[Scored | ValidationRow]:
             yield Scored(
                 f"{name}{system and ', '}{system}", "all of them", measured, ours, PERCENT, (),
                 {"copies of the decode worker": together}, half=half, noise=NOISE[at], groups=[o.system for o in mine],
-                reason="; ".join(f"{why}: {count}" for why, count in sorted(refused.items())) if not system else "",
+                reason=left_out if not system else "",
             )  # fmt: skip

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from slipstick.estimators.schedule.serving.closed_loop import Load
-from slipstick.hwmodels.catalog import machine, machine_names
+from slipstick.hwmodels.catalog import machine, machine_names, name_of_device
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
@@ -184,7 +184,8 @@ def _degree(text: str) -> int:
 
 
 def _machine_name(system: str) -> str:
-    return MACHINES.get(system, system.replace("_", "-"))
+    name = MACHINES.get(system, system.replace("_", "-"))
+    return name if name in machine_names() else name_of_device(system.replace("_", " ")) or name
 
 
 @cache

@@ -20,8 +20,8 @@ from slipstick.experiments.calibrate.public_data import training_file, why_missi
 from slipstick.experiments.evidence.validation.parallel.training.training_coverage import facts_of
 from slipstick.experiments.evidence.validation.parallel.training.training_rows import (
     FILES,
-    MACHINES,
     TrainingRun,
+    machine_name,
     training_runs,
 )
 from slipstick.hwmodels.files.readers import InputError
@@ -46,7 +46,7 @@ def release_of(run: TrainingRun) -> str:
 
 def groups_of(run: TrainingRun) -> dict[str, str]:
     """The groups of a run."""
-    chip = MACHINES[run.system]
+    chip = machine_name(run.system)
     return training_groups(run.machine, chip, software_of(run), release_of(run), run.model.name, run.precision)
 
 

@@ -14,9 +14,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from slipstick.estimators.schedule.pipelines.training_step import PRECISIONS
 from slipstick.hwmodels.catalog import machine, name_of_device
 from slipstick.hwmodels.files.frames import csv_frame
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.link import Link
 from slipstick.hwmodels.machine import Machine
@@ -99,10 +100,15 @@ class TrainingRun:
         return machine_of(self.system)
 
 
+def machine_name(system: str) -> str:
+    """The catalogue's name of a system of the tables."""
+    return MACHINES.get(system, system)
+
+
 @cache
 def machine_of(system: str) -> Machine:
     """A machine whose last link joins any number of devices."""
-    base = machine(MACHINES.get(system, system))
+    base = machine(machine_name(system))
     nearest = list(base.links.items())[:1]
     port = Link(bandwidth=PORTS.get(system, USUAL_PORT), latency=FAR_LATENCY, width=MOST_DEVICES)
     return base.model_copy(update={"links": Table({**dict(nearest), "network": port})})
@@ -127,6 +133,8 @@ def training_runs(source: str, path: Path) -> tuple[list[TrainingRun], Counter[s
         try:
             run = reader(row)
             run.layout.check(run.model, run.batch, run.sequence)
+            if run.precision not in PRECISIONS:
+                raise unknown_name("precision of training", run.precision, list(PRECISIONS))
         except InputError as error:
             left[str(error)] += 1
         except KeyError as error:
