@@ -89,8 +89,8 @@ class MeasuredMachine:
         """Curves up to `most` cores (the whole domain if None)."""
         last = min(self.cores_per_numa, most or self.cores_per_numa)
         curves = self.curves.get((level, threads), {})
-        found = {name: tuple(p for p in points if p[0] <= last) for name, points in curves.items()}
-        return {name: points for name, points in found.items() if points}
+        below = {name: tuple(p for p in points if p[0] <= last) for name, points in curves.items()}
+        return {name: points for name, points in below.items() if points}
 
 
 def read_bandwidths(path: Path) -> dict[str, MeasuredMachine]:

@@ -124,7 +124,10 @@ def mpt(name: str) -> LanguageModel:
 
 
 def training_runs(source: str, path: Path) -> tuple[list[TrainingRun], Counter[str]]:
-    """The runs of a file, and how many of its rows are left out for which reason."""
+    """The runs of a file, and how many of its rows are left out for which reason.
+
+    Raises InputError where the file cannot be read.
+    """
     frame = csv_frame(path)
     result: list[TrainingRun] = []
     left = Counter[str]()
