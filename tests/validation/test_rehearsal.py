@@ -86,8 +86,18 @@ def test_strangers_cost_a_board_nothing(public: Path, tmp_path: Path) -> None:
 
 def test_scores_that_knowing_the_rows_changed_are_found() -> None:
     row = {
-        "dataset": "d", "case": "c", "held_out": "h", "metric": "median error", "unit": "%", "n": 4, "groups": 2,
-        "ours": 10.0, "baselines": {"a": 30.0}, "interval_coverage": 0.5, "interval_width": 2.0, "reason": "",
+        "dataset": "d",
+        "case": "c",
+        "held_out": "h",
+        "metric": "median error",
+        "unit": "%",
+        "n": 4,
+        "groups": 2,
+        "ours": 10.0,
+        "baselines": {"a": 30.0},
+        "interval_coverage": 0.5,
+        "interval_width": 2.0,
+        "reason": "",
     }
     fair, knowing = (Run(0, 1.0, "", (row | {"ours": value},)) for value in (10.0, 4.0))
     given = Given(("g",), {"f": 4})
