@@ -68,6 +68,22 @@ def inside(low: npt.ArrayLike, high: npt.ArrayLike, measured: npt.ArrayLike) -> 
     return np.asarray((np.asarray(low) <= np.asarray(measured)) & (np.asarray(measured) <= np.asarray(high)))
 
 
+def half_widths_away(
+    low: npt.ArrayLike, predicted: npt.ArrayLike, high: npt.ArrayLike, measured: npt.ArrayLike
+) -> FloatArray:
+    """How many half-widths of its band, in log, each measurement lies from its prediction, shape (n,).
+
+    Each side of an uneven band counts by its own width; up to 1 lies inside. Their quantile at a level is the factor on
+    all bands that would have held it.
+    """
+    bottom, middle, top, truth = (
+        np.log(np.asarray(values, dtype=float)) for values in (low, predicted, high, measured)
+    )
+    side = np.where(truth < middle, middle - bottom, top - middle)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.where(truth == middle, 0.0, np.abs(truth - middle) / side))
+
+
 def coverage(low: npt.ArrayLike, high: npt.ArrayLike, measured: npt.ArrayLike) -> float:
     """The share of measurements inside their bands."""
     return float(np.mean(inside(low, high, measured)))

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.learning.scores import grouped_coverage
+from slipstick.estimators.learning.scores import LEVEL, grouped_coverage
 
 Status = Literal["exact", "model", "qualitative", "not_reproducible"]
 Evidence = Literal[
@@ -129,6 +130,8 @@ class ValidationRow:
     `groups`: how many independent groups were left out (devices, models, sources); None where that was not stated.
     `coverage_low`, `coverage_high`: between what the coverage lies in 90 of 100 draws where whole groups are drawn
         again; None for fewer than `ENOUGH_GROUPS`, which are shown and not judged.
+    `interval_needed`: the factor on all half-widths (of a log) with which the band would have held its level: below 1
+        the band is wider than it had to be.
     """
 
     dataset: str
@@ -149,9 +152,12 @@ class ValidationRow:
     groups: int | None = None
     coverage_low: float | None = None
     coverage_high: float | None = None
+    interval_needed: float | None = None
 
-    def over(self, groups: Sequence[str], inside: npt.ArrayLike | None = None) -> ValidationRow:
-        """The row with the number of its groups, and how far redrawing them moves its coverage.
+    def over(
+        self, groups: Sequence[str], inside: npt.ArrayLike | None = None, away: npt.ArrayLike | None = None
+    ) -> ValidationRow:
+        """The row with the number of its groups, how far redrawing them moves its coverage, and what width it needed.
 
         Parameters
         ----------
@@ -159,18 +165,26 @@ class ValidationRow:
             What was left out with each scored number, shape (n,).
         inside
             Whether each measurement lies in its band, shape (n,); None without a band.
+        away
+            How many half-widths of its band it lies from the answer (`scores.half_widths_away`), shape (n,); None where
+            that is not known.
         """
         count = len(set(groups))
+        needed = (
+            None if away is None else float(np.quantile(np.asarray(away, dtype=float), self.interval_level or LEVEL))
+        )
+        row = dataclasses.replace(self, groups=count or None, interval_needed=needed)
         if inside is None or count < ENOUGH_GROUPS:
-            return dataclasses.replace(self, groups=count or None)
+            return row
         low, high = grouped_coverage(groups, inside)
-        return dataclasses.replace(self, groups=count, coverage_low=low, coverage_high=high)
+        return dataclasses.replace(row, coverage_low=low, coverage_high=high)
 
     def to_dict(self) -> dict[str, Any]:
         """The row in its documented keys, in their documented order."""
         keys = ("dataset", "case", "held_out", "n", "metric", "unit", "baselines", "ours", "goal", "ok")
         more = ("interval_level", "interval_coverage", "interval_width", "noise_floor", "reason")
-        return {key: getattr(self, key) for key in (*keys, *more, "groups", "coverage_low", "coverage_high")}
+        last = ("groups", "coverage_low", "coverage_high", "interval_needed")
+        return {key: getattr(self, key) for key in (*keys, *more, *last)}
 
 
 def skipped(dataset: str, reason: str) -> ValidationRow:

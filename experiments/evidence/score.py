@@ -132,6 +132,10 @@ class Scored:
             yield skipped(self.dataset or dataset, f"{self.case}, {self.held_out}: {why}")
             return
         band, ends = self._band(), self._ends()
+        held: tuple[npt.ArrayLike, ...] = ()
+        if ends is not None:
+            away = scores.half_widths_away(ends[0], self.ours, ends[1], self.measured)
+            held = scores.inside(*ends, self.measured), away
         known = {name: values for name, values in self.baselines.items() if np.isfinite(values).any()}
         for place, metric in enumerate(self.metrics):
             ours, goal = metric(self.ours, self.measured), _at(self.goals, place)
@@ -149,7 +153,7 @@ class Scored:
                 *band,
                 self.noise if isinstance(self.noise, float) else _at(self.noise or (), place),
                 self.reason,
-            ).over(self.group_of_each, None if ends is None else scores.inside(*ends, self.measured))
+            ).over(self.group_of_each, *held)
 
     @property
     def group_of_each(self) -> Sequence[str]:

@@ -37,6 +37,11 @@ METRIC = re.compile(r", (median|90th percentile)$")
 """What a metric adds to the name of a case."""
 LEAST = 1e-4
 """An error below which nothing is compared: 0.01 %."""
+BAND = ("interval_width", "interval_needed")
+"""Of a saved row: its width, and the factor on it that would have done (`HeldClass`)."""
+BANDS = "verdict     inside of 80 % bands  groups   width   least   over  class"
+"""The head of `HeldClass.line`: high over low of the bands, of those that would have held 80 %, and half-width (of a
+log) over the least."""
 
 
 @dataclass(frozen=True)
@@ -85,19 +90,42 @@ class Grouped:
 
 @dataclass(frozen=True)
 class HeldClass:
-    """Between what the coverage of a class of answers lies where its groups are drawn again.
+    """The bands of a class of answers, and between what their coverage lies where its groups are drawn again.
 
     `name`: the board and data set, and the case with what was left out where the class is one row.
+    `coverage`, `low`, `high`: shares of the measurements.
+    `groups`: how many can be drawn again.
+    `width`: high over low of a band.
+    `needed`: the factor on half-widths with which 80 % would have lain inside; None in rows saved before it was known.
     """
 
     name: str
+    coverage: float
     low: float
     high: float
+    groups: int
+    width: float | None = None
+    needed: float | None = None
 
     @property
-    def holds(self) -> bool:
-        """Whether 80 % lies between them."""
-        return self.low <= LEVEL <= self.high
+    def verdict(self) -> str:
+        """Whether 80 % lies in the interval: "" where it does, else what the bands are."""
+        return "too wide" if self.low > LEVEL else "too narrow" if self.high < LEVEL else ""
+
+    @property
+    def least(self) -> float | None:
+        """The least width, high over low, that would have held 80 %."""
+        return None if self.width is None or self.needed is None else self.width**self.needed
+
+    @property
+    def line(self) -> str:
+        """The class as a line of `BANDS`."""
+        width, least, over = (
+            "-" if value is None else f"{sign}{value:.2f}"
+            for value, sign in ((self.width, "x"), (self.least, "x"), (self.needed and 1 / self.needed, ""))
+        )
+        share = f"{self.coverage:4.0%} ({self.low:4.0%} .. {self.high:4.0%})"
+        return f"{self.verdict:10s}  {share}  {self.groups:6d}  {width:>6s}  {least:>6s}  {over:>5s}  {self.name}"
 
 
 def grouped(values: Sequence[tuple[str, str, str, float]]) -> list[Grouped]:
@@ -169,7 +197,7 @@ def ratios(made: Sequence[ComparedFamily]) -> list[Grouped]:
 def coverages(folder: Path) -> list[HeldClass]:
     """All classes of saved rows whose 80 % bands can be judged; a case counts once."""
     made: dict[str, HeldClass] = {}
-    single: dict[tuple[str, str, str], float] = {}
+    single: dict[tuple[str, str, str], dict[str, Any]] = {}
     several: set[str] = set()
     for path in sorted(folder.glob("*.json")):
         for row in _rows(path):
@@ -177,14 +205,28 @@ def coverages(folder: Path) -> list[HeldClass]:
                 continue
             dataset, case = f"{path.stem}: {row['dataset']}", METRIC.sub("", row["case"])
             if (row.get("groups") or 1) == 1:
-                single[dataset, row["held_out"], case] = float(row["interval_coverage"])
+                single[dataset, row["held_out"], case] = row
                 continue
             several.add(dataset)
             if row["coverage_low"] is not None:
                 name = f"{dataset}, {case}, {row['held_out']} left out"
-                made[name] = HeldClass(name, row["coverage_low"], row["coverage_high"])
-    rest = grouped([(*key, number) for key, number in single.items() if key[0] not in several])
-    return [*made.values(), *(HeldClass(one.dataset, *one.interval(0.9)) for one in rest if one.judged)]
+                share, low, high = (float(row[part]) for part in ("interval_coverage", "coverage_low", "coverage_high"))
+                width, needed = (row.get(part) for part in BAND)
+                made[name] = HeldClass(name, share, low, high, row["groups"], width, needed)
+    rest = {key: row for key, row in single.items() if key[0] not in several}
+    for one in grouped([(*key, float(row["interval_coverage"])) for key, row in rest.items()]):
+        if one.judged:
+            rows = [row for key, row in rest.items() if key[0] == one.dataset]
+            width, needed = (_typical([row.get(name) for row in rows]) for name in BAND)
+            covered = float(np.mean(np.concatenate(one.groups)))
+            made[one.dataset] = HeldClass(one.dataset, covered, *one.interval(0.9), len(one.groups), width, needed)
+    return list(made.values())
+
+
+def _typical(values: Sequence[float | None]) -> float | None:
+    """The geometric mean of positive numbers; None where one is unknown."""
+    known = [max(value, LEAST) for value in values if value is not None]
+    return geometric(known) if len(known) == len(values) else None
 
 
 @dataclass(frozen=True)
@@ -208,13 +250,19 @@ class Summary:
         """Geometric mean over families: a ratio of errors, 1 where they are alike."""
         return geometric([family.mean for family in self.families])
 
+    def bands(self) -> list[str]:
+        """All classes of answers whose bands can be judged, those that fail first, the widest over its need on top."""
+        order = sorted(self.coverages, key=lambda one: (not one.verdict, one.needed or 1.0, one.name))
+        return [BANDS, *(one.line for one in order)]
+
     def lines(self) -> list[str]:
         """A table in Markdown; none where no row stands beside a baseline."""
         if not self.families:
             return []
         worse = [one.dataset for one in self.ratios if one.surely_worse]
-        missed = [one.name for one in self.coverages if not one.holds]
-        those = ", ".join(sorted({name.partition(":")[0] for name in missed})) or "none"
+        missed = [one for one in self.coverages if one.verdict]
+        wide = sum(one.low > LEVEL for one in missed)
+        those = ", ".join(sorted({one.name.partition(":")[0] for one in missed})) or "none"
         lost = sum(family.mean > 1 for family in self.families)
         return [
             "| all scoreboards together | figure | goal |",
@@ -224,7 +272,8 @@ class Summary:
             f"| families that lose to it | {lost} of {len(self.families)} | |",
             f"| data sets of at least {ENOUGH_GROUPS} groups that lose beyond chance | {_of(worse, self.ratios)} | 0 |",
             f"| classes of answers of at least {ENOUGH_GROUPS} groups whose 80 % bands hold another share, beyond "
-            f"chance (one in ten would by chance alone) | {len(missed)} of {len(self.coverages)}: {those} | 0 |",
+            f"chance (one in ten would by chance alone) | {len(missed)} of {len(self.coverages)}, {wide} too wide and "
+            f"{len(missed) - wide} too narrow: {those} | 0 |",
             f"| error of outer folds over that of the folds within, mean of {len(self.over_inner)} kinds of fold of "
             f"fitted laws | {np.mean(self.over_inner or [1.0]):.2f} | {OVER_INNER} |",
         ]

@@ -55,7 +55,7 @@ The best simple method is nearer than ours in: {worse}. It is the best of severa
 {together}
 
 Of the rows saved here; what chance does is judged by drawing again what was left out in turn
-(`python -m tools.baselines` names the families).
+(`python -m tools.baselines` names the families, and with `--bands` the classes with the width that would have done).
 
 ## All {boards} scoreboards
 

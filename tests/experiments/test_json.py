@@ -60,6 +60,7 @@ def test_keys_of_the_rows_machines_rely_on() -> None:
     assert list(validation) == [
         "dataset", "case", "held_out", "n", "metric", "unit", "baselines", "ours", "goal", "ok", "interval_level",
         "interval_coverage", "interval_width", "noise_floor", "reason", "groups", "coverage_low", "coverage_high",
+        "interval_needed",
     ]  # fmt: skip
     assert all(key in PAGE for key in [*reproduction, *validation])
 

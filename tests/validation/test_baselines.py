@@ -50,7 +50,12 @@ def test_bands_are_judged_by_the_groups_that_a_row_states(tmp_path: Path) -> Non
     """The same rows under five kinds of holding out are no five groups; six devices of one row each are six."""
 
     def row(dataset: str, held_out: str, share: float, **more: object) -> dict[str, object]:
-        band = {"interval_level": 0.8, "interval_coverage": share, "coverage_low": None, "coverage_high": None}
+        band: dict[str, object] = {
+            "interval_level": 0.8,
+            "interval_coverage": share,
+            "coverage_low": None,
+            "coverage_high": None,
+        }
         return {"dataset": dataset, "case": "all", "held_out": held_out, "groups": 1, **band, **more}
 
     kinds = [row("kinds", f"kind {at}", 0.95, groups=2 + at) for at in range(3)]
@@ -61,5 +66,5 @@ def test_bands_are_judged_by_the_groups_that_a_row_states(tmp_path: Path) -> Non
     bad = [row("bad", f"device {at}", 0.3 * share) for at, share in enumerate(shares)]
     few = [row("few", f"device {at}", 0.3) for at in range(4)]
     (tmp_path / "one.json").write_text(json.dumps({"rows": [*kinds, judged, *good, *bad, *few]}))
-    found = {one.name: one.holds for one in coverages(tmp_path)}
-    assert found == {"one: kinds, all, kind 4 left out": False, "one: good": True, "one: bad": False}
+    found = {one.name: one.verdict for one in coverages(tmp_path)}
+    assert found == {"one: kinds, all, kind 4 left out": "too wide", "one: good": "", "one: bad": "too narrow"}

@@ -15,7 +15,7 @@ from slipstick.experiments.evidence.catalog import scoreboard, scoreboards
 KEYS = (
     *("dataset", "case", "held_out", "n", "metric", "unit", "baselines", "ours", "goal", "ok"),
     *("interval_level", "interval_coverage", "interval_width", "noise_floor", "reason"),
-    *("groups", "coverage_low", "coverage_high"),
+    *("groups", "coverage_low", "coverage_high", "interval_needed"),
 )
 BROKEN = b"a,b\n1,\xff\xfe\n{"
 NEUSIGHT = "Device,OPName,B,M,N,K,Latency\nFrobnicator 9000,linear,1,512,512,512,20\nTesla T4,linear,1,64,64,64,0.1\n"

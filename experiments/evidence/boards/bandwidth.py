@@ -19,7 +19,7 @@ from slipstick.estimators.learning.fit import fit
 from slipstick.estimators.learning.fitted_file import FittedFile, OuterScore, digest
 from slipstick.estimators.learning.formula_law import FormulaLaw, expected, plain_fit
 from slipstick.estimators.learning.law import LawRows
-from slipstick.estimators.learning.scores import inside, interval_scores
+from slipstick.estimators.learning.scores import half_widths_away, inside, interval_scores
 from slipstick.estimators.operation.cpu.bandwidth import (
     LAW,
     NAME,
@@ -51,6 +51,7 @@ class CurveScore:
     benchmark: str
     errors: FloatArray
     covered: FloatArray
+    away: FloatArray
     width: FloatArray
     interval_score: FloatArray
     noise: float
@@ -149,10 +150,13 @@ def _score(name: str, benchmark: str, first: Points, rest: Points, fitted: Fitte
     cores = np.array([c for c, _ in rest], float)
     measured = np.array([r for _, r in rest])
     low, high = fitted.interval(benchmark, cores)
-    errors = fitted.of(benchmark).bandwidth(cores) / measured - 1
+    ours = fitted.of(benchmark).bandwidth(cores)
+    errors, away = ours / measured - 1, half_widths_away(low, ours, high, measured)
     baselines = {label: guess(first, cores) / measured - 1 for label, guess in BASELINES.items()}
     covered, score = inside(low, high, measured), interval_scores(low, high, measured, DEFAULT_LEVEL)
-    return CurveScore(name, benchmark, errors, covered.astype(float), high / low, score, roughness(measured), baselines)
+    return CurveScore(
+        name, benchmark, errors, covered.astype(float), away, high / low, score, roughness(measured), baselines
+    )
 
 
 def roughness(curve: FloatArray) -> float:
@@ -217,7 +221,7 @@ def _summaries(case: str, scores: Sequence[CurveScore], *, goals: bool) -> list[
             width,
             float(np.nanmedian([score.noise for score in scores])),
             reason=f"interval_width is high/low, the median; interval score {fine:.3f} in log bandwidth",
-        ).over(chips, np.concatenate([score.covered for score in scores])),
+        ).over(chips, *(np.concatenate([getattr(score, part) for score in scores]) for part in ("covered", "away"))),
         ValidationRow(
             DATASET,
             f"{case}: worst",

@@ -152,7 +152,8 @@ def _row(
 ) -> ValidationRow:
     (ours, half), measured = answer, rows["time"].to_numpy()
     error = _median(ours, measured)
-    inside = np.abs(np.log(ours / measured)) <= half
+    away = np.abs(np.log(ours / measured)) / half
+    inside = away <= 1
     names = [
         f"{function} {workers} on {workers // min(workers, each)}"
         for function, workers, each in zip(rows["function"], rows["workers"], rows["per_node"], strict=True)
@@ -178,7 +179,7 @@ def _row(
         float(np.exp(2 * np.median(half))),
         float(rows["noise"].median()),
         "by function, devices and nodes: " + ", ".join(groups),
-    ).over(list(rows["machine"]), inside)
+    ).over(list(rows["machine"]), inside, away)
 
 
 def _shown(row: ValidationRow, label: str) -> ValidationRow:

@@ -52,3 +52,13 @@ def test_one_band_for_all_rows_is_chosen_with_hindsight() -> None:
     """Log errors 0, 1, 2, 3, 4: four of five lie within 3.2, so 2 x 3.2 wide and 0.8 of one row outside."""
     measured = np.exp([0.0, 1.0, -2.0, 3.0, -4.0])
     assert scores.constant_band_score(np.ones(5), measured) == pytest.approx(6.4 + 10 * 0.8 / 5)
+
+
+def test_the_width_that_would_have_held_is_that_of_the_row_at_the_level() -> None:
+    """Half-widths away by hand, each side by its own width; bands made so much wider hold 80 % to a row."""
+    away = scores.half_widths_away([1.0, 0.5, 2.0], [2.0, 1.0, 2.0], [8.0, 2.0, 2.0], [4.0, 0.25, 2.0])
+    assert away == pytest.approx([0.5, 2.0, 0.0])
+    ours, measured = np.ones(10), np.exp(np.arange(10) / 10)
+    away = scores.half_widths_away(ours / 1.5, ours, 1.5 * ours, measured)
+    wide = 1.5 ** np.quantile(away, 0.8)
+    assert scores.coverage(ours / wide, ours * wide, measured) == 0.8

@@ -178,7 +178,7 @@ def _row(
         interval_coverage=float(np.mean(np.abs(ours) <= half)),
         interval_width=float(np.exp(2 * half)),
         reason=f"90th percentile {np.percentile(np.abs(ours), 90):.3f}; interval_width is high/low",
-    ).over(machines, np.abs(ours) <= half)
+    ).over(machines, np.abs(ours) <= half, np.abs(ours) / half)
 
 
 def main() -> None:

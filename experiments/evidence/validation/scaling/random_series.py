@@ -175,7 +175,11 @@ def _cell(setting: SeriesSampling, ratio: int, i: int, predicted: Forecasts, jud
         interval_width=width,
         reason=f"ok: the band covers {aim[0]:.0%} .. {aim[1]:.0%}"
         + (f", error at most {most:g} %, half-width at most x{half:g}" if judged else ""),
-    ).over(list(map(str, range(len(truth)))), scores.inside(low, high, truth))
+    ).over(
+        list(map(str, range(len(truth)))),
+        scores.inside(low, high, truth),
+        scores.half_widths_away(low, ours, high, truth),
+    )
     if judged:
         trusted = predicted.trusted[:, i] > 0
         yield replace(_share(case, trusted, "trusted", least), n=len(truth))

@@ -74,13 +74,15 @@ class Ratios:
         """The same beside the goals, and the coverage of the band."""
         unchanged = scores.relative_quantile(0.5, np.ones(len(self.measured)), self.measured)
         yield self.scored((50 * unchanged, None, 5.0))
-        inside = scores.log_errors(self.ours, self.measured) <= self.half
+        wide = np.exp(self.half)
+        away = scores.half_widths_away(self.ours / wide, self.ours, self.ours * wide, self.measured)
+        inside = away <= 1
         covered = float(np.mean(inside))
         off, width = 100 * abs(covered - scores.LEVEL), float(np.exp(2 * np.median(self.half)))
         yield ValidationRow(
             dataset, self.case, self.held_out, len(self.measured), "coverage off 80 %", "points", off, {}, 5.0,
             off <= 5.0, scores.LEVEL, covered, width,
-        ).over(self.groups or [self.case] * len(inside), inside)  # fmt: skip
+        ).over(self.groups or [self.case] * len(inside), inside, away)  # fmt: skip
 
     @property
     def _clear(self) -> npt.NDArray[np.bool_]:
