@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,10 +16,23 @@ from slipstick.hwmodels.files.readers import InputError
 @dataclass(frozen=True)
 class Scatter:
     """Standard deviations of the normal law whose 80 % band holds log(measured / predicted) of operations predicted
-    below and above `BORDER`."""
+    below and above `BORDER`.
+
+    `common`: the part that all operations of the class have alike, since one of several libraries runs them.
+    """
 
     short: float
     long: float
+    common: float = 0.0
+
+    @property
+    def own(self) -> Scatter:
+        """What operations do not have alike: it stays in the ratio of two of them."""
+        return Scatter(*(math.sqrt(max(end**2 - self.common**2, 0.0)) for end in (self.short, self.long)))
+
+    def wider(self, more: float) -> Scatter:
+        """With another, independent standard deviation."""
+        return Scatter(math.hypot(self.short, more), math.hypot(self.long, more), self.common)
 
     def of(self, predicted: FloatArray) -> FloatArray:
         """Of each predicted time in seconds."""
@@ -36,7 +50,7 @@ def of_one_source(closest: int) -> Scatter:
 
 def at_least(known: Scatter, least: Scatter) -> Scatter:
     """The wider of two, below and above `BORDER`."""
-    return Scatter(max(known.short, least.short), max(known.long, least.long))
+    return replace(known, short=max(known.short, least.short), long=max(known.long, least.long))
 
 
 def scatter(errors: Sequence[FloatArray], predicted: Sequence[FloatArray], share: Sequence[float]) -> Scatter:
@@ -69,4 +83,4 @@ def widened(known: Scatter, errors: FloatArray, predicted: FloatArray) -> Scatte
     """
     share = np.minimum(np.abs(errors), LARGEST) / (known.of(predicted) / TAILS)
     factor = float(np.sqrt((ROWS + np.sum(share**2)) / (ROWS + len(share))))
-    return Scatter(known.short * factor, known.long * factor)
+    return replace(known, short=known.short * factor, long=known.long * factor)

@@ -11,9 +11,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from slipstick.estimators.across_devices.bands import Scatter
 from slipstick.estimators.across_devices.beliefs import DEFAULT, Belief
-from slipstick.estimators.across_devices.forecast import Forecast, Rule
+from slipstick.estimators.across_devices.forecast import Forecast
 from slipstick.estimators.across_devices.kernel_class import MODEL, PREFIX, KernelClass
+from slipstick.estimators.across_devices.libraries import library_spreads
 from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula, joined_times, thinned
 from slipstick.estimators.across_devices.pooling import MachineFit, Prior, fit_machine, priors_of
 from slipstick.estimators.across_devices.shaped import ShapedComposite, ShapedRoofline
@@ -24,7 +26,7 @@ from slipstick.estimators.contract.protocols import Estimator
 from slipstick.estimators.core.parameters import declared
 from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters, apart, entry
 from slipstick.estimators.schedule.sequential import Sequential
-from slipstick.estimators.tuned.tuned_devices import LIBRARY_SPREAD, MOST_SURE, UNKNOWN
+from slipstick.estimators.tuned.tuned_devices import MOST_SURE, UNKNOWN
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table, content_digest
 from slipstick.hwmodels.machine import Machine
@@ -129,7 +131,7 @@ class DeviceCalibration:
             classes = tuple(replace(o, fits=tuple(f for f in o.fits if f.machine in kept)) for o in classes)
         unknown = named not in self.libraries and len(self.libraries) > 1
         return Forecast(
-            classes, self.machines, machine, tuple(without), tuple(anchors_here), LIBRARY_SPREAD if unknown else {}
+            classes, self.machines, machine, tuple(without), tuple(anchors_here), library_spreads() if unknown else {}
         )
 
     def for_question(
@@ -169,12 +171,15 @@ class DeviceCalibration:
         )
         if workload is None or workload.bind_known({**workload.defaults, **(run or {})}).symbols:
             return plain
-        band = _band(rules, known, estimator, workload, machine, run)
+        scatters = {name: rule.scatter for name, rule in rules.items()}
+        band = _band(scatters, known, estimator, workload, machine, run)
+        own = _band({name: one.own for name, one in scatters.items()}, known, estimator, workload, machine, run)
         sure = _parameter_std(plain, workload, machine, run)
         if sure > MOST_SURE * band:
             plain = replace(plain, sample=_sample(known, MOST_SURE * band / sure))
             sure = _parameter_std(plain, workload, machine, run)
-        return replace(plain, residual_std=float(np.sqrt(max(band**2 - sure**2, 0.0))))
+        left = float(np.sqrt(max(band**2 - sure**2, 0.0)))
+        return replace(plain, residual_std=left, common_std=min(left, float(np.sqrt(max(band**2 - own**2, 0.0)))))
 
 
 def fit_devices(
@@ -246,7 +251,7 @@ def _by_source(forms: Sequence[OperationTimes], count: int) -> list[OperationTim
 
 
 def _band(
-    rules: Mapping[str, Rule],
+    scatters: Mapping[str, Scatter],
     known: Belief,
     estimator: Composite,
     workload: Workload,
@@ -259,7 +264,7 @@ def _band(
     whole = 0.0
     for op, part in zip(operations, estimator.estimate(workload, machine, run).parts, strict=True):
         name = _class(op, known)
-        std = rules[name].scatter.at(part.time) if name in rules else UNKNOWN
+        std = scatters[name].at(part.time) if name in scatters else UNKNOWN
         errors[name] = errors.get(name, 0.0) + std * part.contribution
         whole += part.contribution
     return float(np.sqrt(sum(error**2 for error in errors.values())) / (whole or 1.0))

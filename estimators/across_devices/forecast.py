@@ -19,6 +19,7 @@ from slipstick.estimators.across_devices.acceptance import Accepted, accepted
 from slipstick.estimators.across_devices.bands import Scatter, at_least, of_one_source, scatter, widened
 from slipstick.estimators.across_devices.beliefs import NORMAL, Belief, believed
 from slipstick.estimators.across_devices.kernel_class import SAMPLED, KernelClass, kind_of, times
+from slipstick.estimators.across_devices.libraries import between_libraries
 from slipstick.estimators.across_devices.operation_times import OperationTimes, joined_times, thinned
 from slipstick.estimators.across_devices.pooling import MachineFit, of_one_chip, pooled, weights
 from slipstick.estimators.across_devices.shaped import Faded, ShapeFactor
@@ -134,8 +135,7 @@ class Forecast:
             fit = self._own(one)
             rule = _repeated(one, fit) if fit else self._transferred(one)
             doubt = between_libraries(self.libraries, name) if any(source.library for source in one.fits) else 0.0
-            ends = (float(np.hypot(end, doubt)) for end in (rule.scatter.short, rule.scatter.long))
-            self._rules[name] = replace(rule, scatter=Scatter(*ends))
+            self._rules[name] = replace(rule, scatter=replace(rule.scatter.wider(doubt), common=doubt))
         return self._rules[name]
 
     def _transferred(self, one: KernelClass) -> Rule:
@@ -183,12 +183,6 @@ class Forecast:
             WORD[shared_words(self.machine.family, fit.family)],
             KINSHIP_ERROR[self._closest(one)] / KINSHIP_ERROR[closeness],
         )
-
-
-def between_libraries(spreads: Mapping[str, float], name: str) -> float:
-    """Standard deviation of log time (of no unit) of a class, such as "attention.bfloat16": what libraries of its kind
-    differ by, else those of products."""
-    return spreads.get(name.partition(".")[0], spreads.get("gemm", 0.0))
 
 
 def _factor(one: KernelClass, fits: Sequence[MachineFit], machine: Machine, share: float) -> ShapeFactor:

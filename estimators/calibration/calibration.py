@@ -51,6 +51,8 @@ class Calibration(EstimatorBase):
         Of the scatter's own Student's t, where its tails are heavier than the fit's.
     residual_seconds
         The part of the scatter that does not grow with the time (a start that differs from run to run) [s].
+    common_std
+        The part of `residual_std` that all answers for the machine have alike; see `Spread.common`.
     metric_std
         Scatter of the log of what a metric is measured by (`Schedule.metric_at`), by its name.
     fingerprint
@@ -76,6 +78,7 @@ class Calibration(EstimatorBase):
     residual_freedom: float | None = None
     metric_std: Table[float] = Table()
     warnings: tuple[str, ...] = ()
+    common_std: float = 0.0
 
     def __repr__(self) -> str:
         values = "".join(f", {name}={value:.4g}" for name, value in self.values.items())
@@ -96,7 +99,9 @@ class Calibration(EstimatorBase):
         note = f"calibrated on {self.source}" if self.source else f"calibrated on {len(self.residuals)} measurements"
         return replace(
             best,
-            spread=Spread(parameter, self.residual(best.time), self.degrees_of_freedom, self.residual_freedom),
+            spread=Spread(
+                parameter, self.residual(best.time), self.degrees_of_freedom, self.residual_freedom, self.common_std
+            ),
             band=None,
             metric_intervals=Table(self.metric_intervals(best.metrics)),
             assumptions=(*best.assumptions, note, *(f"the calibration warns: {line}" for line in self.warnings)),

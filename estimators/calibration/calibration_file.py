@@ -37,6 +37,7 @@ def to_dict(calibration: Calibration, estimator_name: str) -> dict[str, Any]:
         "covariance": covariance.tolist() if np.isfinite(covariance).all() else None,
         "residuals": list(calibration.residuals),
         "residual_std": calibration.residual_std,
+        **({"common_std": calibration.common_std} if calibration.common_std else {}),
         "degrees_of_freedom": calibration.degrees_of_freedom,
         "residual_seconds": calibration.residual_seconds,
         "residual_freedom": calibration.residual_freedom,
@@ -89,6 +90,7 @@ def load_calibration(path: str | os.PathLike[str], estimator: Estimator) -> Cali
         str(fields.get("source", "")),
         residual_seconds=_optional(fields, "residual_seconds", path),
         residual_freedom=_optional(fields, "residual_freedom", path),
+        common_std=_optional(fields, "common_std", path) or 0.0,
         metric_std=Table(
             {
                 name: _number(value, path, f"metric_std.{name}")

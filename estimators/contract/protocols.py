@@ -77,6 +77,11 @@ class Uncertainty(Protocol):
         ...
 
     @property
+    def common_std(self) -> float:
+        """The part of `residual_std` that all answers for the machine have alike."""
+        ...
+
+    @property
     def degrees_of_freedom(self) -> float | None:
         """Number of measurements less that of fitted parameters; None where unknown."""
         ...

@@ -56,12 +56,16 @@ class Spread:
         Of the fit, for Student's t; None for many.
     residual_freedom
         Of the scatter's own Student's t, where its tails are heavier; then `residual` is its scale.
+    common
+        The part of `residual` that all answers of the model for the machine have alike: one of several libraries runs,
+        and none was named. It cancels in a ratio of two of them.
     """
 
     parameter: float | None = None
     residual: float | None = None
     degrees_of_freedom: float | None = None
     residual_freedom: float | None = None
+    common: float = 0.0
 
     @property
     def total(self) -> float | None:

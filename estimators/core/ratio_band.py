@@ -11,26 +11,34 @@ import numpy.typing as npt
 
 from slipstick.estimators.core.estimate import quantile
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.tuned.tuned_ratios import NEAR, OTHER_MACHINE, OTHER_SIZES, SAME_OPERATIONS
 from slipstick.hwmodels.files.records import Table
 
 DISAGREES = "the measured time ("
 """How a line begins that says that a measured time is far from the model's."""
+NEAR = 0.05
+"""Log change of a field at which 63 % of the variance between two machines is there: one that differs by less is nearly
+the same. A judgement."""
+SAME_OPERATIONS = 2.0
+"""`RatioBand.kept` of the same operations on a changed machine: residuals of equal shapes on kin GPUs correlate by 0.6
+to 0.9 (docs/notes/gpu-operations.md). A judgement."""
 
 
 @dataclass(frozen=True)
 class RatioBand:
     """The law of the band of a ratio.
 
-    Fitted parameters are the same in both answers: of their uncertainty only the part counts that moves the ratio. What
-    the model misses is much the same for the same operations, the less so the farther the two times are apart. And two
-    machines that the model finds alike still differ by more than it knows.
+    Fitted parameters are the same in both answers: of their uncertainty only the part counts that moves the ratio. So
+    is what no answer knows of the machine, such as the library that runs there (`Spread.common`). What else the model
+    misses is much the same for the same operations, the less so the farther the two times are apart. And two machines
+    that the model finds alike still differ by more than it knows.
 
-    `kept`: how far a ratio may go (in log) before its two times err independently.
+    `other`: standard deviation of the log ratio of two machines that the model finds as fast.
+    `kept`: log ratio of the times over which their errors part by 1 - 1/e in variance.
     `level`: probability of the band.
     `degrees_of_freedom`, `residual_freedom`: of the fit and of the scatter around it; see `Spread`.
     """
 
+    other: float
     kept: float = SAME_OPERATIONS
     level: float = 0.8
     degrees_of_freedom: float | None = None
@@ -43,6 +51,8 @@ class RatioBand:
         parameter: npt.ArrayLike = 0.0,
         residual: npt.ArrayLike = 0.0,
         residual_today: npt.ArrayLike = 0.0,
+        common: npt.ArrayLike = 0.0,
+        common_today: npt.ArrayLike = 0.0,
     ) -> FloatArray:
         """Half of the band in log, shape (points,).
 
@@ -50,12 +60,16 @@ class RatioBand:
         `change`: the largest |log(new / today)| of the machine's fields that the model reads.
         `parameter`: standard deviation of the log ratio over draws of the fitted parameters.
         `residual`, `residual_today`: scatter of measurements around the model, of each of the two times, in log.
+        `common`, `common_today`: the part of it that all answers for the machine have alike, the more so the larger
+            their share in each of the two times.
         """
         apart = np.sqrt(1 - np.exp(-np.abs(np.asarray(log_ratio)) / self.kept))
-        other = OTHER_MACHINE * np.sqrt(1 - np.exp(-np.asarray(change) / NEAR))
+        other = self.other * np.sqrt(1 - np.exp(-np.asarray(change) / NEAR))
         width = quantile(self.level, self.degrees_of_freedom)
         tail = quantile(self.level, self.residual_freedom or self.degrees_of_freedom)
-        missed = np.hypot(np.hypot(residual, residual_today) * apart, other)
+        own = np.hypot(_without(residual, common), _without(residual_today, common_today))
+        parted = np.subtract(common, common_today)
+        missed = np.sqrt((own * apart) ** 2 + parted**2 + other**2)
         return np.asarray(np.hypot(width * np.asarray(parameter), tail * missed))
 
 
@@ -65,15 +79,18 @@ class Held:
 
     `scatter`: of the model alone at the measured point; None where that is not known.
     `repeats`: of another run of what was measured.
+    `common`: the part of `scatter` that all answers for the machine have alike.
     """
 
     scatter: float | None
     repeats: float
+    common: float = 0.0
 
 
-def kept_for(names: tuple[str, ...]) -> float:
-    """`RatioBand.kept` (log ratio of seconds) where these names vary: of the same operations, or of other sizes."""
-    return SAME_OPERATIONS if all(name.startswith("machine.") for name in names) else OTHER_SIZES
+def _without(residual: npt.ArrayLike, common: npt.ArrayLike) -> FloatArray:
+    """What is left of a standard deviation without a part of it."""
+    left: FloatArray = np.sqrt(np.maximum(np.square(residual) - np.square(common), 0.0))
+    return left
 
 
 CAP = "machine.power.cap"

@@ -99,9 +99,7 @@ def _measured_kernels(
         if standing is None:
             scatter[name], notes[name] = Scatter(UNKNOWN, UNKNOWN), "not measured on any machine"
             continue
-        rule = forecast.rule(source).scatter
-        ends = (float(np.hypot(end, standing.spread)) for end in (rule.short, rule.long))
-        scatter[name] = Scatter(*ends)
+        scatter[name] = forecast.rule(source).scatter.wider(standing.spread)
         notes[name] = ("" if source == name else f"as {source}, ") + belief.notes[source]
     kernels.setdefault(DEFAULT, KernelParameters())
     return MeasuredKernels(TiledRoofline(Table(kernels)), Table(scatter), Table(notes))
@@ -147,7 +145,9 @@ def gpu_step(
     odd = uneven(spent) if machine.runtime.mode == "eager" else ""
     host = _host_seconds(estimator.schedule, workload, machine)
     of_programs, stranger = programs_spread(machine, spent)
-    bands = [band(kernels.scatter, spent, len(answer.parts), host, of_programs, places) for places in (beyond, _inside)]
+    count = len(answer.parts)
+    bands = [band(kernels.scatter, spent, count, host, of_programs, places) for places in (beyond, _inside)]
+    own = band({name: one.own for name, one in kernels.scatter.items()}, spent, count, host, of_programs)
     width = float(np.hypot(bands[0], UNEVEN if odd else 0.0))
     second = TorchProgram(replace(device, timed=program_kernels(machine.family)), estimator.schedule)
     other = None if links else _by_programs(second, workload, machine, run, answer.time, width)
@@ -159,7 +159,8 @@ def gpu_step(
         *stranger,
         *([other[1]] if other else []),
     ]
-    return GpuStep(replace(made, residual_std=other[0] if other else width), tuple(remarks))
+    common = math.sqrt(max(bands[0] ** 2 - own**2, 0.0))
+    return GpuStep(replace(made, residual_std=other[0] if other else width, common_std=common), tuple(remarks))
 
 
 def _inside(op: Op) -> None:

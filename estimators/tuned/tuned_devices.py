@@ -49,14 +49,6 @@ OTHER_LIBRARY = 0.1
 """Weight of a machine that ran another kernel library than the wanted one: of 1, 0.3, 0.1 and 0.03 (mean MAPE 0.199,
 0.184, 0.180, 0.179 over 18 pairs of machine and stack, generation left out) the largest
 that is nearly as good as leaving the others out."""
-LIBRARY_SPREAD: Mapping[str, float] = {"gemm": 0.06, "attention": 0.3}
-"""Standard deviation of log time between two libraries where none is named, by kind of operation (else as products).
-
-Products: half of what SGLang and vLLM differ by on one H200 (8 % at the median and 20 % at the 90th percentile), both
-of which call cuBLAS. Attention: the whole root mean square of what their libraries differ by at equal calls on one
-device (`experiments/evidence/validation/gpu/library_spread.py`: seven tables of four devices), since an answer is
-fitted to the one and the other may run.
-"""
 SAME_MEMORY, OTHER_MEMORY = 4.0, 0.3
 """Weights for the efficiency of main memory, of machines with the same and with another technology (HBM, GDDR)."""
 PRIOR_STRENGTH = 0.3

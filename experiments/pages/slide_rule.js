@@ -35,6 +35,7 @@ const slipstick = {
     const here = this.drawn(dials), today = this.todayDraws ??= this.drawn(about.today);
     const same = dials.every((value, i) => value === about.today[i]);
     const scatter = point => about.tail * Math.hypot(about.residual || 0, about.seconds / this.time(point));
+    const own = point => Math.sqrt(Math.max(0, scatter(point) ** 2 - (about.tail * about.common) ** 2));
     const time = Math.hypot(here.length ? about.width * this.spread(here) : 0, scatter(dials));
     const sizes = dials.some((value, i) => value !== about.today[i] && !model.names[i].startsWith('machine.'));
     const apart = Math.sqrt(1 - Math.exp(-Math.abs(Math.log(this.time(dials) / this.time(about.today)))
@@ -43,7 +44,7 @@ const slipstick = {
       ? Math.abs(Math.log(value / about.today[i])) : 0));
     const other = about.tail * about.other[0] * Math.sqrt(1 - Math.exp(-change / about.other[1]));
     const ratio = same ? 0 : Math.hypot(here.length ? about.width * this.spread(here.map((x, i) => x - today[i])) : 0,
-                                        Math.hypot(scatter(dials), scatter(about.today)) * apart, other);
+                                        Math.hypot(own(dials), own(about.today)) * apart, other);
     return {time: Math.exp(time), ratio: Math.exp(ratio)};
   },
   memory(dials) {  // from the table over powers of two of the sizes, straight between them in logarithms

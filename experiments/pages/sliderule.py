@@ -16,8 +16,9 @@ from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import names_of, steps_of
 from slipstick.estimators.core.operation_model import amount_of
 from slipstick.estimators.core.parameters import Parameter
+from slipstick.estimators.core.ratio_band import NEAR, SAME_OPERATIONS
 from slipstick.estimators.learning.law_fit import QUANTILE
-from slipstick.estimators.tuned.tuned_ratios import NEAR, OTHER_MACHINE, OTHER_SIZES, SAME_OPERATIONS
+from slipstick.estimators.named.measured.ratio_law import shipped
 from slipstick.experiments.explain.dials import Dials, numbers_of, value_of
 from slipstick.experiments.pages.dial_tables import TOGETHER, dial_tables
 from slipstick.experiments.pages.steps_script import (
@@ -176,7 +177,7 @@ def data_of(question: Question, level: float = DEFAULT_LEVEL) -> tuple[str, list
         return _by_tables(question, level)
     names = list(dials.today)
     draws: list[list[float]] = []
-    residual, seconds, width, tail, fitted = None, 0.0, 0.0, 0.0, []
+    residual, common, seconds, width, tail, fitted = None, 0.0, 0.0, 0.0, 0.0, []
     calibration = question.estimator.uncertainty
     if calibration is not None:
         sample = calibration.parameter_draws(DRAWS)
@@ -184,17 +185,19 @@ def data_of(question: Question, level: float = DEFAULT_LEVEL) -> tuple[str, list
         chosen = [index for index, name in enumerate(known) if name in names]
         fitted = [names.index(known[index]) for index in chosen]
         draws = [] if sample is None else np.asarray(sample)[:, chosen].tolist()
-        residual, seconds = calibration.residual_std, calibration.residual_seconds or 0.0
+        residual, common = calibration.residual_std, calibration.common_std
+        seconds = calibration.residual_seconds or 0.0
         width = quantile(level, calibration.degrees_of_freedom)
         tail = quantile(level, calibration.residual_freedom or calibration.degrees_of_freedom)
-    read = dials.function.schedule.names
+    read, ratios = dials.function.schedule.names, shipped()
     about = {
         **_about(question, dials.today, dials.whole, dials.function.bounds, level),
         "fitted": fitted,
         "draws": draws,
         "residual": residual,
-        "kept": [SAME_OPERATIONS, OTHER_SIZES],
-        "other": [OTHER_MACHINE, NEAR],
+        "common": common,
+        "kept": [SAME_OPERATIONS, ratios.kept(len(question.answer().parts))],
+        "other": [ratios.other_machine, NEAR],
         "seconds": seconds,
         "width": width,
         "tail": tail,

@@ -71,14 +71,20 @@ class ScatterAtSizes:
 
     question: Question
 
-    def at(self, free: Mapping[str, FloatArray], count: int) -> FloatArray | None:
-        """Standard deviations of log time, shape (count,); None where sizes do not vary, or too many do."""
+    def at(self, free: Mapping[str, FloatArray], count: int) -> tuple[FloatArray, FloatArray] | None:
+        """Standard deviations of log time, and the part that all answers have alike (`Spread.common`), (count,) each.
+
+        None where sizes do not vary, or too many do.
+        """
         points = AtSizes.of(self.question, free, count) if self.question.original is not None and count else None
         if points is None or not points.names:
             return None
-        scatter = [self.question.at(point).answer().spread.total for point in points.tried()]
-        known = [one for one in scatter if one is not None]
-        return points.spread(np.array(known)) if len(known) == len(scatter) else None
+        spreads = [self.question.at(point).answer().spread for point in points.tried()]
+        known = [(one.total, one.common) for one in spreads if one.total is not None]
+        if len(known) < len(spreads):
+            return None
+        total, common = (points.spread(np.array(values)) for values in zip(*known, strict=True))
+        return total, common
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from slipstick.estimators.composites.consumption import COST, ENERGY
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate, quantile
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.quantity import Quantity
-from slipstick.estimators.core.ratio_band import RatioBand, Today, kept_for
+from slipstick.estimators.core.ratio_band import Today
+from slipstick.estimators.named.measured.ratio_law import shipped
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.files.readers import InputError
 
@@ -81,7 +82,7 @@ class QuantityColumns:
         low, high = ends if name == "time" else (f"{end.removesuffix('ratio')}{name}_ratio" for end in ends)
         if not ratio > 0 or one.band is None or before.band is None:
             return {f"{name}_ratio": ratio}
-        law = RatioBand(kept_for(self.question.vary.names), self.level)
+        law = shipped().band(self.question.vary.names, level=self.level)
         half = float(law.half(math.log(ratio), change, 0.0, _deviation(one), _deviation(before)))
         return {f"{name}_ratio": ratio, low: ratio / math.exp(half), high: ratio * math.exp(half)}
 

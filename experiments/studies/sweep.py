@@ -16,7 +16,8 @@ from slipstick.estimators.composites.held import CAP
 from slipstick.estimators.contract.protocols import TimeFunction
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.core.ratio_band import RatioBand, Today, kept_for
+from slipstick.estimators.core.ratio_band import Today
+from slipstick.estimators.named.measured.ratio_law import shipped
 from slipstick.experiments.question.domain import remarks
 from slipstick.experiments.question.objectives import consumptions
 from slipstick.experiments.question.question import Question
@@ -81,8 +82,10 @@ class Task:
         Seconds of the question as it stands: what ratios are relative to.
     drawn
         The same function with the fitted parameters left open, beside draws of them; None without bands.
-    residual, residual_seconds, degrees_of_freedom, residual_freedom
+    residual, residual_seconds, degrees_of_freedom, residual_freedom, common
         Scatter of measurements around the fit, in log time; the part of it that is constant in seconds; see `Spread`.
+    operations
+        Of which today's answer consists.
     shares
         The estimator, evaluated point by point for the metrics whose scatter it knows; None to leave them out.
     consumed, unknown
@@ -114,6 +117,8 @@ class Task:
     degrees_of_freedom: float | None = None
     residual_seconds: float = 0.0
     residual_freedom: float | None = None
+    common: float = 0.0
+    operations: int = 0
     shares: BandedMetrics | None = None
     consumed: tuple[Consumption, ...] = ()
     unknown: tuple[str, ...] = ()
@@ -174,14 +179,15 @@ class Task:
         columns = {}
         parameter, relative = self._parameter_spread(free, len(times))
         of_sizes = self.scatter.at(free, len(times)) if self.scatter is not None else None
-        at_points = (self.residual or 0.0) if of_sizes is None else of_sizes
+        at_points, common = (self.residual or 0.0, self.common) if of_sizes is None else of_sizes
         residual = np.hypot(at_points, self.residual_seconds / np.maximum(times, 1e-300))
         residual_today = np.hypot(self.residual or 0.0, self.residual_seconds / self.today)
         width = quantile(self.level, self.degrees_of_freedom)
         tail = quantile(self.level, self.residual_freedom or self.degrees_of_freedom)
-        law = RatioBand(kept_for(self.space.names), self.level, self.degrees_of_freedom, self.residual_freedom)
-        logs = np.log(np.maximum(ratios, 1e-300))
-        ratio = law.half(logs, self.fields.change(free, len(times)), relative, residual, residual_today)
+        freedom = self.degrees_of_freedom, self.residual_freedom
+        law = shipped().band(self.space.names, self.operations, self.level, *freedom)
+        logs, change = np.log(np.maximum(ratios, 1e-300)), self.fields.change(free, len(times))
+        ratio = law.half(logs, change, relative, residual, residual_today, common, self.common)
         alone = np.hypot(width * parameter, tail * residual)
         whole = alone if self.repeats is None else np.hypot(np.minimum(ratio, alone), tail * self.repeats)
         for name, value, spread in (("time_ratio", ratios, ratio), ("time_s", times, whole)):
@@ -265,7 +271,7 @@ def task(question: Question, level: float = DEFAULT_LEVEL, bands: Bands = "auto"
         return Task(function, space, today, level, notes=notes, fields=known, quantities=several)
     plain = Task(
         function, space, today, level, consumed=consumed, unknown=unknown, notes=notes, memory=memory, fields=known,
-        least=least, slower=SlowerClock.of(question, consumed),
+        least=least, slower=SlowerClock.of(question, consumed), operations=len(answer.parts),
     )  # fmt: skip
     shares = BandedMetrics(question, level) if answer.metric_intervals and space.size <= SHARE_POINTS else None
     wanted = bands == "always" or (bands == "auto" and space.size <= BAND_POINTS)
@@ -273,11 +279,13 @@ def task(question: Question, level: float = DEFAULT_LEVEL, bands: Bands = "auto"
     if not wanted:
         return plain
     if held := question.estimator.held(question.machine):
-        return replace(plain, shares=shares, residual=held.scatter, repeats=held.repeats) if held.scatter else plain
+        known_there = replace(plain, shares=shares, residual=held.scatter, common=held.common, repeats=held.repeats)
+        return known_there if held.scatter else plain
     if calibration is None:  # the estimator's own bands are of the usual level; other machines scatter as today's
         scatter = answer.spread.total
         kept = shares if level == DEFAULT_LEVEL else None
-        return replace(plain, shares=kept, residual=scatter or None, scatter=ScatterAtSizes(question))
+        common = answer.spread.common
+        return replace(plain, shares=kept, residual=scatter or None, common=common, scatter=ScatterAtSizes(question))
     sample = calibration.parameter_draws(DRAWS) if function.vectorised else None
     drawn = None
     fitted = tuple(f"estimator.{name}" for name in calibration.names)
@@ -293,6 +301,7 @@ def task(question: Question, level: float = DEFAULT_LEVEL, bands: Bands = "auto"
         degrees_of_freedom=calibration.degrees_of_freedom,
         residual_seconds=calibration.residual_seconds or 0.0,
         residual_freedom=calibration.residual_freedom,
+        common=calibration.common_std,
         shares=shares,
         scatter=ScatterAtSizes(question),
     )

@@ -14,11 +14,12 @@ from slipstick.estimators.across_devices.devices import DeviceCalibration, fit_d
 from slipstick.estimators.across_devices.files import devices_file
 from slipstick.estimators.across_devices.files.portable import without_rows
 from slipstick.estimators.across_devices.kernel_class import PREFIX, times
+from slipstick.estimators.across_devices.libraries import library_spreads
 from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula, thinned
 from slipstick.estimators.composites.compiled import Compiled
 from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
-from slipstick.estimators.tuned.tuned_devices import KINSHIP_ERROR, LIBRARY_SPREAD, ONE_SOURCE
+from slipstick.estimators.tuned.tuned_devices import KINSHIP_ERROR, ONE_SOURCE
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
@@ -279,7 +280,7 @@ def test_a_machine_that_ran_two_libraries_has_a_fit_of_each() -> None:
     }
     assert reached == pytest.approx({"": 0.4, "slow 1.0": 0.4, "fast 2.1": 0.8}, rel=0.03)
     unnamed, chosen = (forecasts[library].rule("elementwise.float32").scatter for library in ("", "slow 1.0"))
-    assert unnamed.long == pytest.approx(float(np.hypot(chosen.long, LIBRARY_SPREAD["gemm"])))
+    assert unnamed.long == pytest.approx(float(np.hypot(chosen.long, library_spreads()["gemm"])))
 
 
 def test_machines_of_one_chip_say_little_of_another_chip() -> None:

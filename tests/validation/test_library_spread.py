@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from slipstick.estimators.across_devices.libraries import library_spreads
 from slipstick.estimators.named.gpu_step import GpuStep, gpu_step
-from slipstick.estimators.tuned.tuned_devices import LIBRARY_SPREAD
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.evidence.validation.gpu.library_spread import differences, spread
 from slipstick.experiments.question.defaults import gpu_kernels
@@ -20,7 +20,7 @@ DECODE = Workload("decode attention", (operation("attention", "attention", DIMS,
 
 @pytest.mark.skipif(data_folder() is None, reason="no public measurements here")
 def test_the_spread_of_attention_is_what_two_libraries_differ_by() -> None:
-    assert LIBRARY_SPREAD["attention"] == pytest.approx(spread(differences("attention")), rel=0.05)
+    assert library_spreads()["attention"] == pytest.approx(spread(differences("attention")), rel=0.05)
 
 
 def _step(machine: Machine) -> GpuStep:
@@ -31,7 +31,7 @@ def test_attention_of_a_library_that_was_fitted_has_the_narrower_band() -> None:
     plain = machine("h200-sxm")
     named = plain.using({"runtime.library": "sglang 0.5.10"})
     stds = [_step(each).estimator.residual_std or 0.0 for each in (plain, named)]
-    assert stds[0] > LIBRARY_SPREAD["attention"] > stds[1]
+    assert stds[0] > library_spreads()["attention"] > stds[1]
 
 
 def test_an_answer_says_whose_attention_it_was_fitted_to() -> None:

@@ -11,6 +11,7 @@ import slipstick as ss
 from slipstick.estimators.core.ratio_band import RatioBand
 from slipstick.experiments.evidence.score import Scored
 from slipstick.experiments.evidence.validation.whatif.machine_pairs import changes, difference
+from slipstick.experiments.evidence.validation.whatif.ratio_fit import RatioRows
 from slipstick.experiments.evidence.validation.whatif.ratios import Ratios, together
 from slipstick.hwmodels.catalog import machine
 
@@ -53,16 +54,44 @@ def test_cases_count_alike_together() -> None:
 @given(logs, spreads, spreads)
 def test_what_both_times_share_cancels(ratio: float, residual: float, today: float) -> None:
     """No field and no time changed: nothing is unsure; two times that err independently are the most."""
-    band = RatioBand()
+    band = RatioBand(0.1)
     assert band.half(0.0, 0.0, 0.0, residual, today) == 0
-    most = RatioBand(kept=1e-9).half(ratio, 0.0, 0.0, residual, today)
+    most = RatioBand(0.1, kept=1e-9).half(ratio, 0.0, 0.0, residual, today)
     assert band.half(ratio, 0.0, 0.0, residual, today) <= most + 1e-12
 
 
 @given(st.floats(0, 2), st.floats(0, 2), logs, spreads)
 def test_more_change_is_less_sure(less: float, more: float, ratio: float, residual: float) -> None:
     low, high = sorted((less, more))
-    assert RatioBand().half(ratio, low, 0.0, residual) <= RatioBand().half(ratio, high, 0.0, residual) + 1e-12
+    band = RatioBand(0.1)
+    assert band.half(ratio, low, 0.0, residual) <= band.half(ratio, high, 0.0, residual) + 1e-12
+
+
+@given(logs, spreads, spreads, spreads)
+def test_what_all_answers_have_alike_cancels(ratio: float, own: float, common: float, share: float) -> None:
+    """An unknown library is the same in both times, however far they are apart; where it runs a share of one alone, so
+    much of it stays: the standard deviation of (1 - share) z, by hand."""
+    band = RatioBand(0.1, kept=0.3)
+    both = np.hypot(own, common)
+    assert band.half(ratio, 0.5, 0.0, both, both, common, common) == pytest.approx(
+        float(band.half(ratio, 0.5, 0.0, own, own))
+    )
+    alone = RatioBand(0.0).half(0.0, 0.0, 0.0, common, share * common, common, share * common)
+    assert alone == pytest.approx(1.2816 * (1 - share) * common, rel=1e-4, abs=1e-9)
+
+
+@pytest.mark.parametrize(("kept", "other"), [(0.3, 0.05), (1.0, 0.1), (4.0, 0.3)])
+def test_a_law_that_made_ratios_is_found_again(kept: float, other: float) -> None:
+    """Ratios drawn from the law of the band: the fitted number is that of the law, as far as 4,000 draws say."""
+    drawn = np.random.default_rng(3)
+    ratio, scale = drawn.uniform(0.05, 2, 4000), drawn.uniform(0.1, 0.5, 4000)
+    names = ["kernels"] * 4000, ["chip"] * 4000
+    sizes = 0.78 * scale * np.sqrt(1 - np.exp(-ratio / kept)) * drawn.normal(size=4000)
+    found = RatioRows(np.array([sizes, np.zeros(4000), scale, ratio]), *names)
+    assert np.mean(np.abs(sizes) <= found.half(kept=found.kept())) == pytest.approx(0.8, abs=1e-3)
+    assert found.half(kept=found.kept()) == pytest.approx(found.half(kept=kept), rel=0.15)
+    boards = RatioRows(np.array([other * drawn.normal(size=4000), 0 * scale, 1.2816 + 0 * scale, ratio]), *names)
+    assert boards.other() == pytest.approx(other, rel=0.1)
 
 
 def test_a_change_that_the_model_finds_without_effect_is_not_certain() -> None:

@@ -25,13 +25,13 @@ from slipstick.estimators.contract.protocols import Estimator, TimeFunction
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate, Spread, quantile
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import FormulaModel
-from slipstick.estimators.core.ratio_band import DISAGREES, Held, RatioBand
+from slipstick.estimators.core.ratio_band import DISAGREES, Held
 from slipstick.estimators.named.measured.measured_serving import MeasuredRuns, TimedServerRun
+from slipstick.estimators.named.measured.ratio_law import shipped
 from slipstick.estimators.named.serving.served_requests import ServedRequests
 from slipstick.estimators.named.training.trained_model import TrainedModel
 from slipstick.estimators.operation.physical_bound import TOLERANCE, PhysicalBound
 from slipstick.estimators.schedule.pipelines.training_known import KnownStep
-from slipstick.estimators.tuned.tuned_ratios import OTHER_SIZES, SAME_OPERATIONS
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.files.shown import shown
@@ -157,7 +157,8 @@ class HeldToTime(AsInner):
 
     def held(self, machine: Machine) -> Held | None:
         """The scatter of the inner answer [log s] of what was measured, and that of repeats."""
-        return Held(self.plain_at(machine).spread.total, self.repeats)
+        spread = self.plain_at(machine).spread
+        return Held(spread.total, self.repeats, spread.common)
 
     def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
         """The inner answer [s] times the factor; its band is that of the ratio to what was measured."""
@@ -200,12 +201,13 @@ class HeldToTime(AsInner):
         same, here = self._same(workload, run), self._here(machine)
         if same and here:
             return self.repeats
-        if plain.spread.total is None or best.spread.total is None:
+        there, now = plain.spread, best.spread
+        if there.total is None or now.total is None:
             return None
-        law = RatioBand(SAME_OPERATIONS if same else OTHER_SIZES)
-        change = 0.0 if here else math.inf
-        half = float(law.half(math.log(best.time / plain.time), change, 0.0, best.spread.total, plain.spread.total))
-        return math.hypot(self.repeats, min(half / quantile(DEFAULT_LEVEL, None), best.spread.total))
+        law = shipped().band(() if same else ("workload",), len(best.parts))
+        change, ratio = 0.0 if here else math.inf, math.log(best.time / plain.time)
+        half = float(law.half(ratio, change, 0.0, now.total, there.total, now.common, there.common))
+        return math.hypot(self.repeats, min(half / quantile(DEFAULT_LEVEL, None), now.total))
 
     def _said(self, machine: Machine) -> str:
         words = f"held to what was measured ({self.measured.source}), x{self.factor(machine):.3g} of the model's answer"

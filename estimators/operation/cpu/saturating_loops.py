@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
 from typing import Annotated
 
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.parameters import Parameter
+from slipstick.estimators.learning.fitted_file import load_fitted
 from slipstick.estimators.operation.cpu.bandwidth import (
     Borders,
     FittedSaturation,
@@ -18,21 +19,41 @@ from slipstick.estimators.operation.cpu.bandwidth import (
     fit_saturation,
 )
 from slipstick.estimators.operation.cpu.layer_conditions import LayerConditions, loop_cycles
-from slipstick.estimators.tuned.tuned_loops import (
-    BESIDE,
-    EFFICIENCY,
-    ELSEWHERE,
-    MAKERS,
-    ONE_CORE,
-    OTHER_LOOP,
-    SCATTER,
-    SHARPNESS,
-)
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
 
 MEASURED = "measured"
 """The name of a machine's own curve (`bandwidth_by_cores`)."""
+NAME = "loops"
+MAKERS, BESIDE = ("intel-", "amd-zen"), ("intel-knights",)
+"""Families by their beginning whose streams were measured, and those among them of which none was."""
+ELSEWHERE = 0.4
+"""Standard deviation of log time on processors of other makers and on Xeon Phi, of which one (A64FX) was measured; a
+judgement."""
+OTHER_LOOP = 0.1
+"""The same between the loop of a measured curve and others; a judgement."""
+
+
+@dataclass(frozen=True)
+class LoopShares:
+    """What streams reach of a CPU's data sheet.
+
+    `efficiency`: share of the data sheet's memory bandwidth that a full NUMA domain reaches.
+    `one_core`: share of the ECM model's speed that one core reaches in main memory: latencies bound it, not the path.
+    `sharpness`: exponent of the saturation between the two.
+    `scatter`: standard deviation of the normal law whose 80 % band holds 80 % of the times on CPUs left out.
+    """
+
+    efficiency: float
+    one_core: float
+    sharpness: float
+    scatter: float
+
+
+@cache
+def shipped() -> LoopShares:
+    """Those of public bandwidths (`slipstick validate --refit loops`)."""
+    return LoopShares(**load_fitted(NAME).facts)
 
 
 @dataclass(frozen=True)
@@ -48,16 +69,22 @@ class SaturatingLoops(LayerConditions):
     Sources: `bandwidth` for the law; `layer_conditions` for traffic and cycles.
     """
 
-    efficiency: Annotated[float, Parameter("1", "share of the data sheet's bandwidth reached", 0.01, 1.0)] = EFFICIENCY
-    one_core: Annotated[float, Parameter("1", "share of the ECM model's speed of one core", 0.01, 10.0)] = ONE_CORE
-    sharpness: Annotated[float, Parameter("1", "exponent of the saturation", 1.0, 50.0)] = SHARPNESS
+    efficiency: Annotated[float, Parameter("1", "share of the data sheet's bandwidth reached", 0.01, 1.0)] = field(
+        default_factory=lambda: shipped().efficiency
+    )
+    one_core: Annotated[float, Parameter("1", "share of the ECM model's speed of one core", 0.01, 10.0)] = field(
+        default_factory=lambda: shipped().one_core
+    )
+    sharpness: Annotated[float, Parameter("1", "exponent of the saturation", 1.0, 50.0)] = field(
+        default_factory=lambda: shipped().sharpness
+    )
 
     def scatter(self, machine: Machine, cores: int) -> float:
         """Standard deviation of log time on so many cores."""
         curve = measured_curve(machine)
         if curve is None:
             known = machine.family.startswith(MAKERS) and not machine.family.startswith(BESIDE)
-            return SCATTER if known else ELSEWHERE
+            return shipped().scatter if known else ELSEWHERE
         low, high = curve.interval(MEASURED, cores)
         return math.hypot(math.log(float(high[0] / low[0])) / 2 / quantile(DEFAULT_LEVEL, None), OTHER_LOOP)
 

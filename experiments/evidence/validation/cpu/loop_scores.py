@@ -1,28 +1,29 @@
 """Streams by layer conditions and the saturation law from data sheets alone, against likwid-bench bandwidths.
 
-The three shares of a data sheet (`tuned_loops`) are a law fitted to the other machines: nothing of the scored one is
+The three shares of a data sheet (`LoopShares`) are a law fitted to the other machines: nothing of the scored one is
 known but its data sheet.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache, reduce
 from operator import add
 
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
+from slipstick.estimators.core.estimate import DEFAULT_LEVEL
 from slipstick.estimators.learning.fit import fit
+from slipstick.estimators.learning.fitted_file import FittedFile, OuterScore, digest
 from slipstick.estimators.learning.formula_law import FormulaLaw
 from slipstick.estimators.learning.law import UNGROUPED, Columns, Grouping, LawRows, ParameterPrior
+from slipstick.estimators.learning.law_fit import QUANTILE
 from slipstick.estimators.learning.scores import normal_spread
 from slipstick.estimators.operation.cpu.bandwidth import LAW as SATURATION
 from slipstick.estimators.operation.cpu.layer_conditions import LayerConditions, loop_cycles
-from slipstick.estimators.operation.cpu.saturating_loops import SaturatingLoops, domains
-from slipstick.estimators.tuned.tuned_loops import SCATTER
+from slipstick.estimators.operation.cpu.saturating_loops import NAME, LoopShares, SaturatingLoops, domains, shipped
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.evidence.rows import ValidationRow
 from slipstick.experiments.evidence.validation.cpu.bandwidth_data import FILE, STREAMS, MeasuredMachine, read_bandwidths
@@ -37,6 +38,7 @@ ELEMENTS = 10_000_000
 SHARES = {"limit": 1.0, "sharpness": 20.0}
 """Of the law of saturation, and the most that each may be here."""
 DATA = "likwid-bench"
+NOTE = "Main memory by cores, one thread each, of CPUs that likwid-bench measured; every machine left out in turn."
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,7 @@ def _row(
     def median(values: FloatArray) -> float:
         return float(np.median(np.abs(values)))
 
-    half = quantile(DEFAULT_LEVEL, None) * SCATTER
+    half = QUANTILE * shipped().scatter
     return ValidationRow(
         dataset,
         f"loops from the data sheet, 1 thread a core: {case}",
@@ -181,8 +183,8 @@ def _row(
     ).over(machines, np.abs(ours) <= half, np.abs(ours) / half)
 
 
-def main() -> None:
-    """Print the shares fitted to all machines, and the scatter of those left out.
+def refit() -> FittedFile:
+    """The shares fitted to all machines, and the scatter of those left out, three digits of each.
 
     Raises InputError where the public measurements are missing.
     """
@@ -191,10 +193,16 @@ def main() -> None:
         raise InputError(why_missing(FILE))
     known = {name: streams for name, one in read_bandwidths(path).items() if (streams := streams_of(one)) is not None}
     fitted = {name: law_rows(one) for name, one in known.items()}
-    print(chosen([*fitted.values()]))
+    made = chosen([*fitted.values()])
     left = [one.errors(chosen([o for label, o in fitted.items() if label != name])) for name, one in known.items()]
-    print("spread of machines left out:", normal_spread(np.concatenate(left)))
-
-
-if __name__ == "__main__":
-    main()
+    errors = np.concatenate(left)
+    shares = LoopShares(made.efficiency, made.one_core, made.sharpness, normal_spread(errors))
+    half = np.concatenate(
+        [
+            np.full(len(mine), QUANTILE * normal_spread(np.concatenate([o for o in left if o is not mine])))
+            for mine in left
+        ]
+    )
+    score = OuterScore.of("machine unseen", "main memory", len(known), np.exp(errors), np.ones(len(errors)), half)
+    facts = {name: float(f"{value:.3g}") for name, value in asdict(shares).items()}
+    return FittedFile(NAME, {FILE: digest(path)}, len(errors), {}, (score,), NOTE, facts)

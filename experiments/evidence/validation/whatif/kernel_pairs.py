@@ -14,12 +14,12 @@ from slipstick.estimators.across_devices.kernel_class import MODEL, PREFIX, time
 from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula, joined_times
 from slipstick.estimators.across_devices.pooling import MachineFit, fit_machine, priors_of
 from slipstick.estimators.core.ratio_band import RatioBand
-from slipstick.estimators.tuned.tuned_ratios import OTHER_MACHINE
+from slipstick.estimators.named.measured.ratio_law import shipped
 from slipstick.experiments.calibrate.devices_left_out import roofline
 from slipstick.experiments.evidence.validation.gpu import gpu_data
 from slipstick.experiments.evidence.validation.gpu.gpu_boards import OperationBoard
 from slipstick.experiments.evidence.validation.whatif.machine_pairs import changes, difference
-from slipstick.experiments.evidence.validation.whatif.ratios import Ratios
+from slipstick.experiments.evidence.validation.whatif.ratios import ALIKE, Ratios
 from slipstick.experiments.question.defaults import gpu_kernels
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import KINDS
@@ -44,10 +44,13 @@ class KernelRows:
     keys: tuple[str, ...]
     library: str = ""
 
-    def pair(self, before: str, after: str, fit: MachineFit | None = None) -> Ratios | None:
+    def pair(
+        self, before: str, after: str, fit: MachineFit | None = None, law: RatioBand | None = None
+    ) -> Ratios | None:
         """Ratios of the rows that both machines have; None where they share none, or the first has no fit.
 
         `fit`: of the first machine; its own of the calibration that ships where None.
+        `law`: of the band; the one that ships where None.
         """
         first, second = (self.frame[self.frame["machine"] == name] for name in (before, after))
         both = first.merge(second, on=list(self.keys), suffixes=("", "_after"))
@@ -65,7 +68,7 @@ class KernelRows:
         logs = np.log(times([moved], fit.values) / times([form], fit.values))
         change = max([abs(np.log(value / here.get(path))) for path, value in changed.items() if _read(path)], default=0)
         scatter = np.full(len(both), fit.scatter)
-        half = RatioBand().half(logs, change, residual=scatter, residual_today=scatter)
+        half = (law or shipped().band()).half(logs, change, residual=scatter, residual_today=scatter)
         return Ratios(
             f"{self.name}, {before} -> {after}",
             there.name,
@@ -75,7 +78,7 @@ class KernelRows:
             half,
             float(change),
             {"roofline": roofline([moved]) / roofline([form])},
-            noise=OTHER_MACHINE,
+            noise=ALIKE,
         )
 
     def shipped(self, machine: Machine, name: str) -> MachineFit | None:

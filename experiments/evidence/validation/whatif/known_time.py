@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -27,23 +28,48 @@ NETWORKS = {
 }
 
 
+LABELS = "gpu/neusight/e2e_labels.csv"
+Times = Mapping[tuple[str, str, int], Sequence[tuple[int, float]]]
+"""(batch, seconds) of each machine, network and length."""
+
+
+def measured() -> Times:
+    """The networks that were timed.
+
+    Raises InputError where there are no public measurements.
+    """
+    times: dict[tuple[str, str, int], list[tuple[int, float]]] = defaultdict(list)
+    for _, row in read_csv_rows(needed_folder() / LABELS, limit_rows=10_000):
+        words, name = row["case"].split("-"), machine_of(row["device"])
+        network = NETWORKS.get("-".join(words[:2]))
+        if name and network and len(words) == 4:
+            times[name, network, int(words[2])].append((int(words[3]), float(row["e2e_latency"]) * 1e-3))
+    return times
+
+
+def batches() -> Iterator[tuple[str, list[tuple[float, Estimate]]]]:
+    """A machine, and measured seconds beside the answer at each batch, from the least on, of each network there.
+
+    Raises InputError where there are no public measurements.
+    """
+    for (name, network, length), known in measured().items():
+        yield name, [(seconds, _answer(network, name, length, batch)) for batch, seconds in sorted(known)]
+
+
+def _answer(network: str, name: str, length: int, batch: int) -> Estimate:
+    return question(network, name, settings={"workload.seq_len": length, "workload.batch": batch}).answer()
+
+
 def pairs() -> FloatArray:
     """Of each pair log(measured / estimated) without and with the known time, and half of the band of both.
 
     Shape (pairs, 4).
     Raises InputError where there are no public measurements.
     """
-    folder = needed_folder()
-    times: dict[tuple[str, str, int], list[tuple[int, float]]] = defaultdict(list)
-    for _, row in read_csv_rows(folder / "gpu/neusight/e2e_labels.csv", limit_rows=10_000):
-        words, name = row["case"].split("-"), machine_of(row["device"])
-        network = NETWORKS.get("-".join(words[:2]))
-        if name and network and len(words) == 4:
-            times[name, network, int(words[2])].append((int(words[3]), float(row["e2e_latency"]) * 1e-3))
     made: list[tuple[float, ...]] = []
-    for (name, network, length), measured in times.items():
-        for batch, seconds in measured:
-            for other, later in measured:
+    for (name, network, length), known in measured().items():
+        for batch, seconds in known:
+            for other, later in known:
                 if other != batch:
                     made.append(_pair(network, name, length, batch, seconds, other, later))
     return np.array(made)
@@ -52,9 +78,8 @@ def pairs() -> FloatArray:
 def _pair(
     network: str, name: str, length: int, batch: int, seconds: float, other: int, later: float
 ) -> tuple[float, ...]:
-    sizes = {"workload.seq_len": length}
-    plain = question(network, name, settings={**sizes, "workload.batch": other}).answer()
-    today = question(network, name, settings={**sizes, "run.batch": batch}, calibration=MeasuredTime(seconds))
+    plain, at = _answer(network, name, length, other), {"workload.seq_len": length, "run.batch": batch}
+    today = question(network, name, settings=at, calibration=MeasuredTime(seconds))
     held = today.estimator.estimate_at(today.workload, today.machine, today.run, {"run.batch": other})
     halves = [math.log(high / one.time) for one in (plain, held) if (high := _high(one))]
     return (math.log(later / plain.time), math.log(later / held.time), *halves)

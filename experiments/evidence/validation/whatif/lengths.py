@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slipstick.estimators.across_devices.kernel_class import times
-from slipstick.estimators.core.ratio_band import RatioBand, kept_for
+from slipstick.estimators.core.ratio_band import RatioBand
+from slipstick.estimators.named.measured.ratio_law import shipped
 from slipstick.experiments.calibrate.devices_left_out import roofline
 from slipstick.experiments.evidence.score import Data
 from slipstick.experiments.evidence.validation.gpu.gpu_boards import OperationBoard
@@ -31,10 +32,11 @@ def longer(data: Data) -> list[Ratios]:
     return [one for one in made if one is not None]
 
 
-def doubled(kernels: KernelRows, name: str, left_out: tuple[str, ...]) -> Ratios | None:
+def doubled(kernels: KernelRows, name: str, left_out: tuple[str, ...], law: RatioBand | None = None) -> Ratios | None:
     """Ratios of a machine's rows that have a row of twice the length; None where there are none.
 
     `left_out`: names of the machines that no fit may have seen.
+    `law`: of the band; the one that ships where None.
     """
     rows = kernels.frame[kernels.frame["machine"] == name]
     both = _pairs(rows, prompt="context" in kernels.name)
@@ -58,7 +60,8 @@ def doubled(kernels: KernelRows, name: str, left_out: tuple[str, ...]) -> Ratios
     spread = np.std([logs(dict(zip(names, map(float, row), strict=True))) for row in drawn], axis=0, ddof=1)
     scatter = forecast.rule(label).scatter
     today, then = (np.asarray(scatter.of(times([form], forecast.belief.values(label)))) for form in (short, long))
-    half = RatioBand(kept_for(("workload.seq_len",))).half(middle, 0.0, spread, then, today)
+    known = law or shipped().band(("workload.seq_len",))
+    half = known.half(middle, 0.0, spread, then, today, scatter.common, scatter.common)
     return Ratios(
         f"{kernels.name}, twice the length, {name}",
         ", ".join(left_out),

@@ -11,12 +11,11 @@ import numpy as np
 from slipstick.estimators.across_devices.devices import DeviceCalibration
 from slipstick.estimators.contract.protocols import Estimator
 from slipstick.estimators.named.gpu_step import gpu_step
-from slipstick.estimators.tuned.tuned_ratios import OTHER_MACHINE
 from slipstick.experiments.evidence.score import Data, progress
 from slipstick.experiments.evidence.validation.models.programs.program_data import machine_of, programs, times
 from slipstick.experiments.evidence.validation.whatif.cloud_layers import networks
 from slipstick.experiments.evidence.validation.whatif.machine_pairs import changes, difference
-from slipstick.experiments.evidence.validation.whatif.ratios import Ratios
+from slipstick.experiments.evidence.validation.whatif.ratios import ALIKE, Ratios
 from slipstick.experiments.question.defaults import gpu_kernels
 from slipstick.experiments.question.precision import precision
 from slipstick.experiments.question.question import Question, question
@@ -36,7 +35,7 @@ PROGRAMS = 60
 CLOUD = (("ec2-c5-2xlarge", "ec2-c5-xlarge"), ("ec2-c5-2xlarge", "ec2-c5-large"), ("ec2-c5-xlarge", "ec2-c5-large"))
 HOSTS = (
     ("v0", "A100_modal", "A100-80GB_modal", 0.19),
-    ("v0.1", "H100_PCIe_LambdaLabs", "H100_Modal", OTHER_MACHINE),
+    ("v0.1", "H100_PCIe_LambdaLabs", "H100_Modal", ALIKE),
 )
 """KernelBench's cohort, hosts of today's machine and of the other, and |log ratio| below which there is no direction:
 in the first cohort, which is bound by the host, programs on one GPU differ by 19 % between hosts."""
@@ -126,7 +125,7 @@ def _ratios(
     pairs: Sequence[tuple[Workload, float]],
     note: str = "",
     left_out: str = "",
-    noise: float = OTHER_MACHINE,
+    noise: float = ALIKE,
 ) -> Ratios | None:
     """Answers to all of the pairs (workload, measured ratio)."""
     answers, measured = [], []

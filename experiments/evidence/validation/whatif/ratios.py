@@ -15,6 +15,9 @@ from slipstick.experiments.evidence.score import Metric, Scored, relative
 
 SAME_HOST = 0.03
 """|log ratio| below which runs on one device have no direction: epochs that no power limit touches differ so much."""
+ALIKE = 0.094
+"""|log ratio| below which two boards have no direction: what products and attention on boards of one chip (B200, B300,
+GB200, GB300) differed by when this board was made. It stays, so that its rows do not choose what counts."""
 UNCHANGED = "no change"
 
 
