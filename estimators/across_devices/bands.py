@@ -26,7 +26,7 @@ class Scatter:
     common: float = 0.0
 
     @property
-    def own(self) -> Scatter:
+    def unshared(self) -> Scatter:
         """What operations do not have alike: it stays in the ratio of two of them."""
         return Scatter(*(math.sqrt(max(end**2 - self.common**2, 0.0)) for end in (self.short, self.long)))
 

@@ -173,13 +173,15 @@ class DeviceCalibration:
             return plain
         scatters = {name: rule.scatter for name, rule in rules.items()}
         band = _band(scatters, known, estimator, workload, machine, run)
-        own = _band({name: one.own for name, one in scatters.items()}, known, estimator, workload, machine, run)
+        unshared = _band(
+            {name: one.unshared for name, one in scatters.items()}, known, estimator, workload, machine, run
+        )
         sure = _parameter_std(plain, workload, machine, run)
         if sure > MOST_SURE * band:
             plain = replace(plain, sample=_sample(known, MOST_SURE * band / sure))
             sure = _parameter_std(plain, workload, machine, run)
         left = float(np.sqrt(max(band**2 - sure**2, 0.0)))
-        return replace(plain, residual_std=left, common_std=min(left, float(np.sqrt(max(band**2 - own**2, 0.0)))))
+        return replace(plain, residual_std=left, common_std=min(left, float(np.sqrt(max(band**2 - unshared**2, 0.0)))))
 
 
 def fit_devices(

@@ -49,10 +49,9 @@ class Calibration(EstimatorBase):
         Of the fit.
     residual_freedom
         Of the scatter's own Student's t, where its tails are heavier than the fit's.
-    residual_seconds
-        The part of the scatter that does not grow with the time (a start that differs from run to run) [s].
-    common_std
-        The part of `residual_std` that all answers for the machine have alike; see `Spread.common`.
+    residual_seconds, common_std
+        The part of the scatter that does not grow with the time (a start that differs from run to run) [s]; the part of
+        `residual_std` that all answers for the machine have alike; see `Spread.common`.
     metric_std
         Scatter of the log of what a metric is measured by (`Schedule.metric_at`), by its name.
     fingerprint
@@ -96,12 +95,12 @@ class Calibration(EstimatorBase):
         best: Estimate = self.estimator.estimate(workload, machine, run)
         times = self.draws(workload, machine, run)
         parameter = float(np.std(np.log(times), ddof=1)) if times is not None and np.all(times > 0) else None
+        freedom = self.degrees_of_freedom, self.residual_freedom
+        spread = Spread(parameter, self.residual(best.time), *freedom, self.common_std)
         note = f"calibrated on {self.source}" if self.source else f"calibrated on {len(self.residuals)} measurements"
         return replace(
             best,
-            spread=Spread(
-                parameter, self.residual(best.time), self.degrees_of_freedom, self.residual_freedom, self.common_std
-            ),
+            spread=spread,
             band=None,
             metric_intervals=Table(self.metric_intervals(best.metrics)),
             assumptions=(*best.assumptions, note, *(f"the calibration warns: {line}" for line in self.warnings)),
@@ -336,16 +335,8 @@ def from_objective(
 def from_fit(estimator: Any, fit: Fit, fingerprint: str = "", source: str = "") -> Calibration:
     """A calibration from a fit of parameters by their dotted names, in log time."""
     fitted = with_parameters(estimator, dict(zip(fit.names, fit.values, strict=True)))
-    return Calibration(
-        fitted,
-        fit.names,
-        fit.covariance,
-        fit.residuals,
-        fit.residual_std,
-        float(fit.degrees_of_freedom),
-        fingerprint,
-        source,
-    )
+    known = fit.names, fit.covariance, fit.residuals, fit.residual_std, float(fit.degrees_of_freedom)
+    return Calibration(fitted, *known, fingerprint, source)
 
 
 def fingerprint(measurements: Sequence[Measurement]) -> str:

@@ -78,7 +78,7 @@ class Uncertainty(Protocol):
 
     @property
     def common_std(self) -> float:
-        """The part of `residual_std` that all answers for the machine have alike."""
+        """The part of `residual_std` (of log time) that all answers for the machine have alike."""
         ...
 
     @property

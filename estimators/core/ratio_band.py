@@ -67,9 +67,9 @@ class RatioBand:
         other = self.other * np.sqrt(1 - np.exp(-np.asarray(change) / NEAR))
         width = quantile(self.level, self.degrees_of_freedom)
         tail = quantile(self.level, self.residual_freedom or self.degrees_of_freedom)
-        own = np.hypot(_without(residual, common), _without(residual_today, common_today))
+        unshared = np.hypot(_without(residual, common), _without(residual_today, common_today))
         parted = np.subtract(common, common_today)
-        missed = np.sqrt((own * apart) ** 2 + parted**2 + other**2)
+        missed = np.sqrt((unshared * apart) ** 2 + parted**2 + other**2)
         return np.asarray(np.hypot(width * np.asarray(parameter), tail * missed))
 
 

@@ -147,7 +147,7 @@ def gpu_step(
     of_programs, stranger = programs_spread(machine, spent)
     count = len(answer.parts)
     bands = [band(kernels.scatter, spent, count, host, of_programs, places) for places in (beyond, _inside)]
-    own = band({name: one.own for name, one in kernels.scatter.items()}, spent, count, host, of_programs)
+    unshared = band({name: one.unshared for name, one in kernels.scatter.items()}, spent, count, host, of_programs)
     width = float(np.hypot(bands[0], UNEVEN if odd else 0.0))
     second = TorchProgram(replace(device, timed=program_kernels(machine.family)), estimator.schedule)
     other = None if links else _by_programs(second, workload, machine, run, answer.time, width)
@@ -159,7 +159,7 @@ def gpu_step(
         *stranger,
         *([other[1]] if other else []),
     ]
-    common = math.sqrt(max(bands[0] ** 2 - own**2, 0.0))
+    common = math.sqrt(max(bands[0] ** 2 - unshared**2, 0.0))
     return GpuStep(replace(made, residual_std=other[0] if other else width, common_std=common), tuple(remarks))
 
 

@@ -82,10 +82,9 @@ class Task:
         Seconds of the question as it stands: what ratios are relative to.
     drawn
         The same function with the fitted parameters left open, beside draws of them; None without bands.
-    residual, residual_seconds, degrees_of_freedom, residual_freedom, common
-        Scatter of measurements around the fit, in log time; the part of it that is constant in seconds; see `Spread`.
-    operations
-        Of which today's answer consists.
+    residual, residual_seconds, degrees_of_freedom, residual_freedom, common, operations
+        Scatter of measurements around the fit, in log time; the part of it that is constant in seconds; see `Spread`;
+        of how many operations today's answer consists.
     shares
         The estimator, evaluated point by point for the metrics whose scatter it knows; None to leave them out.
     consumed, unknown
@@ -176,7 +175,7 @@ class Task:
 
     def _bands(self, free: Mapping[str, FloatArray], times: FloatArray, ratios: FloatArray) -> dict[str, FloatArray]:
         """The ends of the bands of ratio and time."""
-        columns = {}
+        columns: dict[str, FloatArray] = {}
         parameter, relative = self._parameter_spread(free, len(times))
         of_sizes = self.scatter.at(free, len(times)) if self.scatter is not None else None
         at_points, common = (self.residual or 0.0, self.common) if of_sizes is None else of_sizes
@@ -184,17 +183,15 @@ class Task:
         residual_today = np.hypot(self.residual or 0.0, self.residual_seconds / self.today)
         width = quantile(self.level, self.degrees_of_freedom)
         tail = quantile(self.level, self.residual_freedom or self.degrees_of_freedom)
-        freedom = self.degrees_of_freedom, self.residual_freedom
-        law = shipped().band(self.space.names, self.operations, self.level, *freedom)
+        freedoms = self.degrees_of_freedom, self.residual_freedom
+        law = shipped().band(self.space.names, self.operations, self.level, *freedoms)
         logs, change = np.log(np.maximum(ratios, 1e-300)), self.fields.change(free, len(times))
         ratio = law.half(logs, change, relative, residual, residual_today, common, self.common)
         alone = np.hypot(width * parameter, tail * residual)
         whole = alone if self.repeats is None else np.hypot(np.minimum(ratio, alone), tail * self.repeats)
-        for name, value, spread in (("time_ratio", ratios, ratio), ("time_s", times, whole)):
+        for unit, value, spread in (("ratio", ratios, ratio), ("s", times, whole)):
             factor = np.exp(spread)
-            unit = name.removeprefix("time_")
-            columns[f"low_{unit}"] = value / factor
-            columns[f"high_{unit}"] = value * factor
+            columns |= {f"low_{unit}": value / factor, f"high_{unit}": value * factor}
         least, most = self.fields.one_way(free, self.space.names, ratios)
         columns["low_ratio"] = np.maximum(columns["low_ratio"], least)
         columns["high_ratio"] = np.minimum(columns["high_ratio"], most)
@@ -284,8 +281,8 @@ def task(question: Question, level: float = DEFAULT_LEVEL, bands: Bands = "auto"
     if calibration is None:  # the estimator's own bands are of the usual level; other machines scatter as today's
         scatter = answer.spread.total
         kept = shares if level == DEFAULT_LEVEL else None
-        common = answer.spread.common
-        return replace(plain, shares=kept, residual=scatter or None, common=common, scatter=ScatterAtSizes(question))
+        common, at_sizes = answer.spread.common, ScatterAtSizes(question)
+        return replace(plain, shares=kept, residual=scatter or None, common=common, scatter=at_sizes)
     sample = calibration.parameter_draws(DRAWS) if function.vectorised else None
     drawn = None
     fitted = tuple(f"estimator.{name}" for name in calibration.names)

@@ -135,7 +135,7 @@ def test_four_cores_predict_the_domain_of_a_machine_never_seen() -> None:
     if path is None:
         pytest.skip(why_missing(FILE))
     machines = {name: m for name, m in read_bandwidths(path).items() if not m.suspicious}
-    inside, _ = scoreboard.scores(machines, machines, threads=1)
+    inside, *_ = scoreboard.scores(machines, machines, threads=1)
     assert len(inside) == 55
     errors = [np.abs(score.errors) for score in inside]
     assert np.mean([error.mean() for error in errors]) <= 0.045

@@ -39,7 +39,7 @@ from slipstick.hwmodels.machine import Machine
 FloatArray = npt.NDArray[np.float64]
 Points = Sequence[tuple[int, float]]
 
-NAME, HERE = "bandwidth", "this machine"
+NAME, BEYOND, HERE = "bandwidth", "beyond the first domain", "this machine"
 UNSTATED = 3.0
 """Log width of a machine's limit where no data sheet states its bandwidth: next to nothing is known."""
 ABOVE = 1.3
@@ -185,14 +185,17 @@ def usual(fit: LawFit) -> LawFit:
 
 
 @cache
-def shipped() -> LawFit:
-    """What public curves say of a machine that nobody measured."""
-    return load_fitted(NAME).fit(NAME)
+def shipped() -> tuple[LawFit, float]:
+    """What public curves say of a machine that nobody measured, and `FittedSaturation.beyond`."""
+    known = load_fitted(NAME)
+    return known.fit(NAME), float(known.facts[BEYOND])
 
 
 @dataclass(frozen=True, eq=False)
 class FittedSaturation:
     """Saturations of one machine's benchmarks, with how sure they are; `measured` is the most cores measured.
+
+    `beyond`: factor on the band's width in log where cores of a second domain work, of which none was measured.
 
     Cores of one cluster alone cannot separate its link from the domain's memory: either may be what is full. Beyond
     that cluster the band is as wide as the two explanations lie apart; `doubt` says which measurement separates them.
@@ -202,6 +205,7 @@ class FittedSaturation:
     benchmarks: tuple[str, ...]
     fit: LawFit
     measured: int = 0
+    beyond: float = 1.0
 
     @property
     def doubt(self) -> str:
@@ -241,6 +245,9 @@ class FittedSaturation:
             )
             apart = np.maximum(UNSEPARATED_WIDTH, np.abs(middle - full - domains))
             deviation = np.hypot(deviation, np.where(n > self.borders.cluster, apart, 0.0))
+        deviation = deviation * np.where(
+            (n > self.borders.domain) & (self.measured <= self.borders.domain), self.beyond, 1.0
+        )
         half = quantile(level, None) * deviation
         return np.exp(middle - half), np.exp(middle + half)
 
@@ -249,16 +256,18 @@ class FittedSaturation:
         return curve_rows(HERE, stated, {benchmark: [(n, 1.0) for n in np.asarray(cores).tolist()]})
 
 
-def fit_saturation(curves: Mapping[str, Points], borders: Borders, prior: LawFit | None = None) -> FittedSaturation:
+def fit_saturation(
+    curves: Mapping[str, Points], borders: Borders, prior: LawFit | None = None, beyond: float | None = None
+) -> FittedSaturation:
     """What the measured cores of a machine say of its curves, as few as they are.
 
     `curves`: benchmark -> pairs (cores, bytes a second of traffic).
-    `prior`: what other machines say (`usual`); public ones where None.
+    `prior`, `beyond`: what other machines say (`usual`, `FittedSaturation.beyond`); public ones where None.
     Raises InputError where a curve is empty or a bandwidth is not positive.
 
     Where no data-sheet peak is given, the machine's limit is free.
     """
-    known, rows = prior or shipped(), curve_rows(HERE, borders, curves)
+    known, rows = prior or shipped()[0], curve_rows(HERE, borders, curves)
     if borders.peak is None:
         known = replace(known, widths={**known.widths, ("limit", "machine"): UNSTATED})
     opened = open_to(known, LAW, rows, ("limit", "curve"))
@@ -268,4 +277,4 @@ def fit_saturation(curves: Mapping[str, Points], borders: Borders, prior: LawFit
     made = replace(opened, logs=opened.logs + model.roots @ best, covariance=(covariance + covariance.T) / 2)
     most = int(rows.columns["cores"].max())
     stated = borders if borders.peak is not None else replace(borders, peak=float(rows.columns["peak"][0]))
-    return FittedSaturation(stated, tuple(sorted(curves)), made, most)
+    return FittedSaturation(stated, tuple(sorted(curves)), made, most, shipped()[1] if beyond is None else beyond)

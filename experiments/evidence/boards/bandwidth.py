@@ -7,7 +7,7 @@ without the chip that is scored. Streams from a data sheet alone are scored besi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 
@@ -15,12 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL
+from slipstick.estimators.learning.bands import stretch
 from slipstick.estimators.learning.fit import fit
 from slipstick.estimators.learning.fitted_file import FittedFile, OuterScore, digest
 from slipstick.estimators.learning.formula_law import FormulaLaw, expected, plain_fit
 from slipstick.estimators.learning.law import LawRows
 from slipstick.estimators.learning.scores import half_widths_away, inside, interval_scores
 from slipstick.estimators.operation.cpu.bandwidth import (
+    BEYOND,
     LAW,
     NAME,
     FittedSaturation,
@@ -76,7 +78,7 @@ def _machines(data: Data) -> Iterator[ValidationRow]:
                     yield skipped(DATASET, f"{name}, {benchmark}: none of the first {FITTED_CORES} cores was measured")
     for threads in (1, 2):
         case = f"{threads} thread a core"
-        within, beyond = scores(usable, judged, threads)
+        within, beyond, _ = scores(usable, judged, threads)
         yield from _summaries(case, within, goals=threads == 1)
         yield from (_of_machine(case, name, within) for name in sorted({s.machine for s in within}))
         yield from _summaries(f"{case}, beyond the first domain", beyond, goals=False)
@@ -85,18 +87,22 @@ def _machines(data: Data) -> Iterator[ValidationRow]:
 
 def scores(
     training: Mapping[str, MeasuredMachine], targets: Mapping[str, MeasuredMachine], threads: int
-) -> tuple[list[CurveScore], list[CurveScore]]:
-    """Scores inside the first domain and beyond it; each machine's prior comes from the other chips of training."""
+) -> tuple[list[CurveScore], list[CurveScore], float]:
+    """Scores inside the first domain and beyond it, and the factor that bands of all chips had to have beyond it.
+
+    Each machine's prior comes from the other chips of training, and so does the factor on its bands beyond the domain
+    of which cores were measured.
+    """
     known = {name: rows_of(one, threads) for name, one in training.items() if teaches(one, threads)}
     inside: list[CurveScore] = []
-    beyond: list[CurveScore] = []
+    beyond: list[tuple[str, str, Points, Points, FittedSaturation]] = []
     for name, machine in targets.items():
         first = machine.within_domain(LEVEL, threads, FITTED_CORES)
         if machine.cores_per_numa <= FITTED_CORES or not first:
             continue
         others = [rows for other, rows in known.items() if chip_of(other) != chip_of(name)]
         prior = usual(fit(LAW, reduce(add, others)))
-        fitted = fit_saturation(first, machine.borders, prior)
+        fitted = fit_saturation(first, machine.borders, prior, 1.0)
         for benchmark, points in machine.curves[LEVEL, threads].items():
             if benchmark not in first:
                 continue
@@ -105,8 +111,18 @@ def scores(
             if rest:
                 inside.append(_score(name, benchmark, first[benchmark], rest, fitted))
             if far:
-                beyond.append(_score(name, benchmark, first[benchmark], far, fitted))
-    return inside, beyond
+                beyond.append((name, benchmark, first[benchmark], far, fitted))
+    plain = [_score(*one) for one in beyond]
+    factors = {name: widened([one for one in plain if chip_of(one.machine) != chip_of(name)]) for name, *_ in beyond}
+    return inside, [_score(*one[:-1], replace(one[-1], beyond=factors[one[0]])) for one in beyond], widened(plain)
+
+
+def widened(some: Sequence[CurveScore]) -> float:
+    """The factor on their bands that would have held 80 %, chips counting alike; 1 where there are none."""
+    if not some:
+        return 1.0
+    away, chips = np.concatenate([s.away for s in some]), [chip_of(s.machine) for s in some for _ in s.away]
+    return stretch(np.exp(away), np.ones(len(away)), np.ones(len(away)), chips)
 
 
 def teaches(machine: MeasuredMachine, threads: int) -> bool:
@@ -134,16 +150,19 @@ def refit() -> FittedFile:
     if path is None:
         raise InputError(why_missing(FILE))
     usable = {name: one for name, one in read_bandwidths(path).items() if not one.suspicious}
-    outer = []
+    outer, factors = [], []
     for threads in (1, 2):
-        within, _ = scores(usable, usable, threads)
-        errors, widths = (np.concatenate([getattr(s, f) for s in within]) for f in ("errors", "width"))
-        chips = len({chip_of(s.machine) for s in within})
-        case = f"{threads} thread a core, four cores measured"
-        outer.append(OuterScore.of("chip unseen", case, chips, 1 + errors, np.ones(len(errors)), np.log(widths) / 2))
+        *both, factor = scores(usable, usable, threads)
+        factors.append(factor)
+        for some, where in zip(both, ("", ", beyond the first domain"), strict=True):
+            errors, widths = (np.concatenate([getattr(s, f) for s in some]) for f in ("errors", "width"))
+            chips = len({chip_of(s.machine) for s in some})
+            case, half = f"{threads} thread a core, four cores measured{where}", np.log(widths) / 2
+            outer.append(OuterScore.of("chip unseen", case, chips, 1 + errors, np.ones(len(errors)), half))
     rows = reduce(add, [rows_of(one, 1) for one in usable.values() if teaches(one, 1)])
     note = "Bandwidths of likwid-bench in main memory by cores, published by its authors."
-    return FittedFile(NAME, {FILE: digest(path)}, len(rows), {NAME: usual(fit(LAW, rows))}, tuple(outer), note)
+    fits, facts = {NAME: usual(fit(LAW, rows))}, {BEYOND: float(f"{factors[0]:.3g}")}
+    return FittedFile(NAME, {FILE: digest(path)}, len(rows), fits, tuple(outer), note, facts)
 
 
 def _score(name: str, benchmark: str, first: Points, rest: Points, fitted: FittedSaturation) -> CurveScore:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.learning.bands import stretch
 from slipstick.estimators.learning.fit import fit
 from slipstick.estimators.learning.folds import folds
 from slipstick.estimators.operation.cpu.cpu_library_law import CpuLibraryLaw
@@ -45,25 +46,26 @@ GOALS = {
 }
 NOISE = 0.015
 """Half-spread of repeated rows (the same but for the release of torch): median; 90th percentile 0.115."""
-UNSEEN = 0.3
-"""Added to the band's half-width where the device is unseen: what two public devices of a kind differ by."""
 
 
-def _predicted(known: TimedNetworks, wanted: TimedNetworks) -> FloatArray:
-    """Seconds: by the law where there is a network and a law, else by two numbers.
+def _predicted(known: TimedNetworks, wanted: TimedNetworks) -> tuple[FloatArray, FloatArray]:
+    """Seconds, by the law where there is a network and a law, else by two numbers; and half of the band of their log.
 
-    On CPUs the law is that of their library, which answers there by default.
+    On CPUs the law is that of their library, which answers there by default. Its band knows whether it was fitted to
+    rows of the device; rows without a law have the widest of the others (not a number where none has one).
     """
-    ours = two_numbers(known.frame, wanted.frame)
+    ours, half = two_numbers(known.frame, wanted.frame), np.full(len(wanted.networks), np.nan)
     if all(on_cpu(str(device)) for device in {*known.frame["device"], *wanted.frame["device"]}):
         rows, law = cpu_rows(wanted.frame[wanted.traced]), CpuLibraryLaw()
-        ours[wanted.traced] = fit(law, cpu_rows(known.frame[known.traced])).seconds(law, rows.columns, rows.groups)
-        return ours
-    kernels = known.law()
-    there = [network for network in wanted.networks if network is not None]
-    if kernels is not None and there:
-        ours[wanted.traced] = kernels.seconds(there)
-    return ours
+        made = fit(law, cpu_rows(known.frame[known.traced]))
+        ours[wanted.traced] = made.seconds(law, rows.columns, rows.groups)
+        half[wanted.traced] = made.half_width(law, rows.columns, rows.groups)
+    else:
+        kernels = known.law()
+        there = [network for network in wanted.networks if network is not None]
+        if kernels is not None and there:
+            ours[wanted.traced], half[wanted.traced] = kernels.seconds(there), kernels.half_widths(there)
+    return ours, np.where(np.isfinite(half), half, np.nanmax(half, initial=-np.inf) if wanted.traced.any() else np.nan)
 
 
 def _parts(frame: pd.DataFrame) -> Iterator[tuple[tuple[str, str, str], pd.DataFrame]]:
@@ -98,24 +100,26 @@ def _families(data: Data) -> Iterator[Scored | ValidationRow]:
             continue
         progress(f"vision: {case}, {len(part)} rows")
         rows = timed_networks(part)
-        ours, plain, half = _left_out(rows)
+        ours, plain, half, _ = _left_out(rows)
         goals = GOALS.get((device, task, mode), ())
         yield replace(_scored(case, "family", rows, ours, plain, half), goals=goals, enough=ENOUGH)
 
 
-def _left_out(rows: TimedNetworks) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Predictions by law and by two numbers with families left out, and half-widths of bands from the other folds."""
-    ours, plain, half = (np.full(len(rows.networks), np.nan) for _ in range(3))
-    parts = folds(rows.frame["family"].astype(str).tolist(), at_most=FOLDS)
+def _left_out(rows: TimedNetworks) -> tuple[FloatArray, FloatArray, FloatArray, float]:
+    """Predictions by law and by two numbers with families left out, and half-widths of bands from the other folds; and
+    the stretch with which the law's own bands would have held 80 % of the families (`bands.stretch`)."""
+    ours, plain, half, wide = (np.full(len(rows.networks), np.nan) for _ in range(4))
+    families = rows.frame["family"].astype(str).tolist()
+    parts = folds(families, at_most=FOLDS)
     for fold in parts:
         known, wanted = (np.isin(np.arange(len(half)), places) for places in (fold.known, fold.scored))
-        ours[wanted] = _predicted(rows.only(known), rows.only(wanted))
+        ours[wanted], wide[wanted] = _predicted(rows.only(known), rows.only(wanted))
         plain[wanted] = two_numbers(rows.frame[known], rows.frame[wanted])
     errors = np.abs(np.log(ours / rows.seconds))
     for fold in parts:
         others = np.delete(errors, fold.scored)
         half[fold.scored] = np.nanquantile(others, 0.8)
-    return ours, plain, half
+    return ours, plain, half, stretch(np.where(np.isfinite(wide), ours, np.nan), wide, rows.seconds, families)
 
 
 def _devices(data: Data) -> Iterator[Scored | ValidationRow]:
@@ -134,16 +138,14 @@ def _devices(data: Data) -> Iterator[Scored | ValidationRow]:
 
 def _by_others(case: str, wanted: TimedNetworks, known: TimedNetworks) -> Scored:
     """Families in five folds as well: neither the device nor the family of a row is known."""
-    ours, plain = (np.full(len(wanted.networks), np.nan) for _ in range(2))
+    ours, plain, half = (np.full(len(wanted.networks), np.nan) for _ in range(3))
     for fold in folds(wanted.frame["family"].astype(str).tolist(), at_most=FOLDS):
         held = set(wanted.frame["family"][fold.scored])
         rest = known.only(~known.frame["family"].isin(held).to_numpy())
         place = np.isin(np.arange(len(ours)), fold.scored)
-        ours[place] = _predicted(rest, wanted.only(place))
+        ours[place], half[place] = _predicted(rest, wanted.only(place))
         plain[place] = two_numbers(rest.frame, wanted.frame[place])
-    inner = np.abs(np.log(_left_out(known)[0] / known.seconds))
-    half = np.full(len(ours), float(np.nanquantile(inner, 0.8)) + UNSEEN)
-    return _scored(case, "device and family", wanted, ours, plain, half)
+    return _scored(case, "device and family", wanted, ours, plain, half * _left_out(known)[3])
 
 
 def _sealed(data: Data) -> Iterator[Scored | ValidationRow]:
@@ -165,10 +167,11 @@ def _sealed(data: Data) -> Iterator[Scored | ValidationRow]:
             continue
         progress(f"vision: {case}, {len(part)} rows")
         rows, learnt = timed_networks(part), networks_of(rest)
-        ours, plain = _predicted(learnt, rows), two_numbers(learnt.frame, rows.frame)
-        inner = np.abs(np.log(_left_out(learnt)[0] / learnt.seconds))
-        wide = float(np.nanquantile(inner, 0.8)) + (0.0 if rest is same_device else UNSEEN)
-        yield _scored(case, "scored rows", rows, ours, plain, np.full(len(ours), wide))
+        (ours, half), plain = _predicted(learnt, rows), two_numbers(learnt.frame, rows.frame)
+        within = _left_out(learnt)
+        if rest is same_device:  # one width for all: what the families of the device ask for
+            half = np.full(len(ours), float(np.nanquantile(np.abs(np.log(within[0] / learnt.seconds)), 0.8)))
+        yield _scored(case, "scored rows", rows, ours, plain, half * (1.0 if rest is same_device else within[3]))
 
 
 def _batches(data: Data) -> Iterator[ValidationRow]:

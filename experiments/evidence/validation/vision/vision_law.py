@@ -153,6 +153,11 @@ class VisionLaw:
         law = ProgramLaw(self.classes, packed(rows, self.classes))
         return self.fit.seconds(law, _numbers(rows), _groups(rows))
 
+    def half_widths(self, rows: Sequence[NetworkRow]) -> FloatArray:
+        """Half of the 80 % band of the log of each network's seconds, shape (rows,)."""
+        law = ProgramLaw(self.classes, packed(rows, self.classes))
+        return self.fit.half_width(law, _numbers(rows), _groups(rows))
+
 
 def law_rows(rows: Sequence[NetworkRow], seconds: FloatArray, clusters: Sequence[str]) -> tuple[ProgramLaw, LawRows]:
     """The law of the classes that networks have, and their measured seconds; those of a cluster err alike."""

@@ -167,8 +167,8 @@ def _larger(kernels: KernelRows, name: str, left_out: tuple[str, ...], factor: i
     forecast = gpu_kernels().forecast(board.machine(name), (*left_out, *variants), ())
     label = forms[0].name
     short, long = (times([form], forecast.belief.values(label)) for form in forms)
-    own = forecast.rule(label).scatter.own
-    scale = quantile(scores.LEVEL, None) * np.hypot(own.of(short), own.of(long))
+    unshared = forecast.rule(label).scatter.unshared
+    scale = quantile(scores.LEVEL, None) * np.hypot(unshared.of(short), unshared.of(long))
     logs = np.log(long / short)
     errors = logs - np.log((both["time_long"] / both["time"]).to_numpy(dtype=float))
     return _rows(errors, np.zeros(len(logs)), scale, np.abs(logs), kernels.name, CHIPS[name])
@@ -190,8 +190,8 @@ def network_rows() -> RatioRows:
         for place, (seconds, one) in enumerate(answers):
             for later, other in answers[place + 1 :]:
                 ratio = np.log(other.time / one.time)
-                own = [np.sqrt((s.total or 0.0) ** 2 - s.common**2) for s in (one.spread, other.spread)]
-                scale = quantile(scores.LEVEL, None) * np.hypot(*own)
+                unshared = [np.sqrt((s.total or 0.0) ** 2 - s.common**2) for s in (one.spread, other.spread)]
+                scale = quantile(scores.LEVEL, None) * np.hypot(*unshared)
                 made.append(((ratio - np.log(later / seconds), 0.0, scale, abs(ratio)), device))
     return RatioRows(np.array([row for row, _ in made]).T, [NETWORKS] * len(made), [device for _, device in made])
 
