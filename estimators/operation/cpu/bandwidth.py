@@ -186,7 +186,7 @@ def usual(fit: LawFit) -> LawFit:
 
 @cache
 def shipped() -> tuple[LawFit, float]:
-    """What public curves say of a machine that nobody measured, and `FittedSaturation.beyond`."""
+    """What public curves say of a machine that nobody measured, and `FittedSaturation.beyond` (of no unit)."""
     known = load_fitted(NAME)
     return known.fit(NAME), float(known.facts[BEYOND])
 
