@@ -12,14 +12,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sparse
 
 from slipstick.hwmodels.files.opener import opened
 from slipstick.hwmodels.files.readers import InputError, atomic_write
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 _LARGEST_LINE = 1 << 24
 _LARGEST_FILE = 1 << 33
@@ -93,6 +95,8 @@ class StepTable:
 
         Raises InputError where there is none.
         """
+        from scipy import sparse
+
         profiles = tuple(steps)
         if not profiles:
             raise InputError("no step profiles")
