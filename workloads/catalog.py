@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -214,23 +214,33 @@ def _built(name: str) -> Workload:
 
 
 def kept_rewrite(workload: Workload, rewrite: str, make: Callable[[], Workload]) -> Workload:
-    """What `make` makes of a workload; of a built network without sizes it is kept from run to run.
+    """What `make` makes of a workload; of a built network without sizes, rewritten or not, it is kept from run to run.
 
     `rewrite`: all that decides it beside the network, such as "autocast float16".
     """
+    from slipstick.hwmodels.files.records import Same
     from slipstick.workloads.graph.kept import kept_workload
 
-    if workload.name not in _builders() or _built(workload.name) is not workload:
+    is_built = workload.name in _builders() and _built(workload.name) is workload
+    before = [workload.name] if is_built else _kept_as(Same(workload))
+    if not before:
         return make()
-    place = _rewritten(workload.name, rewrite)
+    place = _rewritten(name := f"{before[0]} {rewrite}")
     if not place:
-        place.append(kept_workload(f"{workload.name} {rewrite}", make))
+        place.append(kept_workload(name, make, workload))
+        _kept_as(Same(place[0])).append(name)
     return place[0]
 
 
-@lru_cache(maxsize=4)
-def _rewritten(name: str, rewrite: str) -> list[Workload]:
-    """The place for a rewritten network."""
+@lru_cache(maxsize=8)
+def _rewritten(name: str) -> list[Workload]:
+    """The place for a rewritten network, by its name and all that was done to it."""
+    return []
+
+
+@lru_cache(maxsize=16)
+def _kept_as(workload: Hashable) -> list[str]:
+    """Names under which a rewritten network is kept."""
     return []
 
 

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.core.choice import Least
-from slipstick.estimators.core.formula import Formula
-from slipstick.estimators.core.lambdified import FloatArray, compiled, names_of
-from slipstick.estimators.core.operation_model import amount_of
+from slipstick.estimators.composites.group_steps import GroupSteps
+from slipstick.estimators.composites.groups import Group
+from slipstick.estimators.core.formula_steps import FormulaSteps
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.core.lambdified.kept import KeptParts
 from slipstick.estimators.core.parameters import Parameter
-from slipstick.estimators.core.residency import sizes_read
 from slipstick.estimators.core.schedule_model import AMOUNTS
-from slipstick.estimators.core.separated import Chosen, Tables, Term, TermRows, separate
-from slipstick.hwmodels.files.expressions import symbol
+from slipstick.estimators.core.tables import Tables, Term, TermRows
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Same
-from slipstick.hwmodels.files.symbolic import sp
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.graph.cost import Amount, symbols_of
-from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.graph.cost import symbols_of
+from slipstick.workloads.graph.workload import Workload
 
 NAMESPACES = ("machine", "workload", "run", "estimator")
 BLOCK_POINTS = 262_144
@@ -33,25 +31,6 @@ BLOCK_POINTS = 262_144
 SHARED_BY = 8
 """Rows are made once for all points of equal symbols where at least so many share them on average."""
 MAX_KNOWN = 1024
-
-
-@dataclass(frozen=True)
-class Group:
-    """Operations under one formula: the distinct rows of their amounts, and how often each stands on which lane.
-
-    `examples` holds an operation of each row, of which the terms of the formula may read more than the formula does.
-    """
-
-    formula: Formula
-    amounts: Mapping[str, tuple[Amount, ...]]
-    multiplicity: Mapping[str, tuple[Amount, ...]]
-    examples: tuple[Op, ...] = ()
-
-    @cached_property
-    def symbols(self) -> frozenset[str]:
-        """Open symbols of the amounts and of how often they stand."""
-        columns = [*self.amounts.values(), *self.multiplicity.values()]
-        return frozenset().union(*(symbols_of(amount) for column in columns for amount in column))
 
 
 Lanes: TypeAlias = Mapping[str, tuple[Any, Tables]]
@@ -69,16 +48,19 @@ class Compiled:
         The values of every other quantity that the formulas name.
     machine, bounds
         What the arrays are checked against.
+    identity
+        Text that says all that decides the formulas; None where they are not kept from run to run.
     counts
         Whether numbers that count (cores) must be whole; "continuous" for searches between whole numbers.
     """
 
-    groups: tuple[Group, ...]
-    schedule: Formula
+    groups: tuple[GroupSteps, ...]
+    schedule: FormulaSteps
     base: Mapping[str, float]
     free: tuple[str, ...]
     machine: Machine
     bounds: Mapping[str, Parameter]
+    identity: str | None = field(default=None, repr=False)
     counts: Literal["whole", "continuous"] = "whole"
 
     vectorised = True
@@ -125,8 +107,13 @@ class Compiled:
     @cached_property
     def read(self) -> frozenset[str]:
         """Every name that has a say: those in the formulas, and free ones in the amounts of operations."""
-        named = (names_of(sizes_read(group.formula.expression)) for group in self.groups)
+        named = (group.formula.sizes_read for group in self.groups)
         return frozenset(self.schedule.names).union(self._row_symbols, *named)
+
+    @property
+    def made(self) -> tuple[Group, ...]:
+        """The groups with their expressions."""
+        return self.groups[0].source.groups if self.groups else ()
 
     @cached_property
     def _terms(self) -> tuple[tuple[Term, ...], ...]:
@@ -134,13 +121,18 @@ class Compiled:
         terms: list[tuple[Term, ...]] = []
         for group in self.groups:
             known = {name: self.base[name] for name in group.formula.names if name in self.base}
-            if isinstance(group.formula, Least):
-                terms.append((Chosen(group.formula.substitute(known)),))
-                continue
-            numbers = {symbol(name): sp.Float(value) for name, value in known.items()}
-            expression = group.formula.expression.xreplace(numbers)
-            terms.append(separate(expression, lambda name: str(name).startswith("operation.")))
+            terms.append(group.formula.terms(known, self._parts))
         return tuple(terms)
+
+    def keep(self) -> None:
+        """Keep from run to run what the function is made of, as far as it was read."""
+        self._parts.keep()
+        self.schedule.parts.keep()
+
+    @cached_property
+    def _parts(self) -> KeptParts:
+        """Where the terms are kept: they are others where other quantities are free."""
+        return KeptParts(None if self.identity is None else f"{self.identity} free {sorted(self.free)}", "functions")
 
     @cached_property
     def _known(self) -> dict[tuple[float, ...], Lanes]:
@@ -204,9 +196,9 @@ class Compiled:
         """The rows of each lane with the workload's symbols put in: how many operations, and their tables."""
         lanes: dict[str, tuple[Any, list[TermRows]]] = {}
         for group, terms in zip(self.groups, self._terms, strict=True):
-            amounts = {name: amount_rows(column, by_symbol) for name, column in group.amounts.items()}
+            amounts = {name: column.rows(by_symbol) for name, column in group.amounts.items()}
             for lane, multiplicity in group.multiplicity.items():
-                weights = amount_rows(multiplicity, by_symbol)
+                weights = multiplicity.rows(by_symbol)
                 count, groups = lanes.get(lane, (0.0, []))
                 lanes[lane] = (count + np.sum(weights, axis=0), [*groups, TermRows(terms, amounts, weights)])
         return {lane: (count, Tables.of(groups)) for lane, (count, groups) in lanes.items()}
@@ -256,64 +248,6 @@ def _window(array: FloatArray, axis: int, dimensions: int, window: slice) -> Flo
     if own_axis < 0 or array.shape[own_axis] == 1:
         return array
     return np.asarray(array[(slice(None),) * own_axis + (window,)])
-
-
-def amount_rows(amounts: tuple[Amount, ...], by_symbol: Mapping[str, Any]) -> FloatArray:
-    """Amounts of all rows along the first axis; behind it the shape to which the symbols broadcast."""
-    shape = np.broadcast_shapes(*(np.shape(value) for value in by_symbol.values()))
-    numbers, open_, names, function = _column(amounts)
-    rows = np.empty((len(amounts), *shape))
-    rows[...] = numbers.reshape(-1, *(1,) * len(shape))
-    for index, value in zip(open_, function(*(by_symbol[name] for name in names)), strict=True):
-        rows[index] = value
-    return rows
-
-
-@lru_cache(maxsize=4096)
-def _column(amounts: tuple[Amount, ...]) -> tuple[FloatArray, tuple[int, ...], tuple[str, ...], Callable[..., Any]]:
-    """A column's numbers (0 where open), its open entries, their symbols, and the function of those."""
-    open_ = tuple(index for index, amount in enumerate(amounts) if symbols_of(amount))
-    numbers = np.array([0.0 if index in open_ else float(amount) for index, amount in enumerate(amounts)])
-    names = tuple(sorted(frozenset().union(*(symbols_of(amounts[index]) for index in open_)))) if open_ else ()
-    return numbers, open_, names, compiled(sp.Tuple(*(amounts[index] for index in open_)), names)
-
-
-def groups_of(
-    formulas: Sequence[tuple[Formula, list[int]]],
-    operations: Sequence[Op],
-    lane: Callable[[Op], str],
-    amount: Callable[[Op, str], Amount] = amount_of,
-) -> tuple[Group, ...]:
-    """Operations by formula, equal rows merged; `amount` says what stands for a symbol ``operation.NAME``."""
-    groups = []
-    for formula, indices in formulas:
-        names = [name for name in formula.names if name.startswith("operation.")]
-        rows: dict[tuple[Amount, ...], dict[str, Amount]] = {}
-        examples: dict[tuple[Amount, ...], Op] = {}
-        for index in indices:
-            op = operations[index]
-            row = tuple(amount(op, name) for name in names)
-            lanes = rows.setdefault(row, {})
-            examples.setdefault(row, op)
-            lanes[lane(op)] = lanes.get(lane(op), 0) + op.times
-        amounts = {name: tuple(row[i] for row in rows) for i, name in enumerate(names)}
-        lanes_seen = sorted({one for lanes in rows.values() for one in lanes})
-        multiplicity = {one: tuple(lanes.get(one, 0) for lanes in rows.values()) for one in lanes_seen}
-        groups.append(Group(formula, amounts, multiplicity, tuple(examples.values())))
-    return tuple(groups)
-
-
-def constant_group(times: FloatArray, operations: Sequence[Op], lane: Callable[[Op], str]) -> Group:
-    """Operations whose times (seconds, shape (operations,)) do not vary, such as a measured table, under a schedule
-    that does.
-    """
-    lanes = [lane(op) for op in operations]
-    multiplicity = {
-        name: tuple(op.times if its == name else 0 for op, its in zip(operations, lanes, strict=True))
-        for name in sorted(set(lanes))
-    }
-    formula = Formula(symbol("operation.seconds"), "s", "times of operations that do not vary")
-    return Group(formula, {"operation.seconds": tuple(map(float, times))}, multiplicity)
 
 
 def check_free(free: Sequence[str]) -> None:

@@ -8,21 +8,19 @@ from functools import lru_cache
 from typing import Any
 
 from slipstick.estimators.composites.assumed import defaults_used, fusion_notes, memory_notes, served
-from slipstick.estimators.composites.compiled import (
-    Compiled,
-    check_free,
-    constant_group,
-    groups_of,
-    leaves_operations,
-)
+from slipstick.estimators.composites.compiled import Compiled, check_free, leaves_operations
 from slipstick.estimators.composites.consumption import energy_of
+from slipstick.estimators.composites.group_steps import SCHEDULE, group_steps
 from slipstick.estimators.composites.held import CAP, CLOCK, HeldTimes, cap_was_set, energy_on_board, estimate_as_held
 from slipstick.estimators.composites.kept_times import seconds_of
 from slipstick.estimators.composites.kept_workloads import arithmetic_of, as_compiled, bound_with, notes_on_dtypes
+from slipstick.estimators.composites.opened import Opened, opened_identity
 from slipstick.estimators.contract.base import EstimatorBase, PointByPoint
 from slipstick.estimators.core.estimate import Estimate
 from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.formula_steps import FormulaSteps
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.core.lambdified.kept import KeptParts
 from slipstick.estimators.core.operation_model import (
     BoundingModel,
     Clock,
@@ -179,27 +177,18 @@ class Composite(EstimatorBase):
         unbound = sorted(bound.symbols - open_names)
         if unbound:
             raise InputError(f"workload {workload.name!r}: give a value for {', '.join(unbound)}")
-        sizes = {f"run.{name[9:]}": symbol(name) for name in free if name.startswith("workload.")}
-        # a layout that a schedule reads is a size, too
-        schedule_formula = schedule.formula(bound, machine).outside(schedule, "schedule").substitute(sizes)
-        formulas: list[tuple[Formula, list[int]]] = []
-        if isinstance(self.operation, FormulaModel):
-            formulas = [
-                (formula.outside(self.operation, "operation"), indices)
-                for formula, indices in grouped(self.operation, bound.operations, machine)
-            ]
-            groups = groups_of(formulas, bound.operations, schedule.lane, self.operation.amount)
-        else:
-            times = self.operation.times(bound.bound(run).operations, machine)
-            groups = (constant_group(times, bound.operations, schedule.lane),)
+        source = Opened(self, schedule, bound, machine, free, run)
+        identity = opened_identity(source)
+        parts = KeptParts(identity, "functions")
+        groups = group_steps(source, parts)
+        whole = FormulaSteps(parts, SCHEDULE, source)
         all_parameters = parameters(self)
         base: dict[str, float] = {f"estimator.{name}": value for name, (value, _) in all_parameters.items()}
-        for formula in [schedule_formula, *(formula for formula, _ in formulas)]:
+        for formula in (whole, *(group.formula for group in groups)):
             base |= machine_values(formula, self.as_found(bound, machine))
         base |= {f"run.{name}": float(value) for name, value in {**defaults, **run}.items()}
-        return Compiled(
-            groups, schedule_formula, base, free, machine, {name: note for name, (_, note) in all_parameters.items()}
-        )
+        bounds = {name: note for name, (_, note) in all_parameters.items()}
+        return Compiled(groups, whole, base, free, machine, bounds, identity)
 
     def bound(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Workload:
         """What `estimate` has parts of: the operations handed over, with the run's numbers and the defaults put in.

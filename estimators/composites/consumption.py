@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.estimators.composites.counted_work import work_of
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray, evaluate
 from slipstick.estimators.core.lambdified.evaluable import Evaluable
@@ -18,7 +19,6 @@ from slipstick.estimators.core.lambdified.extrema import Largest
 from slipstick.estimators.core.lambdified.kept import Formulas, text_as_steps
 from slipstick.estimators.core.operation_model import Clock, machine_values
 from slipstick.estimators.core.parameters import parameters
-from slipstick.estimators.operation.gpu.tiled import MATRIX_ENERGY
 from slipstick.estimators.operation.power.energy import PowerModel, pooled_power, with_flop_energy
 from slipstick.estimators.operation.power.serving_power_law import Use
 from slipstick.estimators.operation.power.step_energy import (
@@ -30,15 +30,14 @@ from slipstick.estimators.operation.power.step_energy import (
     step_work,
 )
 from slipstick.estimators.operation.power.voltage import knee, squared_voltage
-from slipstick.estimators.operation.roofline import serving_engine
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Same, Table
+from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.files.shown import format_quantity
-from slipstick.hwmodels.files.symbolic import is_symbolic, sp
+from slipstick.hwmodels.files.symbolic import is_symbolic
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import Amount, symbols_of
-from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.graph.workload import Workload
 
 ENERGY, COST = "energy_J", "cost_usd"
 SECONDS_PER_HOUR = 3600
@@ -116,9 +115,7 @@ def energy(
     power = power or pooled_power(machine, use_of(workload))[0]
     machine = with_flop_energy(machine)
     joules, demand = _joules_of(power, machine, clock)
-    kept_work = _kept_work(Same(workload), machine.form)
-    flop, moved = kept_work[0] if kept_work else _work_of(workload, machine)
-    kept_work[:] = [(flop, moved)]
+    flop, moved = work_of(workload, machine)
     if flop == 0 and moved == 0:
         raise InputError(f"workload {workload.name!r} counts neither flop nor bytes: its energy is unknown")
     symbols = {name: float(value) for name, value in {**workload.defaults, **(run or {})}.items()}
@@ -169,20 +166,6 @@ def _joules(power: PowerModel, machine: Machine, clock: Clock) -> tuple[Formula,
         demand = Largest(power.uncapped(machine, raised).expression, capped.expression)
     taken = symbol("time") * symbol("operation.devices")
     return tuple(Formula(watts * taken, "J", free.source) for watts in (capped.expression, demand))  # type: ignore[return-value]
-
-
-def _work_of(workload: Workload, machine: Machine) -> tuple[Amount, Amount]:
-    """Flop, each at its energy over that of a float32 flop, and bytes moved, of all executions."""
-    pairs = zip(workload.distinct.operations, workload.merged_times, strict=True)
-    worked = [(op, times) for op, times in pairs if op.kind not in machine.runtime.free_kinds]
-    flop = _sum(part for op, times in worked for part in _float32_flop(op, times, machine))
-    return flop, _sum(times * op.cost.bytes_moved for op, times in worked)
-
-
-@lru_cache(maxsize=8)
-def _kept_work(workload: Same[Workload], form: Hashable) -> list[tuple[Amount, Amount]]:
-    """The place for the work of a workload on machines of one form: their engines decide what a flop costs."""
-    return []
 
 
 def devices_of(workload: Workload) -> int | Evaluable:
@@ -315,21 +298,3 @@ def dollars_formula() -> Formula:
 
 def _dollars() -> Evaluable:
     return dollars_formula().lowered
-
-
-def _float32_flop(op: Op, times: Amount, machine: Machine) -> Iterator[Amount]:
-    """Flop of all executions, each weighted with its energy over that of a float32 flop of a vector engine."""
-    for name, amount in op.cost.items():
-        if name.startswith("flop."):
-            _, unit, dtype = name.split(".")
-            engine = serving_engine(machine, unit, dtype)
-            yield amount * times * (MATRIX_ENERGY.get(dtype, 1.0) if engine == "matrix" else 1.0)
-
-
-def _sum(amounts: Iterable[Amount]) -> Amount:
-    """Numbers as numbers; open amounts added at once, for sympy sorts the terms of a sum at every step."""
-    listed = list(amounts)
-    open_ = [amount for amount in listed if symbols_of(amount)]
-    if not open_:
-        return math.fsum(map(float, listed))
-    return sp.Add(sp.Float(math.fsum(float(amount) for amount in listed if not symbols_of(amount))), *open_)

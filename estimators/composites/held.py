@@ -173,6 +173,13 @@ class HeldTimes:
         return np.maximum(self.inner(given), np.where(left < clock, slow, 0.0))
 
 
+def keep_function(function: object) -> None:
+    """Keep from run to run what a compiled composite is made of, as far as it was read; of others nothing."""
+    inner = function.inner if isinstance(function, HeldTimes) else function
+    if isinstance(inner, Compiled):
+        inner.keep()
+
+
 def slower_joules(
     consumed: Consumption,
     machine: Machine,

@@ -9,10 +9,10 @@ from functools import lru_cache
 
 from slipstick.hwmodels.files.records import Same, Table
 from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.catalog import kept_rewrite
 from slipstick.workloads.graph.footprint import resident_bytes
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.transforms.dtype import dtype_notes
-from slipstick.workloads.transforms.fusion import fused
 
 FEW = 8
 """Workloads that are kept at most: one holds a megabyte or two."""
@@ -25,7 +25,13 @@ def as_compiled(workload: Workload, machine: Machine) -> Workload:
 
 @lru_cache(maxsize=FEW)
 def _fused(workload: Same[Workload], free_kinds: tuple[str, ...]) -> Workload:
-    return fused(workload.it, free_kinds)
+    return kept_rewrite(workload.it, f"fused beside {free_kinds}", lambda: _made_fused(workload.it, free_kinds))
+
+
+def _made_fused(workload: Workload, free_kinds: tuple[str, ...]) -> Workload:
+    from slipstick.workloads.transforms.fusion import fused
+
+    return fused(workload, free_kinds)
 
 
 @lru_cache(maxsize=FEW)

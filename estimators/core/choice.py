@@ -7,10 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from slipstick.estimators.core.formula import Formula
-from slipstick.estimators.core.lambdified import FloatArray, evaluate, names_of, steps_of
+from slipstick.estimators.core.lambdified import FloatArray, names_of, steps_of
 from slipstick.estimators.core.lambdified.evaluable import Evaluable
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
@@ -64,14 +62,6 @@ class Least(Formula):
         """
         return self.lowered.evaluate(values)
 
-    def picked(self, values: Mapping[str, Any]) -> Any:
-        """Numbers of the rows that have the least value, on arrays that broadcast against each other."""
-        arrays = {name: np.asarray(values[name], dtype=np.float64) for name in self.names}
-        dimensions = len(np.broadcast_shapes(*(array.shape for array in arrays.values())))
-        columns = {name: np.array(column).reshape(-1, *(1,) * dimensions) for name, column in self.menu.items()}
-        rule = self.expression if self.criterion is None else self.criterion
-        return np.argmin(evaluate(rule, {**arrays, **columns}), axis=0)
-
     @cached_property
     def lowered(self) -> Evaluable:
         """The steps of the expression over the menu, and of the criterion."""
@@ -88,13 +78,10 @@ class Least(Formula):
 
     def gradient(self, values: Mapping[str, Any]) -> dict[str, FloatArray]:
         """The derivative by every symbol at points, in the row that the function picks there."""
-        from slipstick.estimators.core.gradient import gradient
+        from slipstick.estimators.core.gradient import slopes_of
+        from slipstick.estimators.core.gradient_lowering import gradient_steps
 
-        arrays = {name: np.asarray(values[name], dtype=np.float64) for name in self.names}
-        best = self.picked(values)
-        picked = {name: np.array(column)[best] for name, column in self.menu.items()}
-        slopes = gradient(self.expression, {**arrays, **picked})
-        return {name: slopes.get(name, np.zeros(())) for name in self.names}
+        return slopes_of(self.lowered, gradient_steps(self.expression), values)
 
     def substitute(self, values: Mapping[str, Any]) -> Formula:
         """The formula with some symbols replaced by numbers or expressions; the menu stays."""

@@ -85,7 +85,7 @@ class Formula:
 
     def gradient(self, values: Mapping[str, Any]) -> dict[str, FloatArray]:
         """The derivative by every symbol at points, as numbers: what `derivative` says of each, much faster."""
-        from slipstick.estimators.core.gradient import gradient
+        from slipstick.estimators.core.gradient_lowering import gradient
 
         return gradient(self.expression, values)
 

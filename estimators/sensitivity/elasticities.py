@@ -10,17 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.estimators.composites.compiled import Compiled, Group, amount_rows
+from slipstick.estimators.composites.compiled import Compiled
+from slipstick.estimators.composites.group_steps import GroupSteps
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray, evaluate
-from slipstick.estimators.core.lambdified.extremum_classes import Largest, Smallest
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.symbolic import sp
-from slipstick.workloads.graph.cost import Amount, symbols_of
-
-TIE = 1e-9
-"""Two sides of a maximum, or of a condition, count as equal within this relative distance."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +82,7 @@ def sensitivity(function: Compiled, values: Mapping[str, Any] | None = None) -> 
                     gradient[quantity] = gradient.get(quantity, 0.0) + slope * lanes[name]
         else:
             gradient[name] = gradient.get(name, 0.0) + slope
-    for name, turns in _turns(function.schedule.expression, at).items():
+    for name, turns in function.schedule.turns(at).items():
         if name in totals:
             for quantity, lanes in slopes.items():
                 if name in lanes:
@@ -100,7 +96,7 @@ def sensitivity(function: Compiled, values: Mapping[str, Any] | None = None) -> 
 
 
 def _add_group(
-    group: Group,
+    group: GroupSteps,
     known: Mapping[str, Any],
     free: Mapping[str, FloatArray],
     open_: Mapping[str, str],
@@ -110,12 +106,12 @@ def _add_group(
 ) -> None:
     # All that is free, so that amounts get the shape of the points even where none of them depends on a point.
     by_symbol = {**free, **{inside: known[name] for inside, name in open_.items()}}
-    at = {**known, **{name: amount_rows(column, by_symbol) for name, column in group.amounts.items()}}
+    at = {**known, **{name: column.rows(by_symbol) for name, column in group.amounts.items()}}
     times = group.formula.evaluate(at)
     derivatives = group.formula.gradient(at)
-    turns = _turns(group.formula.expression, at)
+    turns = group.formula.turns(at)
     for lane, column in group.multiplicity.items():
-        weights = amount_rows(column, by_symbol)
+        weights = column.rows(by_symbol)
         entries: tuple[tuple[str, Any, Mapping[str, Any]], ...] = (
             (f"time.{lane}", times, derivatives),
             (f"count.{lane}", np.ones_like(weights), {}),
@@ -126,13 +122,14 @@ def _add_group(
                 if not name.startswith("operation."):
                     _add(slopes, name, total, np.sum(weights * derivative, axis=0))
             for inside, quantity in open_.items():
-                slope: Any = _slope_rows(column, inside, by_symbol) * each
+                slope: Any = group.lane_slopes(lane, inside, by_symbol) * each
                 for name, derivative in by_name.items():
                     if name.startswith("operation."):
-                        slope = slope + weights * derivative * _slope_rows(group.amounts[name], inside, by_symbol)
+                        slope = slope + weights * derivative * group.amount_slopes(name, inside, by_symbol)
                 _add(slopes, quantity, total, np.sum(slope, axis=0))
     for name, turning in turns.items():
-        moved = [quantity for inside, quantity in open_.items() if _hangs_on(group.amounts.get(name, ()), inside)]
+        symbols = group.amounts[name].symbols if name in group.amounts else ()
+        moved = [quantity for inside, quantity in open_.items() if inside in symbols]
         for quantity in moved if name.startswith("operation.") else [name]:
             ridges[quantity] = ridges.get(quantity, False) | np.any(turning, axis=0)
 
@@ -140,46 +137,6 @@ def _add_group(
 def _add(slopes: dict[str, dict[str, Any]], quantity: str, total: str, slope: Any) -> None:
     lanes = slopes.setdefault(quantity, {})
     lanes[total] = lanes.get(total, 0.0) + slope
-
-
-def _slope_rows(amounts: tuple[Amount, ...], inside: str, by_symbol: Mapping[str, Any]) -> FloatArray:
-    """d amount / d symbol for each row; steps (floor, ceiling) count as flat."""
-    slopes: list[Amount] = []
-    for amount in amounts:
-        hangs = inside in symbols_of(amount)
-        slopes.append(Formula(sp.sympify(amount, strict=True), "1", "").derivative(inside).expression if hangs else 0)
-    return amount_rows(tuple(slopes), by_symbol)
-
-
-def _hangs_on(amounts: tuple[Amount, ...], inside: str) -> bool:
-    return any(inside in symbols_of(amount) for amount in amounts)
-
-
-def _turns(expression: sp.Expr, at: Mapping[str, Any]) -> dict[str, Any]:
-    """Symbol -> whether the point lies where a maximum, a minimum, a condition or a step of that symbol turns."""
-    turns: dict[str, Any] = {}
-    for left, right in _borders(expression):
-        if any(str(name) not in at for name in left.free_symbols | right.free_symbols):
-            continue  # inside a row of a menu: which row is picked is no border of a quantity
-        one, other = evaluate(left, at), evaluate(right, at)
-        near = np.abs(one - other) <= TIE * np.maximum(np.abs(one), np.abs(other))
-        for name in map(str, (left - right).free_symbols):
-            turns[name] = turns.get(name, False) | near
-    return turns
-
-
-def _borders(expression: sp.Expr) -> list[tuple[sp.Expr, sp.Expr]]:
-    pairs: list[tuple[sp.Expr, sp.Expr]] = []
-    for node in expression.atoms(sp.Max, sp.Min, sp.Piecewise, sp.floor, sp.ceiling):
-        if isinstance(node, (sp.Max, sp.Min)):
-            pairs += itertools.combinations(node.args, 2)
-        elif isinstance(node, sp.Piecewise):
-            for _, condition in node.args:
-                relations = sp.sympify(condition, strict=True).atoms(sp.core.relational.Relational)
-                pairs += [(relation.lhs, relation.rhs) for relation in relations]
-        else:
-            pairs.append((node.args[0], node))
-    return pairs
 
 
 @dataclass(frozen=True)
@@ -252,6 +209,8 @@ def _masked(expression: sp.Expr, unknown: sp.Symbol, known: dict[sp.Expr, sp.Dum
 
 def _branches(term: sp.Expr, unknown: sp.Symbol) -> set[sp.Expr]:
     """What a term may be, with one side in place of each maximum and minimum that depends on the unknown."""
+    from slipstick.estimators.core.lambdified.extremum_classes import Largest, Smallest
+
     nodes = [node for node in term.atoms(Largest, Smallest, sp.Max, sp.Min) if unknown in node.free_symbols]
     if not nodes:
         return {term}

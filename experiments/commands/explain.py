@@ -141,6 +141,7 @@ def register(app: typer.Typer) -> None:
             for name, make in makers.items():
                 tables[name] = make()
                 done(len(tables), len(makers))
+        dials.keep()
         solved = None
         if cost:
             from slipstick.experiments.explain.cheapest import cheapest_together

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.estimators.composites.held import CAP, HeldTimes
+from slipstick.estimators.composites.held import CAP, HeldTimes, keep_function
 from slipstick.estimators.composites.kept_workloads import as_compiled
 from slipstick.estimators.core.lambdified import FloatArray, names_of
 from slipstick.estimators.core.operation_model import grouped
@@ -52,6 +52,11 @@ class Dials:
         counts = [n for n in chosen if n.startswith("machine.") and isinstance(question.machine.get(n[8:]), int)]
         today = {name: value_of(question, name) for name in chosen}
         return cls(held.plain if held else function, today, frozenset(counts), held, np.inf if cap is None else cap)
+
+    def keep(self) -> None:
+        """Keep what the function is made of for the next run."""
+        for function in (self.function, self.held):
+            keep_function(function)
 
     @property
     def is_formula(self) -> bool:

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.estimators.composites.compiled import Compiled, Group
+from slipstick.estimators.composites.compiled import Compiled
+from slipstick.estimators.composites.groups import Group
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import names_of, steps_of
@@ -55,9 +56,9 @@ def model_script(function: Compiled, names: Sequence[str]) -> str:
     known = {**{name: StepValue.of(value) for name, value in function.base.items()}, **dials}
     sizes = {name.partition(".")[2]: dials[name] for name in names if name.startswith(("run.", "workload."))}
     totals = [name for name in function.schedule.names if name.startswith(("time.", "count."))]
-    groups = ",\n".join(_group_script(group, known, sizes, totals) for group in function.groups)
+    groups = ",\n".join(_group_script(group, known, sizes, totals) for group in function.made)
     of_totals = {name: StepValue(f"t[{index}]", DIALS) for index, name in enumerate(totals)}
-    schedule = function_of(function.schedule.lowered.whole, {**known, **of_totals}, "v, t")
+    schedule = function_of(function.schedule.steps.whole, {**known, **of_totals}, "v, t")
     return f"{{names: {script_value(list(names))}, totals: {len(totals)},\ngroups: [{groups}],\nschedule: {schedule}}}"
 
 

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from slipstick.estimators.composites.consumption import COST, ENERGY
+from slipstick.estimators.composites.held import keep_function
 from slipstick.estimators.contract.named import NamedEstimator
 from slipstick.estimators.contract.protocols import Estimator, Fitted
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate
@@ -192,6 +193,8 @@ def answer(
         raise InputError(f"{space.counted}: want at most {MAX_POINTS:,} in one table; slipstick study run takes more")
     work = task(question, level)
     columns = swept(work, executor, progress)
+    for function in (work.function, work.slower.function if work.slower else None):
+        keep_function(function)
     notes = (*work.notes, *work.over_cap(question.machine, columns))
     return WhatIf(question, question.answer(), columns, level, work.unknown, notes)
 

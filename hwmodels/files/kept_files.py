@@ -36,7 +36,9 @@ MOST_FILES = 200
 """Of ours in a folder; the oldest go."""
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS = ("hwmodels", "workloads", "estimators")
-Kind = Literal["formulas", "workloads"]
+FITS = "fitted"
+"""The folder whose JSON files hold fits, which are amounts of compiled functions."""
+Kind = Literal["formulas", "functions", "workloads"]
 
 
 def kept_folder(kind: Kind) -> Path | None:
@@ -78,7 +80,7 @@ def _sources() -> str:
 
 
 def source_files() -> list[str]:
-    """The files that make what is kept: the layers below experiments, and last the release of sympy.
+    """The files that make what is kept: the layers below experiments, their fits, and last the release of sympy.
 
     In an installed wheel they come in the same order as in the checkout that it was built from.
     """
@@ -88,7 +90,7 @@ def source_files() -> list[str]:
         for layer in LAYERS
         for place, _, names in os.walk(ROOT / layer)
         for name in names
-        if name.endswith(".py")
+        if name.endswith(".py") or (name.endswith(".json") and place.endswith(FITS))
     )
     if spec is not None and spec.origin:
         files.append(str(Path(spec.origin).with_name("release.py")))

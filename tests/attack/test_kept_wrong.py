@@ -10,13 +10,21 @@ from typing import Any
 
 import pytest
 
+from slipstick.estimators.composites.group_steps import AmountColumn, GroupRows
+from slipstick.estimators.core.gradient import GradientSteps
+from slipstick.estimators.core.gradient_lowering import gradient_steps
 from slipstick.estimators.core.lambdified.evaluable import Evaluable
-from slipstick.estimators.core.lambdified.kept import Formulas
+from slipstick.estimators.core.lambdified.kept import Formulas, KeptParts
 from slipstick.estimators.core.operation_model import grouped
+from slipstick.estimators.core.separated import separate
+from slipstick.estimators.core.tables import SeparatedTerms
+from slipstick.estimators.core.turns import Turns
 from slipstick.estimators.operation.gpu.kernel_classes import PRODUCTS
 from slipstick.estimators.operation.roofline import Roofline
 from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.expressions import parse_expression
 from slipstick.hwmodels.files.kept_files import VARIABLE, kept_path, read_kept, write_kept
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.catalog import _builders, workload
 from slipstick.workloads.graph.kept import kept_workload
@@ -134,6 +142,83 @@ def test_a_wrong_formula_is_built_anew(change: Change, tmp_path: Path, monkeypat
     built: list[int] = []
     assert Formulas("a model").get("key", lambda: built.append(1) or one) == one  # type: ignore[func-returns-value]
     assert built and time.process_time() - begin < 3.0
+
+
+EXPRESSION = "Max(operation.a/b, operation.c*c) + operation.a*c**2 + ceiling(operation.a/b)*Max(operation.a, b + c)"
+
+
+def gradient_data() -> Any:
+    return gradient_steps(parse_expression(EXPRESSION)).data()
+
+
+def terms_data() -> Any:
+    return SeparatedTerms(separate(parse_expression(EXPRESSION), lambda name: str(name).startswith("op"))).data()
+
+
+def turns_data() -> Any:
+    return Turns.of_expression(parse_expression(EXPRESSION)).data()
+
+
+def rows_data() -> Any:
+    column = AmountColumn.of_amounts([1.0, parse_expression("2*batch"), 3])
+    return GroupRows((({"operation.a": column}, {"all": column}),)).data()
+
+
+Read = Callable[[Any], object]
+OF_FUNCTIONS: dict[str, tuple[Read, Callable[[], Any], Change]] = {
+    "gradient, names alone": (GradientSteps.of, gradient_data, lambda data: data.pop()),
+    "gradient, other names": (GradientSteps.of, gradient_data, lambda data: data.__setitem__(0, ["x", "y", "z", "w"])),
+    "gradient, equal names": (GradientSteps.of, gradient_data, lambda data: data.__setitem__(0, ["b"] * 4)),
+    "gradient, no nodes": (GradientSteps.of, gradient_data, lambda data: data[1].clear()),
+    "gradient, a text": (GradientSteps.of, gradient_data, lambda data: data.__setitem__(1, "add")),
+    "node, unknown": (GradientSteps.of, gradient_data, lambda data: data[1][-1].__setitem__(0, "evaluate")),
+    "node, of itself": (GradientSteps.of, gradient_data, lambda data: data[1][-1].__setitem__(1, [len(data[1]) - 1])),
+    "node, of one behind": (GradientSteps.of, gradient_data, lambda data: data[1][3].__setitem__(1, [10**9, 0])),
+    "node, of nothing": (GradientSteps.of, gradient_data, lambda data: data[1][-1].__setitem__(1, [])),
+    "node, a text as number": (GradientSteps.of, gradient_data, lambda data: data[1][-1].__setitem__(2, "1")),
+    "node, steps too many": (GradientSteps.of, gradient_data, lambda data: data[1][-1].__setitem__(3, [["b"], []])),
+    "node, slopes too many": (GradientSteps.of, gradient_data, lambda data: data[1][-1].__setitem__(4, [[["b"], []]])),
+    "terms, a table": (SeparatedTerms.of, lambda: {"product": []}, lambda data: None),
+    "term, unknown": (SeparatedTerms.of, terms_data, lambda data: data[0].__setitem__(0, "call")),
+    "term, of three": (SeparatedTerms.of, terms_data, lambda data: data[0].append(1)),
+    "product, a text": (SeparatedTerms.of, terms_data, lambda data: data[0].__setitem__(1, "rows")),
+    "product, text a number": (SeparatedTerms.of, terms_data, lambda data: data[0][1].__setitem__(1, 3)),
+    "product, steps none": (SeparatedTerms.of, terms_data, lambda data: data[0][1].__setitem__(0, None)),
+    "maximum, of nothing": (SeparatedTerms.of, lambda: [["maximum", []]], lambda data: None),
+    "maximum, an empty side": (SeparatedTerms.of, lambda: [["maximum", [[]]]], lambda data: None),
+    "whole, none": (SeparatedTerms.of, lambda: [["whole", None]], lambda data: None),
+    "chosen, none": (SeparatedTerms.of, lambda: [["chosen", None]], lambda data: None),
+    "borders, a table": (Turns.of, dict, lambda data: None),
+    "border, of two": (Turns.of, turns_data, lambda data: data[0].pop()),
+    "border, names a text": (Turns.of, turns_data, lambda data: data[0].__setitem__(2, "b")),
+    "rows, a table": (GroupRows.of, dict, lambda data: None),
+    "group, of one": (GroupRows.of, rows_data, lambda data: data[0].pop()),
+    "group, a list": (GroupRows.of, rows_data, lambda data: data[0].__setitem__(0, [])),
+    "columns of two lengths": (GroupRows.of, rows_data, lambda data: data[0][0]["operation.a"][0].append(1.0)),
+    "column, texts": (GroupRows.of, rows_data, lambda data: data[0][0]["operation.a"][0].__setitem__(0, "1")),
+    "column, place beyond": (GroupRows.of, rows_data, lambda data: data[0][0]["operation.a"].__setitem__(1, [3])),
+    "column, places too many": (GroupRows.of, rows_data, lambda data: data[0][0]["operation.a"].__setitem__(1, [0, 1])),
+    "column, no steps": (GroupRows.of, rows_data, lambda data: data[0][0]["operation.a"].__setitem__(2, None)),
+}
+
+
+@pytest.mark.parametrize(("read", "make", "change"), OF_FUNCTIONS.values(), ids=OF_FUNCTIONS.keys())
+def test_a_wrong_part_of_a_function_is_built_anew(
+    read: Read, make: Callable[[], Any], change: Change, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    data = json.loads(json.dumps(make()))
+    if make in (gradient_data, terms_data, turns_data, rows_data):
+        read(data)
+    change(data)
+    with pytest.raises(InputError):
+        read(data)
+    path = kept_path("functions", "a function")
+    assert path is not None and write_kept(path, {"key": data})
+    parts, built = KeptParts("a function", "functions"), Turns(())
+    assert parts.part("key", read, lambda: built) is built  # type: ignore[type-var, arg-type]
+    parts.keep()
+    assert read_kept(path) == {"key": []}
 
 
 def test_the_longest_menu_of_ours_is_kept() -> None:

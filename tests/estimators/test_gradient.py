@@ -8,7 +8,7 @@ import sympy as sp
 
 from slipstick.estimators.core.choice import Least
 from slipstick.estimators.core.formula import Formula
-from slipstick.estimators.core.gradient import gradient
+from slipstick.estimators.core.gradient_lowering import gradient
 from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.records import Table

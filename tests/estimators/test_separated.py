@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from slipstick.estimators.composites.compiled import Compiled
 from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.core.lambdified import evaluate
-from slipstick.estimators.core.separated import Maximum, Product, Tables, TermRows, WholeTerm, separate
+from slipstick.estimators.core.separated import separate
+from slipstick.estimators.core.tables import Maximum, Product, Tables, TermRows, WholeTerm
 from slipstick.estimators.operation.roofline import Roofline
 from slipstick.estimators.schedule.sequential import Sequential
 from slipstick.hwmodels.catalog import machine

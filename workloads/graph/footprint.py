@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from slipstick.hwmodels.files.symbolic import is_symbolic
 from slipstick.workloads.graph.cost import SIZE_BYTES, Amount
+from slipstick.workloads.graph.given import is_one
 from slipstick.workloads.graph.workload import Op, Workload
 
 
@@ -48,7 +49,7 @@ def _narrow(workload: Workload, parameters: float, stored: str) -> Amount:
 
 def attends_to_cache(op: Op) -> bool:
     """Whether an operation finds keys and values in a cache, as the attention of a single word does."""
-    return op.kind == "attention" and op.dims.get("queries") == 1
+    return op.kind == "attention" and is_one(op.dims, "queries")
 
 
 def _cached(op: Op) -> Amount:

@@ -127,6 +127,22 @@ def unread(amounts: Table[Amount]) -> Iterable[tuple[str, Amount | KeptAmount]]:
     return amounts.kept.items() if isinstance(amounts, KeptTable) else amounts.items()
 
 
+def unread_amount(amounts: Table[Amount], name: str) -> Amount | KeptAmount:
+    """One entry of a table in its own unit; of one that is kept without making an expression of it.
+
+    Raises KeyError where there is none.
+    """
+    return amounts.kept[name] if isinstance(amounts, KeptTable) else amounts[name]
+
+
+def is_one(amounts: Table[Amount], name: str) -> bool:
+    """Whether an entry is the number 1: an open amount is not, nor is one that is not there."""
+    before, binding = (amounts.open, amounts.binding) if isinstance(amounts, Later) else (amounts, Binding({}))
+    if name not in before or binding.left_in(unread_amount(before, name)):
+        return False
+    return amounts[name] == 1
+
+
 class KeptTable(Table[Amount]):
     """Amounts of which some are kept: each is an expression as soon as it is read."""
 

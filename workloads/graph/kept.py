@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
@@ -27,22 +28,27 @@ from slipstick.hwmodels.files.kept_parts import (
 from slipstick.hwmodels.files.prebuilt import prebuilt
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
-from slipstick.hwmodels.files.symbolic import is_symbolic
+from slipstick.hwmodels.files.symbolic import is_symbolic, sp
 from slipstick.workloads.graph.alike import Distinct
 from slipstick.workloads.graph.cost import Amount, Cost
 from slipstick.workloads.graph.exact import steps_of
-from slipstick.workloads.graph.given import KeptAmount, KeptTable
+from slipstick.workloads.graph.given import KeptAmount, KeptTable, Later, unread
 from slipstick.workloads.graph.op import Attribute, Op
 from slipstick.workloads.graph.workload import Workload
 
 FEWEST = 8
 """Operations below which a workload is built as fast as it is read."""
+UNCHANGED = {"unchanged": True}
+"""What is kept of a rewrite that gives back its workload."""
 UNREADABLE = (CycleError, InputError, ArithmeticError, KeyError, TypeError, ValueError)
 """What is raised where data is no workload that was kept."""
 
 
-def kept_workload(name: str, build: Callable[[], Workload]) -> Workload:
-    """The workload of a name, as it was kept or as `build` makes it; then it is kept for the next time."""
+def kept_workload(name: str, build: Callable[[], Workload], before: Workload | None = None) -> Workload:
+    """The workload of a name, as it was kept or as `build` makes it; then it is kept for the next time.
+
+    `before`: the workload that `build` rewrites; where it gives back that, no more than this is kept.
+    """
     path = kept_path("workloads", name)
     content = read_kept(path)
     ships = content is None
@@ -50,7 +56,7 @@ def kept_workload(name: str, build: Callable[[], Workload]) -> Workload:
         content = prebuilt(path)
     if content is not None:
         try:
-            known = restored_workload(content)
+            known = before if before is not None and content == UNCHANGED else restored_workload(content)
         except UNREADABLE:
             pass  # as if it were not there
         else:
@@ -58,7 +64,7 @@ def kept_workload(name: str, build: Callable[[], Workload]) -> Workload:
                 write_kept(path, content)
             return known
     made = build()
-    data = kept_data(made) if path is not None and len(made.names) >= FEWEST else None
+    data = UNCHANGED if made is before else kept_data(made) if path and len(made.names) >= FEWEST else None
     if path is not None and data is not None:
         write_kept(path, data)
     return made
@@ -98,6 +104,47 @@ def kept_data(workload: Workload) -> dict[str, Any] | None:
         return data if _frozen(json.loads(json.dumps(plain, allow_nan=False))) == _frozen(plain) else None
     except (TypeError, ValueError):  # what JSON does not hold, or what is not read back
         return None
+
+
+def content_text(workload: Workload) -> str | None:
+    """All of a workload that decides the times of its operations, the same of one that was kept and one that was built.
+
+    None where an operation holds others, or an amount holds a number with more digits than its text.
+    """
+    operations = workload.distinct.operations
+    if any(op.body is not None for op in operations):
+        return None
+    try:
+        listed = [
+            [op.kind, op.dtype, op.payload, op.attributes, _table_text(op.dims), _table_text(op.cost.amounts)]
+            for op in operations
+        ]
+        times = list(map(_amount_text, workload.raw_times))
+    except ValueError:
+        return None
+    return repr([listed, times, workload.distinct.place.tolist(), workload.metadata, workload.defaults])
+
+
+def _table_text(amounts: Table[Amount]) -> list[object]:
+    """A table of amounts as text: what they were before sizes were put in, and the sizes."""
+    if not isinstance(amounts, Later):
+        return [(name, _amount_text(amount)) for name, amount in unread(amounts)]
+    sizes = sorted((name, _amount_text(value)) for name, value in amounts.binding.values.items())
+    return [_table_text(amounts.open), sizes]
+
+
+def _amount_text(amount: Amount | KeptAmount) -> str:
+    if isinstance(amount, KeptAmount):
+        return amount.text
+    return _exact_text(amount) if is_symbolic(amount) else repr(amount)
+
+
+@lru_cache(maxsize=16_384)
+def _exact_text(amount: Any) -> str:
+    """The text of an expression; raises ValueError where another could have the same."""
+    if any(float(str(number)) != number for number in amount.atoms(sp.Float)):
+        raise ValueError("a number with more digits than its text")
+    return expression_text(amount)
 
 
 def restored_workload(data: Any) -> Workload:

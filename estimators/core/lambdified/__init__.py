@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.core.lambdified.evaluable import Steps
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.estimators.core.lambdified.tape import Tape
 
 if TYPE_CHECKING:
     import sympy as sp
@@ -33,13 +33,7 @@ def evaluate(expression: sp.Expr, values: Mapping[str, Any]) -> FloatArray:
     Raises InputError where a symbol has no value.
     """
     names = names_of(expression)
-    missing = [name for name in names if name not in values]
-    if missing:
-        raise InputError(f"no value for {', '.join(missing)} in a formula")
-    made = compiled(expression, names)(*(values[name] for name in names))
-    if np.iscomplexobj(made):
-        made = np.where(np.imag(made) == 0, np.real(made), np.nan)
-    return np.asarray(made, dtype=np.float64)
+    return Steps(names, compiled(expression, names))(values)
 
 
 @lru_cache(maxsize=4096)
@@ -49,8 +43,8 @@ def names_of(expression: sp.Expr) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=4096)
-def compiled(expression: sp.Expr, names: tuple[str, ...]) -> Callable[..., Any]:
-    """A numpy function of the named symbols, with common sub-expressions computed once."""
+def compiled(expression: sp.Expr, names: tuple[str, ...]) -> Tape:
+    """The steps of an expression of the named symbols, with common sub-expressions computed once."""
     from slipstick.estimators.core.lambdified.lowering import lowered
 
     return lowered(expression, names)

@@ -33,7 +33,17 @@ class Steps:
             raise InputError("formula as steps: as many names as arguments are wanted")
 
     def __call__(self, values: Mapping[str, Any]) -> FloatArray:
-        """The value at arrays that broadcast.
+        """The value at arrays that broadcast; nan where it is no real number (a root of a power below 0).
+
+        Raises InputError where a name has no value.
+        """
+        made = self.raw(values)
+        if np.iscomplexobj(made):
+            made = np.where(np.imag(made) == 0, np.real(made), np.nan)
+        return np.asarray(made, dtype=np.float64)
+
+    def raw(self, values: Mapping[str, Any]) -> Any:
+        """What the last step makes, a number or an array of its own type; of several results a tuple.
 
         Raises InputError where a name has no value.
         """
@@ -42,7 +52,7 @@ class Steps:
         except KeyError:
             missing = [name for name in self.names if name not in values]
             raise InputError(f"no value for {', '.join(missing)} in a formula") from None
-        return np.asarray(self.tape(*arguments), dtype=np.float64)
+        return self.tape(*arguments)
 
     def data(self) -> list[Any]:
         """As JSON holds it."""
@@ -99,6 +109,13 @@ class Evaluable:
         if self.menu:
             return least(self.names, self.menu, self.whole, self.criterion, values)
         return self.whole(values)
+
+    def picked(self, values: Mapping[str, Any]) -> Any:
+        """Numbers of the menu's rows that are chosen, on arrays that broadcast against each other."""
+        arrays = {name: np.asarray(values[name], dtype=np.float64) for name in self.names}
+        dimensions = len(np.broadcast_shapes(*(array.shape for array in arrays.values())))
+        columns = {name: np.array(column).reshape(-1, *(1,) * dimensions) for name, column in self.menu.items()}
+        return np.argmin((self.criterion or self.whole)({**arrays, **columns}), axis=0)
 
     def data(self) -> list[Any]:
         """As JSON holds it."""

@@ -1,62 +1,86 @@
-"""Formulas kept from run to run as steps (see `tape` and `hwmodels.files.kept_files`), in one file for each kind of
-model and form of machine."""
+"""Formulas and what is read off them, kept from run to run as steps (see `tape` and `hwmodels.files.kept_files`).
+
+Formulas lie in one file for each kind of model and form of machine; what a compiled function is made of in one for each
+function."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any, Protocol, TypeVar, cast
 
 from slipstick.estimators.core.lambdified import steps_of
 from slipstick.estimators.core.lambdified.evaluable import Evaluable
 from slipstick.hwmodels.files.expressions import parse_expression
-from slipstick.hwmodels.files.kept_files import kept_path, read_kept, write_kept
-from slipstick.hwmodels.files.kept_parts import kept_table
+from slipstick.hwmodels.files.kept_files import Kind, kept_path, read_kept, write_kept
 from slipstick.hwmodels.files.prebuilt import prebuilt
 from slipstick.hwmodels.files.readers import InputError
 
 
-class Formulas:
-    """The formulas of one model on machines of one form, by the key of the operations.
+class Keepable(Protocol):
+    """What may be kept: it has a form that JSON holds."""
+
+    def data(self) -> Any:
+        """As JSON holds it."""
+        ...
+
+
+P = TypeVar("P", bound=Keepable)
+
+
+class KeptParts:
+    """Parts that one identity decides, each under a key, in one file; a part is made or read when it is needed.
 
     Parameters
     ----------
     identity
-        Text that says all that decides the formulas beside the key; None keeps them for this process alone.
+        Text that says all that decides the parts beside the key; None keeps them for this process alone.
     """
 
-    def __init__(self, identity: str | None = None) -> None:
-        self._path = None if identity is None else kept_path("formulas", identity)
-        self._known: dict[str, Evaluable] | None = None
+    def __init__(self, identity: str | None = None, kind: Kind = "formulas") -> None:
+        self._path = None if identity is None else kept_path(kind, identity)
+        self._data: dict[str, Any] | None = None
+        self._known: dict[str, Keepable] = {}
         self._new = False
 
-    def get(self, key: str, build: Callable[[], Evaluable]) -> Evaluable:
-        """The formula of a key; built where it is not known yet."""
-        if self._known is None:
-            self._known = self._read()
+    def part(self, key: str, read: Callable[[Any], P], build: Callable[[], P]) -> P:
+        """The part of a key; built where it is not known yet, or `read` refuses what was kept."""
+        if self._data is None:
+            self._data = self._read()
+        if key in self._data and key not in self._known:
+            with contextlib.suppress(InputError):
+                self._known[key] = read(self._data[key])
         if key not in self._known:
+            self._data.pop(key, None)
             self._known[key] = build()
             self._new = True
-        return self._known[key]
+        return cast(P, self._known[key])
 
     def keep(self) -> None:
         """Write what is new, whole or not at all; quietly nothing where that cannot be."""
-        if not self._new or self._path is None or not self._known:
+        if not self._new or self._path is None or self._data is None:
             return
         self._new = False
-        known = dict(self._known)  # other threads may add to it
-        if not write_kept(self._path, {key: one.data() for key, one in known.items()}):
+        known = {**{key: one.data() for key, one in dict(self._known).items() if key not in self._data}, **self._data}
+        if not write_kept(self._path, known):
             self._path = None
 
-    def _read(self) -> dict[str, Evaluable]:
+    def _read(self) -> dict[str, Any]:
         content = read_kept(self._path)
         if content is None:
             content = prebuilt(self._path)
             self._new = content is not None
-        try:
-            return {key: Evaluable.of(data) for key, data in kept_table(content, "formulas").items()}
-        except InputError:
-            return {}
+        return content if type(content) is dict else {}
+
+
+class Formulas(KeptParts):
+    """The formulas of one model on machines of one form, by the key of the operations."""
+
+    def get(self, key: str, build: Callable[[], Evaluable]) -> Evaluable:
+        """The formula of a key; built where it is not known yet."""
+        return self.part(key, Evaluable.of, build)
 
 
 @lru_cache(maxsize=128)

@@ -23,6 +23,7 @@ from slipstick.estimators.composites.kept_workloads import as_compiled
 from slipstick.estimators.contract.base import AsInner
 from slipstick.estimators.contract.protocols import Estimator, TimeFunction
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate, Spread, quantile
+from slipstick.estimators.core.formula_steps import FormulaSteps
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import FormulaModel
 from slipstick.estimators.core.ratio_band import DISAGREES, Held
@@ -253,8 +254,8 @@ class HeldToTime(AsInner):
 
 def _longer(function: Compiled, factor: float) -> Compiled:
     """A formula times a factor, still a formula."""
-    whole = function.schedule
-    return replace(function, schedule=replace(whole, expression=factor * whole.expression))
+    whole = function.schedule.formula
+    return replace(function, schedule=FormulaSteps.of(replace(whole, expression=factor * whole.expression)))
 
 
 @dataclass(frozen=True)

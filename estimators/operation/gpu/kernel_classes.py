@@ -26,6 +26,7 @@ from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.files.symbolic import sp
 from slipstick.workloads.graph.cost import result_bytes
+from slipstick.workloads.graph.given import is_one
 from slipstick.workloads.graph.kinds import SIZE_BYTES
 from slipstick.workloads.graph.workload import Op
 
@@ -141,9 +142,7 @@ def class_of(op: Op) -> str:
     """
     name = f"{op.kind}.{op.dtype}"
     one = apart(name)
-    if one is not None and op.dims[one.dim] != 1:
-        return one.many
-    return name
+    return one.many if one is not None and not is_one(op.dims, one.dim) else name
 
 
 def apart(name: str) -> OneAndMany | None:

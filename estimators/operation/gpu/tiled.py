@@ -6,7 +6,6 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from slipstick.estimators.core.formula import Formula
-from slipstick.estimators.core.lambdified import evaluate
 from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
 from slipstick.estimators.core.operation_model import Clock, FormulaModel
 from slipstick.estimators.core.residency import capacity_of_all, rated_caches
@@ -22,6 +21,7 @@ from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.files.symbolic import sp
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import symbols_of
+from slipstick.workloads.graph.given import Binding, KeptAmount, unread_amount
 from slipstick.workloads.graph.kinds import SIZE_BYTES
 from slipstick.workloads.graph.workload import Op
 
@@ -74,8 +74,9 @@ class TiledRoofline(FormulaModel):
         one = apart(f"{op.kind}.{op.dtype}")
         if one is None or one.many not in self.kernels:
             return True
-        sizes = symbols_of(op.dims[one.dim])
-        return not sizes or float(evaluate(op.dims[one.dim], dict.fromkeys(sizes, 1.0))) != 1
+        amount = unread_amount(op.dims, one.dim)
+        sizes = amount.symbols if isinstance(amount, KeptAmount) else symbols_of(amount)
+        return not sizes or Binding(dict.fromkeys(sizes, 1)).put(amount) != 1
 
     def form(self, machine: Machine) -> Hashable:
         """That of the machine, its knee and maker, and the names of the kernels: other numbers are symbols."""

@@ -154,7 +154,7 @@ class Collectives(FormulaModel):
         formula = self.formula(op, machine)
         sizes = {name: amount_of(op, name.removeprefix("operation.")) for name in formula.names if "operation." in name}
         fitted = {f"parameter.{name}": value for name, (value, _) in parameters(self).items()}
-        row = formula.picked({**fitted, **machine_values(formula, machine), **sizes})
+        row = formula.lowered.picked({**fitted, **machine_values(formula, machine), **sizes})
         algorithm, protocol, _ = self._menu(str(op.attributes.get("function", "all_reduce")), machine)[int(row)]
         return algorithm, protocol
 
