@@ -1,8 +1,8 @@
-"""Makes `hwmodels/files/prebuilt.xz`: what the first questions to a fresh installation would keep (half a minute).
+"""Makes `hwmodels/files/prebuilt.xz`: what the first questions to a fresh installation would keep (a minute).
 
     python -m tools.prebuilt
 
-Asks the default answer for usual networks on machines that are asked for most, and gathers what was kept. A question
+Runs `estimate` and `explain` of usual networks on usual machines, and gathers what was kept. A question
 beside these makes its formulas itself, as all do where the sources are others than those that made the file: it is no
 part of the repository. It is made before a wheel is built, by `make test` after an installation, and by `make bench`.
 """
@@ -14,6 +14,7 @@ import io
 import os
 import tempfile
 from pathlib import Path
+from typing import get_args
 
 MACHINES = (
     *("a100-sxm-80gb", "a100-80-dgx", "b200-sxm", "h100-dgx", "h100-sxm", "h200-sxm"),
@@ -27,18 +28,27 @@ PARALLEL = ("megatron-175b",)
 NODES = ("a100-80-dgx", "h100-dgx")
 
 
-def questions() -> list[tuple[str, str]]:
-    """Networks and machines."""
-    return [
+EXPLAINED = ("gpt2",)
+"""Networks whose explanation is made for each machine."""
+
+
+def questions() -> list[list[str]]:
+    """Commands."""
+    pairs = [
         *((network, machine) for machine in MACHINES for network in EVERYWHERE),
         *((network, "h100-sxm") for network in ON_ONE),
         *((network, machine) for machine in NODES for network in PARALLEL),
+    ]
+    return [
+        *(["estimate", network, "--on", machine] for network, machine in pairs),
+        *(["estimate", EVERYWHERE[0], "--on", machine, "--estimator", "roofline"] for machine in MACHINES),
+        *(["explain", network, "--on", machine] for machine in MACHINES for network in EXPLAINED),
     ]
 
 
 def main() -> None:
     """Ask, gather and write; nothing to do where the file is of these very sources."""
-    from slipstick.hwmodels.files.kept_files import VARIABLE, identity_of, kept_folder, read_kept
+    from slipstick.hwmodels.files.kept_files import VARIABLE, Kind, identity_of, kept_folder, read_kept
     from slipstick.hwmodels.files.prebuilt import FILE, made_here, write_prebuilt
 
     if made_here():
@@ -49,9 +59,9 @@ def main() -> None:
         from slipstick.experiments.commands.cli import run
 
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            for network, machine in questions():  # a machine without a rate for a network's data type is passed over
-                run(["estimate", network, "--on", machine])
-        kept = [path for kind in ("formulas", "workloads") for path in _files(kept_folder(kind))]
+            for words in questions():  # a machine without a rate for a network's data type is passed over
+                run(words)
+        kept = [path for kind in get_args(Kind) for path in _files(kept_folder(kind))]
         contents = {identity_of(path): read_kept(path) for path in kept}
     size = write_prebuilt({identity: content for identity, content in contents.items() if content is not None})
     print(f"{FILE.name}: {len(contents)} networks and kinds of formulas, {size:,} bytes")

@@ -38,7 +38,7 @@ def test_lists_read_their_indices() -> None:
 @pytest.mark.parametrize(
     ("command", "needed"),
     [
-        ("whatif gpt2 --on h100 --vary machine.clock=1GHz,2GHz", {"sympy"}),
+        ("whatif gpt2 --on h100 --dtype fp16 --vary machine.clock=1GHz,2GHz", {"sympy"}),
         ("explain bert-base-inference --on L4 --batch 8 --rows 3", {"sympy", "networkx"}),  # tries torch.compile, too
         ("extrapolate docs/tutorial/runs.csv --to 64", {"sympy", "scipy"}),
     ],
@@ -48,7 +48,7 @@ def test_commands_import_what_they_need(command: str, needed: set[str]) -> None:
 
 
 def test_what_was_asked_before_is_answered_without_sympy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Networks (in other data types, too), kernels, schedules, energies and watts are kept as steps."""
+    """Networks (in other data types or fused, too), kernels, schedules, energies, watts, functions: kept as steps."""
     commands = {
         "estimate gpt2 --on h100": " --batch 32 --seq-len 512",
         "estimate mlp --on h100 --estimator roofline": "",
@@ -57,6 +57,10 @@ def test_what_was_asked_before_is_answered_without_sympy(tmp_path: Path, monkeyp
         "estimate resnet50-inference --on a100": " --batch 4",
         "estimate bert-base-inference --on a100 --dtype bf16": "",
         "plan training llama-3-8b --on h100-dgx --devices 64 --batch 256": "",
+        "whatif gpt2 --on h100 --vary machine.clock=1GHz,2GHz": ",1.5GHz",
+        "whatif resnet50 --on a100 --estimator roofline --vary run.batch=8,16": ",32",
+        "explain gpt2 --on h100": "",
+        "estimate gpt2 --on h100-sxm": "",
     }
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     imported(*commands)
