@@ -1,42 +1,58 @@
-"""Several predictions of one thing, joined with weights that measurements left out have earned.
+"""Several predictions of one thing, joined with weights that groups left out have earned.
 
 A machine that nobody measured can be predicted by a formula, by its nearest measured relative scaled by bandwidth or
 by a formula's ratio, or by that relative as it is. Which is best differs from machine to machine and is learned: each
-known group (a device family) is left out in turn and predicted from the others in all these ways. The weights (none
-below zero, their sum one) are those of least error there, drawn to what is expected; the joined log time is the
-weighted mean of log times. Where the mixture, its weights fitted without the group that it predicts, errs more than
-the best single way, that way is taken alone. The same errors are the band.
+known group (a generation of devices) is left out in turn and predicted from the others in all these ways. The weights,
+none below zero and their sum one, give the mean log time there the least squares of errors. The answer is the median of
+the mixture (a linear opinion pool: Stone, Ann. Math. Statist. 32 (1961), 1339) in which each way has the scatter that
+the formula announces: the mean of ways that lie within it, while one far beyond moves the answer little.
+
+Few groups are known, so that the weights are drawn to equal ones: the prior is worth one group left out (a unit
+information prior: Kass and Wasserman, JASA 90 (1995), 928), in which the ways err alike, each about the mean of all by
+as much as they lie apart. Where groups of other cases are known as well, the weights that those have earned stand in
+the place of equal ones. Nothing is dropped or chosen. The band is the formula's own, widened by what the ways lie
+apart (the variance of a mixture), and stretched as groups left out call for (`bands.stretch`).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.learning.bands import stretch
+from slipstick.estimators.learning.fit import FREEDOM
+from slipstick.estimators.learning.law_fit import QUANTILE
 from slipstick.estimators.learning.scores import normal_spread
 from slipstick.estimators.learning.terms import nonnegative
-from slipstick.estimators.tuned.tuned_unseen import LARGEST, SOFT, STRENGTH
 from slipstick.hwmodels.files.readers import InputError
 
-ROUNDS, ENDS, HEAVY = 200, 1e-10, 1e3
-"""Most rounds of a fit, the fall of the loss that ends it, and the weight of the row that makes weights sum to one."""
+ROUNDS, DONE, HEAVY = 50, 1e-4, 1e6
+"""Most rounds of a fit, the change of weights that ends it, and the weight of the equation that makes their sum one."""
+HALVINGS = 40
+EXACT = 1e-3
+"""Least scale of log errors: a way that is right to a thousandth needs no more weight."""
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """A known group that was left out and predicted from the others.
+    """Rows of a group that was left out and predicted from the others.
 
     `predicted`: log predictions by the name of the way, each of shape (rows,); nan where a way has none.
     `measured`: logs of what was measured, shape (rows,).
-    `weight`: how much the group counts.
+    `group`: what was left out.
+    `half`: half-width of the formula's own 80 % band of log time, shape (rows,); None where it announces none.
+    `case`: whose rows they are, where those of several cases are known; a group counts once in each.
     """
 
     predicted: Mapping[str, FloatArray]
     measured: FloatArray
-    weight: float = 1.0
+    group: str
+    half: FloatArray | None = None
+    case: str = ""
 
 
 @dataclass(frozen=True)
@@ -44,116 +60,121 @@ class MethodWeights:
     """Weights of several ways of predicting.
 
     `weights`: by way; their sum is one.
-    `spread`: standard deviation of the normal law whose 80 % band holds 80 % of the errors of groups left out; None
-        where no group was.
+    `stretch`: factor on half-widths with which bands of groups left out hold 80 %; 1 where no group was.
     """
 
     weights: Mapping[str, float]
-    spread: float | None
+    stretch: float = 1.0
 
-    def log(self, predicted: Mapping[str, FloatArray]) -> FloatArray:
+    def mean(self, predicted: Mapping[str, FloatArray]) -> FloatArray:
         """Weighted mean of log predictions, each of shape (rows,); a way that has none of a row (nan) leaves it.
 
         Raises InputError where no way has a prediction of a row.
         """
+        shares, logs = self._shares(predicted)
+        return np.asarray((shares * logs).sum(axis=0))
+
+    def median(self, predicted: Mapping[str, FloatArray], own: FloatArray) -> FloatArray:
+        """Median of the mixture of log predictions, each of shape (rows,); a way that has none of a row leaves it.
+
+        `own`: half of the formula's own 80 % band of log time, above 0, shape (rows,).
+        Raises InputError as `mean`.
+        """
+        from scipy.special import ndtr
+
+        shares, logs = self._shares(predicted)
+        low = np.where(shares > 0, logs, np.inf).min(axis=0)
+        high = np.where(shares > 0, logs, -np.inf).max(axis=0)
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            above = (shares * ndtr((middle - logs) * QUANTILE / own)).sum(axis=0) < 1 / 2
+            low, high = np.where(above, middle, low), np.where(above, high, middle)
+        return np.asarray((low + high) / 2)
+
+    def half_width(self, predicted: Mapping[str, FloatArray], own: FloatArray) -> FloatArray:
+        """Half of the 80 % band of log time of each row, shape (rows,).
+
+        `own`: that of the formula alone, shape (rows,).
+        Raises InputError as `mean`.
+        """
+        shares, logs = self._shares(predicted)
+        apart = (shares * (logs - self.median(predicted, own)) ** 2).sum(axis=0)
+        return np.asarray(self.stretch * np.sqrt(own**2 + QUANTILE**2 * apart))
+
+    def _shares(self, predicted: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
+        """Weights of the ways that have a prediction of each row, and the predictions, 0 where none is."""
         logs = np.stack([np.asarray(predicted[name], dtype=np.float64) for name in self.weights])
-        weights = np.array(list(self.weights.values()))[:, None]
         there = np.isfinite(logs)
         if not there.any(axis=0).all():
             raise InputError(f"no finite prediction of a row by any of {', '.join(self.weights)}")
-        parts = there * weights
-        empty = parts.sum(axis=0) <= 0
-        parts = np.where(empty, there, parts)
-        return np.asarray((parts * np.where(there, logs, 0.0)).sum(axis=0) / parts.sum(axis=0))
+        parts = there * np.array(list(self.weights.values()))[:, None]
+        parts = np.where(parts.sum(axis=0) <= 0, there, parts)
+        return parts / parts.sum(axis=0), np.where(there, logs, 0.0)
 
 
-def mixture(expected: Mapping[str, float], splits: Sequence[Split]) -> MethodWeights:
-    """The weights that groups left out have earned, and how far predictions with them scatter.
+def mixture(ways: Sequence[str], *levels: Sequence[Split]) -> MethodWeights:
+    """The weights that groups left out have earned, and how far their bands have to stretch.
 
-    `expected`: weight of each way before anything was left out, none negative; brought to the sum one.
-    `splits`: groups left out; none where too few are known.
-    Raises InputError where a weight is negative, or all are 0.
+    `ways`: names of the predictions.
+    `levels`: groups left out, the widest set of cases first, the target's own last; each level is drawn to the one
+        before it, the first to equal weights. The last one that has any says how far bands stretch, each of its groups
+        by weights of the others.
+    Raises InputError where there is no way.
     """
-    total = sum(expected.values())
-    if not expected or total <= 0 or min(expected.values()) < 0:
-        raise InputError(f"expected weights = {dict(expected)}: want numbers >= 0 that are not all 0")
-    start = {name: value / total for name, value in expected.items()}
-    splits = [split for split in splits if len(split.measured)]
-    if not splits:
-        return MethodWeights(start, None)
-    turns = [_fitted(start, splits[:i] + splits[i + 1 :]) for i in range(len(splits))]
-    whole = _fitted(start, splits)
-    mixed = sum(_loss(turn, split) + _away(turn, start) for turn, split in zip(turns, splits, strict=True))
-    single = {
-        name: sum(_loss(_alone(start, name), split) + _away(_alone(start, name), start) for split in splits)
-        for name in start
+    if not ways:
+        raise InputError("no way of predicting to mix: want at least one")
+    weights = _through(ways, levels)
+    last = next((level for level in reversed(levels) if level), ())
+    judged = [(split, split.half) for split in last if split.half is not None]
+    if not judged:
+        return MethodWeights(weights)
+    without = {
+        group: MethodWeights(_through(ways, [[one for one in level if one.group != group] for level in levels]))
+        for group in {split.group for split, _ in judged}
     }
-    best = min(single, key=lambda name: single[name])
-    if single[best] < mixed:
-        whole = _alone(start, best)
-        turns = [whole] * len(splits)
-    return MethodWeights(whole, _spread(turns, splits))
+    logs = np.concatenate([without[split.group].median(split.predicted, own) for split, own in judged])
+    half = np.concatenate([without[split.group].half_width(split.predicted, own) for split, own in judged])
+    measured = np.exp(np.concatenate([split.measured for split, _ in judged]))
+    groups = [split.group for split, _ in judged for _ in range(len(split.measured))]
+    return MethodWeights(weights, stretch(np.exp(logs), half, measured, groups))
 
 
-def _alone(start: Mapping[str, float], name: str) -> dict[str, float]:
-    return {other: float(other == name) for other in start}
+def _through(ways: Sequence[str], levels: Sequence[Sequence[Split]]) -> dict[str, float]:
+    shares = np.full(len(ways), 1 / len(ways))
+    for level in levels:
+        shares = _drawn(ways, shares, level)
+    return dict(zip(ways, shares.tolist(), strict=True))
 
 
-def _errors(weights: Mapping[str, float], split: Split) -> FloatArray:
-    return np.asarray(MethodWeights(weights, None).log(split.predicted) - split.measured)
+def _drawn(ways: Sequence[str], start: FloatArray, splits: Sequence[Split]) -> FloatArray:
+    """Weights of least squares over groups left out, drawn to `start` as by one group more; shape (ways,).
 
-
-def _slopes(weights: Mapping[str, float], split: Split, off: FloatArray) -> FloatArray:
-    """Derivatives of the errors by the weights, shape (rows, ways); 0 where a way has no prediction."""
-    logs = np.stack([np.asarray(split.predicted[name], dtype=np.float64) for name in weights], axis=1)
-    there = np.isfinite(logs)
-    total = (there * np.array(list(weights.values()))).sum(axis=1, keepdims=True)
-    apart = np.where(there, logs, 0.0) - there * (split.measured + off)[:, None]
-    return np.where(total > 0, apart / np.where(total > 0, total, 1.0), 0.0)
-
-
-def _loss(weights: Mapping[str, float], split: Split) -> float:
-    """Weighted mean over rows: the error, quadratic below `SOFT` and none the larger above `LARGEST`."""
-    sizes = np.minimum(np.abs(_errors(weights, split)), LARGEST)
-    return split.weight * float(np.mean(np.sqrt(SOFT**2 + sizes**2) - SOFT))
-
-
-def _away(weights: Mapping[str, float], start: Mapping[str, float]) -> float:
-    """What it costs to leave the expected weights."""
-    return STRENGTH * sum((weights[name] - start[name]) ** 2 for name in start)
-
-
-def _fitted(start: Mapping[str, float], splits: Sequence[Split]) -> dict[str, float]:
-    """Weights of least loss over the splits, drawn to the expected ones.
-
-    Each round is a sum of squares whose weights are those of the last errors (majorise and minimise: the loss falls),
-    over weights of at least zero with a heavy row for their sum.
+    Rows that every way predicts count, by Student's t as in `fit`, each group alike. What one group more says has the
+    size that the ways lie apart: their mean square about their mean.
     """
-    shares, least = dict(start), _whole(start, start, splits)
-    for _ in range(ROUNDS if splits else 0):
-        parts = [np.sqrt(STRENGTH) * np.eye(len(start)), np.full((1, len(start)), HEAVY)]
-        wanted = [np.sqrt(STRENGTH) * np.array(list(start.values())), np.array([HEAVY])]
-        for split in splits:
-            off = _errors(shares, split)
-            slopes = _slopes(shares, split, off)
-            counts = split.weight / len(off) / np.sqrt(SOFT**2 + off**2) / 2 * (np.abs(off) < LARGEST)
-            parts.append(slopes * np.sqrt(counts)[:, None])
-            wanted.append((slopes @ np.array(list(shares.values())) - off) * np.sqrt(counts))
-        made = nonnegative(np.concatenate(parts), np.concatenate(wanted))
-        new = dict(zip(start, (made / made.sum()).tolist(), strict=True))
-        loss = _whole(new, start, splits)
-        if loss > least - ENDS:
+    errors = [_errors(ways, split) for split in splits]
+    count = Counter((split.case, split.group) for split in splits)
+    known = [(off, 1 / count[split.case, split.group]) for off, split in zip(errors, splits, strict=True) if len(off)]
+    shares, ones = start, np.ones(len(ways))
+    for _ in range(ROUNDS if known and len(ways) > 1 else 0):
+        squares, apart = HEAVY * np.outer(ones, ones), 0.0
+        for off, worth in known:
+            mixed = off @ shares
+            scale = max(normal_spread(mixed), EXACT)
+            counts = (FREEDOM + 1) / (FREEDOM + (mixed / scale) ** 2) * worth / len(off)
+            squares += (off * counts[:, None]).T @ off
+            apart += float(counts @ off.var(axis=1, ddof=1))
+        drawn = apart / sum(worth for _, worth in known)
+        triangle = np.linalg.cholesky(squares + (drawn + EXACT**2) * np.eye(len(ways)))
+        made = nonnegative(triangle.T, np.linalg.solve(triangle, HEAVY * ones + (drawn + EXACT**2) * start))
+        moved, shares = shares, (shares + made / made.sum()) / 2
+        if float(np.abs(moved - shares).max()) < DONE:
             break
-        shares, least = new, loss
     return shares
 
 
-def _whole(weights: Mapping[str, float], start: Mapping[str, float], splits: Sequence[Split]) -> float:
-    return sum(_loss(weights, split) for split in splits) + _away(weights, start)
-
-
-def _spread(turns: Sequence[Mapping[str, float]], splits: Sequence[Split]) -> float:
-    """From the errors of all groups, each by its weight."""
-    sizes = [np.abs(_errors(turn, split)) for turn, split in zip(turns, splits, strict=True)]
-    counts = [np.full(len(size), split.weight / len(size)) for size, split in zip(sizes, splits, strict=True)]
-    return normal_spread(np.concatenate(sizes), np.concatenate(counts))
+def _errors(ways: Sequence[str], split: Split) -> FloatArray:
+    """Log errors of the rows that every way predicts, shape (rows, ways)."""
+    off = np.stack([np.asarray(split.predicted[name], dtype=np.float64) for name in ways], axis=1)
+    off = off - np.asarray(split.measured)[:, None]
+    return np.asarray(off[np.isfinite(off).all(axis=1)])

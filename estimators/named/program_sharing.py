@@ -17,10 +17,10 @@ from slipstick.estimators.contract.protocols import Estimator
 from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.named.class_sharing import standing_for
 from slipstick.estimators.named.gpu_bands import NOTICED, Spent
-from slipstick.estimators.operation.gpu.programs.program_kernels import HALF
+from slipstick.estimators.operation.gpu.programs.program_kernels import HALF, programs_scatter
 from slipstick.estimators.operation.gpu.programs.program_sides import rounds_convolutions
 from slipstick.estimators.operation.roofline import widened
-from slipstick.estimators.tuned.tuned_defaults import PROGRAMS, UNMEASURED
+from slipstick.estimators.tuned.tuned_defaults import UNMEASURED
 from slipstick.estimators.tuned.tuned_kinship import RELATIVES
 from slipstick.hwmodels.catalog import machine as catalogued
 from slipstick.hwmodels.files.records import Table
@@ -90,11 +90,11 @@ def _kinship(family: str, machine: Machine) -> float:
 def programs_spread(machine: Machine, spent: Sequence[Spent]) -> tuple[float, tuple[str, ...]]:
     """Standard deviation of log time of what programs say of a machine, and a remark where it says much of a step."""
     if machine.family.startswith(MAKER):
-        return PROGRAMS, ()
+        return programs_scatter(), ()
     whole = sum(one.contribution for one in spent) or 1.0
     share = sum(one.contribution * one.programs for one in spent) / whole
     line = f"convolutions as on GPUs of another maker ({share:.0%} of the time): wider band"
-    return math.hypot(PROGRAMS, UNMEASURED), (line,) if share >= NOTICED else ()
+    return math.hypot(programs_scatter(), UNMEASURED), (line,) if share >= NOTICED else ()
 
 
 def by_maker(estimator: Estimator, machine: Machine) -> tuple[Estimator, tuple[str, ...]]:

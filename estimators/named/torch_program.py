@@ -16,11 +16,10 @@ from slipstick.estimators.composites.kept_workloads import as_compiled
 from slipstick.estimators.contract.base import PointByPoint, put_in
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import FormulaModel
-from slipstick.estimators.operation.gpu.programs.program_kernels import ProgramRuntimes
+from slipstick.estimators.operation.gpu.programs.program_kernels import ProgramRuntimes, programs_scatter
 from slipstick.estimators.operation.gpu.programs.program_sides import rounds_convolutions
 from slipstick.estimators.operation.physical_bound import PhysicalBound
 from slipstick.estimators.schedule.host_issue import HostIssue
-from slipstick.estimators.tuned.tuned_defaults import PROGRAMS
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
@@ -98,4 +97,4 @@ def torch_program() -> Calibration:
         "835 times of PyTorch programs on two H100, an L40S and an L4 (KernelBench v0.1; compiled but on the L40S); "
         "in 16 bits image networks on an RTX 3090 and an RTX 4090 (timm's benchmarks)"
     )
-    return Calibration(estimator, (), residual_std=PROGRAMS, source=source)
+    return Calibration(estimator, (), residual_std=programs_scatter(), source=source)

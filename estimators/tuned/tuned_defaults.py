@@ -4,8 +4,7 @@ version: 3
 chosen on: NeuSight's 60 whole models and KernelBench v0.1, without those in the list of public figures; DeepBench's
     recurrent layers. The text of each value says which.
 refit: `ISSUE` and `HOST` by ``slipstick validate --refit host``; none else by a command; change a value and score it
-    with ``slipstick validate defaults`` (`programs` for `PROGRAMS`, `recurrences` for recurrent steps, `collectives`
-    for `LINKS`).
+    with ``slipstick validate defaults`` (`recurrences` for recurrent steps, `collectives` for `LINKS`).
 scored on the same data: partly. These values were chosen without the figures of ``slipstick validate defaults``,
     though rules of the default answer were not (docs/notes/defaults.md); `programs` and `recurrences` score their own
     data, left out.
@@ -29,9 +28,6 @@ LINKS = 0.3
 ISSUE = 27e-6
 """Seconds of PyTorch for one operation: the median host of 15 under KernelBench's whole networks, those of the public
 figures left out (`slipstick validate --refit host`; 18 to 33 us)."""
-PROGRAMS = 0.28
-"""Standard deviation of the normal law whose 80 % band holds 80 % of the programs of KernelBench v0.1 that were left
-out, on GPUs whose generation was left out (`slipstick validate programs`)."""
 UNMEASURED = 0.6
 """Standard deviation of log time on a machine of whose kind no public row speaks: a judgement, and the same for closed
 forms of arrays, which say how an array works and nothing of its software. It stays typed: six classes of kernels with

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
-from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.operation.gpu.expert_layers import LayerParameters
+from slipstick.estimators.operation.serving.step_law import generation_of
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.score import Board, Data, MissingError, Scored, relative
-from slipstick.experiments.evidence.validation.models.expert_data import ExpertCase, fitted, frames, standing_in
-from slipstick.experiments.evidence.validation.models.expert_transfer import SIZES, WORD, predicted
+from slipstick.experiments.evidence.validation.models.expert_data import ExpertCase, frames, standing_in
+from slipstick.experiments.evidence.validation.models.expert_transfer import MovedCases
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
 
@@ -37,6 +36,7 @@ KEYS = {case: [*sizes, WORD[case]] for case, sizes in SIZES.items()}
 def _generations(data: Data) -> Iterator[Scored | ValidationRow]:
     """Each generation left out in turn; with `--data`, the rows below that folder, from all public ones of others."""
     training = frames(data.folder)
+    moved = MovedCases(training)
     tested = training if data.scored is None else frames(data.scored)
     if not tested:
         raise MissingError(f"no layers of experts or latent attention in {data.scored or data.folder}")
@@ -48,40 +48,35 @@ def _generations(data: Data) -> Iterator[Scored | ValidationRow]:
             measured = frame[frame["machine"] == name]
             enough = len(measured) >= FEWEST
             measured = measured.sample(min(SCORED, len(measured)), random_state=2)
-            others = _strangers(training[case], name) if case in training else None
+            others = moved.others(case, generation_of(machine(name).family)) if case in training else None
             if others is not None and len(others):
                 if enough:
-                    yield _scored(case, name, measured, others)
+                    yield _scored(case, name, measured, moved)
                 continue
             yield skipped(DATASET, f"{_title(case)}: no other generation ran it")
-            if data.scored is not None and enough and (stand := _stand_in(case, name, measured, training)):
+            if data.scored is not None and enough and (stand := _stand_in(case, name, measured, moved)):
                 yield stand
 
 
-def _strangers(frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Rows of machines of other generations."""
-    family = machine(name).family
-    return frame[[shared_words(machine(m).family, family) < 2 for m in frame["machine"]]]
-
-
-def _stand_in(
-    case: ExpertCase, name: str, frame: pd.DataFrame, training: Mapping[ExpertCase, pd.DataFrame]
-) -> Scored | None:
+def _stand_in(case: ExpertCase, name: str, frame: pd.DataFrame, moved: MovedCases) -> Scored | None:
     """A library or data type that no other generation ran, by the parameters of the nearest one that some did."""
-    elsewhere = {other: _strangers(part, name) for other, part in training.items() if other != case}
-    other = standing_in(case, {one: part for one, part in elsewhere.items() if len(part)})
+    target = machine(name)
+    generation = generation_of(target.family)
+    elsewhere = {other: len(moved.others(other, generation)) for other in moved.training if other != case}
+    other = standing_in(case, {one: count for one, count in elsewhere.items() if count})
     if other is None:
         return None
-    seconds = case.predicted(frame, machine(name), fitted(other, elsewhere[other]))
+    seconds = case.predicted(frame, target, moved.fitted(other, generation).parameters)
     return _row(case, name, f"parameters of {other.library}, {other.dtype}", frame, seconds)
 
 
-def _scored(case: ExpertCase, name: str, frame: pd.DataFrame, others: pd.DataFrame) -> Scored:
+def _scored(case: ExpertCase, name: str, frame: pd.DataFrame, moved: MovedCases) -> Scored:
     target = machine(name)
-    logs, mixed = predicted(case, frame, target, others)
-    copied = {"nearest machine by bandwidth, where it ran the same": _nearest(case, frame, others, target)}
-    half = None if mixed.spread is None else quantile(DEFAULT_LEVEL, None) * mixed.spread
-    return _row(case, name, " ".join(target.family.split("-")[:2]), frame, np.exp(logs), copied, half)
+    generation = generation_of(target.family)
+    logs, half = moved.predicted(case, frame, target)
+    near = _nearest(case, frame, moved.others(case, generation), target)
+    copied = {"nearest machine by bandwidth, where it ran the same": near}
+    return _row(case, name, " ".join(generation.split("-")), frame, np.exp(logs), copied, half)
 
 
 def _row(
@@ -91,7 +86,7 @@ def _row(
     frame: pd.DataFrame,
     seconds: FloatArray,
     bases: Mapping[str, FloatArray] = MappingProxyType({}),
-    half: float | None = None,
+    half: FloatArray | None = None,
 ) -> Scored:
     plain = case.predicted(frame, machine(name), LayerParameters(1e-7, 1.0, 1.0, 1.0, 1e-3, 1e-3))
     title, bases = f"{_title(case)}, {name}", {"roofline": plain, **bases}

@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.tuned.tuned_defaults import PROGRAMS
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.score import LOGARITHMIC, Board, Data, Front, MissingError, Scored, of_errors
 from slipstick.experiments.evidence.validation.models.programs.compile_scores import both, compile_scores, sealed_scores
@@ -137,11 +135,10 @@ def _devices_left_out(data: Sequence[Timed], names: Sequence[str]) -> Iterator[S
             yield _scored(case, "each in turn", together, bases, GOALS["device unseen"], hosts[twins])
 
 
-def _error(one: Timed, others: Sequence[Timed], names: Sequence[str]) -> tuple[FloatArray, float]:
-    """Log errors of a device's programs, and the half-width of the band that was announced."""
+def _error(one: Timed, others: Sequence[Timed], names: Sequence[str]) -> tuple[FloatArray, FloatArray]:
+    """Log errors of a device's programs, and half-widths of the bands that were announced."""
     predicted = predicted_from_others(one, others, names)
-    half = quantile(DEFAULT_LEVEL, None) * (predicted.mixed.spread or PROGRAMS)
-    return np.asarray(predicted.logs[one.index] - one.logs), half
+    return np.asarray(predicted.logs[one.index] - one.logs), predicted.half[one.index]
 
 
 def _sealed(
@@ -178,7 +175,7 @@ def _scored(
     bases: Mapping[str, FloatArray],
     goals: tuple[float, ...] = (),
     groups: Sequence[str] | str = "",
-    half: float | None = None,
+    half: FloatArray | None = None,
 ) -> Scored:
     made = of_errors(case, held_out, errors, bases)
     return replace(made, metrics=LOGARITHMIC, goals=goals, half=half, noise=NOISE, groups=groups)

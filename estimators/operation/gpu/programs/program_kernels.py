@@ -27,6 +27,7 @@ from slipstick.estimators.operation.gpu.programs.program_law import (
     PROGRAMS_FILE,
     SHAPED,
     SIDES,
+    SPREAD,
     ProgramLaw,
     machine_groups,
 )
@@ -250,6 +251,12 @@ def program_kernels(family: str, mode: str = EAGER, law: str = NAME) -> ProgramK
     compute, memory, cycles = (table(side) for side in SIDES)
     slow, late = (shapes(side) for side in SHAPED)
     return ProgramKernels(compute, memory, cycles, slow, late, values["gap"], values["step"])
+
+
+@cache
+def programs_scatter() -> float:
+    """Standard deviation of the normal law whose 80 % band holds 80 % of programs on GPUs of an unseen generation."""
+    return float(load_fitted(PROGRAMS_FILE).facts[SPREAD])
 
 
 @cache

@@ -19,17 +19,13 @@ from slipstick.estimators.operation.gpu.programs.program_classes import (
     features,
     relative,
 )
-from slipstick.estimators.operation.gpu.programs.program_sides import PASSES, bounds, joined
+from slipstick.estimators.operation.gpu.programs.program_sides import bounds, joined
 from slipstick.estimators.tuned.tuned_unseen import (
     BEFORE,
-    CYCLES,
-    CYCLES_OF_ROWS,
     CYCLES_SPREAD,
     EFFICIENCY,
     FEATURE,
     SECONDS,
-    SLOW,
-    SLOW_CYCLES,
     STEP_CLOCK,
 )
 from slipstick.hwmodels.machine import Machine
@@ -38,6 +34,8 @@ from slipstick.workloads.graph.workload import Op
 NAME, HALF_FIT = "program-kernels", "program-kernels-16-bit"
 """The law fitted to programs in float32, and to image networks in 16 bits."""
 PROGRAMS_FILE = "programs"
+SPREAD = "spread"
+"""The fact of that file that says how far programs scatter on GPUs whose generation was left out."""
 SIDES = ("compute", "memory", "cycles")
 SHAPED = ("compute", "memory")
 """Sides on which the shape of a convolution has a factor."""
@@ -158,19 +156,13 @@ class TimedOperations:
         )
 
 
-def _log_cycles(name: str) -> float:
-    if name.startswith(tuple(PASSES)):
-        return CYCLES_OF_ROWS
-    return SLOW_CYCLES if name.startswith(SLOW) else CYCLES
-
-
 def priors(classes: Sequence[str]) -> tuple[ParameterPrior, ...]:
     """Parameters of the law of some classes of kernels."""
     of_class = (MODE, "generation")
     made = []
     for side in SIDES:
         for name in classes:
-            expected = float(np.exp(_log_cycles(name))) if side == "cycles" else 1 / EFFICIENCY[side][0]
+            expected = 1.0 if side == "cycles" else 1 / EFFICIENCY[side][0]
             width = CYCLES_SPREAD if side == "cycles" else EFFICIENCY[side][1]
             low = 1.0 if side == "compute" else LEAST
             meaning = f"{side} of {name}, over what the machine allows"

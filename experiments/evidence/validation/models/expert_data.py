@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.parameters import declared
 from slipstick.estimators.learning.fit import fit
 from slipstick.estimators.learning.law import UNGROUPED, Columns, Grouping, LawRows, ParameterPrior
+from slipstick.estimators.learning.law_fit import LawFit
 from slipstick.estimators.operation.gpu.expert_layers import (
     ExpertLayers,
     LatentAttentions,
@@ -120,7 +122,7 @@ def frames(folder: Path) -> dict[ExpertCase, pd.DataFrame]:
     return {case: pd.concat(parts, ignore_index=True) for case, parts in result.items()}
 
 
-def standing_in(case: ExpertCase, known: Mapping[ExpertCase, pd.DataFrame]) -> ExpertCase | None:
+def standing_in(case: ExpertCase, known: Collection[ExpertCase]) -> ExpertCase | None:
     """The measured case whose parameters a library or data type that nobody timed gets: of the same kind and library,
     then of the same width of weights; None where nothing of the kind is known.
 
@@ -156,7 +158,29 @@ class LayerLaw:
         return seconds
 
 
-def fitted(case: ExpertCase, frame: pd.DataFrame) -> LayerParameters:
+@dataclass(frozen=True, eq=False)
+class FittedLayers:
+    """A case's law with what rows of some machines say of it."""
+
+    case: ExpertCase
+    law: LayerLaw
+    fit: LawFit
+
+    @cached_property
+    def parameters(self) -> LayerParameters:
+        """What a machine of no known generation has."""
+        values = self.fit.values(self.law, {level.name: [UNGROUPED] for level in LEVELS})
+        return LayerParameters(**{name: float(value[0]) for name, value in values.items()})
+
+    def half_width(self, frame: pd.DataFrame, machine: Machine) -> FloatArray:
+        """Half of the 80 % band of log time of each row on a machine of a generation that was not fitted."""
+        law = replace(self.law, machines=(machine,), calls=(frame,))
+        columns = {"machine": np.zeros(len(frame)), "row": np.arange(len(frame), dtype=float)}
+        groups = machine_groups(machine, machine.name)
+        return self.fit.half_width(law, columns, {level.name: [groups[level.name]] * len(frame) for level in LEVELS})
+
+
+def fitted(case: ExpertCase, frame: pd.DataFrame) -> FittedLayers:
     """What machines of a frame have in common: their generations and chips have effects of their own."""
     parts = [
         (machine(str(name)), part.sample(min(SAMPLE, len(part)), random_state=1))
@@ -187,6 +211,4 @@ def fitted(case: ExpertCase, frame: pd.DataFrame) -> LayerParameters:
         np.concatenate([part["time"].to_numpy(float) for _, part in parts]),
         ["measured"] * len(groups),
     )
-    made = fit(law, rows)
-    values = made.values(law, {level.name: [UNGROUPED] for level in LEVELS})
-    return LayerParameters(**{name: float(value[0]) for name, value in values.items()})
+    return FittedLayers(case, law, fit(law, rows))

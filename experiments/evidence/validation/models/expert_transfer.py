@@ -1,33 +1,24 @@
 """Layers of experts and latent attention on a machine that nobody timed: the formula and the nearest machine, mixed.
 
 The nearest machine is of the same memory technology where one is, then of the nearest bandwidth. What it took over the
-formula at the nearest shapes goes along in several ways; the weights are those that machines left out have earned
-(`estimators/learning/mixing.py`).
+formula at the nearest shapes goes along in several ways; the weights are those that generations left out have earned
+(`estimators/learning/mixing.py`): of all cases, then of those of the kind, then of the case itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slipstick.estimators.across_devices.pooling import technology
-from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.learning.mixing import MethodWeights, Split, mixture
-from slipstick.estimators.tuned.tuned_unseen import (
-    ALIKE,
-    ALIKE_SPREAD,
-    FADES,
-    OTHER_CLOSENESS,
-    OTHER_MEMORY_SPREAD,
-    OTHER_MEMORY_WEIGHTS,
-    SHAPES,
-    SHAPES_REACH,
-)
-from slipstick.experiments.evidence.validation.models.expert_data import ExpertCase, fitted
+from slipstick.estimators.learning.mixing import Split, mixture
+from slipstick.estimators.operation.serving.step_law import generation_of
+from slipstick.estimators.tuned.tuned_unseen import SHAPES, SHAPES_REACH
+from slipstick.experiments.evidence.validation.models.expert_data import ExpertCase, FittedLayers, fitted
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
 
@@ -50,33 +41,77 @@ SIZES = {
 WORD = {"experts": "distribution", "prefill": "kv_cache_dtype", "decode": "kv_cache_dtype"}
 FEWEST, SAMPLE = 100, 600
 """Rows of a machine that can stand for others, and rows of one left out that are looked at."""
-GENERATION = 2
 NEAREST = ("nearest over the formula", "nearest by bandwidth", "nearest unchanged")
 """Ways that take the nearest machine along; the other is the formula."""
+WAYS = ("formula", *NEAREST)
 
 
-def predicted(
-    case: ExpertCase, frame: pd.DataFrame, target: Machine, others: pd.DataFrame
-) -> tuple[FloatArray, MethodWeights]:
-    """Log seconds of rows on a machine by the rows of others, and the mixture that made them."""
-    alike = _alike(target, others)
-    splits = []
-    for name, part in others.groupby("machine"):
-        device = machine(str(name))
-        rest = others[[shared_words(machine(str(m)).family, device.family) < GENERATION for m in others["machine"]]]
-        if len(part) >= FEWEST and len(rest) >= FEWEST:
-            part = part.sample(min(SAMPLE, len(part)), random_state=3)
-            weight = 1.0 if _alike(device, rest) == alike else OTHER_CLOSENESS
-            splits.append(Split(_ways(case, part, device, rest), np.log(part["time"].to_numpy()), weight))
-    mixed = mixture((ALIKE if alike else OTHER_MEMORY_WEIGHTS)[case.kind], splits)
-    if not any(split.weight == 1.0 for split in splits):
-        mixed = replace(mixed, spread=ALIKE_SPREAD if alike else OTHER_MEMORY_SPREAD)
-    return mixed.log(_ways(case, frame, target, others)), mixed
+@dataclass(frozen=True, eq=False)
+class MovedCases:
+    """Public tables by case, and what is learned from them without some generations: each fit is made once."""
+
+    training: Mapping[ExpertCase, pd.DataFrame]
+    fits: dict[tuple[ExpertCase, frozenset[str]], FittedLayers] = field(default_factory=dict)
+    turns: dict[str, list[tuple[ExpertCase, Split]]] = field(default_factory=dict)
+
+    def others(self, case: ExpertCase, *generations: str) -> pd.DataFrame:
+        """Rows of machines of the catalogue that are of none of some generations."""
+        frame = self.training[case]
+        strange = [name for name in set(frame["machine"]) if name and _generation(name) not in generations]
+        return frame[frame["machine"].isin(strange)]
+
+    def fitted(self, case: ExpertCase, *generations: str) -> FittedLayers:
+        """A case's law without some generations."""
+        key = case, frozenset(generations)
+        if key not in self.fits:
+            self.fits[key] = fitted(case, self.others(case, *generations))
+        return self.fits[key]
+
+    def predicted(self, case: ExpertCase, frame: pd.DataFrame, target: Machine) -> tuple[FloatArray, FloatArray]:
+        """Log seconds of rows on a machine by those of other generations, and half-widths of their 80 % band."""
+        generation = generation_of(target.family)
+        turns = self.left_out(generation)
+        kind = [split for other, split in turns if other.kind == case.kind]
+        own = [split for other, split in turns if other == case]
+        mixed = mixture(WAYS, [split for _, split in turns], kind, own)
+        ways = self._ways(case, frame, target, generation)
+        half = self.fitted(case, generation).half_width(frame, target)
+        return mixed.median(ways, half), mixed.half_width(ways, half)
+
+    def left_out(self, generation: str) -> Sequence[tuple[ExpertCase, Split]]:
+        """Every machine of other generations, predicted by those of still others; a sample of its rows."""
+        if generation not in self.turns:
+            self.turns[generation] = []
+            for case in self.training:
+                for name, part in self.others(case, generation).groupby("machine"):
+                    device, left = machine(str(name)), _generation(str(name))
+                    if min(len(part), len(self.others(case, generation, left))) < FEWEST:
+                        continue
+                    part = part.sample(min(SAMPLE, len(part)), random_state=3)
+                    half = self.fitted(case, generation, left).half_width(part, device)
+                    ways = self._ways(case, part, device, generation, left)
+                    split = Split(ways, np.log(part["time"].to_numpy()), left, half, repr(case))
+                    self.turns[generation].append((case, split))
+        return self.turns[generation]
+
+    def _ways(
+        self, case: ExpertCase, frame: pd.DataFrame, target: Machine, *generations: str
+    ) -> Mapping[str, FloatArray]:
+        has, others = self.fitted(case, *generations).parameters, self.others(case, *generations)
+        name = _nearest(target, others)
+        near, part = machine(name), others[others["machine"] == name]
+        formula = np.log(case.predicted(frame, target, has))
+        if len(part) < FEWEST:
+            return dict.fromkeys(NEAREST, np.full(len(frame), np.nan)) | {"formula": formula}
+        over = np.log(part["time"].to_numpy() / case.predicted(part, near, has))
+        over = at_nearest_shapes(case, frame, part, over)
+        there = np.log(case.predicted(frame, near, has)) + over
+        bandwidth = np.log(near.bandwidth(near.main_memory) / target.bandwidth(target.main_memory))
+        return {"formula": formula} | dict(zip(NEAREST, (formula + over, there + bandwidth, there), strict=True))
 
 
-def _alike(target: Machine, others: pd.DataFrame) -> bool:
-    """Whether a machine with main memory of the same technology is known."""
-    return technology(machine(_nearest(target, others))) == technology(target)
+def _generation(name: str) -> str:
+    return generation_of(machine(name).family)
 
 
 def _nearest(target: Machine, others: pd.DataFrame) -> str:
@@ -92,22 +127,8 @@ def _nearest(target: Machine, others: pd.DataFrame) -> str:
     return min(known, key=distance)
 
 
-def _ways(case: ExpertCase, frame: pd.DataFrame, target: Machine, others: pd.DataFrame) -> Mapping[str, FloatArray]:
-    has = fitted(case, others)
-    name = _nearest(target, others)
-    near, part = machine(name), others[others["machine"] == name]
-    formula = np.log(case.predicted(frame, target, has))
-    if len(part) < FEWEST:
-        return dict.fromkeys(NEAREST, np.full(len(frame), np.nan)) | {"formula": formula}
-    over = np.log(part["time"].to_numpy() / case.predicted(part, near, has))
-    over = at_nearest_shapes(case, frame, part, over)
-    there = np.log(case.predicted(frame, near, has)) + over
-    bandwidth = np.log(near.bandwidth(near.main_memory) / target.bandwidth(target.main_memory))
-    return {"formula": formula} | dict(zip(NEAREST, (formula + over, there + bandwidth, there), strict=True))
-
-
 def at_nearest_shapes(case: ExpertCase, frame: pd.DataFrame, known: pd.DataFrame, values: FloatArray) -> FloatArray:
-    """Mean of values of known rows at the nearest shapes, fading with the octaves between them.
+    """Mean of values of known rows at the nearest shapes, by the inverse squares of the octaves between them (Shepard).
 
     `values`: of the known rows, shape (rows of `known`,).
     """
@@ -122,6 +143,5 @@ def at_nearest_shapes(case: ExpertCase, frame: pd.DataFrame, known: pd.DataFrame
         count = min(SHAPES, int(same.sum()))
         far, place = (np.reshape(v, (-1, count)) for v in KDTree(there[same]).query(wanted[mine], k=count))
         weight = 1 / (SHAPES_REACH + far) ** 2
-        mean = (weight * values[same][place]).sum(axis=1) / weight.sum(axis=1)
-        result[mine] = mean * np.exp(-far.min(axis=1) / FADES)
+        result[mine] = (weight * values[same][place]).sum(axis=1) / weight.sum(axis=1)
     return result

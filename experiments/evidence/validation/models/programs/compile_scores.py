@@ -15,20 +15,22 @@ import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.learning.law import UNGROUPED
-from slipstick.estimators.learning.mixing import MethodWeights
+from slipstick.estimators.learning.mixing import Split, mixture
 from slipstick.estimators.operation.gpu.programs.program_law import COMPILED
-from slipstick.estimators.tuned.tuned_unseen import CHANGES
+from slipstick.estimators.operation.serving.step_law import generation_of
 from slipstick.experiments.evidence.rows import ValidationRow
 from slipstick.experiments.evidence.score import Scored, logarithmic, of_errors
 from slipstick.experiments.evidence.validation.models.programs.program_data import Program, machine_of
 from slipstick.experiments.evidence.validation.models.programs.program_rows import Timed, fitted_change, operations
 from slipstick.experiments.evidence.validation.models.programs.program_transfer import nearest
+from slipstick.hwmodels.catalog import machine
 
 if TYPE_CHECKING:
     import pandas as pd
 
 DATASET = "compiled PyTorch programs"
 MODE = "inductor default"
+WAYS = ("formula", "nearest")
 FOLDS = 10
 CHANGED = 0.05
 """Log change of the time below which there is no direction; a slowdown predicted below it is none."""
@@ -82,6 +84,27 @@ def predicted(
     return [law.logs(one.compiled) - law.logs(one.eager) for one in devices]
 
 
+def moved(one: Modes, others: Sequence[Modes], names: Sequence[str]) -> tuple[FloatArray, FloatArray]:
+    """The change of every program on a device by what others' kernels and the nearest device say, and the latter's.
+
+    The weights of the two are those that devices left out have earned; a generation counts as one group.
+    """
+    splits = []
+    for left in others:
+        rest = [o for o in others if o.eager.device not in (one.eager.device, left.eager.device)]
+        if rest:
+            group = generation_of(machine(left.eager.device).family)
+            splits.append(Split(_ways(left, rest, names), left.change(), group))
+    ways = _ways(one, others, names)
+    return mixture(WAYS, splits).mean(ways), ways["nearest"]
+
+
+def _ways(one: Modes, others: Sequence[Modes], names: Sequence[str]) -> dict[str, FloatArray]:
+    near = others[[o.eager.host for o in others].index(nearest(one.eager, [o.eager for o in others]).host)]
+    (formula,) = predicted(others, np.ones(one.eager.rows.programs, bool), [one], names)
+    return dict(zip(WAYS, (formula, near.change()), strict=True))
+
+
 def compile_scores(data: Sequence[Modes], names: Sequence[str]) -> Iterator[Scored | ValidationRow]:
     """Programs left out in folds, and each device left out."""
     if not data:
@@ -97,11 +120,9 @@ def compile_scores(data: Sequence[Modes], names: Sequence[str]) -> Iterator[Scor
     for one in data:
         others = [o for o in data if o.eager.device != one.eager.device]
         if others:
-            near = others[[o.eager.host for o in others].index(nearest(one.eager, [o.eager for o in others]).host)]
-            (formula,) = predicted(others, np.ones(programs, bool), [one], names)
-            ways = {"formula": formula, "nearest": near.change()}
-            copied.append(near.change())
-            mixed.append(MethodWeights(CHANGES, None).log(ways))
+            change, near = moved(one, others, names)
+            copied.append(near)
+            mixed.append(change)
     if len(mixed) == len(data):
         yield from _scores("device unseen, a relative known", "each in turn", mixed, data, {"nearest device": copied})
 
@@ -113,10 +134,8 @@ def sealed_scores(
     for one in tested:
         others = [o for o in learnt if o.eager.host != one.eager.host]
         if others:
-            (formula,) = predicted(others, np.ones(one.eager.rows.programs, bool), [one], names)
-            near = others[[o.eager.host for o in others].index(nearest(one.eager, [o.eager for o in others]).host)]
-            estimated = MethodWeights(CHANGES, None).log({"formula": formula, "nearest": near.change()})
-            yield from _scores(one.eager.host, "scored rows", [estimated], [one], {"nearest device": [near.change()]})
+            change, near = moved(one, others, names)
+            yield from _scores(one.eager.host, "scored rows", [change], [one], {"nearest device": [near]})
 
 
 def _scores(

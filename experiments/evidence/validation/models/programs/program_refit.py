@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from slipstick.estimators.learning.bands import left_out
+from slipstick.estimators.learning.bands import LeftOutRows, left_out
 from slipstick.estimators.learning.fit import fit
 from slipstick.estimators.learning.fitted_file import FittedFile, OuterScore, digest
 from slipstick.estimators.learning.folds import folds
 from slipstick.estimators.learning.law import LawRows
-from slipstick.estimators.operation.gpu.programs.program_law import HALF_FIT, NAME, PROGRAMS_FILE, ProgramLaw
+from slipstick.estimators.learning.scores import normal_spread
+from slipstick.estimators.operation.gpu.programs.program_law import HALF_FIT, NAME, PROGRAMS_FILE, SPREAD, ProgramLaw
 from slipstick.experiments.calibrate.public_data import data_folder, why_missing
 from slipstick.experiments.evidence.validation.models.programs.compile_scores import both
 from slipstick.experiments.evidence.validation.models.programs.program_data import programs, times
@@ -34,7 +36,8 @@ ROWS = 240
 def refit() -> FittedFile:
     """Programs in float32, eager and compiled, and image networks in 16 bits, each by a law over generations and chips.
 
-    Outer folds leave out programs, and families of image networks.
+    Outer folds leave out programs, generations of GPUs, whose errors are the spread of answers, and families of image
+    networks.
     Raises InputError where the public rows are missing.
     """
     folder = data_folder()
@@ -53,14 +56,18 @@ def refit() -> FittedFile:
     changed = both(frame[frame["source"].isin(sources)], known, sources, names)
     plain = fitted_change(data, [one.compiled for one in changed], every, names)
     half, networks = _networks(folder / vision_rows.FILE)
+    generations = rows.groups["generation"]
+    strange = left_out(law, rows, folds(generations), rows.cluster)
     scores = (
         _score("program unseen", "programs in float32", law, rows),
+        _of("GPU's generation unseen", "programs in float32", generations, strange, rows),
         _score("family unseen", "image networks in 16 bits", half, networks),
     )
     note = "ScalingIntelligence/KernelBench v0.1 (MIT); huggingface/pytorch-image-models' published benchmark."
     fits = {NAME: plain.fit.values_alone(), HALF_FIT: fit(half, networks).values_alone()}
     digests = {name: digest(folder / name) for name in FILES}
-    return FittedFile(PROGRAMS_FILE, digests, len(rows) + len(networks), fits, scores, note)
+    facts = {SPREAD: float(f"{normal_spread(np.log(strange.seconds / rows.seconds)):.5g}")}
+    return FittedFile(PROGRAMS_FILE, digests, len(rows) + len(networks), fits, scores, note, facts)
 
 
 def _networks(path: Path) -> tuple[ProgramLaw, LawRows]:
@@ -78,5 +85,8 @@ def _networks(path: Path) -> tuple[ProgramLaw, LawRows]:
 
 def _score(held: str, kind: str, law: ProgramLaw, rows: LawRows) -> OuterScore:
     """Clusters left out."""
-    made = left_out(law, rows, folds(rows.cluster, at_most=FOLDS), rows.cluster)
-    return OuterScore.of(held, kind, len(set(rows.cluster)), made.seconds, rows.seconds, made.half, made.inner)
+    return _of(held, kind, rows.cluster, left_out(law, rows, folds(rows.cluster, at_most=FOLDS), rows.cluster), rows)
+
+
+def _of(held: str, kind: str, groups: Sequence[str], made: LeftOutRows, rows: LawRows) -> OuterScore:
+    return OuterScore.of(held, kind, len(set(groups)), made.seconds, rows.seconds, made.half, made.inner)

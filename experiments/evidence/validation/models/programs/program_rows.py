@@ -74,6 +74,12 @@ class FittedPrograms:
         law = ProgramLaw(self.classes, one.rows)
         return np.log(self.fit.seconds(law, {"program": np.arange(count, dtype=float)}, one.groups(count)))
 
+    def half_width(self, one: Timed) -> FloatArray:
+        """Half of the 80 % band of log time of every program of a host, shape (programs,)."""
+        count = one.rows.programs
+        law = ProgramLaw(self.classes, one.rows)
+        return self.fit.half_width(law, {"program": np.arange(count, dtype=float)}, one.groups(count))
+
 
 def classes(known: Mapping[str, Program]) -> list[str]:
     """All classes of kernels that the programs have."""

@@ -1,7 +1,8 @@
 """Programs on a device that nobody timed: the formula, what others took over it, and the nearest device, mixed.
 
 The weights are those that devices left out have earned (`estimators/learning/mixing.py`): each known device is
-predicted from the others, relatives closer than the target's closest taken away.
+predicted from the others, relatives closer than the target's closest taken away. It counts where a device of its
+generation is left exactly if one of the target's is known: what a twin took says more than what a stranger did.
 """
 
 from __future__ import annotations
@@ -13,22 +14,23 @@ import numpy as np
 
 from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.learning.mixing import MethodWeights, Split, mixture
+from slipstick.estimators.learning.mixing import Split, mixture
+from slipstick.estimators.operation.serving.step_law import generation_of
 from slipstick.estimators.tuned.tuned_kinship import RELATIVES
-from slipstick.estimators.tuned.tuned_unseen import OTHER_CLOSENESS, PROGRAMS_RELATIVE, PROGRAMS_STRANGER
 from slipstick.experiments.evidence.validation.models.programs.program_rows import Timed, fitted
 from slipstick.hwmodels.catalog import machine
 
 GENERATION = 2
 """Words of the family that machines of one generation share."""
+WAYS = ("formula", "others over the formula", "nearest by roofline")
 
 
 @dataclass(frozen=True, eq=False)
 class LeftOutProgramTimes:
-    """Log seconds by program, and the mixture that made them."""
+    """Log seconds by program, and half-widths of their 80 % band, each of shape (programs,)."""
 
     logs: FloatArray
-    mixed: MethodWeights
+    half: FloatArray
 
 
 def kin(one: Timed, other: Timed) -> int:
@@ -42,19 +44,20 @@ def predicted_from_others(one: Timed, others: Sequence[Timed], names: Sequence[s
     splits = []
     for left in others:
         rest = [o for o in others if o.device != left.device and kin(o, left) <= closest]
-        if rest:
-            near = max(kin(o, left) for o in rest) >= GENERATION
-            weight = 1.0 if near == (closest >= GENERATION) else OTHER_CLOSENESS
+        if rest and (max(kin(o, left) for o in rest) >= GENERATION) == (closest >= GENERATION):
+            ways, half = predictions(left, rest, names)
             known = left.index
-            ways = {name: logs[known] for name, logs in predictions(left, rest, names).items()}
-            splits.append(Split(ways, left.logs, weight))
-    expected = PROGRAMS_RELATIVE if closest >= GENERATION else PROGRAMS_STRANGER
-    mixed = mixture(expected, splits)
-    return LeftOutProgramTimes(mixed.log(predictions(one, others, names)), mixed)
+            group = generation_of(machine(left.device).family)
+            splits.append(Split({name: logs[known] for name, logs in ways.items()}, left.logs, group, half[known]))
+    mixed = mixture(WAYS, splits)
+    ways, half = predictions(one, others, names)
+    return LeftOutProgramTimes(mixed.median(ways, half), mixed.half_width(ways, half))
 
 
-def predictions(one: Timed, others: Sequence[Timed], names: Sequence[str]) -> Mapping[str, FloatArray]:
-    """Log seconds of every program in each way; nan where a program was not measured on the others."""
+def predictions(
+    one: Timed, others: Sequence[Timed], names: Sequence[str]
+) -> tuple[Mapping[str, FloatArray], FloatArray]:
+    """Log seconds of every program in each way, nan where it was not measured on the others, and the formula's band."""
     every = np.ones(one.rows.programs, bool)
     law = fitted(others, every, names)
     formula = law.logs(one)
@@ -64,7 +67,7 @@ def predictions(one: Timed, others: Sequence[Timed], names: Sequence[str]) -> Ma
     over = np.where(seen > 0, np.nansum(weight * np.nan_to_num(left), axis=0) / np.where(seen > 0, seen, 1), np.nan)
     near = nearest(one, others)
     by_roofline = near.every() + np.log(one.rows.roofline() / near.rows.roofline())
-    return {"formula": formula, "others over the formula": formula + over, "nearest by roofline": by_roofline}
+    return dict(zip(WAYS, (formula, formula + over, by_roofline), strict=True)), law.half_width(one)
 
 
 def nearest(one: Timed, others: Sequence[Timed]) -> Timed:
