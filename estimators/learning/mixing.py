@@ -74,10 +74,10 @@ class MethodWeights:
         shares, logs = self._shares(predicted)
         return np.asarray((shares * logs).sum(axis=0))
 
-    def median(self, predicted: Mapping[str, FloatArray], own: FloatArray) -> FloatArray:
+    def median(self, predicted: Mapping[str, FloatArray], half: FloatArray) -> FloatArray:
         """Median of the mixture of log predictions, each of shape (rows,); a way that has none of a row leaves it.
 
-        `own`: half of the formula's own 80 % band of log time, above 0, shape (rows,).
+        `half`: half of the formula's own 80 % band of log time, above 0, shape (rows,).
         Raises InputError as `mean`.
         """
         from scipy.special import ndtr
@@ -87,19 +87,19 @@ class MethodWeights:
         high = np.where(shares > 0, logs, -np.inf).max(axis=0)
         for _ in range(HALVINGS):
             middle = (low + high) / 2
-            above = (shares * ndtr((middle - logs) * QUANTILE / own)).sum(axis=0) < 1 / 2
+            above = (shares * ndtr((middle - logs) * QUANTILE / half)).sum(axis=0) < 1 / 2
             low, high = np.where(above, middle, low), np.where(above, high, middle)
         return np.asarray((low + high) / 2)
 
-    def half_width(self, predicted: Mapping[str, FloatArray], own: FloatArray) -> FloatArray:
+    def half_width(self, predicted: Mapping[str, FloatArray], half: FloatArray) -> FloatArray:
         """Half of the 80 % band of log time of each row, shape (rows,).
 
-        `own`: that of the formula alone, shape (rows,).
+        `half`: that of the formula alone, shape (rows,).
         Raises InputError as `mean`.
         """
         shares, logs = self._shares(predicted)
-        apart = (shares * (logs - self.median(predicted, own)) ** 2).sum(axis=0)
-        return np.asarray(self.stretch * np.sqrt(own**2 + QUANTILE**2 * apart))
+        apart = (shares * (logs - self.median(predicted, half)) ** 2).sum(axis=0)
+        return np.asarray(self.stretch * np.sqrt(half**2 + QUANTILE**2 * apart))
 
     def _shares(self, predicted: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
         """Weights of the ways that have a prediction of each row, and the predictions, 0 where none is."""
@@ -132,11 +132,11 @@ def mixture(ways: Sequence[str], *levels: Sequence[Split]) -> MethodWeights:
         group: MethodWeights(_through(ways, [[one for one in level if one.group != group] for level in levels]))
         for group in {split.group for split, _ in judged}
     }
-    logs = np.concatenate([without[split.group].median(split.predicted, own) for split, own in judged])
-    half = np.concatenate([without[split.group].half_width(split.predicted, own) for split, own in judged])
+    logs = np.concatenate([without[split.group].median(split.predicted, half) for split, half in judged])
+    wide = np.concatenate([without[split.group].half_width(split.predicted, half) for split, half in judged])
     measured = np.exp(np.concatenate([split.measured for split, _ in judged]))
     groups = [split.group for split, _ in judged for _ in range(len(split.measured))]
-    return MethodWeights(weights, stretch(np.exp(logs), half, measured, groups))
+    return MethodWeights(weights, stretch(np.exp(logs), wide, measured, groups))
 
 
 def _through(ways: Sequence[str], levels: Sequence[Sequence[Split]]) -> dict[str, float]:
@@ -166,7 +166,8 @@ def _drawn(ways: Sequence[str], start: FloatArray, splits: Sequence[Split]) -> F
             apart += float(counts @ off.var(axis=1, ddof=1))
         drawn = apart / sum(worth for _, worth in known)
         triangle = np.linalg.cholesky(squares + (drawn + EXACT**2) * np.eye(len(ways)))
-        made = nonnegative(triangle.T, np.linalg.solve(triangle, HEAVY * ones + (drawn + EXACT**2) * start))
+        wanted = np.linalg.solve(triangle, HEAVY * ones + (drawn + EXACT**2) * start)
+        made = nonnegative(np.asarray(triangle.T, dtype=np.float64), np.asarray(wanted, dtype=np.float64))
         moved, shares = shares, (shares + made / made.sum()) / 2
         if float(np.abs(moved - shares).max()) < DONE:
             break

@@ -1,6 +1,6 @@
 """Spreads and host times of the default answers (`estimators/named`, `estimators/schedule/host_issue.py`).
 
-version: 3
+version: 4
 chosen on: NeuSight's 60 whole models and KernelBench v0.1, without those in the list of public figures; DeepBench's
     recurrent layers. The text of each value says which.
 refit: `ISSUE` and `HOST` by ``slipstick validate --refit host``; none else by a command; change a value and score it

@@ -1,10 +1,11 @@
-"""Machines that nobody measured: kernels of PyTorch programs (`operation/gpu/program_kernels.py`) before one was timed,
-and the mixing of several predictions (`estimators/learning/mixing.py`).
+"""Machines that nobody measured: kernels of PyTorch programs (`operation/gpu/programs`) before one was timed, and the
+nearest shapes of a machine that stands for another.
 
-version: 1
+version: 2
 chosen on: KernelBench v0.1, eager, an H100 SXM, an H100 PCIe and an L40S, each device left out with its family and each
-    program in ten folds (docs/notes/programs.md); layers of experts and latent attention of public serving stacks, each
-    generation left out (docs/notes/gpu-operations.md): the best of a few round values.
+    program in ten folds (docs/notes/programs.md): expectations of `ProgramLaw`. Shapes: layers of experts and latent
+    attention of public serving stacks (docs/notes/gpu-operations.md). No weight of a prediction is typed: see
+    `estimators/learning/mixing.py`.
 refit: ``slipstick validate --refit programs`` fits the shares and seconds, about which the first constants say what is
     expected; these are changed by hand and scored with ``slipstick validate programs`` and ``experts``.
 scored on the same data: yes, devices, generations and programs left out, but these values saw all of them.

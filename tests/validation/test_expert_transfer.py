@@ -47,7 +47,7 @@ def test_a_machine_that_behaves_as_its_relative_is_predicted_by_it() -> None:
 
 
 def test_rows_of_the_target_s_generation_change_nothing() -> None:
-    """The generation that is asked for is left out, of its own case and of the others that weights are learned from."""
+    """The generation in question is left out, of its own case and of the others that weights are learned from."""
     one, two = calls(4, 300), calls(5, 300)
     names = ("a100-sxm-80gb", "h100-sxm", "b200-sxm")
     times = np.random.default_rng(6).lognormal(-8, 1, (3, 300))

@@ -72,8 +72,8 @@ class MovedCases:
         generation = generation_of(target.family)
         turns = self.left_out(generation)
         kind = [split for other, split in turns if other.kind == case.kind]
-        own = [split for other, split in turns if other == case]
-        mixed = mixture(WAYS, [split for _, split in turns], kind, own)
+        same = [split for other, split in turns if other == case]
+        mixed = mixture(WAYS, [split for _, split in turns], kind, same)
         ways = self._ways(case, frame, target, generation)
         half = self.fitted(case, generation).half_width(frame, target)
         return mixed.median(ways, half), mixed.half_width(ways, half)
