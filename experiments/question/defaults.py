@@ -120,7 +120,7 @@ def _timed_programs() -> str:
     from slipstick.estimators.learning.fitted_file import load_fitted
 
     fitted = load_fitted("programs")
-    count = sum(one.rows for one in fitted.outer if one.kind == "programs in float32")
+    count = next(one.rows for one in fitted.outer if one.kind == "programs in float32")
     hosts = sorted({host.split("_")[0] for host in fitted.fit("program-kernels").seen("host")})
     return TORCH_PROGRAM.format(count=count, devices=", ".join(hosts))
 
