@@ -18,7 +18,7 @@ from slipstick.estimators.operation.serving.step_law import generation_of
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.score import Board, Data, MissingError, Scored, relative
 from slipstick.experiments.evidence.validation.models.expert_data import ExpertCase, frames, standing_in
-from slipstick.experiments.evidence.validation.models.expert_transfer import MovedCases
+from slipstick.experiments.evidence.validation.models.expert_transfer import SIZES, WORD, MovedCases
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
 
