@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.tuned.tuned_devices import BORDER, KINSHIP_ERROR, LARGEST, ONE_SOURCE, ROWS, TAILS
+from slipstick.estimators.learning.kinship import Kinship
+from slipstick.estimators.tuned.tuned_devices import BORDER, LARGEST, ROWS
 from slipstick.hwmodels.files.readers import InputError
 
 
@@ -43,9 +44,9 @@ class Scatter:
         return self.short if predicted < BORDER else self.long
 
 
-def of_one_source(closest: int) -> Scatter:
+def of_one_source(closest: int, kinship: Kinship) -> Scatter:
     """Of a machine that shares `closest` words of the family with the only machine, or chip, that was measured."""
-    return Scatter(*(2 * [ONE_SOURCE * KINSHIP_ERROR[closest]]))
+    return Scatter(*(2 * [kinship.one_source * kinship.errors[closest]]))
 
 
 def at_least(known: Scatter, least: Scatter) -> Scatter:
@@ -53,34 +54,33 @@ def at_least(known: Scatter, least: Scatter) -> Scatter:
     return replace(known, short=max(known.short, least.short), long=max(known.long, least.long))
 
 
-def scatter(errors: Sequence[FloatArray], predicted: Sequence[FloatArray], share: Sequence[float]) -> Scatter:
-    """`TAILS` times the root mean square of log errors, each machine's rows together counting as its share.
+def scatter(errors: Sequence[FloatArray], predicted: Sequence[FloatArray], tails: float) -> Scatter:
+    """`tails` times the root mean square of log errors, each machine's rows together counting as one.
 
     A rms, and not quantiles: over all public GPU data, every machine left out, their interval scores are equal.
 
     `errors`, `predicted`: of each machine: log(measured / predicted), and seconds.
+    `tails`: by which a normal law of this deviation holds 80 % of the errors (`Kinship.tails`).
     Raises InputError where there is no error.
     """
     ends = []
     for brief in (True, False):
-        squares, counts = 0.0, 0.0
-        for error, time, weight in zip(errors, predicted, share, strict=True):
-            chosen = np.minimum(np.abs(error[(time < BORDER) == brief]), LARGEST)
-            if len(chosen):
-                squares, counts = squares + weight * float(np.mean(chosen**2)), counts + weight
-        ends.append(TAILS * float(np.sqrt(squares / counts)) if counts else None)
+        pairs = zip(errors, predicted, strict=True)
+        chosen = [np.minimum(np.abs(error[(time < BORDER) == brief]), LARGEST) for error, time in pairs]
+        squares = [float(np.mean(each**2)) for each in chosen if len(each)]
+        ends.append(tails * float(np.sqrt(np.mean(squares))) if squares else None)
     short, long = ends
     if short is None and long is None:
         raise InputError("no error to estimate a scatter from")
     return Scatter(long if short is None else short, short if long is None else long)  # type: ignore[arg-type]
 
 
-def widened(known: Scatter, errors: FloatArray, predicted: FloatArray) -> Scatter:
+def widened(known: Scatter, errors: FloatArray, predicted: FloatArray, tails: float) -> Scatter:
     """The scatter of a machine after a few of its own rows were predicted, wider or narrower than its relatives say.
 
     `known`: what the relatives say.
     `errors`, `predicted`: log(measured / predicted) of rows that were left out, and predicted seconds.
     """
-    share = np.minimum(np.abs(errors), LARGEST) / (known.of(predicted) / TAILS)
+    share = np.minimum(np.abs(errors), LARGEST) / (known.of(predicted) / tails)
     factor = float(np.sqrt((ROWS + np.sum(share**2)) / (ROWS + len(share))))
     return replace(known, short=known.short * factor, long=known.long * factor)

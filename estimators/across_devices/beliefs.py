@@ -5,7 +5,7 @@ as that mean predicted the machines that were fitted: the log parameters of the 
 with the covariance of the deviations d_j of machine j from the mean that the *others* gave it, relatives of the new
 machine counting more,
 
-    covariance = sum_j w_j d_j d_j' + w_0 diag(spread of the prior)^2.
+    covariance = sum_j w_j d_j d_j' + w_0 diag(spread of the prior)^2, the sum of the weights being 1.
 
 Deviations run over all classes at once: a machine whose memory is slow in one class is slow in the next. Anchors (rows
 measured on the new machine) move it where they predict each other better (`across_devices.acceptance`).
@@ -21,8 +21,8 @@ import numpy as np
 from slipstick.estimators.across_devices.kernel_class import KernelClass
 from slipstick.estimators.across_devices.pooling import MachineFit, pooled, weights
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.learning.kinship import Kinship
 from slipstick.estimators.tuned.tuned_devices import UNKNOWN
-from slipstick.estimators.tuned.tuned_kinship import PRIOR_WEIGHT
 from slipstick.hwmodels.machine import Machine
 
 DRAWS = 200
@@ -60,7 +60,11 @@ class Belief:
 
 
 def believed(
-    classes: Sequence[KernelClass], machines: Mapping[str, Machine], machine: Machine, without: Sequence[str] = ()
+    classes: Sequence[KernelClass],
+    machines: Mapping[str, Machine],
+    machine: Machine,
+    kinship: Kinship,
+    without: Sequence[str] = (),
 ) -> Belief:
     """What is known of a machine from fits alone: its own, or its family's mean; anchors are not looked at.
 
@@ -75,9 +79,9 @@ def believed(
     for one in (*classes, KernelClass(DEFAULT, ())):
         measured = None if machine.name in without else one.of(machine.name)
         fits = [fit for fit in one.fits if fit.machine not in (*without, machine.name)]
-        share = weights(fits, machine.family, machine.runtime.library) if fits else np.zeros(0)
+        share = weights(fits, kinship, machine.family, machine.runtime.library) if fits else np.zeros(0)
         rough = {name: prior.value for name, prior in one.priors.items()}
-        values = measured.values if measured else pooled(fits, machine, one.priors) if fits else rough
+        values = measured.values if measured else pooled(fits, machine, kinship, one.priors) if fits else rough
         start = len(names)
         names += [(one.name, parameter) for parameter in values]
         means += [float(np.log(value)) for value in values.values()]
@@ -85,14 +89,15 @@ def believed(
             noise[one.name] = NORMAL * measured.scatter
             notes[one.name] = f"its own {measured.count} rows"
             continue
-        noise[one.name] = NORMAL * float(np.average([f.scatter for f in fits], weights=share)) if fits else UNKNOWN
+        typical = NORMAL * float(np.average([f.scatter for f in fits], weights=share)) if fits else UNKNOWN
+        noise[one.name] = typical
         notes[one.name] = f"the mean of {len(fits)} machines" if fits else "not measured on any machine"
-        total = share.sum() + PRIOR_WEIGHT
+        total = share.sum() + 1
         for index, parameter in enumerate(values, start):
-            spread = one.priors[parameter].spread * np.sqrt(PRIOR_WEIGHT / total)
+            spread = one.priors[parameter].spread / np.sqrt(total)
             columns[f"{one.name}.{parameter}"] = {index: float(spread)}
         for fit, weight in zip(fits, share, strict=True):
-            away = _deviation(one, machines[fit.machine], fit, fits) * np.sqrt(weight / total)
+            away = _deviation(one, machines[fit.machine], fit, fits, kinship) * np.sqrt(weight / total)
             for index, (parameter, value) in enumerate(zip(values, away, strict=True), start):
                 columns.setdefault(f"{fit.machine}.{parameter}", {})[index] = float(value)
     roots = np.zeros((len(names), len(columns)))
@@ -101,10 +106,12 @@ def believed(
     return Belief(tuple(names), np.array(means), roots, noise, notes)
 
 
-def _deviation(one: KernelClass, machine: Machine, fit: MachineFit, fits: Sequence[MachineFit]) -> FloatArray:
+def _deviation(
+    one: KernelClass, machine: Machine, fit: MachineFit, fits: Sequence[MachineFit], kinship: Kinship
+) -> FloatArray:
     """How far a machine's own log parameters lie from what the other machines say of it."""
     others = [other for other in fits if other.machine != fit.machine]
     if not others:
         return np.array([one.priors[parameter].spread for parameter in fit.values])
-    predicted = pooled(others, machine, one.priors)
+    predicted = pooled(others, machine, kinship, one.priors)
     return np.asarray([np.log(value / predicted[parameter]) for parameter, value in fit.values.items()])

@@ -24,6 +24,7 @@ from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.composites.kept_workloads import as_compiled
 from slipstick.estimators.contract.protocols import Estimator
 from slipstick.estimators.core.parameters import declared
+from slipstick.estimators.learning.kinship import Kinship, fitted_kinship
 from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters, apart, entry
 from slipstick.estimators.schedule.sequential import Sequential
 from slipstick.estimators.tuned.tuned_devices import MOST_SURE, UNKNOWN
@@ -108,7 +109,11 @@ class DeviceCalibration:
         return found[0]
 
     def forecast(
-        self, machine: Machine, without: Sequence[str] = (), anchors: Sequence[OperationTimes] | None = None
+        self,
+        machine: Machine,
+        without: Sequence[str] = (),
+        anchors: Sequence[OperationTimes] | None = None,
+        kinship: Kinship | None = None,
     ) -> Forecast:
         """The forecast for a machine, by the library that it names (`machine.runtime.library`) where that was measured.
 
@@ -118,6 +123,8 @@ class DeviceCalibration:
             Machines that do not count: those held out.
         anchors
             Rows measured on it; those that the calibration has where None.
+        kinship
+            What the fitted machines count for it; as was found on all public rows where None.
         """
         anchors_here = (
             [form for form in self.anchors if form.machine.name == machine.name] if anchors is None else anchors
@@ -130,9 +137,9 @@ class DeviceCalibration:
             kept = {name for name, one in self.machines.items() if not is_variant(one)}
             classes = tuple(replace(o, fits=tuple(f for f in o.fits if f.machine in kept)) for o in classes)
         unknown = named not in self.libraries and len(self.libraries) > 1
-        return Forecast(
-            classes, self.machines, machine, tuple(without), tuple(anchors_here), library_spreads() if unknown else {}
-        )
+        spreads = library_spreads() if unknown else {}
+        kinship = fitted_kinship() if kinship is None else kinship
+        return Forecast(classes, self.machines, machine, kinship, tuple(without), tuple(anchors_here), spreads)
 
     def for_question(
         self, workload: Workload, machine: Machine, run: Mapping[str, float], instead_of: Estimator
@@ -161,10 +168,11 @@ class DeviceCalibration:
         estimator = ShapedComposite(model, Sequential(), "tiled roofline pooled over devices")
         words = [f"{name}: {text}" for name, text in known.notes.items() if name in classes]
         words += forecast.accepted.doubts if forecast.accepted else ()
+        widest = max([UNKNOWN, *(max(vars(rule.scatter).values()) for rule in rules.values())])
         plain = Calibration(
             estimator,
             tuple(f"operation.kernels.{name}.{parameter}" for name, parameter in known.names),
-            residual_std=max([UNKNOWN, *(max(rule.scatter.short, rule.scatter.long) for rule in rules.values())]),
+            residual_std=widest,
             fingerprint=self.fingerprint,
             source="; ".join([self.source, *words]),
             sample=_sample(known, 1.0),

@@ -27,7 +27,8 @@ from slipstick.estimators.across_devices.trials import DeviceTrial, left, repeat
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.tuned.tuned_devices import KINSHIP_ERROR, LEAST_NOISE, UNKNOWN, WORD
+from slipstick.estimators.learning.kinship import Kinship
+from slipstick.estimators.tuned.tuned_devices import LEAST_NOISE, UNKNOWN
 from slipstick.hwmodels.machine import Machine
 
 
@@ -53,6 +54,7 @@ class Forecast:
     """The forecast for one machine.
 
     `classes`, `machines`: what was fitted, and the fitted machines by name.
+    `kinship`: what they count for one another.
     `without`: machines that do not count: those held out.
     `measured`: rows measured on the machine, too few for a fit; those of classes that were fitted count.
     `libraries`: standard deviation of log time between kernel libraries of which the machine names none, by kind of
@@ -62,6 +64,7 @@ class Forecast:
     classes: tuple[KernelClass, ...]
     machines: Mapping[str, Machine]
     machine: Machine
+    kinship: Kinship
     without: tuple[str, ...] = ()
     measured: tuple[OperationTimes, ...] = ()
     libraries: Mapping[str, float] = field(default_factory=dict)
@@ -91,7 +94,7 @@ class Forecast:
 
     @cached_property
     def _before(self) -> Belief:
-        return believed(self.classes, self.machines, self.machine, self.without)
+        return believed(self.classes, self.machines, self.machine, self.kinship, self.without)
 
     def rule(self, name: str) -> Rule:
         """Of one class of operations."""
@@ -107,7 +110,9 @@ class Forecast:
         if name in changed.errors:
             anchors = [form for form in self._anchors if form.name == name]
             predicted = joined_times(anchors) * np.exp(-changed.errors[name])
-            result = replace(result, scatter=widened(plain.scatter, changed.errors[name], predicted))
+            result = replace(
+                result, scatter=widened(plain.scatter, changed.errors[name], predicted, self.kinship.tails)
+            )
         return result
 
     @cached_property
@@ -133,7 +138,7 @@ class Forecast:
         if name not in self._rules:
             one = self._by_name[name]
             fit = self._own(one)
-            rule = _repeated(one, fit) if fit else self._transferred(one)
+            rule = _repeated(one, fit, self.kinship) if fit else self._transferred(one)
             doubt = between_libraries(self.libraries, name) if any(source.library for source in one.fits) else 0.0
             self._rules[name] = replace(rule, scatter=replace(rule.scatter.wider(doubt), common=doubt))
         return self._rules[name]
@@ -143,20 +148,20 @@ class Forecast:
             return Rule(ShapeFactor(one, {}), one.scatters[self._closest(one)])
         trials = []
         for fit, others in self._turns(one):
-            values = pooled(others, self.machines[fit.machine], one.priors)
+            values = pooled(others, self.machines[fit.machine], self.kinship, one.priors)
             trials.append(self._trial(one, fit, others, values))
         share = repeats(trials)
         sources, closest = self._sources(one), self._closest(one)
-        transferred = left(trials, share) if trials else self._scatter_of_one(one)
+        transferred = left(trials, share, self.kinship.tails) if trials else self._scatter_of_one(one)
         if of_one_chip(sources, closest):
-            transferred = at_least(transferred, of_one_source(closest))
-        return Rule(_factor(one, sources, self.machine, share), transferred)
+            transferred = at_least(transferred, of_one_source(closest, self.kinship))
+        return Rule(_factor(one, sources, self.machine, share, self.kinship), transferred)
 
     def _scatter_of_one(self, one: KernelClass) -> Scatter:
         """Where no measured machine can be left out, since there is one or none."""
         if not self._sources(one):
             return Scatter(UNKNOWN, UNKNOWN)
-        return of_one_source(self._closest(one))
+        return of_one_source(self._closest(one), self.kinship)
 
     def _turns(self, one: KernelClass) -> Iterator[tuple[MachineFit, list[MachineFit]]]:
         """Each source, and the others that may predict it: no closer relatives than the target has."""
@@ -174,27 +179,28 @@ class Forecast:
         self, one: KernelClass, fit: MachineFit, others: Sequence[MachineFit], values: Mapping[str, float]
     ) -> DeviceTrial:
         forms = one.sampled[fit.machine]
-        factor = _factor(one, others, self.machines[fit.machine], 1.0)
+        factor = _factor(one, others, self.machines[fit.machine], 1.0, self.kinship)
         closeness = max(shared_words(fit.family, other.family) for other in others)
         return DeviceTrial(
             np.log(times(forms, values)),
             np.concatenate([factor.logs(form) for form in forms]),
             np.log(joined_times(forms)),
-            WORD[shared_words(self.machine.family, fit.family)],
-            KINSHIP_ERROR[self._closest(one)] / KINSHIP_ERROR[closeness],
+            scale=self.kinship.shaped[self._closest(one)] / self.kinship.shaped[closeness],
         )
 
 
-def _factor(one: KernelClass, fits: Sequence[MachineFit], machine: Machine, share: float) -> ShapeFactor:
+def _factor(
+    one: KernelClass, fits: Sequence[MachineFit], machine: Machine, share: float, kinship: Kinship
+) -> ShapeFactor:
     """Of several machines' residuals, relatives counting more."""
     if not fits:
         return ShapeFactor(one, {})
-    each = weights(fits, machine.family, machine.runtime.library)
+    each = weights(fits, kinship, machine.family, machine.runtime.library)
     each = share * each / each.sum()
     return ShapeFactor(one, {fit.machine: float(part) for fit, part in zip(fits, each, strict=True)})
 
 
-def _repeated(one: KernelClass, fit: MachineFit) -> Rule:
+def _repeated(one: KernelClass, fit: MachineFit, kinship: Kinship) -> Rule:
     """A measured machine: as much of its own residual at the nearest shapes as repeats among its rows."""
     forms = thinned(one.rows.get(fit.machine, ()), 2 * SAMPLED)
     if not forms:
@@ -205,5 +211,5 @@ def _repeated(one: KernelClass, fit: MachineFit) -> Rule:
     residual = np.log(joined_times(forms)) - predicted
     share = float(np.clip(around @ residual / (float(around @ around) + 1e-12), 0.0, 1.0))
     predicted = predicted + share * around
-    repeated = scatter([np.log(joined_times(forms)) - predicted], [np.exp(predicted)], [1.0])
+    repeated = scatter([np.log(joined_times(forms)) - predicted], [np.exp(predicted)], kinship.tails)
     return Rule(ShapeFactor(one, {fit.machine: share}), repeated)

@@ -15,20 +15,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slipstick.estimators.core.formula import Formula
-from slipstick.estimators.core.kinship import shared_words
+from slipstick.estimators.core.kinship import MOST_WORDS, shared_words
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.learning.kinship import Kinship
 from slipstick.estimators.operation.gpu.kernel_classes import KERNELS, ROWWISE
-from slipstick.estimators.tuned.tuned_devices import (
-    KNOWN_ROTATION,
-    OTHER_LIBRARY,
-    OTHER_MEMORY,
-    PRIOR_STRENGTH,
-    ROTATION_STATED,
-    SAME_MEMORY,
-    SCATTER,
-    SOFT,
-)
-from slipstick.estimators.tuned.tuned_kinship import PRIOR_WEIGHT, RELATIVES
+from slipstick.estimators.tuned.tuned_devices import KNOWN_ROTATION, PRIOR_STRENGTH, ROTATION_STATED, SOFT
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
@@ -155,25 +146,25 @@ def fit_machine(
     )
 
 
-def weights(fits: Sequence[MachineFit], family: str, library: str = "") -> FloatArray:
-    """What each measured machine counts for a machine of `family`, shape (fits,).
+def weights(fits: Sequence[MachineFit], kinship: Kinship, family: str, library: str = "") -> FloatArray:
+    """What each measured machine counts for a machine of `family`, where the prior counts 1; shape (fits,).
 
     Parameters
     ----------
     library
         Kernels of the target: what ran others counts less; "" takes a mixture of all.
     """
-    kinship = np.array([RELATIVES[shared_words(fit.family, family)] for fit in fits])
-    scatter = SCATTER + np.array([fit.scatter for fit in fits])
+    kin = np.array([kinship.weights[shared_words(fit.family, family)] for fit in fits])
+    scatter = kinship.scatter + np.array([fit.scatter for fit in fits])
     strange = np.array([bool(library and fit.library) and fit.library != library for fit in fits])
-    return np.asarray(kinship * scatter.min() / scatter * np.where(strange, OTHER_LIBRARY, 1.0))
+    return np.asarray(kin * scatter.min() / scatter * np.where(strange, kinship.library, 1.0))
 
 
 def of_one_chip(fits: Sequence[MachineFit], closest: int) -> bool:
     """Whether all measured machines are one chip (H100 and H200) and the target, which shares `closest` words of the
     family with it, is another: no two of them say how far chips differ."""
-    same = len(RELATIVES) - 1
-    return closest < same and bool(fits) and all(shared_words(fits[0].family, f.family) == same for f in fits)
+    alike = bool(fits) and all(shared_words(fits[0].family, fit.family) == MOST_WORDS for fit in fits)
+    return alike and closest < MOST_WORDS
 
 
 def technology(machine: Machine) -> str:
@@ -181,7 +172,9 @@ def technology(machine: Machine) -> str:
     return re.match(r"[A-Za-z]*", machine.main_memory)[0]  # type: ignore[index]
 
 
-def pooled(fits: Sequence[MachineFit], machine: Machine, priors: Mapping[str, Prior] = PRIORS) -> Table[float]:
+def pooled(
+    fits: Sequence[MachineFit], machine: Machine, kinship: Kinship, priors: Mapping[str, Prior] = PRIORS
+) -> Table[float]:
     """The parameters of a machine that was not measured: weighted means of those measured, in log space.
 
     Raises
@@ -192,11 +185,11 @@ def pooled(fits: Sequence[MachineFit], machine: Machine, priors: Mapping[str, Pr
     if not fits:
         raise InputError("no measured machine to pool over")
     names = list(fits[0].values)
-    share = np.tile(weights(fits, machine.family, machine.runtime.library)[:, None], len(names))
+    share = np.tile(weights(fits, kinship, machine.family, machine.runtime.library)[:, None], len(names))
     if "memory_efficiency" in names:
         alike = np.array([fit.memory == technology(machine) for fit in fits])
-        share[:, names.index("memory_efficiency")] *= np.where(alike, SAME_MEMORY, OTHER_MEMORY)
+        share[:, names.index("memory_efficiency")] *= np.where(alike, 1.0, kinship.memory)
     logs = np.log([[fit.values[name] for name in names] for fit in fits])
     prior = np.log([priors[name].value for name in names])
-    mean = ((share * logs).sum(axis=0) + PRIOR_WEIGHT * prior) / (share.sum(axis=0) + PRIOR_WEIGHT)
+    mean = ((share * logs).sum(axis=0) + prior) / (share.sum(axis=0) + 1)
     return Table(dict(zip(names, map(float, np.exp(mean)), strict=True)))

@@ -20,14 +20,12 @@ class DeviceTrial:
 
     `plain`: by the parameters that the others give it.
     `factor`: what the others take over their own fits at the nearest shapes.
-    `weight`: how much the machine counts.
     `scale`: how large errors of the target machine are against those of this one.
     """
 
     plain: FloatArray
     factor: FloatArray
     measured: FloatArray
-    weight: float = 1.0
     scale: float = 1.0
 
 
@@ -53,11 +51,11 @@ def repeats(trials: Sequence[DeviceTrial]) -> float:
     return plain_fit(law, np.exp(measured), alike)["share"]
 
 
-def left(trials: Sequence[DeviceTrial], share: float) -> Scatter:
-    """How far measured times scatter around the forecast with that share.
+def left(trials: Sequence[DeviceTrial], share: float, tails: float) -> Scatter:
+    """How far measured times scatter around the forecast with that share; `tails` as in `bands.scatter`.
 
     Raises InputError where there is no trial.
     """
     predicted = [trial.plain + share * trial.factor for trial in trials]
     errors = [(trial.measured - log) * trial.scale for trial, log in zip(trials, predicted, strict=True)]
-    return scatter(errors, [np.exp(log) for log in predicted], [trial.weight for trial in trials])
+    return scatter(errors, [np.exp(log) for log in predicted], tails)

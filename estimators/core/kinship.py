@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+MOST_WORDS = 3
+"""Words of a family that count: vendor, generation, chip."""
+
 
 def shared_words(one: str, other: str) -> int:
-    """How many leading words two families share, at most three."""
+    """How many leading words two families share, at most `MOST_WORDS`."""
     count = 0
     for a, b in zip(one.split("-"), other.split("-"), strict=False):
         if a != b:
             break
         count += 1
-    return min(count, 3)
+    return min(count, MOST_WORDS)

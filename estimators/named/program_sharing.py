@@ -15,13 +15,13 @@ from slipstick.estimators.across_devices.devices import DeviceCalibration, devic
 from slipstick.estimators.calibration.calibration import Calibration
 from slipstick.estimators.contract.protocols import Estimator
 from slipstick.estimators.core.kinship import shared_words
+from slipstick.estimators.learning.kinship import fitted_kinship
 from slipstick.estimators.named.class_sharing import standing_for
 from slipstick.estimators.named.gpu_bands import NOTICED, Spent
 from slipstick.estimators.operation.gpu.programs.program_kernels import HALF, programs_scatter
 from slipstick.estimators.operation.gpu.programs.program_sides import rounds_convolutions
 from slipstick.estimators.operation.roofline import widened
 from slipstick.estimators.tuned.tuned_defaults import UNMEASURED
-from slipstick.estimators.tuned.tuned_kinship import RELATIVES
 from slipstick.hwmodels.catalog import machine as catalogued
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
@@ -84,7 +84,7 @@ def _relatives(families: Iterable[str], machine: Machine) -> float:
 
 
 def _kinship(family: str, machine: Machine) -> float:
-    return RELATIVES[shared_words(family, machine.family)]
+    return fitted_kinship().weights[shared_words(family, machine.family)]
 
 
 def programs_spread(machine: Machine, spent: Sequence[Spent]) -> tuple[float, tuple[str, ...]]:

@@ -1,10 +1,10 @@
-"""Pooling over machines and its bands (`estimators/across_devices`).
+"""Fits of machines, and what is fixed in pooling over them and in its bands (`estimators/across_devices`).
 
-version: 5
+version: 6
 chosen on: the public times of single operations on GPUs that ``slipstick validate operations`` reads, every machine
     left out in turn. The best of a few round values, or a judgement where the text of a value names no comparison.
-refit: none by a command; change a value and score it with ``slipstick validate operations``. The parameters of the
-    machines, which these values steer, are refitted by ``slipstick calibrate``.
+refit: none by a command; change a value and score it with ``slipstick validate operations``. What machines count for
+    one another, and how errors grow (`learning/kinship.py`), is fitted by ``slipstick validate --refit operations``.
 scored on the same data: yes, each machine left out, but these values saw all machines.
 """
 
@@ -12,45 +12,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-KINSHIP_ERROR = (2.5, 1.2, 1.0, 0.6)
-"""How large errors are where the closest relative shares 0, 1, 2, 3 words of the family, against two words. Measured
-on public GPU data by taking relatives away: each step costs a third, a twin halves; rounded towards one because it
-rests on few machines. No word shared: with 1.4 the 80 % bands covered 0.60 of AMD's rows predicted without AMD and 0.62
-of NVIDIA's without NVIDIA, with 2 0.67 and 0.69."""
 BORDER = 20e-6
 """Seconds that part short operations from long ones."""
 LARGEST = 0.6
 """Log errors beyond count as this: an outlier in a hundred is no reason for a band that holds it."""
-TAILS = 0.88
-"""Errors have longer tails than a normal law: 80 % of them lie within so much of its band. Of 0.78, 0.88 and 1 the one
-with the least interval score over all public GPU data, every machine left out; it covers 80 % on the mean."""
 ROWS = 4.0
 """How many rows of a machine's own its relatives' scatter stands for."""
 LEAST_NOISE = 0.03
 """No time is known better: the spread of repeated measurements."""
 UNKNOWN = 0.6
-"""Standard deviation of the log error of a class that nobody measured."""
-ONE_SOURCE = 0.3
-"""The same where one machine or one chip alone was measured, two words of the family shared (others by
-`KINSHIP_ERROR`): between the log errors of classes with several, a generation left out."""
+"""Standard deviation of the log error of a class that nobody measured: a judgement. The measured classes, by what is
+known of kernels in general, err by .38; they are the usual ones."""
 MOST_SURE = 0.9
 """Of a band, what uncertain parameters may explain: the rest scatters from operation to operation."""
-WORD = (0.3, 0.6, 1.0, 1.5)
-"""How much a source says about the rule of a target with which it shares 0, 1, 2, 3 words of the family."""
 CUT = 1.5
 """Log residuals beyond are cut: they are outliers."""
 NEIGHBOURS = 6
 """Nearest measured shapes whose residuals are averaged."""
 REACH = 0.1
 """Octaves within which neighbouring shapes count alike."""
-SCATTER = 0.05
-"""Added to a machine's median error before machines are weighed by it: below it one fit is as good as another."""
-OTHER_LIBRARY = 0.1
-"""Weight of a machine that ran another kernel library than the wanted one: of 1, 0.3, 0.1 and 0.03 (mean MAPE 0.199,
-0.184, 0.180, 0.179 over 18 pairs of machine and stack, generation left out) the largest
-that is nearly as good as leaving the others out."""
-SAME_MEMORY, OTHER_MEMORY = 4.0, 0.3
-"""Weights for the efficiency of main memory, of machines with the same and with another technology (HBM, GDDR)."""
 PRIOR_STRENGTH = 0.3
 """How many residuals of size one a deviation from the prior by one spread stands for."""
 SOFT = 0.1

@@ -17,9 +17,9 @@ from slipstick.estimators.across_devices.kernel_class import PREFIX, times
 from slipstick.estimators.across_devices.libraries import library_spreads
 from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula, thinned
 from slipstick.estimators.composites.compiled import Compiled
+from slipstick.estimators.learning.kinship import fitted_kinship
 from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
-from slipstick.estimators.tuned.tuned_devices import KINSHIP_ERROR, ONE_SOURCE
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
@@ -170,7 +170,7 @@ def test_parameters_known_by_draws_have_their_spread(made: DeviceCalibration) ->
 
 def test_without_rows_the_file_holds_no_measurement_and_still_covers(made: DeviceCalibration, tmp_path: Path) -> None:
     path = tmp_path / "small.json"
-    devices_file.save(without_rows(made), path)
+    devices_file.save(without_rows(made, fitted_kinship()), path)
     document = json.loads(path.read_text())
     assert document["anchors"] == [] and all(fit["rows"] == [] for fits in document["classes"].values() for fit in fits)
     asked = streams("l40s", 0.80)
@@ -286,10 +286,11 @@ def test_a_machine_that_ran_two_libraries_has_a_fit_of_each() -> None:
 def test_machines_of_one_chip_say_little_of_another_chip() -> None:
     """H100 and H200 agree to 2 %, but both are a GH100: an L40S is as doubtful as with one machine measured."""
     known = fit_devices([streams("h100-sxm", 0.89), streams("h200-sxm", 0.89)])
-    for one in (known, without_rows(known)):
+    kinship = fitted_kinship()
+    for one in (known, without_rows(known, kinship)):
         scatters = {
             name: one.forecast(machine(name)).rule("elementwise.float32").scatter for name in ("gh200", "l40s", "mi210")
         }
         assert scatters["gh200"].long < 0.1
-        assert scatters["l40s"].long == pytest.approx(ONE_SOURCE * KINSHIP_ERROR[1])
-        assert scatters["mi210"].short == pytest.approx(ONE_SOURCE * KINSHIP_ERROR[0])
+        assert scatters["l40s"].long == pytest.approx(kinship.one_source * kinship.errors[1])
+        assert scatters["mi210"].short == pytest.approx(kinship.one_source * kinship.errors[0])

@@ -64,3 +64,6 @@ def test_a_refit_changes_nothing(name: str, tmp_path: Path) -> None:
         copies[tmp_path / path.name] = document
         (tmp_path / path.name).write_bytes(path.read_bytes())
     assert not ShippedFiles(copies, made.used).save()
+    if made.beside:
+        (tmp_path / f"{made.beside.name}.json").write_bytes((FITTED / f"{made.beside.name}.json").read_bytes())
+        assert not made.beside.save(tmp_path)

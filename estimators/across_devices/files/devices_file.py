@@ -18,9 +18,9 @@ from slipstick.estimators.across_devices.devices import DeviceCalibration
 from slipstick.estimators.across_devices.kernel_class import KernelClass
 from slipstick.estimators.across_devices.operation_times import OperationTimes
 from slipstick.estimators.across_devices.pooling import MachineFit, technology
+from slipstick.estimators.core.kinship import MOST_WORDS
 from slipstick.estimators.core.parameters import declared
 from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
-from slipstick.estimators.tuned.tuned_devices import KINSHIP_ERROR
 from slipstick.hwmodels.files.readers import InputError, atomic_write, read_json, require_mapping, unknown_name
 from slipstick.hwmodels.files.records import Table, validated
 from slipstick.hwmodels.machine import Machine
@@ -163,8 +163,8 @@ def _fit(entry: Any, name: str, machines: Mapping[str, Machine], path: object) -
 
 def _scatters(fields: Mapping[str, Any], name: str, path: object) -> tuple[Scatter, ...]:
     pairs = _list(fields, name, path)
-    if len(pairs) != len(KINSHIP_ERROR) or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
-        raise InputError(f"{path}: scatters.{name}: want {len(KINSHIP_ERROR)} pairs of numbers")
+    if len(pairs) != MOST_WORDS + 1 or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
+        raise InputError(f"{path}: scatters.{name}: want {MOST_WORDS + 1} pairs of numbers")
     return tuple(
         Scatter(*(_number(end, path, f"scatters.{name}", 0.0, LARGEST_SPREAD) for end in pair)) for pair in pairs
     )

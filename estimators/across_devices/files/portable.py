@@ -16,22 +16,27 @@ from slipstick.estimators.across_devices.kernel_class import KernelClass, times
 from slipstick.estimators.across_devices.operation_times import joined_times
 from slipstick.estimators.across_devices.pooling import of_one_chip, pooled
 from slipstick.estimators.across_devices.trials import DeviceTrial, left
-from slipstick.estimators.core.kinship import shared_words
-from slipstick.estimators.tuned.tuned_devices import KINSHIP_ERROR, UNKNOWN
+from slipstick.estimators.core.kinship import MOST_WORDS, shared_words
+from slipstick.estimators.learning.kinship import Kinship
+from slipstick.estimators.tuned.tuned_devices import UNKNOWN
 from slipstick.hwmodels.machine import Machine
 
 
-def without_rows(calibration: DeviceCalibration) -> DeviceCalibration:
+def without_rows(calibration: DeviceCalibration, kinship: Kinship) -> DeviceCalibration:
     """The same, reduced to parameters; scatters are learned from the rows before they go."""
     machines = calibration.machines
     classes = [
-        replace(one, rows={}, scatters=tuple(_scatter(one, machines, closest) for closest in range(len(KINSHIP_ERROR))))
+        replace(
+            one,
+            rows={},
+            scatters=tuple(_scatter(one, machines, closest, kinship) for closest in range(MOST_WORDS + 1)),
+        )
         for one in calibration.classes
     ]
     return replace(calibration, classes=tuple(classes), anchors=())
 
 
-def _scatter(one: KernelClass, machines: Mapping[str, Machine], closest: int) -> Scatter:
+def _scatter(one: KernelClass, machines: Mapping[str, Machine], closest: int, kinship: Kinship) -> Scatter:
     """Every machine predicted from the mean of those that share at most `closest` words of its family."""
     trials = []
     for fit in one.fits:
@@ -40,9 +45,9 @@ def _scatter(one: KernelClass, machines: Mapping[str, Machine], closest: int) ->
         others = [other for other in others if shared_words(fit.family, other.family) <= closest] or others
         forms = one.sampled.get(fit.machine)
         if others and forms:
-            predicted = np.log(times(forms, pooled(others, machines[fit.machine], one.priors)))
+            predicted = np.log(times(forms, pooled(others, machines[fit.machine], kinship, one.priors)))
             nearest = max(shared_words(fit.family, other.family) for other in others)
-            scale = KINSHIP_ERROR[closest] / KINSHIP_ERROR[nearest]
+            scale = kinship.errors[closest] / kinship.errors[nearest]
             trials.append(DeviceTrial(predicted, np.zeros(len(predicted)), np.log(joined_times(forms)), scale=scale))
-    learned = left(trials, 0.0) if trials else Scatter(UNKNOWN, UNKNOWN)
-    return at_least(learned, of_one_source(closest)) if of_one_chip(one.fits, closest) else learned
+    learned = left(trials, 0.0, kinship.tails) if trials else Scatter(UNKNOWN, UNKNOWN)
+    return at_least(learned, of_one_source(closest, kinship)) if of_one_chip(one.fits, closest) else learned

@@ -20,11 +20,11 @@ from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import FormulaModel
 from slipstick.estimators.core.parameters import Parameter, check_parameters
+from slipstick.estimators.learning.kinship import fitted_kinship
 from slipstick.estimators.learning.scores import normal_spread
 from slipstick.estimators.learning.terms import ROUNDS, nearest_terms
 from slipstick.estimators.operation.spmv.spmv_amounts import CALL, FORMATS, SOURCE, TERMS, amount_table, amounts
 from slipstick.estimators.operation.spmv.spmv_costs import is_accelerator
-from slipstick.estimators.tuned.tuned_kinship import PRIOR_WEIGHT, RELATIVES
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError, read_json, require_mapping, unknown_name
 from slipstick.hwmodels.files.records import Table
@@ -131,8 +131,9 @@ class SpmvDevices(FormulaModel):
         if same.any():
             return np.append(same / same.sum(), 0.0)
         alike = np.array([device.accelerator == is_accelerator(machine) for device in self.devices])
-        kin = np.array([RELATIVES[shared_words(device.family, machine.family)] for device in self.devices])
-        weights = np.append(kin * alike if alike.any() else kin, PRIOR_WEIGHT)
+        counts = fitted_kinship().weights
+        kin = np.array([counts[shared_words(device.family, machine.family)] for device in self.devices])
+        weights = np.append(kin * alike if alike.any() else kin, 1.0)
         return np.asarray(weights / weights.sum())
 
 

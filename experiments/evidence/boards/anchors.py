@@ -21,6 +21,7 @@ from slipstick.estimators.across_devices.operation_times import OperationTimes, 
 from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.learning import scores
+from slipstick.estimators.learning.kinship import fitted_kinship, unseen_group
 from slipstick.experiments.calibrate.devices_left_out import four_numbers, noise_floor, roofline
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.score import MAPE, Board, Data, MissingError, Scored
@@ -63,12 +64,20 @@ def _machines(data: Data) -> Iterator[Scored | ValidationRow]:
             yield skipped(DATASET, f"no rows of {target.name}")
             continue
         forms, measured = taken([form for form in scoring if form.machine.name == target.name], ANCHORS)
-        before, after = (made.forecast(target, (target.name,), known) for known in ((), measured))
+        before, after = (_without(made, target, (target.name,), known) for known in ((), measured))
         for form in forms:
             others = [f for f in training if f.name == form.name and f.machine.name != target.name]
             if any(one.name == form.name for one in made.classes) and others and len(form) > 1:
                 yield from _both(target, form, others, measured, before, after)
                 yield from _at_random(made, target, form)
+
+
+def _without(
+    made: DeviceCalibration, machine: Machine, without: Sequence[str], known: Sequence[OperationTimes]
+) -> Forecast:
+    """A machine by others, which count as was found without its generation, or vendor where none of it is left."""
+    others = [one.family for name, one in made.machines.items() if name not in without]
+    return made.forecast(machine, without, known, fitted_kinship(unseen_group([machine.family], others)))
 
 
 def _at_random(made: DeviceCalibration, machine: Machine, form: OperationTimes) -> list[ValidationRow]:
@@ -81,11 +90,11 @@ def _at_random(made: DeviceCalibration, machine: Machine, form: OperationTimes) 
         return []
     part = thinned([form], SCORED)
     truth = joined_times(part)
-    alone = scores.mean_error(made.forecast(machine, without, ()).predict(part, LEVEL).time, truth)
+    alone = scores.mean_error(_without(made, machine, without, ()).predict(part, LEVEL).time, truth)
     errors = []
     for draw in range(DRAWS):
         index = np.random.default_rng(draw).choice(len(form), DRAWN, replace=False)
-        predicted = made.forecast(machine, without, [form.some(index)])
+        predicted = _without(made, machine, without, [form.some(index)])
         errors.append(scores.mean_error(predicted.predict(part, LEVEL).time, truth))
     base, count = {"no anchors": alone}, len(truth)
     return [

@@ -6,8 +6,8 @@ say of scatter, and predicted by what is left.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,17 +19,18 @@ from slipstick.estimators.across_devices.forecast import Forecast
 from slipstick.estimators.across_devices.kernel_class import KernelClass
 from slipstick.estimators.across_devices.operation_times import OperationTimes, joined_times
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL
-from slipstick.estimators.core.kinship import shared_words
+from slipstick.estimators.core.kinship import MOST_WORDS, shared_words
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.learning.fitted_file import OuterScore
+from slipstick.estimators.learning.fitted_file import FittedFile, OuterScore
+from slipstick.estimators.learning.kinship import ALL, NAME, WITHOUT, Kinship, fitted_kinship, unseen_group
 from slipstick.estimators.learning.scores import coverage, mean_error, width
-from slipstick.estimators.tuned.tuned_devices import KINSHIP_ERROR
 from slipstick.experiments.calibrate.devices_left_out import roofline
 from slipstick.experiments.calibrate.public_data import needed_folder
 from slipstick.experiments.evidence.fits.shipped_files import ShippedFiles, rounded
 from slipstick.experiments.evidence.rows import ValidationRow
 from slipstick.experiments.evidence.score import Board, Data, MissingError
 from slipstick.experiments.evidence.validation.gpu.gpu_cases import GpuCase, cases
+from slipstick.experiments.evidence.validation.gpu.kinship_fit import fitted_kinships, judging_rows
 from slipstick.experiments.question.registry import CALIBRATIONS
 from slipstick.hwmodels.files.readers import InputError
 
@@ -43,6 +44,7 @@ memory, where DeepBench's convolutions on the same GPUs want 0.03 to 0.09 ms and
 GENERATION = 2
 """Words of a family that name vendor and generation: who shares fewer is of another generation."""
 DATASET = "the calibration that ships"
+NOTE = "What machines count for one another, from machines left out in turn: numbers of all, and without each group."
 
 
 def public_times() -> list[OperationTimes]:
@@ -95,18 +97,24 @@ def refit() -> ShippedFiles:
     Raises InputError where the measurements are not here.
     """
     whole = fitted(public_times())
-    document = devices_file.to_dict(without_rows(whole))
+    made = fitted_kinships(judging_rows(whole))
+    numbers = {group: each.kinship for group, each in made.items()}
+    document = devices_file.to_dict(without_rows(whole, numbers[""]))
     document |= {name: rounded(document[name]) for name in ("classes", "scatters")}
     used = sum(fit.count for one in whole.classes for fit in one.fits)
-    return ShippedFiles({CALIBRATIONS / "gpus.json": document}, used, tuple(_outer(whole)), indent=None)
+    outer = tuple(_outer(whole, numbers))
+    facts = {ALL: asdict(numbers.pop("")), WITHOUT: {group: asdict(one) for group, one in numbers.items()}}
+    files = {"public times of GPU operations": whole.fingerprint[:16]}
+    kinship = FittedFile(NAME, files, used, {"kinship": made[""].law}, outer, NOTE, facts)
+    return ShippedFiles({CALIBRATIONS / "gpus.json": document}, used, outer, indent=None, beside=kinship)
 
 
-def _outer(whole: DeviceCalibration) -> Iterator[OuterScore]:
+def _outer(whole: DeviceCalibration, numbers: Mapping[str, Kinship]) -> Iterator[OuterScore]:
     """By class of operations, every machine left out in turn: with its twins known, and with its generation unseen."""
-    for title, kin in (("machine", len(KINSHIP_ERROR)), ("generation", GENERATION)):
+    for title, kin in (("machine", MOST_WORDS + 1), ("generation", GENERATION)):
         for one in whole.classes:
             names = [fit.machine for fit in one.fits if one.sampled.get(fit.machine)]
-            turns = [(one.sampled[name], _left_out(whole, one, name, kin)) for name in names]
+            turns = [(one.sampled[name], _left_out(whole, one, name, numbers.__getitem__, kin)) for name in names]
             known = [(forms, others.predict(forms)) for forms, others in turns if others is not None]
             if known:
                 measured = np.concatenate([joined_times(forms) for forms, _ in known])
@@ -148,7 +156,7 @@ def _score(whole: DeviceCalibration, one: KernelClass, name: str) -> FloatArray:
     """Of a machine that is left out: error, the roofline's error, coverage and width (high/low) of the band."""
     scored = one.sampled[name]
     measured = joined_times(scored)
-    others = _left_out(whole, one, name)
+    others = _left_out(whole, one, name, fitted_kinship)
     if others is None:
         raise InputError(f"{one.name}: no machine but {name} was measured")
     predicted = others.predict(scored)
@@ -156,17 +164,29 @@ def _score(whole: DeviceCalibration, one: KernelClass, name: str) -> FloatArray:
     return np.array([mean_error(predicted.time, measured), mean_error(roofline(scored), measured), held, wide])
 
 
-def _left_out(whole: DeviceCalibration, one: KernelClass, name: str, kin: int = len(KINSHIP_ERROR)) -> Forecast | None:
-    """Of a machine from the others that share fewer than `kin` words of its family; None where there are none."""
+def _left_out(
+    whole: DeviceCalibration,
+    one: KernelClass,
+    name: str,
+    kinship: Callable[[str], Kinship],
+    kin: int = MOST_WORDS + 1,
+) -> Forecast | None:
+    """Of a machine from the others that share fewer than `kin` words of its family; None where there are none.
+
+    `kinship`: the numbers without a generation or vendor (`unseen_group`).
+    """
     left, here = whole.machines[name], device_name(whole.machines[name])
     names = {
         n for n, o in whole.machines.items() if device_name(o) != here and shared_words(o.family, left.family) < kin
     }
     fits = tuple(fit for fit in one.fits if fit.machine in names)
     kept = {machine: forms for machine, forms in one.rows.items() if machine in names}
-    others = without_rows(replace(whole, classes=(replace(one, fits=fits, rows=kept),)))
+    if not fits:
+        return None
+    counts = kinship(unseen_group([left.family], [fit.family for fit in fits]))
+    others = without_rows(replace(whole, classes=(replace(one, fits=fits, rows=kept),)), counts)
     # As it was measured: its kernels may have been launched in recorded graphs.
-    return others.forecast(one.sampled[name][0].machine) if fits else None
+    return others.forecast(one.sampled[name][0].machine, kinship=counts)
 
 
 BOARD = Board("What is the calibration across GPUs that ships worth on a GPU that it never saw?", {DATASET: _classes})

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slipstick.estimators.learning.fitted_file import OuterScore, kept, write_if_changed
+from slipstick.estimators.learning.fitted_file import FittedFile, OuterScore, kept, write_if_changed
 from slipstick.hwmodels.files.readers import read_json
 
 
@@ -35,24 +35,27 @@ class ShippedFiles:
         Scores of left-out groups.
     indent
         Spaces a level of the JSON; None writes one line.
+    beside
+        What else was fitted to these rows, in the learner's format.
     """
 
     documents: Mapping[Path, Mapping[str, Any]]
     used: int
     outer: tuple[OuterScore, ...] = ()
     indent: int | None = 1
+    beside: FittedFile | None = None
 
     @property
     def title(self) -> str:
         """The names of the files."""
-        return ", ".join(path.name for path in self.documents)
+        return ", ".join([*(path.name for path in self.documents), *([self.beside.title] if self.beside else [])])
 
     def save(self) -> bool:
         """Write the files that do not say the same to five digits; whether one was written.
 
         A number that stays within its fifth digit stays as it is, so that no other answer moves with those that do.
         """
-        written = False
+        written = self.beside.save() if self.beside else False
         for path, document in self.documents.items():
             one = kept(read_json(path), document) if path.exists() else document
             written |= write_if_changed(path, json.dumps(one, indent=self.indent, allow_nan=False) + "\n")

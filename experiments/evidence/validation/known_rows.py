@@ -31,7 +31,6 @@ from slipstick.experiments.evidence.validation.gpu.gpu_cases import BLACKWELL, H
 from slipstick.experiments.evidence.validation.serving.refit import FILE, more_cases, trained_on
 from slipstick.experiments.evidence.validation.serving.silicon import read_cases
 from slipstick.experiments.evidence.validation.serving.step_fit import step_rows
-from slipstick.hwmodels.catalog import machine
 
 FloatArray = npt.NDArray[np.float64]
 STEPS, ATTENTION = "known steps of a server", "known rows of decode attention"
@@ -112,8 +111,8 @@ def attention(data: Data) -> Iterator[Scored | ValidationRow]:
                 continue
             form = given.rows(name, frame.sample(min(len(frame), SCORED), random_state=1))
             alone = board.forecast(name, group)
-            made["2 chosen"].append(_rows_tried(board, group, form, alone, _chosen_rows(form, alone)))
-            made["8 at random"] += [_rows_tried(board, group, form, alone, at) for at in _draws(len(form))]
+            made["2 chosen"].append(_rows_tried(board, name, group, form, alone, _chosen_rows(form, alone)))
+            made["8 at random"] += [_rows_tried(board, name, group, form, alone, at) for at in _draws(len(form))]
     yield from _shown(ATTENTION, "decode attention", "its generation", made)
 
 
@@ -125,12 +124,15 @@ def _chosen_rows(form: OperationTimes, alone: Forecast) -> list[int]:
 
 
 def _rows_tried(
-    board: OperationBoard, group: Sequence[str], form: OperationTimes, alone: Forecast, places: Sequence[int]
+    board: OperationBoard,
+    name: str,
+    group: Sequence[str],
+    form: OperationTimes,
+    alone: Forecast,
+    places: Sequence[int],
 ) -> Tried:
     left = form.some(np.setdiff1d(np.arange(len(form)), places))
-    made = board.calibration.forecast(
-        form.machine, [machine(name).name for name in group], [form.some(np.array(places))]
-    )
+    made = board.forecast(name, group, [form.some(np.array(places))])
     after, before = made.predict([left]), alone.predict([left])
     return Tried(left.times, after.time, before.time, np.log(after.high / after.time))
 

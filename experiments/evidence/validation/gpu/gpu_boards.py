@@ -16,6 +16,7 @@ from slipstick.estimators.across_devices.devices import SAMPLE, DeviceCalibratio
 from slipstick.estimators.across_devices.forecast import Forecast, RowForecast
 from slipstick.estimators.across_devices.operation_times import OperationTimes
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.learning.kinship import fitted_kinship, unseen_group
 from slipstick.estimators.tuned.tuned_devices import GRAPH_LAUNCH
 from slipstick.experiments.calibrate.devices_left_out import four_numbers, roofline
 from slipstick.hwmodels.catalog import machine
@@ -128,13 +129,20 @@ class OperationBoard:
 
     def forecast(self, name: str, left_out: Sequence[str], anchors: Sequence[OperationTimes] = ()) -> Forecast:
         """What the machines that are not left out say of a machine."""
-        without = [machine(other).name for other in left_out]
         if anchors:
-            return self.calibration.forecast(self.machine(name), without, anchors)
-        target = (name, *without)
+            return self._forecast(name, left_out, anchors)
+        target = (name, *left_out)
         if target not in self.forecasts:
-            self.forecasts[target] = self.calibration.forecast(self.machine(name), without, ())
+            self.forecasts[target] = self._forecast(name, left_out)
         return self.forecasts[target]
+
+    def _forecast(self, name: str, left_out: Sequence[str], anchors: Sequence[OperationTimes] = ()) -> Forecast:
+        """By what machines count for one another, found without the generation or vendor that is left out."""
+        unseen = [machine(other) for other in left_out]
+        without = [one.name for one in unseen]
+        known = [one.family for other, one in self.calibration.machines.items() if other not in without]
+        group = unseen_group([one.family for one in unseen], known)
+        return self.calibration.forecast(self.machine(name), without, anchors, fitted_kinship(group))
 
     def predict(self, name: str, frame: pd.DataFrame, left_out: Sequence[str]) -> RowForecast:
         """Times of rows of a frame on a machine."""

@@ -14,9 +14,9 @@ import numpy as np
 
 from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.learning.kinship import fitted_kinship, unseen_group
 from slipstick.estimators.learning.mixing import Split, mixture
 from slipstick.estimators.operation.serving.step_law import generation_of
-from slipstick.estimators.tuned.tuned_kinship import RELATIVES
 from slipstick.experiments.evidence.validation.models.programs.program_rows import Timed, fitted
 from slipstick.hwmodels.catalog import machine
 
@@ -62,7 +62,9 @@ def predictions(
     law = fitted(others, every, names)
     formula = law.logs(one)
     left = np.stack([o.every() - law.logs(o) for o in others])
-    weight = np.array([RELATIVES[kin(one, other)] for other in others])[:, None] * np.isfinite(left)
+    families = [machine(other.device).family for other in others]
+    counts = fitted_kinship(unseen_group([machine(one.device).family], families)).weights
+    weight = np.array([counts[kin(one, other)] for other in others])[:, None] * np.isfinite(left)
     seen = weight.sum(axis=0)
     over = np.where(seen > 0, np.nansum(weight * np.nan_to_num(left), axis=0) / np.where(seen > 0, seen, 1), np.nan)
     near = nearest(one, others)

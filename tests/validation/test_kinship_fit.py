@@ -1,0 +1,101 @@
+"""What machines count for one another: found again where it was planted, blind to what is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from slipstick.estimators.across_devices.devices import DeviceCalibration, fit_devices
+from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula
+from slipstick.estimators.core.kinship import MOST_WORDS
+from slipstick.estimators.learning.kinship import Kinship, fitted_kinship, generation, unseen_group
+from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
+from slipstick.estimators.operation.gpu.tiled import TiledRoofline
+from slipstick.experiments.calibrate.public_data import data_folder
+from slipstick.experiments.evidence.boards.shipped import fitted, public_times
+from slipstick.experiments.evidence.validation.gpu.kinship_fit import fitted_to, judging_rows
+from slipstick.experiments.question.defaults import gpu_kernels
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.readers import InputError
+
+MACHINES = ("a100-pcie-40gb", "a100-sxm-80gb", "h100-sxm", "h200-sxm", "l4", "l40s", "t4", "v100-pcie", "v100-sxm")
+
+
+def streams(name: str, efficiency: float) -> OperationTimes:
+    """Times of additions on a machine that reaches a share of its bandwidth, 2 us after a launch."""
+    generator = np.random.default_rng(sum(map(ord, name)))
+    elements = 2.0 ** generator.uniform(20, 28, 40)
+    dims = {"elements": elements, "reads": 2 * elements, "writes": elements}
+    form = OperationTimes.of(machine(name), "elementwise", "float32", dims, np.ones(40))
+    known = KernelParameters(memory_efficiency=efficiency, overhead=2e-6)
+    formula = RowFormula.of(TiledRoofline(), [form])
+    values = {f"parameter.kernels.default.{n}": getattr(known, n) for n in KernelParameters.__dataclass_fields__}
+    noise = np.exp(0.02 * generator.standard_normal(40))
+    return OperationTimes(form.machine, form.op, form.dims, formula.evaluate(values) * noise, "a")
+
+
+def calibration(efficiencies: Mapping[str, float]) -> DeviceCalibration:
+    return fit_devices([streams(name, share) for name, share in efficiencies.items()])
+
+
+def by_generation(name: str) -> float:
+    """A share of the bandwidth that the machines of one generation have in common."""
+    return {"ampere": 0.9, "hopper": 0.5, "ada": 0.8, "turing": 0.4, "volta": 0.65}[machine(name).family.split("-")[1]]
+
+
+def test_relatives_count_as_far_as_they_are_alike() -> None:
+    """Where a generation is alike, its members count more than expected; where nothing is shared, less."""
+    alike = fitted_to(judging_rows(calibration({name: by_generation(name) for name in MACHINES}))).kinship
+    order = [MACHINES[(5 * place) % len(MACHINES)] for place in range(len(MACHINES))]  # twins no longer agree
+    apart = {name: by_generation(other) for name, other in zip(MACHINES, order, strict=True)}
+    strange = fitted_to(judging_rows(calibration(apart))).kinship
+    closeness = [one.weights[MOST_WORDS] / one.weights[1] for one in (alike, strange)]
+    assert closeness[0] > 16 > closeness[1]  # expected: four for each of two words
+    assert alike.errors[MOST_WORDS] < strange.errors[MOST_WORDS]
+
+
+def test_what_is_left_out_is_not_looked_at() -> None:
+    """Without a generation the numbers are those of a calibration that never had it."""
+    whole = {name: by_generation(name) for name in MACHINES}
+    others = {name: share for name, share in whole.items() if "hopper" not in machine(name).family}
+    blind = fitted_to(judging_rows(calibration(whole)), "nvidia-hopper").kinship
+    assert blind == fitted_to(judging_rows(calibration(others))).kinship
+    assert blind != fitted_to(judging_rows(calibration(whole))).kinship
+
+
+def test_a_board_takes_the_numbers_without_what_it_scores() -> None:
+    known = ["nvidia-hopper-gh100", "nvidia-ada-ad102"]
+    assert unseen_group(["nvidia-hopper-gh100"], known) == "nvidia-hopper"
+    assert unseen_group(["amd-cdna-aldebaran"], known) == "amd"
+    assert unseen_group([], known) == ""
+    with pytest.raises(InputError, match="want machines of one vendor"):
+        unseen_group(["amd-cdna-x", "nvidia-ada-x"], known)
+
+
+def test_the_file_has_numbers_without_every_generation_that_was_fitted() -> None:
+    names = {generation(fit.family) for one in gpu_kernels().classes for fit in one.fits}
+    every = fitted_kinship()
+    assert len(names) >= 10
+    assert all(fitted_kinship(name) != every for name in names)
+    assert fitted_kinship("amd") != every != fitted_kinship("nvidia")
+    assert fitted_kinship("someone-new") == every  # nothing of it was looked at
+
+
+@pytest.mark.parametrize("field", ["scatter", "library", "tails"])
+def test_numbers_of_kinship_are_above_zero(field: str) -> None:
+    numbers = {**vars(fitted_kinship()), field: 0.0}
+    with pytest.raises(InputError, match="all numbers above 0"):
+        Kinship.of(numbers)
+    with pytest.raises(InputError, match="no numbers of kinship"):
+        Kinship.of({name: value for name, value in numbers.items() if name != field})
+
+
+@pytest.mark.slow
+def test_the_file_is_what_the_command_finds() -> None:
+    if data_folder() is None:
+        pytest.skip("no public measurements here")
+    judges = judging_rows(fitted(public_times()))
+    for without in ("", "nvidia-ada"):
+        assert fitted_to(judges, without).kinship.weights == pytest.approx(fitted_kinship(without).weights, rel=1e-3)
