@@ -15,6 +15,14 @@ from slipstick.experiments.studies.study_records import with_todays_keys
 from slipstick.hwmodels.files.readers import InputError, read_toml, unknown_name
 
 
+def spans_devices(path: str) -> bool:
+    """Whether a study file calibrates operations across devices.
+
+    Raises InputError where it cannot be read.
+    """
+    return is_device_study(read_toml(path))
+
+
 def calibrate_study(
     path: str,
     intervals: str | None,

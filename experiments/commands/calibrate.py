@@ -63,11 +63,9 @@ def register(app: typer.Typer) -> None:
             job = JobRequest(study, on, None, tuple(set or ()), form=format, measured=known, fit=tuple(fit or ()))
             print_fit(job, level, out, plot)
             return
-        from slipstick.experiments.answers.calibrating import calibrate_study
-        from slipstick.experiments.calibrate.device_study import is_device_study
-        from slipstick.hwmodels.files.readers import read_toml
+        from slipstick.experiments.answers.calibrating import calibrate_study, spans_devices
 
-        across = is_device_study(read_toml(study))
+        across = spans_devices(study)
         only(context, "a study across devices" if across else "a study", DEVICES if across else STUDY)
 
         calibrate_study(study, intervals, level, out, format, trusted or (), plot)

@@ -19,7 +19,7 @@ from slipstick.estimators.core.operation_model import amount_of
 from slipstick.estimators.core.parameters import Parameter
 from slipstick.estimators.core.ratio_band import NEAR, SAME_OPERATIONS
 from slipstick.estimators.learning.law_fit import QUANTILE
-from slipstick.estimators.named.measured.ratio_law import shipped
+from slipstick.estimators.named.ratio_law import shipped
 from slipstick.experiments.explain.dials import Dials, numbers_of, value_of
 from slipstick.experiments.pages.dial_tables import TOGETHER, dial_tables
 from slipstick.experiments.pages.steps_script import (

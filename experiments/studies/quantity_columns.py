@@ -14,7 +14,7 @@ from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate, quantile
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.quantity import Quantity
 from slipstick.estimators.core.ratio_band import Today
-from slipstick.estimators.named.measured.ratio_law import shipped
+from slipstick.estimators.named.ratio_law import shipped
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.files.readers import InputError
 

@@ -17,7 +17,7 @@ from slipstick.estimators.contract.protocols import TimeFunction
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.ratio_band import Today
-from slipstick.estimators.named.measured.ratio_law import shipped
+from slipstick.estimators.named.ratio_law import shipped
 from slipstick.experiments.question.domain import remarks
 from slipstick.experiments.question.objectives import consumptions
 from slipstick.experiments.question.question import Question

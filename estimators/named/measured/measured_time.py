@@ -28,7 +28,7 @@ from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import FormulaModel
 from slipstick.estimators.core.ratio_band import DISAGREES, Held
 from slipstick.estimators.named.measured.measured_serving import MeasuredRuns, TimedServerRun
-from slipstick.estimators.named.measured.ratio_law import shipped
+from slipstick.estimators.named.ratio_law import shipped
 from slipstick.estimators.named.serving.served_requests import ServedRequests
 from slipstick.estimators.named.training.trained_model import TrainedModel
 from slipstick.estimators.operation.physical_bound import TOLERANCE, PhysicalBound

@@ -14,7 +14,7 @@ from slipstick.estimators.across_devices.kernel_class import MODEL, PREFIX, time
 from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula, joined_times
 from slipstick.estimators.across_devices.pooling import MachineFit, fit_machine, priors_of
 from slipstick.estimators.core.ratio_band import RatioBand
-from slipstick.estimators.named.measured.ratio_law import shipped
+from slipstick.estimators.named.ratio_law import shipped
 from slipstick.experiments.calibrate.devices_left_out import roofline
 from slipstick.experiments.evidence.validation.gpu import gpu_data
 from slipstick.experiments.evidence.validation.gpu.gpu_boards import OperationBoard

@@ -8,7 +8,7 @@ import numpy as np
 
 from slipstick.estimators.across_devices.kernel_class import times
 from slipstick.estimators.core.ratio_band import RatioBand
-from slipstick.estimators.named.measured.ratio_law import shipped
+from slipstick.estimators.named.ratio_law import shipped
 from slipstick.experiments.calibrate.devices_left_out import roofline
 from slipstick.experiments.evidence.score import Data
 from slipstick.experiments.evidence.validation.gpu.gpu_boards import OperationBoard

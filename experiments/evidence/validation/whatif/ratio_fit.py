@@ -25,7 +25,7 @@ from slipstick.estimators.learning import scores
 from slipstick.estimators.learning.bands import WORTH
 from slipstick.estimators.learning.fitted_file import FittedFile, OuterScore, digest
 from slipstick.estimators.learning.folds import Places, folds
-from slipstick.estimators.named.measured.ratio_law import NAME, OTHER_MACHINE, OTHER_NETWORKS, OTHER_SIZES
+from slipstick.estimators.named.ratio_law import NAME, OTHER_MACHINE, OTHER_NETWORKS, OTHER_SIZES
 from slipstick.experiments.calibrate.public_data import needed_folder
 from slipstick.experiments.evidence.validation.gpu.gpu_boards import OperationBoard
 from slipstick.experiments.evidence.validation.whatif.kernel_pairs import (
