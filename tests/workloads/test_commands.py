@@ -80,7 +80,7 @@ def test_a_graph_too_large_to_draw_is_refused() -> None:
 
 
 def test_about_sixty_imported_graphs_ship_and_are_small() -> None:
-    sizes = [path.stat().st_size for path in graphs_folder().glob("*.json.gz")]
+    sizes = [path.stat().st_size for path in graphs_folder().glob("*.json.xz")]
     assert len(sizes) >= 60
     assert sum(sizes) / len(sizes) < 25_000
     assert sum(sizes) < 2_500_000

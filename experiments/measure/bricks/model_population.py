@@ -5,6 +5,8 @@ Both collections are development extras; nothing is downloaded, weights are neve
 
 from __future__ import annotations
 
+import json
+import lzma
 import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.catalog import PACKED
+from slipstick.workloads.graph.workload_writer import to_json
 from slipstick.workloads.importers.torch.arguments import Input
 
 Inputs = Sequence[Input] | Mapping[str, Input]
@@ -165,10 +169,11 @@ def save_graphs(folder: Path) -> None:
     from slipstick.workloads.importers.torch.importer import import_torch
 
     for entry in population():
-        path = folder / f"{entry.name}.json.gz"
+        path = folder / f"{entry.name}{PACKED}"
         if path.exists():
             continue
         try:
-            import_torch(entry.build(), entry.inputs, entry.name, hints=entry.hints).save(path)
+            made = to_json(import_torch(entry.build(), entry.inputs, entry.name, hints=entry.hints))
+            path.write_bytes(lzma.compress(json.dumps(made, separators=(",", ":")).encode(), preset=9))
         except InputError as error:
             print(f"{entry.name}: {error}", file=sys.stderr)
