@@ -136,6 +136,7 @@ def training_runs(source: str, path: Path) -> tuple[list[TrainingRun], Counter[s
         try:
             run = reader(row)
             run.layout.check(run.model, run.batch, run.sequence)
+            _rated(run.system, run.precision)
             if run.precision not in PRECISIONS:
                 raise unknown_name("precision of training", run.precision, list(PRECISIONS))
         except InputError as error:
@@ -169,11 +170,11 @@ def unplaced_runs(path: Path) -> list[TrainingRun]:
         if "suspicious" in row or "step_s" not in row or row.get("division") != "closed":
             continue
         try:
-            system = _system(row["accelerator"])
+            system = _rated(_system(row["accelerator"]), _precision(row))
             model = GPT3 if name == "gpt3" else language_model(MODELS[name]) if name in MODELS else None
         except InputError:
             continue
-        if model is None:
+        if model is None or not machine_of(system).family.startswith("nvidia"):
             continue
         devices, batch = int(row["accelerators"]), int(row["global_batch_size"])
         run = TrainingRun(
@@ -205,6 +206,15 @@ def _system(text: str) -> str:
     if (known := name_of_device(text)) is None:
         raise InputError(f"the catalogue lacks {text}")
     return known
+
+
+def _rated(system: str, precision: str) -> str:
+    """The system, whose machine states a rate of products in this precision.
+
+    Raises InputError where it states none.
+    """
+    machine_of(system).stated_peak("matrix", PRECISIONS[precision])
+    return system
 
 
 def _undoubted(row: dict[str, Any]) -> None:
