@@ -28,6 +28,8 @@ PARALLEL = ("megatron-175b",)
 NODES = ("a100-80-dgx", "h100-dgx")
 
 
+REFUSED = 2
+"""What a question that cannot be answered ends with."""
 EXPLAINED = (("gpt2", "a100-sxm-80gb"), ("gpt2", "h100-sxm"), ("gpt2", "rtx-4090"))
 """Networks and machines of the explanations that are made: each takes four kilobytes of the wheel."""
 
@@ -60,7 +62,8 @@ def main() -> None:
 
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             for words in questions():  # a machine without a rate for a network's data type is passed over
-                run(words)
+                if run(words) not in (0, REFUSED):
+                    raise RuntimeError(f"{' '.join(words)}: failed")
         kept = [path for kind in get_args(Kind) for path in _files(kept_folder(kind))]
         contents = {identity_of(path): read_kept(path) for path in kept}
     size = write_prebuilt({identity: content for identity, content in contents.items() if content is not None})
