@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slipstick.hwmodels.files.old_names import checked
-from slipstick.hwmodels.files.readers import parse_json, read_bytes, read_json
+from slipstick.hwmodels.files.readers import read_json
+from slipstick.workloads.shipped_graphs import graph_document, graph_names, graphs_folder
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from slipstick.workloads.runs.feed import Feed
 
 MATRIX_FILES = (".mtx", ".edges", ".triplet0", ".npz")
-PACKED = ".json.xz"
-"""How names of graphs that ship end."""
+IMPORTED = "imported/"
+"""How names of networks begin that ship as files."""
 
 
 @cache
@@ -105,11 +106,6 @@ def _data_parallel(build: Callable[..., Workload]) -> Workload:
     return data_parallel(build(purpose="training"))
 
 
-def graphs_folder() -> Path:
-    """Where the imported graphs lie that ship with the project."""
-    return Path(__file__).parent / "graphs"
-
-
 def workload_names() -> list[str]:
     """Names of the workloads that ship: builders first, then imported graphs (``imported/NAME``), by the index.
 
@@ -124,8 +120,7 @@ def workload_names() -> list[str]:
 
 def built_names() -> list[str]:
     """The same names from the builders and graphs themselves."""
-    shipped = sorted(f"imported/{path.name.removesuffix(PACKED)}" for path in graphs_folder().glob(f"*{PACKED}"))
-    return sorted(_builders()) + shipped
+    return sorted(_builders()) + [f"{IMPORTED}{name}" for name in graph_names()]
 
 
 @checked
@@ -204,7 +199,7 @@ def workload(name: str | nx.DiGraph[Any], dtype: str | None = None) -> Workload:
         raise unknown_workload(name, workload_names())
     from slipstick.workloads.graph.workload_file import from_json
 
-    return from_json(_graph(name), name).called(name)
+    return from_json(graph_document(name.removeprefix(IMPORTED)), name).called(name)
 
 
 @lru_cache(maxsize=8)
@@ -302,20 +297,12 @@ def _outlines() -> dict[str, tuple[int, float | None, dict[str, float]]]:
 
 def built_outline(name: str) -> Outline:
     """The outline of a workload that is built or read for it."""
-    if name.startswith("imported/"):
-        document = _graph(name)
+    if name.startswith(IMPORTED):
+        document = graph_document(name.removeprefix(IMPORTED))
         return len(document["nodes"]), document["metadata"].get("parameters"), document["defaults"]
     built = workload(name)
     parameters = built.metadata.get("parameters")
     return len(built), float(parameters) if isinstance(parameters, (int, float)) else None, dict(built.defaults)
-
-
-def _graph(name: str) -> Any:
-    """The document of a network that ships as a file, as `Workload.save` writes it; xz takes two thirds of a gzip."""
-    import lzma
-
-    path = graphs_folder() / f"{name.removeprefix('imported/')}{PACKED}"
-    return parse_json(lzma.decompress(read_bytes(path)).decode(), path)
 
 
 def _served(name: str) -> Workload:

@@ -11,12 +11,13 @@ import pytest
 
 from slipstick.experiments.commands.cli import run
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.workloads.catalog import graphs_folder, workload
+from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.compare import differences, matrix_flop, summary
 from slipstick.workloads.graph.draw import to_graphviz, to_html
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_file import load_workload
+from slipstick.workloads.shipped_graphs import graphs_folder
 
 
 def test_show_has_totals_with_units_in_the_key(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,8 +5,6 @@ Both collections are development extras; nothing is downloaded, weights are neve
 
 from __future__ import annotations
 
-import json
-import lzma
 import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
@@ -15,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.workloads.catalog import PACKED
-from slipstick.workloads.graph.workload_writer import to_json
 from slipstick.workloads.importers.torch.arguments import Input
+from slipstick.workloads.shipped_graphs import PACKED, write_graph
 
 Inputs = Sequence[Input] | Mapping[str, Input]
 
@@ -173,7 +170,6 @@ def save_graphs(folder: Path) -> None:
         if path.exists():
             continue
         try:
-            made = to_json(import_torch(entry.build(), entry.inputs, entry.name, hints=entry.hints))
-            path.write_bytes(lzma.compress(json.dumps(made, separators=(",", ":")).encode(), preset=9))
+            write_graph(import_torch(entry.build(), entry.inputs, entry.name, hints=entry.hints), path)
         except InputError as error:
             print(f"{entry.name}: {error}", file=sys.stderr)

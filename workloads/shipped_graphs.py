@@ -1,0 +1,43 @@
+"""Imported networks that ship as files: node-link JSON as `Workload.save` writes it, packed by xz."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slipstick.hwmodels.files.readers import parse_json, read_bytes
+
+if TYPE_CHECKING:
+    from slipstick.workloads.graph.workload import Workload
+
+PACKED = ".json.xz"
+"""How their names end; xz takes two thirds of a gzip."""
+
+
+def graphs_folder() -> Path:
+    """Where they lie."""
+    return Path(__file__).parent / "graphs"
+
+
+def graph_names() -> list[str]:
+    """Their names, sorted."""
+    return sorted(path.name.removesuffix(PACKED) for path in graphs_folder().glob(f"*{PACKED}"))
+
+
+def graph_document(name: str) -> Any:
+    """The document of one."""
+    import lzma
+
+    path = graphs_folder() / f"{name}{PACKED}"
+    return parse_json(lzma.decompress(read_bytes(path)).decode(), path)
+
+
+def write_graph(workload: Workload, path: Path) -> None:
+    """Write a network as it ships."""
+    import lzma
+
+    from slipstick.workloads.graph.workload_writer import to_json
+
+    content = json.dumps(to_json(workload), separators=(",", ":")).encode()
+    path.write_bytes(lzma.compress(content, preset=9 | lzma.PRESET_EXTREME))
