@@ -21,7 +21,7 @@ from slipstick.estimators.across_devices.pooling import MachineFit, of_one_chip,
 from slipstick.estimators.across_devices.trials import DeviceTrial, left
 from slipstick.estimators.core.kinship import MOST_WORDS, shared_words
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.learning.bands import stretch
+from slipstick.estimators.learning.bands import WORTH, stretch
 from slipstick.estimators.learning.fit import fit
 from slipstick.estimators.learning.formula_law import FormulaLaw, expected
 from slipstick.estimators.learning.kinship import Kinship, generation
@@ -250,7 +250,18 @@ def _growth(turns: Sequence[KinTurn], errors: Sequence[FloatArray]) -> tuple[flo
     at = {"closest": closest.astype(float)}
     made = fit(law, LawRows(at, groups, [turn.new for turn in turns], sizes, [law.name] * len(turns)))
     values = {c.parameter: np.exp([log]) for c, log in zip(made.coordinates, made.logs, strict=True) if not c.level}
+    for words, step in enumerate(steps):
+        count = len({turn.new for turn in turns if turn.closest == words})
+        values[step.name] = drawn(values[step.name], step.expected, count)
     return _grown(values)
+
+
+def drawn(value: FloatArray, expected: float, groups: int) -> FloatArray:
+    """A factor of which so many groups speak, drawn to the expected one, which counts as many as an unstretched band.
+
+    Two vendors do not say how far a third one is.
+    """
+    return np.asarray(value ** (groups / (groups + WORTH)) * expected ** (WORTH / (groups + WORTH)))
 
 
 def _grown(numbers: Mapping[str, FloatArray]) -> tuple[float, ...]:
