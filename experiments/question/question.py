@@ -193,7 +193,9 @@ def _resolved(
     target = as_executed(graph, base.using(values["machine"]) if values["machine"] else base, values["machine"])
     run = {name: run_number(graph, name, value) for name, value in values["run"].items()}
     for name, value in run.items():
-        if name not in graph.symbols:
+        if name in graph.symbols:
+            _positive(f"run.{name}", value)
+        else:
             check_run_number(name, value)
     why, sizes = "", values["workload"]
     remarks: tuple[str, ...] = ()
@@ -301,9 +303,12 @@ def _without(sizes: Mapping[str, Value], names: frozenset[str]) -> dict[str, Val
 
 
 def _size(name: str, value: Value) -> float:
-    number = number_of(f"workload.{name}", value)
+    return _positive(f"workload.{name}", number_of(f"workload.{name}", value))
+
+
+def _positive(name: str, number: float) -> float:
     if number <= 0:
-        raise InputError(f"workload.{name} = {number:g}: want a number > 0")
+        raise InputError(f"{name} = {number:g}: want a number > 0")
     return number
 
 

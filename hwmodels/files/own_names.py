@@ -57,12 +57,15 @@ def import_own(name: str) -> Any:
     """What MODULE:ATTRIBUTE or FILE.py:FUNCTION is: the only place where a name that is no word of ours is imported.
 
     The caller sees to it that the module is found; whatever it raises comes through.
-    Raises InputError where the name is no `OwnName`.
+    Raises InputError where the name is no `OwnName`, or a file is called like a module of Python's library.
     """
     if not isinstance(name, OwnName):
         raise not_trusted(repr(name), name)
     module, _, attribute = name.rpartition(":")
-    return getattr(import_module(Path(module).stem if module.endswith(".py") else module), attribute)
+    found = Path(module).stem if module.endswith(".py") else module
+    if module.endswith(".py") and found in sys.stdlib_module_names:
+        raise InputError(f"{module}: Python has a module {found!r} of its own: give the file another name")
+    return getattr(import_module(found), attribute)
 
 
 def found_here(name: str) -> Any:

@@ -143,6 +143,11 @@ OPTIONS: dict[str, tuple[list[str], str]] = {
     "unknown field": (["estimate", "phi-cnn-small", *ON, "--set", "machine.clok=1"], "did you mean 'clock'"),
     "set twice": (["estimate", "phi-cnn-small", *ON, "--set", "run.threads=1", "--set", "run.threads=2"], "set twice"),
     "no batch": (["estimate", "mlp", *ON, "--set", "workload.batch=0"], "workload.batch = 0: want a number > 0"),
+    "no columns": (["estimate", "gemm", "--on", "h100", "--set", "run.n=0"], "run.n = 0: want a number > 0"),
+    "a context below zero": (
+        ["estimate", "decode:llama-3-8b", "--on", "h100", "--set", "run.context=-3"],
+        "run.context = -3: want a number > 0",
+    ),
     "weight for a time": (
         ["estimate", "mlp", *ON, "--estimator", "roofline", "--set", "estimator.operation.overhead=2kg"],
         "estimator.operation.overhead: unit 'kg' does not convert to s",

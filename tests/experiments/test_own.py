@@ -53,6 +53,14 @@ def test_an_own_estimator_answers_and_its_import_is_said(
     assert own["time_s"] > 1.5 * plain["time_s"]
 
 
+def test_a_file_called_like_a_module_of_python_is_not_taken_for_it(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "token.py").write_text("def network(): ...\n")
+    assert run(["estimate", "token.py:network", "--on", "v100-sxm"]) == 2
+    assert "token.py: Python has a module 'token' of its own: give the file another name" in capsys.readouterr().err
+
+
 def test_a_study_from_somebody_else_does_not_import_silently(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["gemm", "--on", "v100-sxm", "--estimator", "mine:half", "--vary", "machine.clock=1GHz,1.5GHz"]
     assert run(["whatif", *asked, "--save", "s.toml"]) == 0
