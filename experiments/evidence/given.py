@@ -10,7 +10,6 @@ from __future__ import annotations
 import csv
 import io
 import math
-import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -88,7 +87,7 @@ class PublicColumns:
 def finite(cell: str) -> bool:
     """Whether a cell is a finite number."""
     try:
-        return math.isfinite(float(cell))
+        return "_" not in cell and math.isfinite(float(cell))
     except ValueError:
         return False
 
@@ -118,7 +117,7 @@ def given(folder: Path | None, boards: Sequence[str]) -> Iterator[Given]:
             there = Path(copy) / path.relative_to(folder)
             if path.is_file() and path.relative_to(folder) not in changed:
                 there.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(path, there)
+                there.symlink_to(path.resolve())  # however large, whoever may read it
         for path, table in changed.items():
             table.write(Path(copy) / path)
         rows = [skipped(path.as_posix(), "; ".join(table.notes)) for path, table in changed.items()]

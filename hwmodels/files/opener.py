@@ -125,8 +125,11 @@ def _descriptor(path: str | os.PathLike[str], flags: int) -> int:
 
 
 def _unpacked(raw: BinaryIO, path: Path, limit_bytes: int, limit_ratio: int) -> BinaryIO:
-    packed = path.suffix == ".gz" or raw.read(2) == b"\x1f\x8b"
-    raw.seek(0)
+    try:
+        packed = path.suffix == ".gz" or raw.read(2) == b"\x1f\x8b"
+        raw.seek(0)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     unpacker = gzip.GzipFile(fileobj=raw) if packed else None
     return io.BufferedReader(_Bounded(raw, path, limit_bytes, limit_ratio, unpacker), 1 << 17)
 

@@ -101,6 +101,8 @@ def scores(
         if machine.cores_per_numa <= FITTED_CORES or not first:
             continue
         others = [rows for other, rows in known.items() if chip_of(other) != chip_of(name)]
+        if not others:
+            raise InputError("every public curve is among the rows given: nothing is left to learn from")
         prior = usual(fit(LAW, reduce(add, others)))
         fitted = fit_saturation(first, machine.borders, prior, 1.0)
         for benchmark, points in machine.curves[LEVEL, threads].items():

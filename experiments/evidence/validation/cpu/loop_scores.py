@@ -135,7 +135,12 @@ def law_rows(streams: Streams) -> LawRows:
 
 
 def chosen(known: Sequence[LawRows]) -> SaturatingLoops:
-    """The shares of a data sheet that hold for a machine of which no row was fitted."""
+    """The shares of a data sheet that hold for a machine of which no row was fitted.
+
+    Raises InputError where no row is known.
+    """
+    if not known:
+        raise InputError("every public curve is among the rows given: nothing is left to learn from")
     values = fit(LAW, reduce(add, known)).values(LAW, {"machine": [UNGROUPED]})
     limit, core, sharpness = (float(values[name][0]) for name in ("limit", "core", "sharpness"))
     return SaturatingLoops(0.0, limit, core, sharpness)
