@@ -62,10 +62,10 @@ def import_own(name: str) -> Any:
     if not isinstance(name, OwnName):
         raise not_trusted(repr(name), name)
     module, _, attribute = name.rpartition(":")
-    found = Path(module).stem if module.endswith(".py") else module
-    if module.endswith(".py") and found in sys.stdlib_module_names:
-        raise InputError(f"{module}: Python has a module {found!r} of its own: give the file another name")
-    return getattr(import_module(found), attribute)
+    name_in_python = Path(module).stem if module.endswith(".py") else module
+    if name_in_python != module and name_in_python in sys.stdlib_module_names:
+        raise InputError(f"{module}: Python has a module {name_in_python!r} of its own: give the file another name")
+    return getattr(import_module(name_in_python), attribute)
 
 
 def found_here(name: str) -> Any:

@@ -92,6 +92,8 @@ def scores(
 
     Each machine's prior comes from the other chips of training, and so does the factor on its bands beyond the domain
     of which cores were measured.
+
+    Raises InputError where training has no other chip than a target's.
     """
     known = {name: rows_of(one, threads) for name, one in training.items() if teaches(one, threads)}
     inside: list[CurveScore] = []
