@@ -9,7 +9,7 @@ from functools import lru_cache
 from slipstick.estimators.core.lambdified import steps_of
 from slipstick.estimators.core.lambdified.evaluable import Evaluable
 from slipstick.estimators.core.lambdified.kept import KeptParts
-from slipstick.estimators.operation.gpu.tiled import MATRIX_ENERGY
+from slipstick.estimators.operation.power.energy import MATRIX_ENERGY
 from slipstick.estimators.operation.roofline import serving_engine
 from slipstick.hwmodels.files.records import Same
 from slipstick.hwmodels.files.symbolic import sp

@@ -56,7 +56,7 @@ from slipstick.estimators.operation.serving.step_time import (
     demands,
     step_parts,
 )
-from slipstick.estimators.tuned.tuned_unseen import STEP_CLOCK
+from slipstick.estimators.tuned.tuned_defaults import STEP_CLOCK
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.symbolic import sp

@@ -33,3 +33,5 @@ UNMEASURED = 0.6
 forms of arrays, which say how an array works and nothing of its software. It stays typed: six classes of kernels with
 AMD left out want .31 to .61 (90th percentiles of `slipstick validate operations`), nothing said of a third vendor.
 """
+STEP_CLOCK = 1.9e9
+"""Steps wait for latencies, which are a number of cycles: an L40S (2.5 GHz) takes 0.6 of an H100's time."""

@@ -19,8 +19,6 @@ FEATURE, SECONDS = 0.25, 0.5
 """Spreads of the logarithms of a convolution's features, and of times."""
 BEFORE = {"gap": 2e-6, "step": 9e-6, "issue": 15e-6}
 """Seconds between kernels, of a recurrent step at `STEP_CLOCK`, and of the host for an operation."""
-STEP_CLOCK = 1.9e9
-"""Steps wait for latencies, which are a number of cycles: an L40S (2.5 GHz) takes 0.6 of an H100's time."""
 KEPT_BYTES = 2.0
 """Bytes moved by an operation over the capacity of the last cache at which half of them are found there: what it reads
 was written just before, so that only about half of its bytes lie between."""

@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 
-from slipstick.estimators.operation.gpu.tiled import MATRIX_ENERGY
-from slipstick.estimators.operation.power.energy import pooled_power
+from slipstick.estimators.operation.power.energy import MATRIX_ENERGY, pooled_power
 from slipstick.estimators.operation.power.power_cap import (
     BusyPower,
     at_rated_cap,

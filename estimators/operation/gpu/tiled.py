@@ -13,6 +13,7 @@ from slipstick.estimators.operation.gpu import kernel_classes
 from slipstick.estimators.operation.gpu.kernel_classes import KERNELS, KernelParameters, apart, class_of, entry
 from slipstick.estimators.operation.gpu.recurrent_steps import STACKED, algorithm, recurrent, step_latency
 from slipstick.estimators.operation.gpu.tiles import Resources, panels_read, tiles_read, traffic_time
+from slipstick.estimators.operation.power.energy import MATRIX_ENERGY
 from slipstick.estimators.operation.power.voltage import knee, squared_voltage
 from slipstick.estimators.operation.roofline import product_of_fields, serving_rate
 from slipstick.hwmodels.files.expressions import symbol
@@ -25,10 +26,6 @@ from slipstick.workloads.graph.given import Binding, KeptAmount, unread_amount
 from slipstick.workloads.graph.kinds import SIZE_BYTES
 from slipstick.workloads.graph.workload import Op
 
-MATRIX_ENERGY = {"bfloat16": 0.09, "float16": 0.09, "tfloat32": 0.15, "float8": 0.045, "int8": 0.045, "float32": 0.5}
-MATRIX_ENERGY |= {"mxfp8": 0.045, "mxfp6": 0.045, "float4": 0.0225, "nvfp4": 0.0225, "mxfp4": 0.0225}
-"""Energy of a flop in a matrix engine over that of a float32 flop in a vector engine; FP4's is half of FP8's, as their
-rates are under one cap."""
 INTEGER = "int8"
 """Whose rate shows how wide a matrix engine is (`_reached`)."""
 PREPARED = ("quantizes", "packs_scales")

@@ -31,6 +31,10 @@ NAMES = ("active", "flop", "byte", "settle")
 """The parameters."""
 TYPICAL = {"idle": np.array([0.15]), "flop": np.array([0.2]), "byte": np.array([0.1])}
 """Shares of the cap of a device at work, for which a band of the pooled factors is given."""
+MATRIX_ENERGY = {"bfloat16": 0.09, "float16": 0.09, "tfloat32": 0.15, "float8": 0.045, "int8": 0.045, "float32": 0.5}
+MATRIX_ENERGY |= {"mxfp8": 0.045, "mxfp6": 0.045, "float4": 0.0225, "nvfp4": 0.0225, "mxfp4": 0.0225}
+"""Energy of a flop in a matrix engine over that of a float32 flop in a vector engine; FP4's is half of FP8's, as their
+rates are under one cap."""
 
 
 @dataclass(frozen=True)

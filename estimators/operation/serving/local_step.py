@@ -20,7 +20,7 @@ from slipstick.estimators.learning.law import SOURCE, Columns, FloatArray, Group
 from slipstick.estimators.operation.serving.extremes import largest
 from slipstick.estimators.operation.serving.step_amounts import SHORT_CONTEXT, Amounts, Batch, Shares
 from slipstick.estimators.operation.serving.step_law import generation_of
-from slipstick.estimators.tuned.tuned_unseen import STEP_CLOCK
+from slipstick.estimators.tuned.tuned_defaults import STEP_CLOCK
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel

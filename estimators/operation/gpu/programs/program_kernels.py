@@ -42,7 +42,7 @@ from slipstick.estimators.operation.gpu.programs.program_sides import (
 from slipstick.estimators.operation.physical_bound import AMOUNTS as LEAST_AMOUNTS
 from slipstick.estimators.operation.physical_bound import UNBOUND, least_time
 from slipstick.estimators.operation.power.voltage import knee
-from slipstick.estimators.tuned.tuned_unseen import STEP_CLOCK
+from slipstick.estimators.tuned.tuned_defaults import STEP_CLOCK
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.files.symbolic import sp

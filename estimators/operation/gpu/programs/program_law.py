@@ -20,14 +20,8 @@ from slipstick.estimators.operation.gpu.programs.program_classes import (
     relative,
 )
 from slipstick.estimators.operation.gpu.programs.program_sides import bounds, joined
-from slipstick.estimators.tuned.tuned_unseen import (
-    BEFORE,
-    CYCLES_SPREAD,
-    EFFICIENCY,
-    FEATURE,
-    SECONDS,
-    STEP_CLOCK,
-)
+from slipstick.estimators.tuned.tuned_defaults import STEP_CLOCK
+from slipstick.estimators.tuned.tuned_unseen import BEFORE, CYCLES_SPREAD, EFFICIENCY, FEATURE, SECONDS
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
 

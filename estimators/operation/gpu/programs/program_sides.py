@@ -27,8 +27,8 @@ from slipstick.estimators.core.residency import (
     weights_beyond_at,
 )
 from slipstick.estimators.operation.gpu.programs.program_classes import class_of
-from slipstick.estimators.operation.gpu.tiled import MATRIX_ENERGY
 from slipstick.estimators.operation.physical_bound import weight_bytes
+from slipstick.estimators.operation.power.energy import MATRIX_ENERGY
 from slipstick.estimators.operation.power.voltage import knee
 from slipstick.estimators.operation.roofline import serving_rate
 from slipstick.estimators.tuned.tuned_unseen import BYTES_A_CYCLE, FLOP_A_CYCLE, INLINE_ECC, KEPT_BYTES

@@ -14,7 +14,7 @@ from slipstick.estimators.learning.fitted_file import FittedFile, OuterScore, di
 from slipstick.estimators.learning.folds import folds
 from slipstick.estimators.learning.law import Columns, FloatArray, Grouping, LawRows, ParameterPrior, TimeLaw
 from slipstick.estimators.learning.law_fit import LawFit
-from slipstick.estimators.operation.gpu.tiled import MATRIX_ENERGY
+from slipstick.estimators.operation.power.energy import MATRIX_ENERGY
 from slipstick.estimators.operation.power.serving_power import ServingWork
 from slipstick.estimators.operation.power.serving_power_law import COLUMNS, FactorsLaw, PowerLaw, power_groups
 from slipstick.experiments.calibrate.public_data import training_file, why_missing

@@ -12,8 +12,7 @@ import numpy as np
 from slipstick.estimators.core.lambdified import FloatArray, evaluate
 from slipstick.estimators.learning.formula_law import FormulaLaw, expected, plain_fit
 from slipstick.estimators.learning.law import Columns
-from slipstick.estimators.operation.gpu.tiled import MATRIX_ENERGY
-from slipstick.estimators.operation.power.energy import NAMES, PowerModel
+from slipstick.estimators.operation.power.energy import MATRIX_ENERGY, NAMES, PowerModel
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.validation.gpu.gpu_data import aiconfigurator
