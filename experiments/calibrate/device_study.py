@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from slipstick.estimators.across_devices.anchors import Anchor
+from slipstick.estimators.across_devices.anchors.rows import Anchor
 from slipstick.estimators.across_devices.devices import SAMPLE, DeviceCalibration, fit_devices
 from slipstick.estimators.across_devices.operation_times import OperationTimes
 from slipstick.estimators.across_devices.physics import Violation, possible, violations

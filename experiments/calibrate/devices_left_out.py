@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstick.estimators.across_devices.anchors import Anchor, taken
+from slipstick.estimators.across_devices.anchors.rows import Anchor, taken
 from slipstick.estimators.across_devices.devices import SAMPLE, DeviceCalibration
 from slipstick.estimators.across_devices.forecast import Forecast
 from slipstick.estimators.across_devices.operation_times import OperationTimes, joined_times, thinned

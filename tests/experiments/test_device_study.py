@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slipstick.estimators.across_devices.anchors import Anchor, taken
+from slipstick.estimators.across_devices.anchors.rows import Anchor, taken
 from slipstick.estimators.across_devices.kernel_class import PREFIX
 from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula
 from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slipstick.estimators.across_devices.anchors import Anchor, taken
+from slipstick.estimators.across_devices.anchors.rows import Anchor, taken
 from slipstick.estimators.across_devices.devices import DeviceCalibration, fit_devices
 from slipstick.estimators.across_devices.forecast import Forecast
 from slipstick.estimators.across_devices.operation_times import OperationTimes, joined_times, thinned

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from slipstick.estimators.across_devices.anchors import Anchor, taken
+from slipstick.estimators.across_devices.anchors.rows import Anchor, taken
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.experiments.evidence.rows import ValidationRow
 from slipstick.experiments.evidence.validation.gpu import gpu_data
