@@ -7,7 +7,7 @@ answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -60,7 +60,8 @@ class Column:
     `high`: key of the upper end, where the column is the lower end of a band.
     `better`: which way is better, where one is.
     `typed`: whether somebody typed the values, which are then shown with all their digits.
-    `about`: key of the dotted name (``machine.clock``) whose unit each row's value has.
+    `about`, `unit_of`: key of the dotted name (``machine.clock``) whose unit each row's value has, and what gives that
+        unit.
     `unit_in`: key under which each row states the unit of its value (`PART`: of a whole), where rows hold several
         quantities.
     """
@@ -73,6 +74,7 @@ class Column:
     better: Better = "neither"
     typed: bool = False
     about: str = ""
+    unit_of: Callable[[str], str] | None = None
     unit_in: str = ""
 
 
@@ -90,35 +92,10 @@ def amounts_shown(low: float, high: float, unit: str) -> str:
     return ends_shown(low, high, unit) if unit in PREFIXED else f"{count_shown(low)} .. {count_shown(high)} {unit}"
 
 
-def unit_of_name(name: str) -> str:
-    """The base unit of a number by its dotted name: ``Hz`` of ``machine.clock``; "" where it is a plain number."""
-    space, _, path = name.partition(".")
-    if space != "machine":
-        return ""
-    from slipstick.hwmodels.files.records import unit_at
-    from slipstick.hwmodels.machine import Machine
-
-    return unit_at(Machine, path.split("."))
-
-
-def named_shown(name: str, value: float) -> str:
-    """A number that somebody typed, by its dotted name: ``machine.clock`` 1.53e9 is ``1.53 GHz``.
-
-    >>> named_shown("machine.memory.HBM3.bandwidth", 1.728e12), named_shown("run.batch", 1024.0)
-    ('1.728 TB/s', '1,024')
-    """
-    return typed_shown(value, unit_of_name(name))
-
-
 def short_names(names: Sequence[str]) -> dict[str, str]:
     """Dotted names without their namespace, where that leaves them apart: ``clock`` for ``machine.clock``."""
     short = {name: name.partition(".")[2] for name in names}
     return short if len(set(short.values())) == len(short) else dict(zip(names, names, strict=True))
-
-
-def axis(name: str, head: str = "") -> Column:
-    """The column of a number that a question varies, by its dotted name."""
-    return Column(name, head or name, unit_of_name(name), typed=True)
 
 
 def _shared(unit: str, better: Better, ending: str, head_ending: str, names: str) -> list[Column]:
@@ -269,8 +246,8 @@ def _cell(row: Mapping[str, Any], column: Column, scale: UnitScale | None) -> An
     value = _base(row.get(column.key), column)
     if value is None:
         return row.get(column.key)
-    if column.about:
-        return named_shown(str(row.get(column.about, "")), float(f"{value:.4g}"))
+    if column.unit_of is not None:
+        return typed_shown(float(f"{value:.4g}"), column.unit_of(str(row.get(column.about, ""))))
     if column.unit_in:
         unit = str(row.get(column.unit_in) or "")
         if unit == PART:

@@ -11,9 +11,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from slipstick.hwmodels.columns import Column
 from slipstick.hwmodels.compute import Engine
 from slipstick.hwmodels.extended import WORD
 from slipstick.hwmodels.files.records import unit_at
+from slipstick.hwmodels.files.shown import typed_shown
 from slipstick.hwmodels.link import Link
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.memory import Level
@@ -117,3 +119,25 @@ def _meanings(record: Any) -> dict[str, str]:
         for name in names if line.startswith(" ") else ():
             meanings[name] = f"{meanings.get(name, '')} {line.strip()}".strip()
     return meanings
+
+
+def unit_of_name(name: str) -> str:
+    """The base unit of a number by its dotted name: ``Hz`` of ``machine.clock``; "" where it is a plain number."""
+    space, _, path = name.partition(".")
+    if space != "machine":
+        return ""
+    return unit_at(Machine, path.split("."))
+
+
+def named_shown(name: str, value: float) -> str:
+    """A number that somebody typed, by its dotted name: ``machine.clock`` 1.53e9 is ``1.53 GHz``.
+
+    >>> named_shown("machine.memory.HBM3.bandwidth", 1.728e12), named_shown("run.batch", 1024.0)
+    ('1.728 TB/s', '1,024')
+    """
+    return typed_shown(value, unit_of_name(name))
+
+
+def axis(name: str, head: str = "") -> Column:
+    """The column of a number that a question varies, by its dotted name."""
+    return Column(name, head or name, unit_of_name(name), typed=True)

@@ -13,7 +13,8 @@ from slipstick.experiments.question.objectives import FRONT
 from slipstick.experiments.studies.quantity_columns import REFUSED
 from slipstick.experiments.studies.sweep import Columns
 from slipstick.experiments.studies.whatif import WhatIf
-from slipstick.hwmodels.columns import Column, axis, named_shown, short_names
+from slipstick.hwmodels.columns import Column, short_names
+from slipstick.hwmodels.machine_fields import axis, named_shown
 
 MOST_REFUSED = 3
 """Points that are refused and named."""

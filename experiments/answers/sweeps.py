@@ -21,8 +21,9 @@ from slipstick.experiments.studies.at_sizes import MEMORY, able
 from slipstick.experiments.studies.ends import remarks_at_ends
 from slipstick.experiments.studies.sweep import Columns
 from slipstick.experiments.studies.whatif import WhatIf, column_rows
-from slipstick.hwmodels.columns import LEVEL, RATE, Column, named_shown
+from slipstick.hwmodels.columns import LEVEL, RATE, Column
 from slipstick.hwmodels.files.shown import count_shown
+from slipstick.hwmodels.machine_fields import named_shown
 
 AMOUNTS = ("batch", "seq_len")
 HOST_FIELDS = ("machine.runtime.", "estimator.")

@@ -17,6 +17,7 @@ from slipstick.hwmodels.answer import Answer
 from slipstick.hwmodels.columns import Column
 from slipstick.hwmodels.files.old_names import formerly
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.machine_fields import unit_of_name
 
 ROUNDS = 80
 CLOSE = 1e-4
@@ -46,7 +47,7 @@ class Together(Answer):
     @property
     def declared(self) -> tuple[Column, ...]:
         """Values of the quantity that each row names."""
-        return tuple(Column(name, about="quantity") for name in ("today", "needed"))
+        return tuple(Column(name, about="quantity", unit_of=unit_of_name) for name in ("today", "needed"))
 
     @property
     def heads(self) -> tuple[str, ...]:

@@ -23,10 +23,11 @@ from slipstick.experiments.question.unread import unread
 from slipstick.hwmodels.columns import Column
 from slipstick.hwmodels.files.old_names import formerly
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.machine_fields import unit_of_name
 
 COLUMNS = (
-    *(Column(name, about="quantity") for name in ("value", "today", "needed")),
-    Column("turns_at", "turns at", about="quantity"),
+    *(Column(name, about="quantity", unit_of=unit_of_name) for name in ("value", "today", "needed")),
+    Column("turns_at", "turns at", about="quantity", unit_of=unit_of_name),
     Column("ratio_at_twice", "ratio at twice", better="less"),
     Column("at_ridge", "at a ridge"),
 )

@@ -37,10 +37,10 @@ from slipstick.experiments.question.facts import HOST
 from slipstick.experiments.question.memory_need import FITS, MAY, NOT
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.studies.at_sizes import MemoryColumns
-from slipstick.hwmodels.columns import unit_of_name
 from slipstick.hwmodels.files.readers import InputError, read_text
 from slipstick.hwmodels.files.shown import common_scale
 from slipstick.hwmodels.files.symbolic import is_symbolic, sp
+from slipstick.hwmodels.machine_fields import unit_of_name
 from slipstick.workloads.graph.cost import Amount
 
 DRAWS = 100

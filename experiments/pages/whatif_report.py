@@ -29,9 +29,10 @@ from slipstick.experiments.pages.report import (
 from slipstick.experiments.question.domain import remarks
 from slipstick.experiments.question.objectives import FRONT, known_only
 from slipstick.experiments.studies.whatif import WhatIf, frame_rows
-from slipstick.hwmodels.columns import Better, axis, named_shown, unit_of_name
+from slipstick.hwmodels.columns import Better
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.shown import ends_shown, shown
+from slipstick.hwmodels.machine_fields import axis, named_shown, unit_of_name
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -24,10 +24,11 @@ from slipstick.experiments.question.space import Space
 from slipstick.experiments.studies.sweep import Columns, swept, task
 from slipstick.hwmodels.answer import Answer, Provenance
 from slipstick.hwmodels.catalog import machine as machine_by_name
-from slipstick.hwmodels.columns import Column, axis, short_names
+from slipstick.hwmodels.columns import Column, short_names
 from slipstick.hwmodels.files.old_names import formerly
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.machine_fields import axis
 from slipstick.workloads.graph.workload import Workload
 
 if TYPE_CHECKING:
