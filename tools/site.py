@@ -1,8 +1,9 @@
 """python -m tools.site: builds the site strictly, and follows every link of what was built.
 
-The build fails on a warning, and on a line of information that says more than which step runs: MkDocs reports a link
-that it cannot follow as information only. Then each `href` and `src` of each page must lead to a file and, where it
-names one, to an anchor.
+The pages of the scoreboards are made first, from their saved rows: `docs/validation/NAME.md` is not committed. The
+build fails on a warning, and on a line of information that says more than which step runs: MkDocs reports a
+link that it cannot follow as information only. Then each `href` and `src` of each page must lead to a file and, where
+it names one, to an anchor.
 """
 
 from __future__ import annotations
@@ -38,6 +39,15 @@ class _Links(HTMLParser):
                 self.links.append(value)
             elif value and name in ("id", "name"):
                 self.anchors.add(value)
+
+
+def board_pages() -> None:
+    """Make a page a scoreboard below docs/validation."""
+    from slipstick.experiments.evidence import catalog
+    from slipstick.experiments.evidence.validation_pages import write_board_pages
+
+    folder = ROOT / "docs" / "validation"
+    write_board_pages(folder, {name: catalog.scoreboard(name) for name in catalog.scoreboards()})
 
 
 def build(folder: Path) -> list[str]:
@@ -77,6 +87,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "site", help="where the site goes")
     folder = parser.parse_args().folder
+    board_pages()
     faults = [*build(folder), *dead_links(folder)]
     print(*faults, sep="\n", end="\n" if faults else "")
     print(f"{folder}: {len(list(folder.rglob('*.html')))} pages, {len(faults)} faults")

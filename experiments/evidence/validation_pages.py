@@ -1,9 +1,9 @@
 """Validation as files: rows of a scoreboard as JSON, from them a page a board, and a front page of them all.
 
 `rows/NAME.json` holds what `slipstick validate NAME` gave, by which command, when, and at which commit. Everything else
-is made from these files: `NAME.md`, and beside the folder a front page of its name with a picture: what people ask, our
-error on things never seen, beside the best simple method and the noise. Shares are shown in per cent; what is missed
-stands first.
+is made from these files: `NAME.md` (not committed: `make docs` makes it), and beside the folder a front page of its
+name with a picture: what people ask, our error on things never seen, beside the best simple method and the noise.
+Shares are shown in per cent; what is missed stands first.
 """
 
 from __future__ import annotations
@@ -36,11 +36,13 @@ HEAD = """\
 How far is an answer off, on something that no fit has seen? Each line is a kind of question. What was left out of the
 fit is named; half of the answers lie within the first error, nine of ten within the second. Beside them stand the best
 simple method on the same rows, the noise of the measurements where it is known, and how many of the measurements lie
-inside our 80 % band. Lines that miss their goal come first.
+inside our 80 % band.
 
 ![Error on things never seen, beside the best simple method]({picture})
 
-## {missed} of {count} kinds of question miss their goal
+## Accuracy by question
+
+{missed} of {count} kinds of question miss their goal: they stand first.
 
 | question | never seen | answers | half within | nine of ten | goal | best simple method | noise | in the band |
 |---|---|---|---|---|---|---|---|---|"""
@@ -50,16 +52,18 @@ far above says that it is too wide, one below that it promises too much. Errors 
 
 The best simple method is nearer than ours in: {worse}. It is the best of several, chosen with hindsight.
 
-## All of them together
+## All scoreboards together
 
 {together}
 
 Of the rows saved here; what chance does is judged by drawing again what was left out in turn
 (`python -m tools.baselines` names the families, and with `--bands` the classes with the width that would have done).
 
-## All {boards} scoreboards
+## The {boards} scoreboards
 
 {met} of {goals} goals are met. A page each, with every row, its baselines and bands: {pages}.
+
+The pages of the scoreboards are part of the site and are not committed: `make docs` makes them from `rows/NAME.json`.
 
 ## How to repeat it
 
@@ -113,15 +117,20 @@ def saved(folder: Path) -> dict[str, Saved]:
 
 def write_pages(folder: Path, boards: Mapping[str, Board]) -> None:
     """Every board's page below `folder`, the front page and its picture beside it."""
-    runs = saved(folder)
-    for name, run in runs.items():
-        question = boards[name].question if name in boards else ""
-        _write(folder / f"{name}.md", board_page(run, question))
+    runs = write_board_pages(folder, boards)
     lines = front_lines(runs, boards)
     whole = folder.resolve()
     together = "\n".join(Summary.of(folder / "rows").lines())
     _write(whole.with_name(f"{whole.name}.md"), front_page(lines, runs, whole.name, together))
     draw(lines, folder / PICTURE)
+
+
+def write_board_pages(folder: Path, boards: Mapping[str, Board]) -> dict[str, Saved]:
+    """A page a scoreboard from the saved rows; returns what was saved."""
+    runs = saved(folder)
+    for name, run in runs.items():
+        _write(folder / f"{name}.md", board_page(run, boards[name].question if name in boards else ""))
+    return runs
 
 
 @dataclass(frozen=True)

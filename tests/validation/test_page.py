@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
+import time
 from pathlib import Path
 
 from slipstick.experiments.evidence import catalog
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.score import Board, Front
 from slipstick.experiments.evidence.summary import Summary
-from slipstick.experiments.evidence.validation_pages import front_lines, front_page, save, saved, write_pages
+from slipstick.experiments.evidence.validation_pages import (
+    front_lines,
+    front_page,
+    save,
+    saved,
+    write_board_pages,
+    write_pages,
+)
 
 ROOT = Path(__file__).parents[2]
 HOW = Front("Steps", "the width", "step | time", "width")
@@ -68,4 +77,17 @@ def test_the_front_page_that_ships_is_made_from_the_rows_and_fits_two_screens() 
     together = "\n".join(Summary.of(folder / "rows").lines())
     assert text == front_page(lines, runs, together=together)
     assert len(text.split()) < 1200
-    assert all((folder / f"{name}.md").exists() for name in runs)
+
+
+def test_a_page_of_every_scoreboard_is_made_from_its_rows_in_seconds(tmp_path: Path) -> None:
+    """The pages are not committed: `make docs` makes them, and the front page links each of them."""
+    shutil.copytree(ROOT / "docs" / "validation" / "rows", tmp_path / "rows")
+    begin = time.process_time()
+    runs = write_board_pages(tmp_path, {name: catalog.scoreboard(name) for name in catalog.scoreboards()})
+    assert time.process_time() - begin < 5
+    assert len(runs) > 20
+    front = (ROOT / "docs" / "validation.md").read_text()
+    for name, run in runs.items():
+        page = (tmp_path / f"{name}.md").read_text()
+        assert page.startswith(f"# Scoreboard: {name}\n") and f"](validation/{name}.md)" in front
+        assert all(row.dataset in page for row in run.rows)
