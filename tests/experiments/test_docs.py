@@ -79,6 +79,17 @@ def test_the_front_page_is_short_and_has_a_command_a_number_and_a_picture() -> N
     assert re.search(r"^\$ slipstick ", page, re.M) and re.search(r"\d ms", page) and "](gallery/" in page
 
 
+def test_the_documentation_stays_short_enough_to_read() -> None:
+    """A page of notes has at most 700 words beside tables that tools write; pages of scoreboards are not committed."""
+    committed = [path for path in (ROOT / "docs").rglob("*.md") if path.parent.name != "validation"]
+    words = {
+        path: len(re.sub(r"<!-- (\w+): written.*?<!-- end of \1 -->", "", path.read_text(), flags=re.S).split())
+        for path in committed
+    }
+    assert [path.name for path, count in words.items() if path.parent.name == "notes" and count > 700] == []
+    assert sum(words.values()) < 60_000
+
+
 def test_the_hook_shows_objects_under_their_typed_names_and_sessions_as_such() -> None:
     hooks = _hooks()
     assert "      heading: ss.machine\n" in hooks.under_typed_names("::: slipstick.hwmodels.catalog.machine\n")
