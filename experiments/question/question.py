@@ -194,7 +194,7 @@ def _resolved(
     run = {name: run_number(graph, name, value) for name, value in values["run"].items()}
     for name, value in run.items():
         if name in graph.symbols:
-            _positive(f"run.{name}", value)
+            graph.check_size(name, value, "run")
         else:
             check_run_number(name, value)
     why, sizes = "", values["workload"]
@@ -210,7 +210,9 @@ def _resolved(
         chosen = registry.estimator_of(estimator, graph, target)
         open_ = chosen.keeps_open & graph.symbols
         graph = with_sizes(graph, _without(sizes, open_))
-    run |= {name: _size(name, sizes[name]) for name in open_ & set(sizes)}
+    for name in open_ & set(sizes):
+        run[name] = _size(name, sizes[name])
+        graph.check_size(name, run[name])
     _check_threads(chosen, graph, target, run)
     check_run_names(chosen, graph, target, run)
     if given := run_of(graph):  # the workload is a run, whose numbers hold where none are given
@@ -303,13 +305,7 @@ def _without(sizes: Mapping[str, Value], names: frozenset[str]) -> dict[str, Val
 
 
 def _size(name: str, value: Value) -> float:
-    return _positive(f"workload.{name}", number_of(f"workload.{name}", value))
-
-
-def _positive(name: str, number: float) -> float:
-    if number <= 0:
-        raise InputError(f"{name} = {number:g}: want a number > 0")
-    return number
+    return number_of(f"workload.{name}", value)
 
 
 def set_parameters(estimator: Estimator, values: Mapping[str, float]) -> Estimator:

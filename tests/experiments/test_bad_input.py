@@ -142,11 +142,24 @@ OPTIONS: dict[str, tuple[list[str], str]] = {
     "unknown namespace": (["estimate", "phi-cnn-small", *ON, "--set", "go.threads=3"], "unknown namespace 'go'"),
     "unknown field": (["estimate", "phi-cnn-small", *ON, "--set", "machine.clok=1"], "did you mean 'clock'"),
     "set twice": (["estimate", "phi-cnn-small", *ON, "--set", "run.threads=1", "--set", "run.threads=2"], "set twice"),
-    "no batch": (["estimate", "mlp", *ON, "--set", "workload.batch=0"], "workload.batch = 0: want a number > 0"),
-    "no columns": (["estimate", "gemm", "--on", "h100", "--set", "run.n=0"], "run.n = 0: want a number > 0"),
+    "no batch": (["estimate", "mlp", *ON, "--set", "workload.batch=0"], "workload.batch = 0: want a whole number >= 1"),
+    "no columns": (["estimate", "gemm", "--on", "h100", "--set", "run.n=0"], "run.n = 0: want a whole number >= 1"),
+    "half a column": (
+        ["estimate", "gemm", "--on", "h100", "--set", "workload.m=1.5"],
+        "workload.m = 1.5: want a whole",
+    ),
+    "half a row": (["estimate", "gemm", "--on", "h100", "--set", "run.m=1.5"], "run.m = 1.5: want a whole number"),
+    "half a size varies": (
+        ["whatif", "gemm", "--on", "h100", "--vary", "workload.m=1.5,2"],
+        "workload.m = 1.5: want a whole number >= 1",
+    ),
+    "more columns than floats tell apart": (
+        ["estimate", "gemm", "--on", "h100", "--set", "workload.m=1e300"],
+        "workload.m = 1e+300: want a whole number >= 1, at most 9,007,199,254,740,992",
+    ),
     "a context below zero": (
         ["estimate", "decode:llama-3-8b", "--on", "h100", "--set", "run.context=-3"],
-        "run.context = -3: want a number > 0",
+        "run.context = -3: want a whole number >= 1",
     ),
     "weight for a time": (
         ["estimate", "mlp", *ON, "--estimator", "roofline", "--set", "estimator.operation.overhead=2kg"],
@@ -251,6 +264,19 @@ WORKLOADS: dict[str, tuple[str | bytes, str]] = {
     "a negative cost": (
         workload_file(nodes=[{"id": "a", "kind": "gemm", "cost": {"read": -1}}]),
         "want a finite amount >= 0",
+    ),
+    "endless launches": (
+        workload_file(nodes=[{"id": "a", "kind": "gemm", "cost": {"launches": 1e300}}]),
+        "cost.launches = 1e+300: want a finite amount >= 0, up to 1e+30",
+    ),
+    "half a launch": (
+        workload_file(nodes=[{"id": "a", "kind": "gemm", "cost": {"launches": 0.5}}]),
+        "cost.launches = 0.5: want a whole number >= 0",
+    ),
+    "half a time": (workload_file(nodes=[{"id": "a", "kind": "k", "times": 1.5}]), "times = 1.5: want a whole number"),
+    "more bytes than there are": (
+        workload_file(nodes=[{"id": "a", "kind": "gemm", "cost": {"read": 1e300}}]),
+        "cost.read = 1e+300: want a finite amount >= 0, up to 1e+30",
     ),
     "NaN": (workload_file().replace('"gemm"', '"gemm", "times": NaN'), "NaN is no JSON number"),
     "two nodes of a name": (workload_file(nodes=[{"id": "a", "kind": "k"}] * 2), "two operations are named 'a'"),
