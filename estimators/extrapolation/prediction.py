@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -185,7 +186,7 @@ class Prediction(Answer):
             from matplotlib.figure import Figure
 
             drawn = self.plot(Figure(figsize=(7, 4.5)).add_subplot())
-            save_picture(drawn.figure, axes)
+            save_picture(drawn.figure, Path(axes))
             return drawn
         if axes is None:
             import matplotlib.pyplot as plt
