@@ -26,6 +26,7 @@ from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Same, Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.catalog import workload as workload_by_name
+from slipstick.workloads.graph.cost import check_size
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_kind import workload_kind
 from slipstick.workloads.runs.feed import run_of
@@ -194,7 +195,7 @@ def _resolved(
     run = {name: run_number(graph, name, value) for name, value in values["run"].items()}
     for name, value in run.items():
         if name in graph.symbols:
-            graph.check_size(name, value, "run")
+            check_size(name, value, graph.defaults, "run")
         else:
             check_run_number(name, value)
     why, sizes = "", values["workload"]
@@ -212,7 +213,7 @@ def _resolved(
         graph = with_sizes(graph, _without(sizes, open_))
     for name in open_ & set(sizes):
         run[name] = _size(name, sizes[name])
-        graph.check_size(name, run[name])
+        check_size(name, run[name], graph.defaults)
     _check_threads(chosen, graph, target, run)
     check_run_names(chosen, graph, target, run)
     if given := run_of(graph):  # the workload is a run, whose numbers hold where none are given

@@ -149,13 +149,10 @@ OPTIONS: dict[str, tuple[list[str], str]] = {
         "workload.m = 1.5: want a whole",
     ),
     "half a row": (["estimate", "gemm", "--on", "h100", "--set", "run.m=1.5"], "run.m = 1.5: want a whole number"),
-    "half a size varies": (
-        ["whatif", "gemm", "--on", "h100", "--vary", "workload.m=1.5,2"],
-        "workload.m = 1.5: want a whole number >= 1",
-    ),
-    "more columns than floats tell apart": (
+    "half a size": (["whatif", "gemm", "--on", "h100", "--vary", "workload.m=1.5,2"], "workload.m = 1.5: want a whole"),
+    "endless columns": (
         ["estimate", "gemm", "--on", "h100", "--set", "workload.m=1e300"],
-        "workload.m = 1e+300: want a whole number >= 1, at most 9,007,199,254,740,992",
+        "at most 9,007,199,254,740,992",
     ),
     "a context below zero": (
         ["estimate", "decode:llama-3-8b", "--on", "h100", "--set", "run.context=-3"],
@@ -264,19 +261,6 @@ WORKLOADS: dict[str, tuple[str | bytes, str]] = {
     "a negative cost": (
         workload_file(nodes=[{"id": "a", "kind": "gemm", "cost": {"read": -1}}]),
         "want a finite amount >= 0",
-    ),
-    "endless launches": (
-        workload_file(nodes=[{"id": "a", "kind": "gemm", "cost": {"launches": 1e300}}]),
-        "cost.launches = 1e+300: want a finite amount >= 0, up to 1e+30",
-    ),
-    "half a launch": (
-        workload_file(nodes=[{"id": "a", "kind": "gemm", "cost": {"launches": 0.5}}]),
-        "cost.launches = 0.5: want a whole number >= 0",
-    ),
-    "half a time": (workload_file(nodes=[{"id": "a", "kind": "k", "times": 1.5}]), "times = 1.5: want a whole number"),
-    "more bytes than there are": (
-        workload_file(nodes=[{"id": "a", "kind": "gemm", "cost": {"read": 1e300}}]),
-        "cost.read = 1e+300: want a finite amount >= 0, up to 1e+30",
     ),
     "NaN": (workload_file().replace('"gemm"', '"gemm", "times": NaN'), "NaN is no JSON number"),
     "two nodes of a name": (workload_file(nodes=[{"id": "a", "kind": "k"}] * 2), "two operations are named 'a'"),

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.files.symbolic import is_symbolic, sp
+from slipstick.hwmodels.files.units import check_count
 from slipstick.workloads.graph.exact import exactly
 
 Amount: TypeAlias = "int | float | sp.Expr"
@@ -212,3 +213,17 @@ def bind_amount(amount: Amount, values: Mapping[str, Amount]) -> Amount:
         shown = f"{number.evalf(4)}"[:20]
         raise InputError(f"{str(amount)[:60]} at {where} is {shown}: want a number up to {LARGEST:g}")
     return int(number) if number.is_integer else float(number)
+
+
+def check_size(name: str, value: Amount, defaults: Mapping[str, float], space: str = "workload") -> None:
+    """Check a size that is a number: whole and >= 1; any > 0 of a share (NAME_ratio, or whose default is not whole).
+
+    `space`: where it was set, for messages: a number of the run may give a size too.
+    Raises InputError where it is none.
+    """
+    if not isinstance(value, (int, float)):
+        return
+    if not (name.endswith("_ratio") or float(defaults.get(name, 1)) % 1):
+        check_count(f"{space}.{name}", value)
+    elif not 0 < value <= LARGEST:
+        raise InputError(f"{space}.{name} = {value:g}: want a finite number > 0")

@@ -16,9 +16,8 @@ import numpy.typing as npt
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table, content_digest
 from slipstick.hwmodels.files.symbolic import is_symbolic, sp
-from slipstick.hwmodels.files.units import MOST, check_count
 from slipstick.workloads.graph.alike import Distinct, distinct
-from slipstick.workloads.graph.cost import Amount, Cost, symbols_of
+from slipstick.workloads.graph.cost import Amount, Cost, check_size, symbols_of
 from slipstick.workloads.graph.given import Binding, KeptAmount, opened
 from slipstick.workloads.graph.op import Attribute as Attribute
 from slipstick.workloads.graph.op import Op as Op
@@ -258,32 +257,13 @@ class Workload:
         Raises
         ------
         InputError
-            Where a name is no symbol of the workload, or a value is no size (see `check_size`).
+            Where a name is no symbol of the workload, or a value is no size.
         """
         for name, value in values.items():
             if name not in self.symbols:
                 raise unknown_name(f"symbol of workload {self.name!r}", name, sorted(self.symbols))
-            if isinstance(value, (int, float)):
-                self.check_size(name, value)
+            check_size(name, value, self.defaults)
         return self.bind_known(values)
-
-    def check_size(self, name: str, value: float, space: str = "workload") -> None:
-        """Check a size: a whole number >= 1; any number > 0 of a share (NAME_ratio, or whose default is no whole one).
-
-        Parameters
-        ----------
-        space
-            Where it was set, for messages: a number of the run may give a size too.
-
-        Raises
-        ------
-        InputError
-            Where it is none.
-        """
-        if not (name.endswith("_ratio") or float(self.defaults.get(name, 1)) % 1):
-            check_count(f"{space}.{name}", value)
-        elif not 0 < value <= MOST:
-            raise InputError(f"{space}.{name} = {value:g}: want a finite number > 0")
 
     def bind_known(self, values: Mapping[str, Amount]) -> Self:
         """As `bind`, but names that are no symbol here are passed over."""
@@ -327,8 +307,7 @@ class Workload:
         if not self.symbols:
             return self
         given = {**self.defaults, **values}
-        missing = sorted(self.symbols - set(given))
-        if missing:
+        if missing := sorted(self.symbols - set(given)):
             raise InputError(
                 f"workload {self.name!r}: give a value for {', '.join(missing)} (--{missing[0]} N, or bind)"
             )
