@@ -198,9 +198,9 @@ def _regions(
     for name in texts:
         if name not in labels and _groups(rows, [*apart, name]) > _groups(rows, apart):
             apart.append(name)
-    told = [name for name in apart if name != region]
+    textual = [name for name in apart if name != region]
     notes = (
-        *([f"a region is what has the same text in {', '.join(apart)}"] if told else []),
+        *([f"a region is what has the same text in {', '.join(apart)}"] if textual else []),
         *([f"{', '.join(labels)}: another text in every row, left out"] if labels else []),
     )
     return tuple(", ".join(row[name] for name in apart) for _, row in rows) if apart else (), notes

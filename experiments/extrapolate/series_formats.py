@@ -60,15 +60,15 @@ def _programs(commands: Sequence[str], every: Sequence[Mapping[str, Any]]) -> li
     """Commands with their parameters' names for values, where some differ at the same parameters; else none."""
     if len({tuple(sorted(given.items())) for given in every}) == len(set(zip(commands, map(str, every), strict=True))):
         return []
-    found = []
+    variants = []
     for beside in (r"[\w.]", r"[\d.]"):  # "-t 4", or else "-t4"
         names = []
         for command, given in zip(commands, every, strict=True):
             for name, value in given.items():
                 command = re.sub(rf"(?<!{beside}){re.escape(str(value))}(?!{beside})", f"{{{name}}}", command)
             names.append(command)
-        found.append(names)
-    return min(found, key=lambda names: len(set(names)))
+        variants.append(names)
+    return min(variants, key=lambda names: len(set(names)))
 
 
 def read_pytest_benchmark(fields: Mapping[str, Any], path: object) -> Readings:
