@@ -18,6 +18,7 @@ from slipstick.estimators.core.operation_model import machine_values
 from slipstick.estimators.core.parameters import parameters
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.units import check_count
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op, Workload
 
@@ -191,12 +192,3 @@ def check_run_number(name: str, value: float) -> None:
         check_count(f"run.{name}", value)
     elif not (math.isfinite(value) and value >= 0):
         raise InputError(f"run.{name} = {value:g}: want a finite number >= 0")
-
-
-def check_count(name: str, value: float) -> None:
-    """Check that a number of the run is a whole number >= 1.
-
-    Raises InputError where it is not.
-    """
-    if not (value >= 1 and value == round(value)):
-        raise InputError(f"{name} = {value:g}: want a whole number >= 1")

@@ -29,6 +29,7 @@ from slipstick.estimators.extrapolation.verdict import (
     verdicts,
 )
 from slipstick.estimators.tuned.tuned_intervals import ORIGINS
+from slipstick.hwmodels.files.old_names import formerly
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.machine import Machine
 
@@ -60,6 +61,7 @@ def extrapolate(
     return extrapolate_many([series], to, kind, machine, family, level)[0]
 
 
+@formerly()
 def extrapolate_many(
     series: Sequence[Series],
     to: npt.ArrayLike,
@@ -97,7 +99,10 @@ def extrapolate_many(
     >>> answers[0].value == answers[1].value
     True
     """
-    targets = np.atleast_1d(np.asarray(to, dtype=np.float64))
+    try:
+        targets = np.atleast_1d(np.asarray(to, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise InputError(f"targets (--to) {str(to)[:60]!r}: want numbers, such as [480, 3840]") from None
     if targets.ndim != 1 or not targets.size or not (np.isfinite(targets) & (targets > 0)).all():
         raise InputError(
             f"targets (--to) {str(targets.tolist())[1:80].rstrip(']')}: want one or more finite numbers > 0"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from slipstick.hwmodels.answer import Answer, Provenance
 from slipstick.hwmodels.columns import SHARE, Column
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.files.shown import ends_shown, shown
+from slipstick.hwmodels.files.writer import save_picture
 
 NEGLIGIBLE = 5e-3
 
@@ -167,10 +170,28 @@ class Prediction(Answer):
         }
 
     def plot(self, axes: Any = None) -> Any:
-        """Log-log: data, law, band and change points; returns the matplotlib axes."""
-        import matplotlib.pyplot as plt
+        """Log-log: data, law, band and change points; returns the matplotlib axes.
 
-        axes = axes if axes is not None else plt.figure(figsize=(7, 4.5)).add_subplot()
+        Parameters
+        ----------
+        axes
+            Where to draw; a new figure if None, which is written where a path (.png, .svg, .pdf) is given.
+
+        Raises
+        ------
+        InputError
+            Where the path ends otherwise.
+        """
+        if isinstance(axes, (str, os.PathLike)):
+            from matplotlib.figure import Figure
+
+            drawn = self.plot(Figure(figsize=(7, 4.5)).add_subplot())
+            save_picture(drawn.figure, Path(axes))
+            return drawn
+        if axes is None:
+            import matplotlib.pyplot as plt
+
+            axes = plt.figure(figsize=(7, 4.5)).add_subplot()
         ends = (min(self.series.x[0], *self.x), max(self.series.x[-1], *self.x))
         grid = np.geomspace(*ends, 200)
         axes.plot(grid, self.law(grid), color="C0", label="law")

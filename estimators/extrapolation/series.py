@@ -15,6 +15,7 @@ from slipstick.estimators.extrapolation.repeats import (
     noise_of,
     one_time_each,
     repeats_note,
+    statistic_of,
     typical_times,
 )
 from slipstick.hwmodels.files.readers import InputError, unknown_name
@@ -105,7 +106,7 @@ class Series:
             Where lengths differ, a number is not finite or not positive, there is nothing, or too much, times lie
             more than `MAX_SPREAD` times apart, or values more than `MAX_REACH` times.
         """
-        where = f"series {name!r}: " if name else ""
+        where, statistic = f"series {name!r}: " if name else "", statistic_of(statistic)
         try:
             x, y = np.asarray(values, dtype=np.float64), np.asarray(times, dtype=np.float64)
         except (TypeError, ValueError):

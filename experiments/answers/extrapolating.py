@@ -69,7 +69,7 @@ def _draw(predictions: Sequence[Prediction], readings: Readings, request: Extrap
         draw_charts(single, request.plot)
     if request.report:
         answers = [(one, charts(one, far, runs), rows_of(one, request), _lines(one)) for one, far, runs in drawn]
-        write_extrapolation(request.report, f"{Path(request.file).name} to {request.to}", answers, readings.notes)
+        write_extrapolation(request.report, f"{Path(request.file).name} to {request.to}", answers)
 
 
 FLAT = 0.2
@@ -109,7 +109,7 @@ def _say(predictions: Sequence[Prediction], notes: Sequence[str], request: Extra
         rows_of(prediction, request),
         prediction.declared,
         (*_lines(prediction), *(f"beware: {text}" for text in warnings)),
-        ("assuming: " + "; ".join([*prediction.assumptions, *notes]),),
+        ("assuming: " + "; ".join(prediction.assumptions),),
         tuple(warnings),
         more=more,
         provenance=prediction.provenance,
@@ -220,7 +220,7 @@ def _say_surfaces(predictions: Mapping[str, SurfacePrediction], notes: tuple[str
     """Print predictions in a format."""
     if form == "json":
         emit(
-            [row for name, prediction in predictions.items() for row in _whole_rows(name, prediction)],
+            [row for name, prediction in predictions.items() for row in _whole_rows(name, prediction, notes)],
             form,
             remarks=(),
             provenance="calibrated",
@@ -265,8 +265,8 @@ def headline(row: Mapping[str, Any], parameters: int = 1) -> str:
     return f"at {point}: {shown(row['time_s'], 's')}{band}{verdict}"
 
 
-def _whole_rows(region: str, prediction: SurfacePrediction) -> list[dict[str, Any]]:
+def _whole_rows(region: str, prediction: SurfacePrediction, notes: Sequence[str]) -> list[dict[str, Any]]:
     whole = prediction.to_dict()
     kinds = ", ".join(f"{name}: {kind}" for name, kind in whole["kinds"].items())
-    more = {"kinds": kinds, "points": whole["points"], "assumptions": whole["assumptions"]}
+    more = {"kinds": kinds, "points": whole["points"], "assumptions": [*whole["assumptions"], *notes]}
     return [{"region": region, **row, **more} for row in whole["predictions"]]

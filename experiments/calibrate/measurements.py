@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from slipstick.estimators.core.estimate import Measurement
+from slipstick.estimators.core.schedule_model import check_run_number
 from slipstick.experiments.question.settings import machine_change, number_of
 from slipstick.hwmodels.files.errors import errors_at
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows, read_number, unknown_name
@@ -60,16 +61,18 @@ def read_measurements(
                 "distinguish them by a column 'group'"
             )
         seen[key] = line
-        unknown = set(settings["workload"]) - workload.symbols
-        if unknown:
-            raise unknown_name(f"symbol of workload {workload.name!r}", sorted(unknown)[0], sorted(workload.symbols))
+        with errors_at(f"{path}: line {line}"):
+            sized = workload.bind(**settings["workload"])
+            for name, value in settings["run"].items():
+                if name not in workload.symbols:
+                    check_run_number(name, value)
         changes = {
             name: int(value) if isinstance(machine.get(name), int) else value
             for name, value in settings["machine"].items()
         }
         measurements.append(
             Measurement(
-                workload.bind_known(settings["workload"]),
+                sized,
                 machine.using(changes) if changes else machine,
                 time,
                 Table(settings["run"]),

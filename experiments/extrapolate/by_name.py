@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy.typing as npt
 
 from slipstick.estimators.extrapolation import Prediction, Series, extrapolate_many
-from slipstick.estimators.extrapolation.repeats import Statistic
-from slipstick.estimators.extrapolation.series import no_series
-from slipstick.experiments.extrapolate.predictions import one_region
+from slipstick.estimators.extrapolation.repeats import Statistic, statistic_of
+from slipstick.estimators.extrapolation.series import KINDS, no_series
+from slipstick.experiments.extrapolate.predictions import noted, one_region
 from slipstick.experiments.extrapolate.series_files import read
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.files.old_names import checked
@@ -41,7 +40,7 @@ def extrapolate(
         What was measured: any file that the command reads, a series, or values of the parameter, > 0.
     to
         Values of the parameter, > 0; usually beyond the last one measured. After two lists of values and times it is
-        the times [s], and `kind` the values.
+        the times [s], `kind` the values, and a kind of scaling stands fourth: ``(values, times, to, "strong")``.
     kind
         "strong", "weak", "problem_size" or "collective"; taken from the name and the slope if None.
     machine
@@ -72,35 +71,24 @@ def extrapolate(
     >>> round(ss.extrapolate([1, 2, 4, 8], [10.0, 5.5, 3.25, 2.125], 16).value[0], 2)
     1.56
     """
-    at = machine_by_name(machine) if isinstance(machine, str) else machine
-    if not isinstance(series, (str, os.PathLike)):
-        words = {"parameter": parameter, "column": column, "region": region, "statistic": statistic}
-        if unused := [name for name, word in words.items() if word is not None]:
-            raise InputError(f"{', '.join(unused)}: of a file, but a series was given")
-        if isinstance(series, Series):
-            if kind is not None and not isinstance(kind, str):
-                raise InputError("kind: want a word, such as 'strong'; times stand in the series")
-            return extrapolate_many([series], to, kind, at, family, level)[0]
+    words = {"parameter": parameter, "column": column, "region": region, "statistic": statistic}
+    if not isinstance(series, (str, os.PathLike)) and (unused := [name for name, word in words.items() if word]):
+        raise InputError(f"{', '.join(unused)}: of a file, but a series was given")
+    if not isinstance(series, (str, os.PathLike, Series)):
         if kind is None or isinstance(kind, str):
             raise no_series(series)
-        return extrapolate_many([Series.of(series, to)], kind, None, at, family, level)[0]
-    readings = read(os.fspath(series), column)
-    readings = replace(readings, statistic=statistic or readings.statistic)
+        series, to, kind = Series.of(series, to), kind, None
+        if isinstance(machine, str) and machine in KINDS:  # after two lists the words stand one place further
+            kind, machine = machine, None
     if kind is not None and not isinstance(kind, str):
-        raise InputError("kind: want a word, such as 'strong'; times stand in the file")
-    one = one_region(readings.series(parameter), region)
-    targets: Sequence[float] = _targets(to)
-    return extrapolate_many([one], targets, kind, at, family, level)[0]
-
-
-def _targets(to: npt.ArrayLike) -> list[float]:
-    """Targets as numbers.
-
-    Raises InputError where one is none.
-    """
-    import numpy as np
-
+        raise InputError("kind: want a word, such as 'strong'; times stand in the series or file")
     try:
-        return [float(value) for value in np.atleast_1d(np.asarray(to, dtype=np.float64))]
-    except (TypeError, ValueError):
-        raise InputError(f"to = {str(to)[:60]!r}: want numbers, such as [480, 3840]") from None
+        at = machine_by_name(machine) if isinstance(machine, str) else machine
+    except InputError as error:
+        raise InputError(f"machine: {error}; kind is one of {', '.join(KINDS)}") from None
+    if isinstance(series, Series):
+        return extrapolate_many([series], to, kind, at, family, level)[0]
+    readings = read(os.fspath(series), column)
+    readings = replace(readings, statistic=statistic_of(statistic) if statistic else readings.statistic)
+    one = one_region(readings.series(parameter), region)
+    return noted(extrapolate_many([one], to, kind, at, family, level)[0], readings)

@@ -1,4 +1,4 @@
-"""Series from the files people have: tidy CSV, Extra-P, benchmark tools' JSON, CUBE profiles, data frames."""
+"""Series from the files people have: tidy CSV, Extra-P, benchmark tools' JSON, CUBE profiles."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -36,14 +35,11 @@ from slipstick.workloads.importers.formats.look import look
 from slipstick.workloads.importers.formats.registry import identify
 from slipstick.workloads.importers.serving.llama_bench import read_llama_bench
 
-if TYPE_CHECKING:
-    pass
-
 REGION_COLUMNS = ("region", "series", "callpath", "benchmark", "name")
 TIME_COLUMNS = ("time", "runtime", "seconds", "duration", "elapsed", "walltime", "wall_time", "value")
 CPU_COLUMNS = ("cpu_time_s", "busiest_time_s")
 """CPU times beside the wall time, as `slipstick measure scaling` writes them: taken where --column names one."""
-IGNORED_COLUMNS = ("rep", "repeat", "repetition", "run", "iteration", "kind", "source", "metric", *CPU_COLUMNS)
+IGNORED_COLUMNS = ("rep", "repeat", "repetition", "run", "iteration", *CPU_COLUMNS)
 MEASURED_HERE = {"rep", "time_s", "cpu_time_s"}
 """Columns of `slipstick measure scaling`: its repeats are one program on one host, so the least of them counts."""
 LEAST_IDENTITIES, LARGE_IDENTITY = 3, 10_000
@@ -146,7 +142,10 @@ def read_json_file(path: Path, metric: str | None = None) -> Readings:
 
 
 def read_csv(path: str | os.PathLike[str], time: str | None = None) -> Readings:
-    """A tidy CSV file: a time column, parameter columns, perhaps a region column.
+    """A tidy CSV file: a time column, parameter columns, perhaps a region column or others of text.
+
+    Rows that differ in text are no repeats of each other: each combination is a region. Text that is another one in
+    every row (a date, a host of each job) tells nothing apart, and is left out.
 
     The time column is named, or one called time, runtime, ... ; its unit stands in its name (time_ms, "time [ms]"),
     else it is seconds. Cells may carry units ("12 ms"), then all of them must. A file with the columns `parameter` and
@@ -165,8 +164,12 @@ def read_csv(path: str | os.PathLike[str], time: str | None = None) -> Readings:
     if time_column not in header:
         raise unknown_name(f"column of {path}:", time_column, header)
     region_column = next((name for name in REGION_COLUMNS if name in header and name != time_column), None)
-    regions = tuple(row[region_column] for _, row in rows) if region_column else ()
     times, notes = _times(rows, time_column, path)
+    skip = {time_column, region_column, *IGNORED_COLUMNS}
+    candidates = [name for name in header if name not in skip and _looks_like_time(name) is None]
+    numeric = [name for name in candidates if is_number(rows[0][1][name])]
+    regions, more = _regions(rows, region_column, [name for name in candidates if name not in numeric])
+    notes = (*notes, *more)
     if "parameter" in header and "value" in header and time_column != "value":
         names = sorted({row["parameter"] for _, row in rows})
         if len(names) > 1:
@@ -174,9 +177,6 @@ def read_csv(path: str | os.PathLike[str], time: str | None = None) -> Readings:
             notes = (*notes, f"several parameters are named ({', '.join(names[:5])})")
         points = _column(rows, "value", path)[:, None]
         return Readings((names[0],), points, times, regions, notes, _statistic(header, time_column))
-    skip = {time_column, region_column, *IGNORED_COLUMNS}
-    candidates = [name for name in header if name not in skip and _looks_like_time(name) is None]
-    numeric = [name for name in candidates if is_number(rows[0][1][name])]
     identities = [name for name in numeric if _is_identity(name, [row[name] for _, row in rows])]
     if 0 < len(identities) < len(numeric):
         numeric = [name for name in numeric if name not in identities]
@@ -185,6 +185,29 @@ def read_csv(path: str | os.PathLike[str], time: str | None = None) -> Readings:
         raise InputError(f"{path}: no parameter column with numbers (columns: {', '.join(header)})")
     points = np.stack([_column(rows, name, path) for name in numeric], axis=1)
     return Readings(tuple(numeric), points, times, regions, notes, _statistic(header, time_column))
+
+
+def _regions(
+    rows: Sequence[tuple[int, dict[str, str]]], region: str | None, texts: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The region of each row, none where nothing tells rows apart, and in words which columns of text did."""
+    apart = [region] if region else []
+    labels = [
+        name for name in texts if len(rows) >= LEAST_IDENTITIES and len({row[name] for _, row in rows}) == len(rows)
+    ]
+    for name in texts:
+        if name not in labels and _groups(rows, [*apart, name]) > _groups(rows, apart):
+            apart.append(name)
+    textual = [name for name in apart if name != region]
+    notes = (
+        *([f"a region is what has the same text in {', '.join(apart)}"] if textual else []),
+        *([f"{', '.join(labels)}: another text in every row, left out"] if labels else []),
+    )
+    return tuple(", ".join(row[name] for name in apart) for _, row in rows) if apart else (), notes
+
+
+def _groups(rows: Sequence[tuple[int, dict[str, str]]], columns: Sequence[str]) -> int:
+    return len({tuple(row[name] for name in columns) for _, row in rows})
 
 
 def _is_identity(name: str, cells: Sequence[str]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,26 +28,47 @@ MAX_PROFILES = 10_000
 def read_hyperfine(fields: Mapping[str, Any], path: object) -> Readings:
     """hyperfine --export-json with --parameter-scan or --parameter-list; seconds.
 
+    Several commands at the same parameters are regions.
     Raises InputError where no parameter is a number.
     """
     entries = as_list(fields["results"], f"{path}: results")
-    every = [optional_mapping(entry, "parameters", f"{path}: results[{i}]") for i, entry in enumerate(entries)]
+    every = [
+        {name: str(value) for name, value in optional_mapping(entry, "parameters", f"{path}: results[{i}]").items()}
+        for i, entry in enumerate(entries)
+    ]
     names = sorted({name for given in every for name in given})
     numeric = [name for name in names if all(is_number(given.get(name)) for given in every)]
     texts = [n for n in names if n not in numeric]
+    programs = _programs([str(entry.get("command", "")) for entry in entries], every)
 
     def rows() -> Iterator[Row]:
         for i, entry in enumerate(entries):
             where = f"{path}: results[{i}]"
             given = every[i]
             point = tuple(as_number(given[name], f"{where}: {name}") for name in numeric)
-            region = ", ".join(f"{name}={given.get(name)}" for name in texts)
+            words = [programs[i]] if programs else []
+            region = ", ".join([*words, *(f"{name}={given.get(name)}" for name in texts)])
             for seconds in as_list(entry.get("times") or [field_of(entry, "median", where)], where):
                 yield region, point, as_number(seconds, where)
 
     if not numeric:
         raise InputError(f"{path}: no numeric parameter: run hyperfine with --parameter-scan or --parameter-list")
     return readings(rows(), numeric, path)
+
+
+def _programs(commands: Sequence[str], every: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Commands with their parameters' names for values, where some differ at the same parameters; else none."""
+    if len({tuple(sorted(given.items())) for given in every}) == len(set(zip(commands, map(str, every), strict=True))):
+        return []
+    variants = []
+    for beside in (r"[\w.]", r"[\d.]"):  # "-t 4", or else "-t4"
+        names = []
+        for command, given in zip(commands, every, strict=True):
+            for name, value in given.items():
+                command = re.sub(rf"(?<!{beside}){re.escape(str(value))}(?!{beside})", f"{{{name}}}", command)
+            names.append(command)
+        variants.append(names)
+    return min(variants, key=lambda names: len(set(names)))
 
 
 def read_pytest_benchmark(fields: Mapping[str, Any], path: object) -> Readings:

@@ -99,12 +99,10 @@ def write_extrapolation(
     path: str | Path,
     title: str,
     answers: Sequence[tuple[Prediction, Sequence[Chart], Sequence[Mapping[str, Any]], Sequence[str]]],
-    notes: Sequence[str],
 ) -> Path:
     """Write the page: the answer, the picture, the table, the formula, and what was taken for granted folded in.
 
     `answers`: a region each: the prediction, its charts, its rows, and its lines, the headline first.
-    `notes`: on the file that was read.
     """
     sections, cards = [], []
     for index, (prediction, drawn, rows, lines) in enumerate(answers):
@@ -114,7 +112,7 @@ def write_extrapolation(
         pictures = "".join(f"<div>{svg([chart])}</div>" for chart in drawn)
         sections.append(Section(f"Times and speed-up{place}", f"<div class=pictures>{pictures}</div>{body}"))
         sections.append(Section(f"Expected{place}", table_html(rows, f"rows{index}", prediction.declared)))
-        assumed = "".join(f"<li>{escape(text)}</li>" for text in (*prediction.assumptions, *notes))
+        assumed = "".join(f"<li>{escape(text)}</li>" for text in prediction.assumptions)
         formula = formula_html(prediction.main_law.formula(prediction.series.parameter, prediction.formula.source))
         folded = f"<details><summary>What was taken for granted</summary><ul>{assumed}</ul></details>"
         sections.append(Section(f"Formula{place}", formula + folded))

@@ -8,7 +8,8 @@ import numpy as np
 
 from slipstick.estimators.calibration.fitting import Fit
 from slipstick.estimators.calibration.objective import Objective
-from slipstick.experiments.pages.plots import save_picture, si_ticks
+from slipstick.experiments.pages.plots import si_ticks
+from slipstick.hwmodels.files.writer import save_picture
 
 
 def draw_fit(objective: Objective, fit: Fit, path: Path) -> None:

@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.hwmodels.columns import PREFIXED
-from slipstick.hwmodels.files.readers import InputError, atomic_write
 from slipstick.hwmodels.files.shown import common_scale
+from slipstick.hwmodels.files.writer import save_picture
 
 Scale = Literal["linear", "log"]
 Numbers = Sequence[float] | FloatArray
@@ -20,7 +20,6 @@ SHORT_LOG = 100.0
 """A logarithmic axis that spans less than this has numbers at 2 and 5 too."""
 PER_ROW = 4
 """Charts of a picture beside each other."""
-PICTURES = (".png", ".svg", ".pdf")
 COLOURS = ("#1f5a91", "#c2571a", "#2e7d4f", "#8a3b8f", "#7a6a1f", "#35808a", "#a03040", "#555555")
 
 
@@ -174,17 +173,6 @@ def _text(label: str) -> str:
 def _faint(colour: str, share: float = 0.16) -> str:
     red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     return f"rgba({red},{green},{blue},{share})"
-
-
-def save_picture(figure: Any, path: str | Path) -> None:
-    """Write a figure of matplotlib, whole or not at all.
-
-    Raises InputError where the name ends in none of `PICTURES`.
-    """
-    if Path(path).suffix.lower() not in PICTURES:
-        raise InputError(f"{path}: want a picture that ends in {', '.join(PICTURES)}")
-    with atomic_write(path, "wb") as stream:
-        figure.savefig(stream, format=Path(path).suffix[1:].lower(), dpi=120)
 
 
 def draw_charts(charts: Sequence[Picture], path: str | Path) -> None:

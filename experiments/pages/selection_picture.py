@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from slipstick.estimators.run.iteration_choice import Selection
-from slipstick.experiments.pages.plots import save_picture, si_ticks
+from slipstick.experiments.pages.plots import si_ticks
+from slipstick.hwmodels.files.writer import save_picture
 from slipstick.workloads.runs.iterations import Iterations
 
 MOST_POINTS = 20_000

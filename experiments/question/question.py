@@ -26,6 +26,7 @@ from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Same, Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.catalog import workload as workload_by_name
+from slipstick.workloads.graph.cost import check_size
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_kind import workload_kind
 from slipstick.workloads.runs.feed import run_of
@@ -194,7 +195,7 @@ def _resolved(
     run = {name: run_number(graph, name, value) for name, value in values["run"].items()}
     for name, value in run.items():
         if name in graph.symbols:
-            _positive(f"run.{name}", value)
+            check_size(name, value, graph.defaults, "run")
         else:
             check_run_number(name, value)
     why, sizes = "", values["workload"]
@@ -210,7 +211,9 @@ def _resolved(
         chosen = registry.estimator_of(estimator, graph, target)
         open_ = chosen.keeps_open & graph.symbols
         graph = with_sizes(graph, _without(sizes, open_))
-    run |= {name: _size(name, sizes[name]) for name in open_ & set(sizes)}
+    for name in open_ & set(sizes):
+        run[name] = _size(name, sizes[name])
+        check_size(name, run[name], graph.defaults)
     _check_threads(chosen, graph, target, run)
     check_run_names(chosen, graph, target, run)
     if given := run_of(graph):  # the workload is a run, whose numbers hold where none are given
@@ -303,13 +306,7 @@ def _without(sizes: Mapping[str, Value], names: frozenset[str]) -> dict[str, Val
 
 
 def _size(name: str, value: Value) -> float:
-    return _positive(f"workload.{name}", number_of(f"workload.{name}", value))
-
-
-def _positive(name: str, number: float) -> float:
-    if number <= 0:
-        raise InputError(f"{name} = {number:g}: want a number > 0")
-    return number
+    return number_of(f"workload.{name}", value)
 
 
 def set_parameters(estimator: Estimator, values: Mapping[str, float]) -> Estimator:

@@ -13,7 +13,9 @@ NUMBERS = {"int", "float", "bool"}
 SEVERAL = {
     "Sequence": "several in a list", "Collection": "several in a list", "tuple": "a tuple", "Mapping": "a dictionary",
 }  # fmt: skip
-TEXTS = {"train": "adam", "input": ["batch,3,224,224"], "dtype": "bf16"}
+CLASSES = {"Answer", "Estimator", "Machine", "Measurement", "Question", "Series", "Workload"}
+"""Of which no text is one, whatever else of them may be written."""
+TEXTS = {"train": "adam", "input": ["batch,3,224,224"], "dtype": "bf16", "settings": ["run.threads=4"]}
 """Arguments that are often taken for others, and what may be written."""
 ANYTHING = {"Any", "object", "Callable", "Literal", "ArrayLike"}
 
@@ -59,7 +61,7 @@ def _fits(value: object, kinds: list[str]) -> bool:
     if isinstance(value, bool | Number):
         return bool(named & NUMBERS) or not (plain or "str" in named)
     if isinstance(value, str):
-        return "str" in named or "Sequence" in named or not named <= {*NUMBERS, "None"}
+        return "str" in named or not named <= {*NUMBERS, *SEVERAL, *CLASSES, "None"}  # else its letters would be taken
     if isinstance(value, list | tuple | set | Mapping):
         return several or not (plain or "str" in named)
-    return True
+    return hasattr(value, "__iter__") or not named <= {*SEVERAL, "None"}

@@ -158,7 +158,11 @@ def validated(model: type[Model], data: Any, where: str) -> Model:
 def _problems(error: ValidationError, model: type[BaseModel]) -> str:
     """What is wrong, field by field, each once."""
     texts: dict[tuple[int | str, ...], str] = {}
-    for problem in error.errors(include_url=False):
+    problems = error.errors(include_url=False)
+    inside = {problem["loc"][:depth] for problem in problems for depth in range(len(problem["loc"]))}
+    for problem in problems:
+        if problem["type"] == "too_short" and problem["loc"] in inside:
+            continue  # what is missing are the entries that are wrong
         texts.setdefault(problem["loc"], _problem(problem, model))
     return counted_problems(list(texts.values()))
 

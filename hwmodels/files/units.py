@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     import pint
 
 
+LONGEST = 1e12
+"""Seconds: thirty thousand years."""
+MOST = 2**53
+"""Of a count: beyond it a float no longer tells whole numbers apart."""
+
+
 @dataclass(frozen=True)
 class Unit:
     """The base unit and the range of a field, carried by its type; reads texts with units.
@@ -98,6 +104,16 @@ def parse_multiple(value: object) -> float | None:
     """
     match = _QUANTITY.match(value) if isinstance(value, str) and len(value) <= 64 else None
     return float(match[1].replace("_", "")) if match is not None and match[2] in ("x", "×") else None
+
+
+def check_count(name: str, value: float, least: int = 1) -> None:
+    """Check that a count is a whole number, and one that a float can tell from the next.
+
+    Raises InputError where it is not.
+    """
+    if not (least <= value <= MOST and value == round(value)):
+        more = f", at most {MOST:,}" if value > MOST else ""
+        raise InputError(f"{name} = {value:g}: want a whole number >= {least}{more}")
 
 
 _CLOCK = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d{1,2}(?:\.\d+)?)")
@@ -199,7 +215,8 @@ def _spelling(written: str) -> str:
 Hertz = Annotated[float, Unit("Hz", low=1e3)]
 Bytes = Annotated[float, Unit("byte", low=0)]
 BytesPerSecond = Annotated[float, Unit("byte/s", above=0)]
-Seconds = Annotated[float, Unit("s", low=0)]
+Seconds = Annotated[float, Unit("s", low=0, high=LONGEST)]
+Duration = Annotated[float, Unit("s", above=0, high=LONGEST)]
 Watts = Annotated[float, Unit("W", low=0)]
 PerCycle = Annotated[float, Unit("1", above=0)]
 JoulesPerFlop = Annotated[float, Unit("J/flop", low=0)]

@@ -11,6 +11,8 @@ from typing import IO, Any
 
 from slipstick.hwmodels.files.errors import InputError
 
+PICTURES = (".png", ".svg", ".pdf")
+
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]]:
@@ -68,3 +70,14 @@ def _name(handle: int, path: Path) -> None:
 def _not_written(path: Path, error: OSError | ValueError) -> InputError:
     why = error.strerror if isinstance(error, OSError) else "a NUL byte stands in the name of the file"
     return InputError(f"{str(path)!r}: cannot be written ({why})")
+
+
+def save_picture(figure: Any, path: str | Path) -> None:
+    """Write a figure of matplotlib, whole or not at all.
+
+    Raises InputError where the name ends in none of `PICTURES`.
+    """
+    if Path(path).suffix.lower() not in PICTURES:
+        raise InputError(f"{path}: want a picture that ends in {', '.join(PICTURES)}")
+    with atomic_write(path, "wb") as stream:
+        figure.savefig(stream, format=Path(path).suffix[1:].lower(), dpi=120)

@@ -130,7 +130,10 @@ def test_a_job_of_no_time_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtu
     path = tmp_path / "job.yaml"
     path.write_text("{name: idle, stages: [{name: nothing, service: 0 s}]}")
     assert run(["estimate", str(path), "--simulate"]) == 2
-    assert "all its stages take 0 s" in capsys.readouterr().err
+    assert f"{path}: stages.0.service = '0 s': want at least one time > 0 s\n" in capsys.readouterr().err
+    path.write_text("{name: idle, stages: [{name: endless, service: 1e300 s}]}")
+    assert run(["estimate", str(path), "--simulate"]) == 2
+    assert "stages.0.service.0 = 1e+300: input should be less" in capsys.readouterr().err
 
 
 def test_a_formula_of_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

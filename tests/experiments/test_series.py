@@ -9,6 +9,7 @@ import pytest
 import slipstick as ss
 from slipstick.experiments.extrapolate.readings import Readings
 from slipstick.experiments.extrapolate.series_files import read
+from slipstick.experiments.extrapolate.surfaces import predict_surfaces
 from slipstick.hwmodels.files.readers import InputError
 
 
@@ -255,3 +256,57 @@ def test_fields_of_another_kind_are_refused(document: object, words: str, tmp_pa
 def test_lists_in_place_of_a_series_are_refused_with_the_call_that_makes_one(given: Any) -> None:
     with pytest.raises(InputError, match=r"is no series: want ss\.Series\.of\("):
         ss.extrapolate(given, [32.0])
+
+
+TWO_CODES = "code,nodes,time_s\n" + "".join(
+    f"{code},{nodes},{seconds / nodes}\n"
+    for nodes in (1, 2, 4, 8)
+    for code, seconds in (("lammps", 8), ("gromacs", 80))
+)
+
+
+def test_text_tells_series_apart_and_is_no_repeat(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.csv", TWO_CODES)
+    one, two = read(path).series()
+    assert (one.name, one.y, one.repeats) == ("lammps", (8.0, 4.0, 2.0, 1.0), (1, 1, 1, 1))
+    assert (two.name, two.y) == ("gromacs", (80.0, 40.0, 20.0, 10.0))
+    with pytest.raises(InputError, match="2 regions: name one of lammps, gromacs"):
+        ss.extrapolate(path, [16], "strong")
+    answer = ss.extrapolate(path, [16], "strong", region="gromacs", family="amdahl")
+    assert answer.value[0] == pytest.approx(5.0, rel=1e-6)
+    assert "a region is what has the same text in code" in answer.assumptions
+
+
+def test_text_tells_apart_beside_a_region_and_several_parameters(tmp_path: Path) -> None:
+    rows = [
+        f"{region},{compiler},x86,{p},{n},{n / p * (1 if compiler == 'gcc' else 3)},day {number}"
+        for number, (region, compiler, p, n) in enumerate(
+            (r, c, p, n) for r in ("a", "b") for c in ("gcc", "icc") for p in (1, 2, 4, 8) for n in (100, 200, 400)
+        )
+    ]
+    text = "region,compiler,host,threads,n,time_s,day\n" + "\n".join(rows) + "\n"
+    readings = read(write(tmp_path, "a.csv", text))
+    assert list(dict.fromkeys(readings.regions)) == ["a, gcc", "a, icc", "b, gcc", "b, icc"]
+    assert readings.notes == (
+        "a region is what has the same text in region, compiler",
+        "day: another text in every row, left out",
+    )
+    found = predict_surfaces(readings, "threads=16,n=800", None, "b, icc", None)["b, icc"]
+    assert found.answers[0].time == pytest.approx(150.0, rel=1e-3)
+
+
+@pytest.mark.parametrize("column", ["kind", "source", "metric"])
+def test_text_of_any_name_tells_apart(column: str, tmp_path: Path) -> None:
+    text = f"{column},threads,time_s\na,1,4\nb,1,40\na,2,2\nb,2,20\n"
+    assert [one.y for one in read(write(tmp_path, "a.csv", text)).series()] == [(4.0, 2.0), (40.0, 20.0)]
+
+
+def test_hyperfine_commands_at_one_point_are_no_repeats(tmp_path: Path) -> None:
+    results = [
+        {"command": f"./{code} -t {threads} in1.dat", "times": [seconds / threads], "parameters": {"t": str(threads)}}
+        for code, seconds in (("old", 8), ("new", 2))
+        for threads in (1, 2, 4)
+    ]
+    one, two = read(write(tmp_path, "h.json", {"results": results})).series()
+    assert (one.y, two.y) == ((8.0, 4.0, 2.0), (2.0, 1.0, 0.5))
+    assert one.name == "./old -t {t} in1.dat"

@@ -9,14 +9,12 @@ from slipstick.hwmodels.files.expressions import expression_text, parse_expressi
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table, counted_problems
 from slipstick.hwmodels.files.symbolic import is_symbolic, sp
-from slipstick.workloads.graph.cost import RESOURCES, Amount, Cost, symbols_of
+from slipstick.workloads.graph.cost import LARGEST, RESOURCES, Amount, Cost, symbols_of
 from slipstick.workloads.graph.kinds import KINDS, operation
 from slipstick.workloads.graph.workload import FIELDS, WHOLE, Attribute, Op, Workload
 
 if TYPE_CHECKING:
     import networkx as nx
-
-LARGEST = 1e300
 
 
 def from_digraph(graph: nx.Graph[Any]) -> Workload:

@@ -17,7 +17,7 @@ from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table, content_digest
 from slipstick.hwmodels.files.symbolic import is_symbolic, sp
 from slipstick.workloads.graph.alike import Distinct, distinct
-from slipstick.workloads.graph.cost import Amount, Cost, symbols_of
+from slipstick.workloads.graph.cost import Amount, Cost, check_size, symbols_of
 from slipstick.workloads.graph.given import Binding, KeptAmount, opened
 from slipstick.workloads.graph.op import Attribute as Attribute
 from slipstick.workloads.graph.op import Op as Op
@@ -257,11 +257,12 @@ class Workload:
         Raises
         ------
         InputError
-            Where a name is no symbol of the workload.
+            Where a name is no symbol of the workload, or a value is no size.
         """
-        for name in values:
+        for name, value in values.items():
             if name not in self.symbols:
                 raise unknown_name(f"symbol of workload {self.name!r}", name, sorted(self.symbols))
+            check_size(name, value, self.defaults)
         return self.bind_known(values)
 
     def bind_known(self, values: Mapping[str, Amount]) -> Self:
@@ -306,8 +307,7 @@ class Workload:
         if not self.symbols:
             return self
         given = {**self.defaults, **values}
-        missing = sorted(self.symbols - set(given))
-        if missing:
+        if missing := sorted(self.symbols - set(given)):
             raise InputError(
                 f"workload {self.name!r}: give a value for {', '.join(missing)} (--{missing[0]} N, or bind)"
             )

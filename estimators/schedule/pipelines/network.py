@@ -144,7 +144,8 @@ class _Station:
                     if not self.supply:
                         break
                     self.supply -= 1
-                self.taken.append(now)
+                self.collected = self.gather - 1  # nothing limits inputs here: all of an output come at once
+                self.taken.extend([now] * self.gather)
             self.collected += 1
             if self.collected == self.gather:
                 self.collected = 0

@@ -18,6 +18,12 @@ from slipstick.hwmodels.files.readers import InputError
 MOST_SERVICES = 20_000_000
 """Services of one simulated run: about a minute."""
 MOST_ATTEMPTS = 2_000
+TOGETHER = 4
+"""A service that the copies of a job start together costs so many others."""
+INPUTS = 10
+"""Inputs that the first stage gathers at once are kept in the memory of one service."""
+COPY, STAGE = 60, 40
+"""Services that a further copy and each of its stages count for at least: what sets them up costs half as many."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +67,20 @@ class Job:
                         f"job {self.name!r}, stage {stage.name!r}: customers that go round need gather 1 and no limit "
                         "to the buffer (buffer: null)"
                     )
-        services = self.copies * sum(self.outputs())
+        services = self.services()
         if services > MOST_SERVICES:
             raise InputError(
                 f"job {self.name!r}: {services:,} services in a run are more than {MOST_SERVICES:,}; "
-                "take fewer steps or copies"
+                "take fewer steps, copies or inputs that gather"
             )
+
+    def services(self, steps: int | None = None) -> int:
+        """What a run of so many steps (all if None) costs: services, and all else as what it costs in services."""
+        stages, counts = self.pipeline.stages, self.outputs(steps)
+        weights = [TOGETHER if stage.together and self.copies > 1 else 1 for stage in stages]
+        once = sum(count * weight for count, weight in zip(counts, weights, strict=True))
+        once += counts[0] * (stages[0].gather - 1) // INPUTS  # what other stages gather are outputs of those before
+        return once + (self.copies - 1) * max(once, COPY + STAGE * len(stages))
 
     def outputs(self, steps: int | None = None) -> list[int]:
         """Outputs of each stage until so many steps are done; all of them where none are given."""
@@ -119,7 +133,7 @@ class Job:
                     f"job {self.name!r}: after {MOST_ATTEMPTS} failures {done} of {self.steps} steps are done; "
                     f"one failure in {self.failures.between if self.failures else 0:g} s of each copy is too many"
                 )
-            drawn += self.copies * sum(self.outputs(self.steps - done))
+            drawn += self.services(self.steps - done)
             if drawn > MOST_SERVICES and attempts:
                 raise InputError(
                     f"job {self.name!r}: after {len(attempts)} failures {done} of {self.steps} steps are done, and "

@@ -21,7 +21,7 @@ STORE = Path("slipstick-out/bricks.sqlite")
 @checked
 def bricks(
     models: Sequence[str],
-    store: Path | Sequence[Path] = STORE,
+    store: str | Path | Sequence[str | Path] = STORE,
     *,
     granularity: int = 1,
     input: Sequence[str] = (),  # noqa: A002
@@ -56,7 +56,7 @@ def bricks(
     Traceback (most recent call last):
     slipstick.hwmodels.files.errors.InputError: no-such.sqlite: no such store of bricks ...
     """
-    paths = [store] if isinstance(store, Path) else list(store)
+    paths = [Path(one) for one in ([store] if isinstance(store, (str, Path)) else store)]
     stores = [BrickStore.existing(path) for path in paths]
     if not any(one.contents() for one in stores):
         raise InputError(f"{', '.join(map(str, paths))}: holds no measured brick (slipstick measure bricks MODEL ...)")

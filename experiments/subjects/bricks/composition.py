@@ -23,7 +23,6 @@ from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.transforms.bricks import find_bricks, quotient
 
 PARAMETERS = ("operation.scale", "operation.overhead")
-FEWEST_MODELS = 4
 TOLERANCE = 1e-8
 SCHEDULES: Mapping[str, Schedule] = {"sequential": Sequential(), "critical-path": CriticalPath()}
 
@@ -75,13 +74,13 @@ def calibrated(
     schedule: Schedule | None = None,
     free: Sequence[str] = PARAMETERS,
 ) -> Calibration | Composite:
-    """The composer with what the framework adds fitted to whole models; as it is where fewer than four are known.
+    """The composer with what the framework adds fitted to whole models; as it is without more of them than parameters.
 
     The sum of bricks is what is fitted; another schedule takes over its parameters.
     """
     wholes = list(whole_models(measured, known).values())
     plain = composer(measured)
-    if len(wholes) < FEWEST_MODELS:
+    if len(wholes) <= len(free):
         return composer(measured, schedule)
     fit = calibrate(plain, wholes, free, source=f"{len(wholes)} whole models")
     if schedule is None:
@@ -112,11 +111,11 @@ def leave_one_model_out(
 ) -> list[ModelScore]:
     """Every model with what the framework adds fitted to the others; models not wholly measured are left out.
 
-    Raises InputError where fewer than four models are complete.
+    Raises InputError where so few models are complete that the others of one are no more than the parameters.
     """
     complete = whole_models(measured, known)
-    if len(complete) < FEWEST_MODELS:
-        raise InputError(f"{len(complete)} models have all their bricks measured: want at least {FEWEST_MODELS}")
+    if len(complete) < len(free) + 2:
+        raise InputError(f"{len(complete)} models have all their bricks measured: want at least {len(free) + 2}")
     plain, wholes = composer(measured), list(complete.values())
     objective = Objective.of(plain, wholes, free)
     start = np.array(objective.fit(tolerance=TOLERANCE).values)

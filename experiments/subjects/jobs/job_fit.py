@@ -295,7 +295,7 @@ def _formula(
 
 def _affordable(path: str, jobs: Sequence[Job], groups: Sequence[Sequence[MeasuredRun]], runs: int | None) -> int:
     """Simulated runs of each configuration, as many as their figures need, or as take a few seconds."""
-    services = sum(job.copies * sum(job.outputs()) for job in jobs)
+    services = sum(job.services() for job in jobs)
     if runs is None:
         most = max(len(group[0].series) for group in groups) * MOST_FIGURES
         runs = max(FEWEST_RUNS, min(max(RUNS, RUNS_A_FIGURE * most), MOST_SERVICES // max(services, 1)))

@@ -12,7 +12,7 @@ from slipstick.estimators.schedule.recurrence import Floats
 from slipstick.estimators.schedule.simulation.job import Job
 from slipstick.estimators.schedule.simulation.job_numbers import JobNumber, job_numbers, with_numbers
 from slipstick.experiments.subjects.jobs.job_file import JobQuestion
-from slipstick.experiments.subjects.jobs.simulated import require_services, services_limit, services_of
+from slipstick.experiments.subjects.jobs.simulated import require_services, services_limit
 from slipstick.hwmodels.files.readers import InputError
 
 RUNS = 10
@@ -46,7 +46,7 @@ def job_reasons(question: JobQuestion, progress: Progress | None = None) -> JobR
     known = {name: number for name, number in job_numbers(job).items() if number.value > 0}
     changed = [(name, key, made) for name, number in known.items() for key, made in _changed(job, name, number).items()]
     jobs, most = [job, *(made for _, _, made in changed)], services_limit(question)
-    count = max(1, min(RUNS, most // max(1, sum(map(services_of, jobs)))))
+    count = max(1, min(RUNS, most // max(1, sum(one.services() for one in jobs))))
     require_services(jobs, count, most)
     runs = [job.simulate(seed) for seed in range(count)]
     today = np.array([run.time for run in runs])

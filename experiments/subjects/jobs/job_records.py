@@ -8,7 +8,7 @@ from pydantic import Field, field_validator
 
 from slipstick.estimators.schedule.pipelines.stage import Distribution, Order
 from slipstick.hwmodels.files.records import Record
-from slipstick.hwmodels.files.units import Seconds
+from slipstick.hwmodels.files.units import Duration, Seconds
 
 Part: TypeAlias = Literal["whole", "host", "infeed", "device"]
 
@@ -43,6 +43,13 @@ class StageFile(Record):
     def _several(cls, value: Any) -> Any:
         return value if value is None or isinstance(value, (list, tuple)) else [value]
 
+    @field_validator("service")
+    @classmethod
+    def _takes_time(cls, value: tuple[float, ...] | None) -> tuple[float, ...] | None:
+        if value is not None and not any(value):
+            raise ValueError("want at least one time > 0 s")
+        return value
+
 
 class CheckpointFile(Record):
     """After how many steps, and how long it takes."""
@@ -54,7 +61,7 @@ class CheckpointFile(Record):
 class FailuresFile(Record):
     """Mean time between failures of one copy, and what a restart takes."""
 
-    between: Seconds = Field(gt=0)
+    between: Duration
     restart: Seconds = 0.0
 
 

@@ -17,7 +17,6 @@ from slipstick.experiments.subjects.jobs.simulated import (
     require_services,
     runs_of,
     services_limit,
-    services_of,
     simulate,
 )
 from slipstick.hwmodels.files.readers import InputError
@@ -47,7 +46,9 @@ def sweep(
     jobs = [one.job()[0] for one in (question, *(point for _, point in changed))]
     most = services_limit(question)
     if runs is None:
-        runs = question.file.runs or max(FEWEST, min(runs_of(jobs[0]), most // max(1, sum(map(services_of, jobs)))))
+        runs = question.file.runs or max(
+            FEWEST, min(runs_of(jobs[0]), most // max(1, sum(job.services() for job in jobs)))
+        )
     require_services(jobs, runs, most)
     today = simulate(question, runs=runs, seed=seed)
     rows = []

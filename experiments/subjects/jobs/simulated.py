@@ -32,8 +32,6 @@ SERVICES = 1_000_000
 FEWEST, MOST = 10, 200
 MOST_SERVICES, MOST_SERVICES_SHIPPED = 8_000_000, 40_000_000
 """Services of all runs and points together: twenty seconds of a file of anybody's; two minutes of a job that ships."""
-TOGETHER = 4
-"""A service that the copies of a job start together costs so many others."""
 MOST_TRACED = 1_000_000
 PERCENTILES = (50, 90, 99)
 ENOUGH = 200
@@ -259,14 +257,8 @@ def _runs_of(question: JobQuestion, runs: int | None, seed: int, progress: Progr
 
 def runs_of(job: Job, fewest: int = FEWEST) -> int:
     """How many runs take a few seconds."""
-    services = max(1, services_of(job))
+    services = max(1, job.services())
     return max(1, min(int(np.clip(SERVICES // services, fewest, MOST)), MOST_SERVICES // services))
-
-
-def services_of(job: Job) -> int:
-    """Services of a run, those that are started together weighed as what they cost."""
-    counts = zip(job.pipeline.stages, job.outputs(), strict=True)
-    return job.copies * sum(count * (TOGETHER if stage.together and job.copies > 1 else 1) for stage, count in counts)
 
 
 def services_limit(question: JobQuestion) -> int:
@@ -279,7 +271,7 @@ def require_services(jobs: Sequence[Job], runs: int, most: int) -> None:
 
     Raises InputError where the services of all runs are more than `most`.
     """
-    services = sum(map(services_of, jobs))
+    services = sum(job.services() for job in jobs)
     if services * runs > most:
         raise InputError(
             f"job {jobs[0].name!r}: {services:,} services x {runs:,} runs = {services * runs:,}, more than "
