@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from slipstick.hwmodels.files.expressions import expression_text, parse_expression
+from slipstick.hwmodels.files.expressions import LARGEST, expression_text, parse_expression
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table, counted_problems
 from slipstick.hwmodels.files.symbolic import is_symbolic, sp
@@ -15,8 +15,6 @@ from slipstick.workloads.graph.workload import FIELDS, WHOLE, Attribute, Op, Wor
 
 if TYPE_CHECKING:
     import networkx as nx
-
-LARGEST = 1e300
 
 
 def from_digraph(graph: nx.Graph[Any]) -> Workload:
