@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from slipstick.hwmodels.files.expressions import parse_expression
+from slipstick.hwmodels.files.expressions import LARGEST, parse_expression
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.files.symbolic import is_symbolic, sp
-from slipstick.workloads.graph.cost import LARGEST, Amount, bind_amount, symbols_of
+from slipstick.workloads.graph.cost import Amount, bind_amount, symbols_of
 from slipstick.workloads.graph.whole_steps import SizeSteps
 
 
