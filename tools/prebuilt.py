@@ -4,7 +4,7 @@
 
 Runs `estimate` and `explain` of usual networks on usual machines, and gathers what was kept. A question
 beside these makes its formulas itself, as all do where the sources are others than those that made the file: it is no
-part of the repository. It is made before a wheel is built, by `make test` after an installation, and by `make bench`.
+part of the repository. It is made before a wheel is built, and by `make demo`, `install`, `test` and `bench`.
 """
 
 from __future__ import annotations

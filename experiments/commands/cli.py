@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import sys
 import warnings
 from collections.abc import Callable
@@ -22,6 +24,9 @@ LONGEST_LINE = 2_000
 INTERRUPTED = 130
 DRAWN = ("--plot", "--report")
 """Options that draw, which the light install cannot."""
+LACKING = "slipstick-lacking"
+"""How outputs write what their encoding lacks (`codecs.register_error`)."""
+LETTERS = {"µ": "u", "μ": "u", "×": "x", "±": "+-", "→": "->", "…": "...", "≤": "<=", "≥": ">=", "–": "-", "°": " deg"}
 HOME = Path(__file__).resolve().parents[2]
 _USAGE_ERROR: type[Any] = typer.BadParameter.__mro__[2]  # click's base error, which typer carries but does not export
 
@@ -69,6 +74,10 @@ def run(arguments: list[str] | None = None) -> int:
 
     ``--traceback``, anywhere, lets an error that nobody foresaw through with all its frames.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            codecs.register_error(LACKING, _in_letters_of_all)
+            stream.reconfigure(errors=LACKING)
     words = list(sys.argv[1:] if arguments is None else arguments)
     traced = TRACEBACK in words
     words = [word for word in words if word != TRACEBACK]
@@ -82,6 +91,15 @@ def run(arguments: list[str] | None = None) -> int:
             raise
         print(f"slipstick: {_one_line(_defect(words, error))}", file=sys.stderr)
         return 3
+
+
+def _in_letters_of_all(error: UnicodeError) -> tuple[str, int]:
+    """What stands in an output for what its encoding lacks: usual letters, or an escape as Python writes it."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lacking = error.object[error.start : error.end]
+    letters = (LETTERS.get(one) or one.encode("ascii", "backslashreplace").decode() for one in lacking)
+    return "".join(letters), error.end
 
 
 def _run(arguments: list[str]) -> int:

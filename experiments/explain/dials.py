@@ -99,7 +99,7 @@ class Dials:
 
 
 def numbers_of(question: Question) -> list[str]:
-    """The quantities that the estimator reads: of the machine, the run, the workload and the estimator."""
+    """The quantities that the estimator reads and that are not 0: of machine, run, workload and estimator."""
     known = {**question.workload.defaults, **question.run}
     symbols = {f"run.{name}" for name in question.workload.symbols if name in known}
     for sizes in (tuple(sorted(symbols)), ()):  # as all quantities are opened after, where that is a formula
@@ -109,7 +109,8 @@ def numbers_of(question: Question) -> list[str]:
     else:
         return likely_numbers(question)
     kinds = ("machine.", "estimator.", "run.")
-    return sorted(symbols | {name for name in function.read if name.startswith(kinds) and function.base.get(name)})
+    read = {name for name in function.read if name.startswith(kinds) and function.base.get(name)}
+    return sorted(name for name in symbols | read if value_of(question, name))  # no factor turns what is 0 today
 
 
 def likely_numbers(question: Question) -> list[str]:

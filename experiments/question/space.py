@@ -163,7 +163,12 @@ class Space:
         inside = np.ones(count, dtype=bool)
         for condition in self.where:
             left, compare, right = _sides(condition, self.names)
-            inside &= np.broadcast_to(_COMPARE[compare](evaluate(left, values), evaluate(right, values)), count)
+            sides = [np.broadcast_to(evaluate(side, values), count) for side in (left, right)]
+            wrong = np.flatnonzero(np.isnan(sides[0]) | np.isnan(sides[1]))
+            if len(wrong):
+                at = ", ".join(f"{name} = {np.broadcast_to(values[name], count)[wrong[0]]:g}" for name in self.names)
+                raise InputError(f"condition {condition[:80]!r} is no number at {at}: want one at each point")
+            inside &= _COMPARE[compare](*sides)
         return inside
 
     @cached_property

@@ -107,3 +107,24 @@ def _deviation(one: Quantity) -> float:
     if one.band is None or not one.band[0]:
         return 0.0
     return float(np.log(one.band[1] / one.band[0])) / 2 / quantile(DEFAULT_LEVEL, None)
+
+
+@dataclass(frozen=True)
+class BandedMetrics:
+    """Metrics whose scatter the estimator knows, with their band, at any points."""
+
+    question: Question
+    level: float
+
+    def columns(self, free: Mapping[str, FloatArray], count: int) -> dict[str, list[float]]:
+        """Shares of each point: `infeed`, `low_infeed`, `high_infeed` and so on, one value a point."""
+        estimator, known = self.question.estimator, self.question.estimator.uncertainty
+        result: dict[str, list[float]] = {}
+        for index in range(count):
+            point = {name: float(values[index]) for name, values in free.items()}
+            answer = estimator.estimate_at(self.question.workload, self.question.machine, self.question.run, point)
+            bands = answer.metric_intervals if known is None else known.metric_intervals(answer.metrics, self.level)
+            for name, (low, high) in bands.items():
+                for key, value in ((name, answer.metrics[name]), (f"low_{name}", low), (f"high_{name}", high)):
+                    result.setdefault(key, []).append(value)
+        return result

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +25,7 @@ from slipstick.experiments.question.question import Question
 from slipstick.experiments.question.space import Space
 from slipstick.experiments.question.unread import unread
 from slipstick.experiments.studies.at_sizes import MemoryColumns, ScatterAtSizes
-from slipstick.experiments.studies.quantity_columns import QuantityColumns
+from slipstick.experiments.studies.quantity_columns import BandedMetrics, QuantityColumns
 from slipstick.experiments.studies.slower_clock import SlowerClock
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
@@ -47,27 +48,6 @@ SHARE_POINTS = 200
 """Up to this many points, shares of the time and the least that physics allows are given: some go point by point."""
 BAND_POINTS = 200_000
 """Up to this many points, bands are given by default."""
-
-
-@dataclass(frozen=True)
-class BandedMetrics:
-    """Metrics whose scatter the estimator knows, with their band, at any points."""
-
-    question: Question
-    level: float
-
-    def columns(self, free: Mapping[str, FloatArray], count: int) -> dict[str, list[float]]:
-        """Shares of each point: `infeed`, `low_infeed`, `high_infeed` and so on, one value a point."""
-        estimator, known = self.question.estimator, self.question.estimator.uncertainty
-        result: dict[str, list[float]] = {}
-        for index in range(count):
-            point = {name: float(values[index]) for name, values in free.items()}
-            answer = estimator.estimate_at(self.question.workload, self.question.machine, self.question.run, point)
-            bands = answer.metric_intervals if known is None else known.metric_intervals(answer.metrics, self.level)
-            for name, (low, high) in bands.items():
-                for key, value in ((name, answer.metrics[name]), (f"low_{name}", low), (f"high_{name}", high)):
-                    result.setdefault(key, []).append(value)
-        return result
 
 
 @dataclass(frozen=True)
@@ -229,6 +209,10 @@ class Task:
             parameter[window] = np.std(logs, axis=1, ddof=1)
             relative[window] = np.std(logs - today, axis=1, ddof=1)
         return parameter, np.where(relative < 1e-12, 0.0, relative)
+
+    def __dask_tokenize__(self) -> str:
+        """A name for each time it is handed out: dask would read all rows of the work to find whether it knows it."""
+        return uuid4().hex
 
     @property
     def chunk(self) -> int:

@@ -29,7 +29,7 @@ class Outline(NamedTuple):
 def outline(path: Path) -> Outline:
     """The line of a machine's file, from the index where that is of this very file."""
     row = _rows().get(path.name)
-    if row is not None and row[0] == _digest(path):
+    if row is not None and row[0] == digest_of(path):
         _, name, cores, clock, bandwidth, price = row
         return Outline(name, cores, clock, bandwidth, price)
     return built(path)
@@ -43,7 +43,8 @@ def built(path: Path) -> Outline:
     return Outline(one.name, one.cores, one.clock, one.bandwidth(one.main_memory), one.price)
 
 
-def _digest(path: Path) -> str:
+def digest_of(path: Path) -> str:
+    """Of the file that a row was made from."""
     return hashlib.sha256(read_bytes(path)).hexdigest()[:16]
 
 
@@ -55,7 +56,7 @@ def _rows() -> dict[str, tuple[str, str, int, float, float, float | None]]:
 
 def main() -> None:
     """Read every shipped machine once and write the index."""
-    rows = {path.name: [_digest(path), *built(path)] for path in sorted(FILE.parent.glob("*.yaml"))}
+    rows = {path.name: [digest_of(path), *built(path)] for path in sorted(FILE.parent.glob("*.yaml"))}
     with atomic_write(FILE) as stream:
         stream.write(
             "{\n" + ",\n".join(f"{json.dumps(name)}: {json.dumps(row)}" for name, row in rows.items()) + "\n}\n"

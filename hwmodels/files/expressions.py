@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +16,9 @@ MAX_LENGTH = 20_000
 MAX_NODES = 5_000
 MAX_EXPONENT = 64
 MAX_DIGITS = 300
+LARGEST_NUMBER = 1e300
+# of a fraction that is exact: 1 over a power is no float of 1e-300, but sympy writes all of its digits
+MAX_EXACT_DIGITS = 10_000
 MAX_DEPTH = 100
 MAX_CHOICES = 16
 MAX_COMPARED = 4
@@ -183,6 +186,87 @@ def _dotted(node: ast.expr, where: str) -> str:
         case ast.Attribute(value=value, attr=name) if not name.startswith("_"):
             return f"{_dotted(value, where)}.{name}"
     raise InputError(f"{where}: names in a formula are letters, digits and dots")
+
+
+def value_at(expression: sp.Expr, values: Mapping[str, Any], where: str = "") -> Any:
+    """The expression with values in place of symbols by name: a plain number where none is left open.
+
+    Parameters
+    ----------
+    where
+        File and field, for the message.
+
+    Raises
+    ------
+    InputError
+        Where that or a part of it is no real number, or beyond 1e300: sympy would compute all digits of
+        exp(exp(exp(8))), or fail at it.
+    """
+    named = {one: values[str(one)] for one in expression.free_symbols if str(one) in values}
+    try:
+        _in_floats(expression, {str(one): value for one, value in named.items()})
+        bound = expression.xreplace({one: sp.sympify(value, strict=True) for one, value in named.items()})
+        if bound.free_symbols:
+            return bound
+        number = bound.doit()
+        if number.is_real and abs(number) <= LARGEST_NUMBER:
+            return int(number) if number.is_integer else float(number)
+        is_ = f"is {number.evalf(4)}"[:23]
+    except OverflowError:
+        is_ = f"has a part beyond {LARGEST_NUMBER:g}"
+    except ZeroDivisionError:
+        is_ = "divides by zero"
+    except (ArithmeticError, ValueError, TypeError):
+        is_ = "has a part that is no real number"
+    at = ", ".join(f"{one} = {named[one]}" for one in sorted(named, key=str))
+    place = f"{where}: " if where else ""
+    raise InputError(f"{place}{str(expression)[:60]} at {at} {is_}: want a number up to {LARGEST_NUMBER:g}")
+
+
+def _in_floats(part: sp.Basic, values: Mapping[str, Any]) -> float | None:
+    """About what a part of a formula is; None where a symbol is open.
+
+    Raises OverflowError where it, or anything in it, is beyond `LARGEST_NUMBER`, and what floats raise where it is no number.
+    """
+    if part.is_Symbol:
+        value = values.get(str(part))
+        return None if value is None or is_symbolic(value) else float(value)
+    if part.is_Number or part.is_NumberSymbol:
+        return float(part)
+    numbers = [_in_floats(argument, values) for argument in part.args]
+    known = [number for number in numbers if number is not None]
+    call = _FLOATS.get(type(part).__name__)
+    if len(known) < len(numbers) or call is None:
+        return None
+    number = call(known)
+    if isinstance(number, complex):
+        raise ValueError
+    if abs(number) > LARGEST_NUMBER:
+        raise OverflowError
+    return float(number)
+
+
+def _float_power(sides: Sequence[float]) -> Any:
+    base, exponent = sides
+    if base and abs(exponent * math.log10(abs(base))) > MAX_EXACT_DIGITS:
+        return math.inf
+    return base**exponent
+
+
+_FLOATS: dict[str, Callable[[Sequence[float]], Any]] = {
+    "Add": math.fsum,
+    "Mul": lambda factors: math.prod(sorted(factors, key=abs)),
+    "Pow": _float_power,
+    "Max": max,
+    "Min": min,
+    "floor": lambda one: one[0],  # its size is all that matters here
+    "ceiling": lambda one: one[0],
+    "Mod": lambda sides: sides[0] % sides[1],
+    "log": lambda one: math.log(one[0]),
+    "exp": lambda one: math.exp(one[0]),
+    "Abs": lambda one: abs(one[0]),
+}
+"""About what those of sympy give that a formula may hold, by the names of their classes."""
 
 
 def expression_text(expression: sp.Expr | float | int) -> str:

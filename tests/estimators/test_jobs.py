@@ -107,6 +107,14 @@ def test_failures_cost_what_daly_says() -> None:
     assert min(times) >= 400 + 8 * 5 - 1e-9
 
 
+def test_failures_that_let_nothing_be_done_are_refused() -> None:
+    """The exponential of a stretch over the time between failures is beyond a float: it was a traceback."""
+    for checkpoint in (None, Checkpoint(50, 5.0)):
+        with pytest.raises(InputError, match=r"failures 1e-09 s apart among stretches of .* s between two checkpoints"):
+            job(Stage("step", 1.0), steps=400, checkpoint=checkpoint, failures=Failures(1e-9, 20.0)).ideal()
+    assert seconds_with_failures(400, 50, 5, 200, 20) == pytest.approx(220 * 8 * math.expm1(55 / 200), rel=1e-12)
+
+
 def test_a_barrier_is_the_sum_of_slowest_copies() -> None:
     one = job(Stage("step", 1.0, variation=0.2, together=True), steps=50, copies=7)
     run = one.simulate(3)

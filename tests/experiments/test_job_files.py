@@ -144,3 +144,22 @@ def test_a_formula_of_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str
     path.write_text(OWN + text.replace("decode.service", "decode.colour"))
     assert run(["estimate", str(path)]) == 2
     assert "colour" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (
+            "exp(exp(exp(job.steps)))",
+            "job.yaml: formula.seconds: exp(exp(exp(job.steps))) at job.steps = 60 has a part",
+        ),
+        ("job.steps/(job.steps - 60)", "divides by zero"),
+        ("log(job.steps - 61)", "no real number"),
+    ],
+)
+def test_a_formula_that_is_no_time_names_its_field(
+    seconds: str, words: str, own: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(own).write_text(f"{OWN}formula: {{seconds: '{seconds}', source: mine}}\n")
+    assert run(["estimate", own]) == 2
+    assert words in " ".join(capsys.readouterr().err.split())

@@ -6,6 +6,7 @@ from collections.abc import ItemsView, Iterator, Mapping
 from functools import lru_cache
 from typing import TypeAlias
 
+from slipstick.hwmodels.files.expressions import value_at
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.files.symbolic import is_symbolic, sp
@@ -196,23 +197,18 @@ def _symbols_of(expression: sp.Basic) -> frozenset[str]:
 def bind_amount(amount: Amount, values: Mapping[str, Amount]) -> Amount:
     """The amount with symbols replaced by name; a plain number where nothing is left open.
 
-    Raises InputError where that is no real number, or one beyond `LARGEST`.
+    Raises InputError as `value_at`, and beyond `LARGEST`.
     """
     if not is_symbolic(amount):
         return amount
     exact = exactly(amount, values)
     if exact is not None and -LARGEST <= exact <= LARGEST:
         return exact
-    named = [symbol for symbol in amount.free_symbols if str(symbol) in values]
-    bound = amount.xreplace({symbol: sp.sympify(values[str(symbol)], strict=True) for symbol in named})
-    if bound.free_symbols:
-        return bound
-    number = bound.doit()
-    if not number.is_real or abs(number) > LARGEST:
-        where = ", ".join(f"{symbol} = {values[str(symbol)]}" for symbol in sorted(named, key=str))
-        shown = f"{number.evalf(4)}"[:20]
-        raise InputError(f"{str(amount)[:60]} at {where} is {shown}: want a number up to {LARGEST:g}")
-    return int(number) if number.is_integer else float(number)
+    number = value_at(amount, values)
+    if isinstance(number, (int, float)) and abs(number) > LARGEST:
+        where = ", ".join(f"{symbol} = {values[symbol]}" for symbol in sorted(symbols_of(amount)) if symbol in values)
+        raise InputError(f"{str(amount)[:60]} at {where} is {number:.4g}: want a number up to {LARGEST:g}")
+    return number
 
 
 def check_size(name: str, value: Amount, defaults: Mapping[str, float], space: str = "workload") -> None:

@@ -8,6 +8,7 @@ restart that cannot fail itself).
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -97,7 +98,16 @@ def seconds_with_failures(work: float, every: float, checkpoint: float, failures
 
     `failures`: mean seconds between two failures.
     `restart`: seconds after a failure before work goes on from the last checkpoint; none comes meanwhile.
+    Raises InputError where that is more than a float holds.
     """
     whole, rest = divmod(work, every)
-    parts = [every + checkpoint] * int(whole) + ([rest] if rest > 1e-12 * work else [])
-    return sum((failures + restart) * math.expm1(part / failures) for part in parts)
+    counts = {every + checkpoint: whole, rest if rest > 1e-12 * work else 0.0: 1.0}
+    with contextlib.suppress(OverflowError):
+        seconds = sum(n * (failures + restart) * math.expm1(part / failures) for part, n in counts.items() if n)
+        if math.isfinite(seconds):
+            return seconds
+    longest = every + checkpoint if whole else rest
+    raise InputError(
+        f"failures {failures:g} s apart among stretches of {longest:g} s between two checkpoints: one is hardly ever "
+        "done; want rarer failures, or more checkpoints"
+    )

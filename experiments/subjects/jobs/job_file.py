@@ -18,7 +18,7 @@ from slipstick.experiments.question.settings import assignments
 from slipstick.experiments.subjects.jobs import SHIPPED, is_job, shipped_jobs
 from slipstick.experiments.subjects.jobs.job_records import JobFile, StageFile
 from slipstick.experiments.subjects.jobs.stage_times import is_fed, stage_time, workers_of
-from slipstick.hwmodels.files.expressions import parse_expression, symbol
+from slipstick.hwmodels.files.expressions import parse_expression, value_at
 from slipstick.hwmodels.files.own_names import OwnName, named_here
 from slipstick.hwmodels.files.readers import InputError, read_yaml, require_mapping, unknown_name
 from slipstick.hwmodels.files.records import validated
@@ -173,8 +173,8 @@ class JobQuestion:
                 value = getattr(stage, name)
                 if value is not None:
                     values[f"job.{stage.name}.{name}"] = value
-        expression = parse_expression(text.seconds, sorted(values), f"{self.where}: formula.seconds")
-        seconds = float(expression.subs({symbol(name): value for name, value in values.items()}))
+        where = f"{self.where}: formula.seconds"
+        seconds = float(value_at(parse_expression(text.seconds, sorted(values), where), values, where))
         if not (math.isfinite(seconds) and seconds > 0):
             raise InputError(f"{self.where}: the formula gives {seconds:g} s: want a time > 0")
         return seconds, text.source

@@ -140,10 +140,13 @@ def _convolution(statement: Statement) -> Piece:
         raise ValueError(f"{len(spatial)} spatial axes of {inputs}")
     counted = _GROUPS.search(statement.text)
     groups = int(counted.group(1)) if counted else 1
+    channels = inputs[given.index("f")]
+    if groups < 1 or channels != kernel[weights.index("i")] * groups:
+        raise ValueError(f"{channels} channels, feature_group_count = {groups} and weights {kernel}")
     dilated = _DILATED.search(statement.text)
     dims = {
         "batch": outputs[made.index("b")],
-        "channels_in": kernel[weights.index("i")] * groups,
+        "channels_in": channels,
         "channels_out": outputs[made.index("f")],
         "groups": groups,
     }
