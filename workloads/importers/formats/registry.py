@@ -88,7 +88,7 @@ def _likwid(seen: Look) -> bool:
 def _perf_stat(seen: Look) -> bool:
     if "Performance counter stats for" in seen.text:
         return True
-    if seen.has("counter-value", "event"):
+    if '"counter-value"' in seen.text and '"event"' in seen.text:  # below a line "# started on", with -o
         return True
     lines = [line for line in seen.lines if line.strip() and not line.startswith("#")]
     return bool(lines) and all(_PERF_CSV.match(line) for line in lines[:20])
@@ -105,7 +105,7 @@ def _rocprof_counters(seen: Look) -> bool:
 
 
 def _extrap(seen: Look) -> bool:
-    return any(line.startswith(("PARAMETER ", "POINTS ")) for line in seen.lines[:100])
+    return any(line.split(maxsplit=1)[:1] in (["PARAMETER"], ["POINTS"]) for line in seen.lines[:100])
 
 
 def _chrome(seen: Look) -> bool:
@@ -161,7 +161,7 @@ def _times(seen: Look) -> bool:
 _LENGTHS = {"seqlen", "sequencelength", "seqlength", "length", "sl"}
 _STEPS = {"iteration", "iter", "step", "batchindex", "index"}
 _TIME = re.compile(r"(.*[ _])?(run|wall_?)?(time|seconds|duration|elapsed)([ _]\[?(s|ms|us|µs|ns|min|h)\]?)?")
-_PERF_CSV = re.compile(r"\s*(<not \w+>|[\d.]+)([,;|\t])(?!\d)[\w%/]*\2(?!\d)[^,;|\t]{1,200}(\2|$)")
+_PERF_CSV = re.compile(r"\s*(<not \w+>|-?[\d.]+(?:,\d+)?)([,;|\t])(?!\d)[\w%/]*\2(?!\d)[^,;|\t]{1,200}(\2|$)")
 _PERF_SCRIPT = re.compile(r"\S.{0,64}?\s+\d+(/\d+)?\s+(\[\d+\]\s+)?(\d+\.\d+:\s+)?(\d+\s+)?[\w\-:/.=]{1,80}:(\s|$)")
 _CALIPER_JSON = re.compile(r'\{\s*"data"\s*:\s*\[\s*\[')
 _SLIPSTICK = re.compile(r'"schema":\s*"slipstick-workload')
