@@ -46,7 +46,7 @@ def answer(request: ExtrapolationRequest, form: str) -> None:
         _say(predictions, readings.notes, request)
     elif form == "json":
         emit(
-            [_whole(prediction, request) | _next(prediction, request) for prediction in predictions],
+            [_whole(one, readings.notes, request) | _next(one, request) for one in predictions],
             form,
             remarks=warnings_of(request, predictions),
             provenance=predictions[0].provenance,
@@ -163,11 +163,13 @@ def rows_of(prediction: Prediction, request: ExtrapolationRequest) -> list[dict[
     return rows
 
 
-def _whole(prediction: Prediction, request: ExtrapolationRequest) -> dict[str, Any]:
+def _whole(prediction: Prediction, notes: Sequence[str], request: ExtrapolationRequest) -> dict[str, Any]:
+    assumed = {"assumptions": [*prediction.assumptions, *notes]}
     advice = advise(prediction)
     more = {} if advice is None else {"recommended_workers": advice.workers, "fastest_workers": advice.fastest}
     return (
         prediction.to_dict()
+        | assumed
         | {"predictions": rows_of(prediction, request), "most_helpful": _helpful(prediction)}
         | more
     )
@@ -220,7 +222,7 @@ def _say_surfaces(predictions: Mapping[str, SurfacePrediction], notes: tuple[str
     """Print predictions in a format."""
     if form == "json":
         emit(
-            [row for name, prediction in predictions.items() for row in _whole_rows(name, prediction)],
+            [row for name, prediction in predictions.items() for row in _whole_rows(name, prediction, notes)],
             form,
             remarks=(),
             provenance="calibrated",
@@ -265,8 +267,8 @@ def headline(row: Mapping[str, Any], parameters: int = 1) -> str:
     return f"at {point}: {shown(row['time_s'], 's')}{band}{verdict}"
 
 
-def _whole_rows(region: str, prediction: SurfacePrediction) -> list[dict[str, Any]]:
+def _whole_rows(region: str, prediction: SurfacePrediction, notes: Sequence[str]) -> list[dict[str, Any]]:
     whole = prediction.to_dict()
     kinds = ", ".join(f"{name}: {kind}" for name, kind in whole["kinds"].items())
-    more = {"kinds": kinds, "points": whole["points"], "assumptions": whole["assumptions"]}
+    more = {"kinds": kinds, "points": whole["points"], "assumptions": [*whole["assumptions"], *notes]}
     return [{"region": region, **row, **more} for row in whole["predictions"]]

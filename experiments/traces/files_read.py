@@ -264,10 +264,11 @@ def _series(path: str, given: ReadOptions) -> Read:
     ]
     regions = len(set(readings.regions)) or 1
     line = f"{len(readings.times):,} times of {regions:,} regions over"
+    left_out = "".join(f"; {note}" for note in readings.notes if "left out" in note)
     if not varying:
-        return f"{line} nothing that varies: a series wants 2 values of one parameter, better 5", [], []
+        return f"{line} nothing that varies: a series wants 2 values of one parameter, better 5{left_out}", [], []
     wanted = "VALUE" if len(varying) == 1 else ",".join(f"{name}=VALUE" for name in varying)
-    return f"{line} {', '.join(varying)}", [], [f"slipstick extrapolate {{file}} --to {wanted}"]
+    return f"{line} {', '.join(varying)}{left_out}", [], [f"slipstick extrapolate {{file}} --to {wanted}"]
 
 
 def _matrix(path: str, given: ReadOptions) -> Read:

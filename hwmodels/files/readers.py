@@ -233,6 +233,14 @@ def read_number(
 
 
 _WRITTEN = re.compile(r"\s*[+-]?(\d[\d.,'\u2019\u00a0\u202f]*)(?:[eE][+-]?\d+)?(?=$|[^\w.,:/-])")
+_LOCAL = {
+    mark: re.compile(
+        rf"\s*[+-]?(?:\d{{1,3}}(?:[{other}'\u2019\u00a0\u202f]\d{{2,3}})*[{other}'\u2019\u00a0\u202f]\d{{3}}|\d+)?"
+        rf"(?:[{mark}]\d*)?(?![\d.,'\u2019\u00a0\u202f]*\d)"
+    )
+    for mark, other in ((".", ","), (",", "."))
+}
+"""A number by the mark before its fraction: thousands parted evenly, or not at all."""
 _GROUPS = str.maketrans("", "", "'\u2019\u00a0\u202f")
 
 
@@ -280,7 +288,7 @@ def decimal_mark(numbers: Iterable[tuple[int, str, bool]], where: object) -> str
 
 
 def number_written(text: str, mark: str = ".") -> float | None:
-    """The finite number that a text says, thousands parted or not; None for words, "nan" and "inf".
+    """The finite number that a text says, in its unit, thousands parted or not; None for words, "nan" and "inf".
 
     `mark`: what stands before the fraction (see `decimal_mark`).
 
@@ -289,12 +297,20 @@ def number_written(text: str, mark: str = ".") -> float | None:
     >>> number_written("1.203,45", ","), number_written("5,012,345"), number_written("n/a")
     (1203.45, 5012345.0, None)
     """
-    plain = text.translate(_GROUPS).replace(".,".replace(mark, ""), "").replace(mark, ".")
     try:
-        value = float(plain)
+        value = float(pointed(text, mark))
     except ValueError:
         return None
     return value if math.isfinite(value) else None
+
+
+def pointed(text: str, mark: str) -> str:
+    """The text with the number that it begins with as Python writes it: "1.203,45 ms" as "1203.45 ms"."""
+    match = _LOCAL[mark].match(text)
+    if match is None:
+        return text
+    number = match[0].translate(_GROUPS).replace(".,".replace(mark, ""), "").replace(mark, ".")
+    return f"{number}{text[match.end() :]}"
 
 
 def whole_number(text: str) -> int | None:

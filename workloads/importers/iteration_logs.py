@@ -19,6 +19,7 @@ from slipstick.hwmodels.files.readers import (
     require_mapping,
     unknown_name,
 )
+from slipstick.hwmodels.files.units import is_rate, refuse_rate
 from slipstick.workloads.runs.event_steps import profile_steps
 from slipstick.workloads.runs.iterations import FloatArray, Iterations
 from slipstick.workloads.runs.step_profiles import StepProfile, load_steps
@@ -134,9 +135,13 @@ def _columns(names: Sequence[str], length: str | None, time: str | None, path: P
             raise unknown_name(f"column of {path}", wanted, names)
     if length is None:
         length = next((name for name in LENGTH_COLUMNS if name in names), None)
-    if time is None:
+    if time is not None:
+        refuse_rate(time, path)
+    else:
         named = [
-            name for name in (*TIME_COLUMNS, *(n for n in names if n.endswith(("_s", "_ms", "_us")))) if name in names
+            name
+            for name in (*TIME_COLUMNS, *(n for n in names if n.endswith(("_s", "_ms", "_us")) and not is_rate(n)))
+            if name in names
         ]
         if not named:
             raise InputError(

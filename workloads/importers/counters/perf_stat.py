@@ -107,18 +107,18 @@ def _events(text: str, path: Path) -> Iterator[_Event]:
                 raise InputError(
                     f"{path}: line {number}: decimal commas, so no JSON; LC_ALL=C perf stat -j gives points"
                 )
-            found = _from_json(parse_json(line, f"{path}: line {number}"), number)
+            event = _from_json(parse_json(line, f"{path}: line {number}"), number)
         elif match := _ELAPSED.match(line):
-            found = _Event(number, ELAPSED, match[1], "", True, line[match.end() :])
+            event = _Event(number, ELAPSED, match[1], "", True, line[match.end() :])
         elif match := _CSV.match(line):
-            found = _Event(number, match[4].strip(), match[1], match[3])
+            event = _Event(number, match[4].strip(), match[1], match[3])
         elif match := _LINE.match(line):
-            found = _Event(number, match[3], match[1], match[2] or "", True, line[match.end() :])
+            event = _Event(number, match[3], match[1], match[2] or "", True, line[match.end() :])
         else:
             continue
         begun = True
-        if found is not None:
-            yield found
+        if event is not None:
+            yield event
 
 
 def _from_json(entry: Any, line: int) -> _Event | None:
