@@ -82,8 +82,7 @@ def _timeline(path: str, given: ReadOptions) -> Read:
     recorded_on = _device(table)
     where = f" on {recorded_on}" if recorded_on else ""
     line = f"{', '.join(parts)} in {shown(span, 's')}{where}"
-    if table.notes.truncated:
-        line += "; the file ends in the middle of an event: those before it are read"
+    line += "".join(f"; {text}" for text in table.notes.words())
     if device.any():
         rows = _top(table, device, table.duration, given.top)
     else:
