@@ -115,6 +115,11 @@ DATA 7
     assert solve.y == (4.0, 5.0, 6.0)
 
 
+def test_extrap_text_between_tabs(tmp_path: Path) -> None:
+    text = "# my runs\r\nPARAMETER\tp\r\nPOINTS\t4\t8\r\nREGION\tmain\r\nMETRIC\ttime\r\nDATA\t4\r\nDATA\t6\r\n"
+    assert points(read(write(tmp_path, "a.out", text))) == [("", 4.0, 4.0), ("", 8.0, 6.0)]
+
+
 def test_extrap_text_with_two_parameters(tmp_path: Path) -> None:
     text = "PARAMETER p n\nPOINTS (1 10) (2 10) (1 20)\nREGION r\nMETRIC time\nDATA 1\nDATA 2\nDATA 3\n"
     readings = read(write(tmp_path, "a.txt", text))

@@ -15,6 +15,7 @@ from slipstick.workloads.importers.counters.ncu import read_ncu
 from slipstick.workloads.importers.counters.perf_script import read_perf_script
 from slipstick.workloads.importers.counters.perf_stat import read_perf_stat
 from slipstick.workloads.importers.counters.rocprof_counters import read_rocprof_counters
+from slipstick.workloads.importers.formats.registry import identify
 from tests import files_made
 
 READERS = {
@@ -64,6 +65,13 @@ def test_perf_stat_in_its_three_forms(files: dict[str, Path]) -> None:
     assert {name: text.values[name] for name in ("cycles", "instructions")} == {"cycles": 4e9, "instructions": 8e9}
     (lines,) = read_perf_stat(files["perf-stat.json"])
     assert lines.values == {"cycles": 4e9} and lines.seconds is None
+    began = files["perf-stat.json"].with_name("o.json")  # perf stat -j -o
+    began.write_text("# started on Sun Sep  1 23:12:33 2024\n\n" + files["perf-stat.json"].read_text())
+    kind = identify(began)
+    assert read_perf_stat(began)[0].values == lines.values and kind is not None and kind.key == "perf-stat"
+    began.write_text(began.read_text().replace("100.00", "100,00"))
+    with pytest.raises(InputError, match="line 3: decimal commas, so no JSON; LC_ALL=C"):
+        read_perf_stat(began)
 
 
 def test_perf_script_weighs_samples_by_their_periods(files: dict[str, Path]) -> None:

@@ -141,6 +141,11 @@ def _trainer_state(seen: Look) -> bool:
     return is_trainer_state(seen.text)
 
 
+def _matrix_market(seen: Look) -> bool:
+    """Its reader refuses what the first line lacks, such as one of its percent signs."""
+    return seen.text[:1] == "%" and seen.text[:14].lstrip("%").lower().startswith("matrixmarke")
+
+
 def _slurm(seen: Look) -> bool:
     return bool(SEFF_TIME.search(seen.text)) or any(sacct_columns(line) for line in seen.lines[:20])
 
@@ -193,7 +198,7 @@ FORMATS: tuple[Format, ...] = (
     Format("mllog", "MLPerf training, log", "run", _mllog),
     Format("megatron", "Megatron-LM, training log", "run", _megatron),
     Format("trainer-state", "Hugging Face Trainer, trainer_state.json", "run", _trainer_state),
-    Format("matrix-market", "Matrix Market, sparse matrix", "matrix", lambda seen: seen.text[:14] == "%%MatrixMarket"),
+    Format("matrix-market", "Matrix Market, sparse matrix", "matrix", _matrix_market),
     Format("slurm", "Slurm, sacct or seff", "series", _slurm),
     Format("iterations", "iterations of a training run, CSV", "iterations", _iterations),
     Format("times", "times over parameters, CSV", "series", _times),
