@@ -45,7 +45,7 @@ from slipstick.workloads.importers.formats.look import look
 from slipstick.workloads.importers.formats.registry import identify
 from slipstick.workloads.importers.serving.llama_bench import read_llama_bench
 
-_Rows: TypeAlias = Sequence[tuple[int, dict[str, str]]]
+_Rows: TypeAlias = list[tuple[int, dict[str, str]]]
 """Rows of a CSV, each with its line."""
 REGION_COLUMNS = ("region", "series", "callpath", "benchmark", "name")
 TIME_COLUMNS = ("time", "runtime", "seconds", "duration", "elapsed", "walltime", "wall_time", "value")
