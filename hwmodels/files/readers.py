@@ -267,7 +267,7 @@ def decimal_mark(numbers: Iterable[tuple[int, str, bool]], where: object) -> str
             if len(set(marks)) > 1 or len(tail) != 3:
                 continue  # a date or a version, no number
             seen.setdefault(".,".replace(marks[0], ""), (line, written))
-        elif len(marks) > 1 or (not counts and (len(tail) != 3 or not 1 <= len(head) <= 3 or head.startswith("0"))):
+        elif len(marks) > 1 or len(tail) != 3 or not 1 <= len(head) <= 3 or head.startswith("0"):
             seen.setdefault(marks[-1], (line, written))
         elif counts:
             seen.setdefault(".,".replace(marks, ""), (line, written))

@@ -111,6 +111,9 @@ PERF_LINES = """ Performance counter stats for './app' (5 runs):
      5,012,345,678      cycles                    #    4.165 GHz                      ( +-  0.08% )
 
            1.20568 +- 0.00145 seconds time elapsed  ( +-  0.12% )
+
+       1.103450000 seconds user
+       0.100000000 seconds sys
 """
 
 
@@ -122,7 +125,9 @@ def test_perf_stat_says_one_time_in_every_locale(tmp_path: Path, groups: str, po
     (tmp_path / "a.txt").write_text(PERF_LINES.translate(marks).replace("./app", "app"))
     (run,) = read_perf_stat(tmp_path / "a.txt")
     assert run.seconds == pytest.approx(1.20568)
-    assert run.values == {"task-clock": pytest.approx(1.20345), "cycles": 5012345678.0}
+    assert run.values == {
+        "task-clock": pytest.approx(1.20345), "cycles": 5012345678.0, "seconds user": 1.10345, "seconds sys": 0.1,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("mark", [",", ";", "\t"])
@@ -164,6 +169,7 @@ def test_numbers_that_leave_the_locale_open_are_refused(numbers: list[tuple[int,
 )  # fmt: skip
 def test_the_mark_before_fractions(texts: list[str], mark: str) -> None:
     assert decimal_mark([(line, text, False) for line, text in enumerate(texts, 1)], "f") == mark
+    assert decimal_mark([(1, "12.34", True)], "f") == "."
     assert decimal_mark([(1, "1,234", True)], "f") == "." and decimal_mark([(1, "1.234", True)], "f") == ","
 
 

@@ -20,7 +20,7 @@ from slipstick.workloads.importers.counters.counted import Counted, counted_numb
 MOST_LINES = 200_000
 _GROUPED = r"-?\d[\d.,'\u2019\u00a0\u202f]*"
 _LINE = re.compile(rf"\s*(<not \w+>|{_GROUPED})\s+(?:(msec|ns|MiB|GiB|KiB|Joules|Bytes|%)\s+)?([A-Za-z_][\w./:\-=@]*)")
-_ELAPSED = re.compile(rf"\s*({_GROUPED})\s*(?:\+-\s*[\d.,]+\s*)?seconds time elapsed")
+_ELAPSED = re.compile(rf"\s*({_GROUPED})\s*(?:\+-\s*[\d.,]+\s*)?(seconds (?:time elapsed|user|sys))\b")
 _BESIDE = re.compile(r"(?<=[#(])[^\d]{0,8}(\d[\d.,]*\d)")
 """Derived figures behind a count: "#    0.998 CPUs utilized", "( +-  0.12% )"."""
 _CSV = re.compile(r"\s*(<not \w+>|-?[\d.]+(?:,\d+)?)([,;|\t])((?!\d)[\w%/]*)\2((?!\d)[^,;|\t]{1,200})(?:\2|$)")
@@ -89,7 +89,7 @@ class _Event:
 
     def figures(self) -> Iterator[tuple[int, str, bool]]:
         """Its numbers, for `decimal_mark`: what has no unit, or nanoseconds, is counted and has no fraction."""
-        yield self.line, self.text, self.grouped and self.unit in ("", "ns") and self.event != ELAPSED
+        yield self.line, self.text, self.grouped and self.unit in ("", "ns")
         yield from ((self.line, figure, False) for figure in _BESIDE.findall(self.beside))
 
 
@@ -109,7 +109,7 @@ def _events(text: str, path: Path) -> Iterator[_Event]:
                 )
             event = _from_json(parse_json(line, f"{path}: line {number}"), number)
         elif match := _ELAPSED.match(line):
-            event = _Event(number, ELAPSED, match[1], "", True, line[match.end() :])
+            event = _Event(number, match[2], match[1], "s", True, line[match.end() :])
         elif match := _CSV.match(line):
             event = _Event(number, match[4].strip(), match[1], match[3])
         elif match := _LINE.match(line):
