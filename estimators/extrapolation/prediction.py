@@ -161,11 +161,11 @@ class Prediction(Answer):
             "families": dict(self.shares),
             "change_points": list(self.change_points),
             "noise": self.series.noise,
+            "predictions": self.rows(),
             "measured": [
                 {"value": x, "time_s": y, "repeats": r}
                 for x, y, r in zip(self.series.x, self.series.y, self.series.repeats, strict=True)
             ],
-            "predictions": self.rows(),
             "assumptions": list(self.assumptions),
         }
 

@@ -46,7 +46,7 @@ def answer(request: ExtrapolationRequest, form: str) -> None:
         _say(predictions, readings.notes, request)
     elif form == "json":
         emit(
-            [_whole(prediction, request) | _next(prediction, request) for prediction in predictions],
+            [_whole(one, readings.notes, request) | _next(one, request) for one in predictions],
             form,
             remarks=warnings_of(request, predictions),
             provenance=predictions[0].provenance,
@@ -163,11 +163,13 @@ def rows_of(prediction: Prediction, request: ExtrapolationRequest) -> list[dict[
     return rows
 
 
-def _whole(prediction: Prediction, request: ExtrapolationRequest) -> dict[str, Any]:
+def _whole(prediction: Prediction, notes: Sequence[str], request: ExtrapolationRequest) -> dict[str, Any]:
+    assumed = {"assumptions": [*prediction.assumptions, *notes]}
     advice = advise(prediction)
     more = {} if advice is None else {"recommended_workers": advice.workers, "fastest_workers": advice.fastest}
     return (
         prediction.to_dict()
+        | assumed
         | {"predictions": rows_of(prediction, request), "most_helpful": _helpful(prediction)}
         | more
     )

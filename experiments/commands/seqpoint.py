@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
             typer.Argument(help="iterations as .csv or .json, a Kineto trace with ProfilerStep, or (--on) a workload"),
         ],
         on: Annotated[str | None, option("on", "the workload LOG is simulated there")] = None,
-        lengths: Annotated[Path | None, option("lengths", "with --on, a .csv with seq_len")] = None,
+        lengths: Annotated[Path | None, option("lengths", "a .csv with seq_len, for a log without or --on")] = None,
         estimator: Estimator = None,
         set: Annotated[list[str] | None, option("set", "with --on, workload.batch=64")] = None,
         method: Annotated[
@@ -61,7 +61,7 @@ def register(app: typer.Typer) -> None:
             raise unknown_name("way with --slow-first", way, list(FIRST_ITERATIONS))
         judge = FIRST_ITERATIONS[way]
         if on is None:
-            iterations = read_log(log, parameter, column)
+            iterations = read_log(log, parameter, column, lengths=lengths)
         elif lengths is None:
             raise InputError("--on needs --lengths: a .csv with the seq_len of every iteration")
         else:
@@ -77,7 +77,10 @@ def register(app: typer.Typer) -> None:
         values, where = chosen.times, "in the log they were chosen on"
         left_out = [f"{log.name}: {line}" for line in judged.lines()]
         if project is not None:
-            other = judge(read_log(project, parameter, column))
+            measured = read_log(project, None if lengths else parameter, column)
+            if lengths is not None and measured.proxy == "duration":
+                measured = read_log(project, parameter, column, lengths=lengths)
+            other = judge(measured)
             values, where = values_from(chosen, iterations, other.steady)
             left_out += [f"{project.name}: {line}" for line in other.lines()]
         projected = chosen.project(values)

@@ -11,6 +11,7 @@ from typing import Any
 from slipstick.experiments.extrapolate.readings import MAX_READINGS, MetricRows, Readings, readings, too_many
 from slipstick.experiments.extrapolate.series_fields import as_identity, as_list, as_number, as_point, field_of
 from slipstick.hwmodels.files.readers import InputError, parse_json, read_text, require_mapping, unknown_name
+from slipstick.hwmodels.files.units import refuse_rate
 
 MAX_LINES = 500_000
 """Of JSON Lines, where each line is a document of its own."""
@@ -86,6 +87,7 @@ def _metric(rows: Mapping[str, Any], metric: str | None, path: object) -> tuple[
     named = [name for name in rows if "time" in name.lower()]
     if len(rows) == 1 or len(named) == 1:
         chosen = named[0] if named else next(iter(rows))
+        refuse_rate(chosen, path)
         return chosen, (f"metric {chosen!r} is taken to be a time in seconds",)
     raise InputError(f"{path}: several metrics ({', '.join(list(rows)[:10])}): name the time with --column")
 

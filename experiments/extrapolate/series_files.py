@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -29,12 +30,23 @@ from slipstick.experiments.extrapolate.series_formats import (
     read_pytest_benchmark,
 )
 from slipstick.experiments.extrapolate.slurm_jobs import read_slurm
-from slipstick.hwmodels.files.readers import InputError, read_csv_rows, read_json, require_mapping, unknown_name
-from slipstick.hwmodels.files.units import parse_clock, parse_quantity
+from slipstick.hwmodels.files.readers import (
+    InputError,
+    csv_separator,
+    decimal_mark,
+    pointed,
+    read_csv_rows,
+    read_json,
+    require_mapping,
+    unknown_name,
+)
+from slipstick.hwmodels.files.units import parse_clock, parse_quantity, refuse_rate
 from slipstick.workloads.importers.formats.look import look
 from slipstick.workloads.importers.formats.registry import identify
 from slipstick.workloads.importers.serving.llama_bench import read_llama_bench
 
+_Rows: TypeAlias = list[tuple[int, dict[str, str]]]
+"""Rows of a CSV, each with its line."""
 REGION_COLUMNS = ("region", "series", "callpath", "benchmark", "name")
 TIME_COLUMNS = ("time", "runtime", "seconds", "duration", "elapsed", "walltime", "wall_time", "value")
 CPU_COLUMNS = ("cpu_time_s", "busiest_time_s")
@@ -44,8 +56,11 @@ MEASURED_HERE = {"rep", "time_s", "cpu_time_s"}
 """Columns of `slipstick measure scaling`: its repeats are one program on one host, so the least of them counts."""
 LEAST_IDENTITIES, LARGE_IDENTITY = 3, 10_000
 _IDENTITY = re.compile(r"(^|_)(job|id|uuid|pid|jobid)($|_)|jobid", re.IGNORECASE)
-_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(\s*[^\d\s].*)?")
-_UNIT_SUFFIX = re.compile(r"^(?P<name>.+?)[\s_]*[\[(_ ](?P<unit>s|ms|us|µs|ns|min|h)[\])]?$")
+EXIT_COLUMNS = {"exitcode", "exitstatus", "exitval", "exitvalue", "returncode"}
+"""What people call the code that a run ended with, letters alone: 0 where it did not fail."""
+_UNIT_SUFFIX = re.compile(r"^(?P<name>.+?)[\s_]*[\[(_ /](?P<unit>s|ms|us|µs|ns|min|h)[\])]?$")
+_UNIT_OF_EACH = re.compile(r"(s|ms|us|µs|ns|min|h)(?: ?/| per |_per_)")
+"""Of times such as ns/op and ms_per_step."""
 
 
 def read(path: str | os.PathLike[str], time: str | None = None) -> Readings:
@@ -63,9 +78,11 @@ def read(path: str | os.PathLike[str], time: str | None = None) -> Readings:
     Raises
     ------
     InputError
-        Where the file cannot be read, or holds no times.
+        Where the file cannot be read, or holds no times, or the column is one of rates.
     """
     path = Path(path)
+    if time is not None and _looks_like_time(time) is None:
+        refuse_rate(time, path)
     if path.is_dir():
         cali = next(iter(path.glob("*.cali")), None)
         return read_cube_folder(path, time) if cali is None else read_caliper_folder(path, time)
@@ -156,6 +173,7 @@ def read_csv(path: str | os.PathLike[str], time: str | None = None) -> Readings:
     if not rows:
         raise InputError(f"{path}: no rows below the header")
     header = list(rows[0][1])
+    rows, failed = _without_failed(rows, header, path)
     if all(is_number(name) for name in header):
         raise InputError(
             f"{path}: line 1: want the names of the columns, such as threads,time_s; got {', '.join(header)}"
@@ -163,13 +181,14 @@ def read_csv(path: str | os.PathLike[str], time: str | None = None) -> Readings:
     time_column = time or _time_column(header, path)
     if time_column not in header:
         raise unknown_name(f"column of {path}:", time_column, header)
+    rows = _pointed(rows, time_column, path)
     region_column = next((name for name in REGION_COLUMNS if name in header and name != time_column), None)
     times, notes = _times(rows, time_column, path)
-    skip = {time_column, region_column, *IGNORED_COLUMNS}
+    skip = {time_column, region_column, *IGNORED_COLUMNS, *_exit_columns(header)}
     candidates = [name for name in header if name not in skip and _looks_like_time(name) is None]
     numeric = [name for name in candidates if is_number(rows[0][1][name])]
     regions, more = _regions(rows, region_column, [name for name in candidates if name not in numeric])
-    notes = (*notes, *more)
+    notes = (*notes, *failed, *more)
     if "parameter" in header and "value" in header and time_column != "value":
         names = sorted({row["parameter"] for _, row in rows})
         if len(names) > 1:
@@ -187,9 +206,7 @@ def read_csv(path: str | os.PathLike[str], time: str | None = None) -> Readings:
     return Readings(tuple(numeric), points, times, regions, notes, _statistic(header, time_column))
 
 
-def _regions(
-    rows: Sequence[tuple[int, dict[str, str]]], region: str | None, texts: Sequence[str]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _regions(rows: _Rows, region: str | None, texts: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The region of each row, none where nothing tells rows apart, and in words which columns of text did."""
     apart = [region] if region else []
     labels = [
@@ -206,8 +223,36 @@ def _regions(
     return tuple(", ".join(row[name] for name in apart) for _, row in rows) if apart else (), notes
 
 
-def _groups(rows: Sequence[tuple[int, dict[str, str]]], columns: Sequence[str]) -> int:
+def _groups(rows: _Rows, columns: Sequence[str]) -> int:
     return len({tuple(row[name] for name in columns) for _, row in rows})
+
+
+def _exit_columns(header: Sequence[str]) -> list[str]:
+    return [name for name in header if re.sub("[^a-z]", "", name.lower()) in EXIT_COLUMNS]
+
+
+def _without_failed(rows: _Rows, header: Sequence[str], path: object) -> tuple[_Rows, tuple[str, ...]]:
+    """The rows of runs that did not fail, by a column of exit codes, and how many are left out."""
+    codes = _exit_columns(header)
+    done = [row for row in rows if all(row[1][name] in ("", "0") for name in codes)]
+    if not done:
+        raise InputError(f"{path}: all {len(rows)} runs failed ({', '.join(codes)} is not 0)")
+    left_out = f"{len(rows) - len(done)} of {len(rows)} runs left out: they failed ({', '.join(codes)} is not 0)"
+    return done, (left_out,) if len(done) < len(rows) else ()
+
+
+def _pointed(rows: _Rows, time_column: str, path: object) -> _Rows:
+    """The rows with the numbers of a locale as Python writes them.
+
+    Between semicolons and tabs every cell says which mark stands before fractions; between commas the times do alone:
+    there a cell with a comma is more often a list than a number.
+    """
+    alone = csv_separator(look(str(path)).text.partition("\n")[0]) == ","
+    cells = ((line, row[name], False) for line, row in rows for name in ([time_column] if alone else row))
+    mark = decimal_mark(cells, path)
+    if mark == ",":
+        return [(line, {name: pointed(cell, mark) for name, cell in row.items()}) for line, row in rows]
+    return [(line, {**row, time_column: pointed(row[time_column], mark)}) for line, row in rows]
 
 
 def _is_identity(name: str, cells: Sequence[str]) -> bool:
@@ -226,7 +271,7 @@ def _statistic(columns: Sequence[str], time: str) -> Statistic:
 
 def _looks_like_time(name: str) -> str | None:
     """The unit of a column whose name says that it is a time, else None."""
-    if name.lower() in TIME_COLUMNS[:-1]:
+    if name.lower() in TIME_COLUMNS[:-1] or re.sub("[^a-z]", "", name.lower()) == "wallclocktime":
         return "s"
     match = _UNIT_SUFFIX.match(name)
     if match and any(match["name"].lower().endswith(word) for word in TIME_COLUMNS[:-1]):
@@ -245,6 +290,8 @@ def _time_column(header: Sequence[str], path: object) -> str:
 
 def _times(rows: Sequence[tuple[int, dict[str, str]]], column: str, path: object) -> tuple[FloatArray, tuple[str, ...]]:
     unit = _looks_like_time(column)
+    if unit is None and (match := _UNIT_OF_EACH.match(column)):
+        unit = match[1]
     plain = [is_number(row[column]) for _, row in rows]
     if all(plain):
         notes = () if unit and column.lower() not in TIME_COLUMNS else (f"{column} is taken to be in seconds",)
@@ -260,8 +307,6 @@ def _times(rows: Sequence[tuple[int, dict[str, str]]], column: str, path: object
     for line, row in rows:
         if not row[column]:
             raise InputError(f"{path}: line {line}: {column} is empty")
-        if _DECIMAL_COMMA.fullmatch(row[column]):
-            raise InputError(f"{path}: line {line}: {column} = {row[column]!r}: want a decimal point, not a comma")
     if any(plain):
         first, other = plain.index(True), plain.index(False)
         raise InputError(

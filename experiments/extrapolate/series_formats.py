@@ -33,7 +33,7 @@ def read_hyperfine(fields: Mapping[str, Any], path: object) -> Readings:
     """
     entries = as_list(fields["results"], f"{path}: results")
     every = [
-        {name: str(value) for name, value in optional_mapping(entry, "parameters", f"{path}: results[{i}]").items()}
+        {name: str(value) for name, value in _hyperfine_parameters(entry, f"{path}: results[{i}]").items()}
         for i, entry in enumerate(entries)
     ]
     names = sorted({name for given in every for name in given})
@@ -42,18 +42,49 @@ def read_hyperfine(fields: Mapping[str, Any], path: object) -> Readings:
     programs = _programs([str(entry.get("command", "")) for entry in entries], every)
 
     def rows() -> Iterator[Row]:
-        for i, entry in enumerate(entries):
+        for i, given in enumerate(every):
             where = f"{path}: results[{i}]"
-            given = every[i]
             point = tuple(as_number(given[name], f"{where}: {name}") for name in numeric)
             words = [programs[i]] if programs else []
             region = ", ".join([*words, *(f"{name}={given.get(name)}" for name in texts)])
-            for seconds in as_list(entry.get("times") or [field_of(entry, "median", where)], where):
+            for seconds in done[i]:
                 yield region, point, as_number(seconds, where)
 
     if not numeric:
         raise InputError(f"{path}: no numeric parameter: run hyperfine with --parameter-scan or --parameter-list")
-    return readings(rows(), numeric, path)
+    runs = [_hyperfine_runs(entry, f"{path}: results[{i}]") for i, entry in enumerate(entries)]
+    done = [[seconds for seconds, code in each if code == 0] for each in runs]
+    failed = [code for each in runs for _, code in each if code != 0]
+    total = sum(map(len, runs))
+    if failed and len(failed) == total:
+        raise InputError(
+            f"{path}: all {total} runs failed (exit codes {_codes(failed)}): no times of the program's work"
+        )
+    left_out = f"{len(failed)} of {total} runs left out: they failed (exit codes {_codes(failed)})"
+    return readings(rows(), numeric, path, (left_out,) if failed else ())
+
+
+def _hyperfine_parameters(entry: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    """The parameters of a command; hyperfine before 1.11 names one `parameter`."""
+    alone = {} if entry.get("parameter") is None else {"parameter": entry["parameter"]}
+    return optional_mapping(entry, "parameters", where) or alone
+
+
+def _hyperfine_runs(entry: Mapping[str, Any], where: str) -> list[tuple[Any, Any]]:
+    """Times and exit codes (None: ended by a signal) of the runs of a command; files without codes hold none that
+    failed.
+    """
+    times = as_list(entry.get("times") or [field_of(entry, "median", where)], f"{where}: times")
+    codes = as_list(entry.get("exit_codes") or [0] * len(times), f"{where}: exit_codes")
+    if not entry.get("times"):  # the median of all runs: of those that failed as well
+        codes = [next((code for code in codes if code != 0), 0)]
+    if len(codes) != len(times):
+        raise InputError(f"{where}: {len(codes)} exit_codes for {len(times)} times")
+    return list(zip(times, codes, strict=True))
+
+
+def _codes(codes: Sequence[Any]) -> str:
+    return ", ".join("none, by a signal" if code is None else str(code)[:20] for code in dict.fromkeys(codes))
 
 
 def _programs(commands: Sequence[str], every: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -102,10 +133,14 @@ def read_google_benchmark(fields: Mapping[str, Any], path: object) -> Readings:
     Raises InputError where there are no runs, no argument in every name, or the time unit is unknown.
     """
     rows = []
+    failed = 0
     for i, entry in enumerate(fields["benchmarks"]):
         where = f"{path}: benchmarks[{i}]"
         entry = as_mapping(entry, where)
-        if entry.get("run_type") == "aggregate" or entry.get("error_occurred"):
+        if entry.get("error_occurred"):
+            failed += 1
+            continue
+        if entry.get("run_type") == "aggregate":
             continue
         unit = str(entry.get("time_unit", "ns"))
         if unit not in SECONDS:
@@ -120,11 +155,12 @@ def read_google_benchmark(fields: Mapping[str, Any], path: object) -> Readings:
                 words.append(word)
         rows.append(("/".join(words), arguments, as_number(field_of(entry, "real_time", where), where) * SECONDS[unit]))
     if not rows:
-        raise InputError(f"{path}: holds no benchmark runs")
+        raise InputError(f"{path}: holds no benchmark runs{f': all {failed} failed' if failed else ''}")
     numeric = numeric_names([arguments for _, arguments, _ in rows])
     if not numeric:
         raise InputError(f"{path}: no argument stands in every benchmark's name (BM_sort/1024)")
-    return readings(((name, tuple(a[n] for n in numeric), t) for name, a, t in rows), numeric, path)
+    notes = (f"{failed} of {failed + len(rows)} runs left out: they failed (error_occurred)",) if failed else ()
+    return readings(((name, tuple(a[n] for n in numeric), t) for name, a, t in rows), numeric, path, notes)
 
 
 def read_asv(fields: Mapping[str, Any], path: object) -> Readings:
@@ -134,6 +170,7 @@ def read_asv(fields: Mapping[str, Any], path: object) -> Readings:
     """
     columns = [str(name) for name in as_list(fields["result_columns"], f"{path}: result_columns")]
     rows: list[Row] = []
+    failed = 0
     for name, entry in require_mapping(fields.get("results"), path, "results").items():
         values = dict(zip(columns, as_list(entry, f"{path}: results.{name}"), strict=False))
         results, lists = values.get("result"), as_list(values.get("params") or [], f"{path}: results.{name}: params")
@@ -144,12 +181,15 @@ def read_asv(fields: Mapping[str, Any], path: object) -> Readings:
             raise InputError(f"{path}: results.{name}: {len(results)} results for {[len(p) for p in lists]} parameters")
         for chosen, seconds in zip(itertools.product(*lists), results, strict=True):
             if seconds is None:
+                failed += 1
                 continue
             rest = [str(v) for v, p in zip(chosen, lists, strict=True) if p is not numeric[0]]
             number = float(next(v for v, p in zip(chosen, lists, strict=True) if p is numeric[0]))
             region = f"{name}({', '.join(rest)})" if rest else str(name)
             rows.append((region, (number,), as_number(seconds, f"{path}: results.{name}")))
-    return readings(iter(rows), ["param"], path, ("asv names parameters in benchmarks.json: here it is 'param'",))
+    left_out = f"{failed} of {failed + len(rows)} runs left out: they failed, or were skipped (null)"
+    named = "asv names parameters in benchmarks.json: here it is 'param'"
+    return readings(iter(rows), ["param"], path, (named, left_out) if failed else (named,))
 
 
 def read_cube_folder(folder: Path, metric: str | None = None) -> Readings:

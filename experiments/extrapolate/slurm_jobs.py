@@ -76,7 +76,8 @@ def _sacct(text: str, path: Path) -> list[dict[str, str]]:
         cells = [[cell.strip() for cell in line.split(mark)] for line in rest]
     for line in cells:
         job = dict(zip(names, line, strict=False))
-        if "." not in job.get("jobid", "") and job.get("elapsed"):
+        job["elapsed"] = job.get("elapsed") or job.get("elapsedraw", "")  # the raw one is in seconds
+        if "." not in job.get("jobid", "") and job["elapsed"]:
             jobs.append(job)
     return jobs
 

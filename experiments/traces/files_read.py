@@ -82,8 +82,7 @@ def _timeline(path: str, given: ReadOptions) -> Read:
     recorded_on = _device(table)
     where = f" on {recorded_on}" if recorded_on else ""
     line = f"{', '.join(parts)} in {shown(span, 's')}{where}"
-    if table.notes.truncated:
-        line += "; the file ends in the middle of an event: those before it are read"
+    line += "".join(f"; {text}" for text in table.notes.words())
     if device.any():
         rows = _top(table, device, table.duration, given.top)
     else:
@@ -264,10 +263,11 @@ def _series(path: str, given: ReadOptions) -> Read:
     ]
     regions = len(set(readings.regions)) or 1
     line = f"{len(readings.times):,} times of {regions:,} regions over"
+    left_out = "".join(f"; {note}" for note in readings.notes if "left out" in note)
     if not varying:
-        return f"{line} nothing that varies: a series wants 2 values of one parameter, better 5", [], []
+        return f"{line} nothing that varies: a series wants 2 values of one parameter, better 5{left_out}", [], []
     wanted = "VALUE" if len(varying) == 1 else ",".join(f"{name}=VALUE" for name in varying)
-    return f"{line} {', '.join(varying)}", [], [f"slipstick extrapolate {{file}} --to {wanted}"]
+    return f"{line} {', '.join(varying)}{left_out}", [], [f"slipstick extrapolate {{file}} --to {wanted}"]
 
 
 def _matrix(path: str, given: ReadOptions) -> Read:

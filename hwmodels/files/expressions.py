@@ -226,7 +226,8 @@ def value_at(expression: sp.Expr, values: Mapping[str, Any], where: str = "") ->
 def _in_floats(part: sp.Basic, values: Mapping[str, Any]) -> float | None:
     """About what a part of a formula is; None where a symbol is open.
 
-    Raises OverflowError where it, or anything in it, is beyond `LARGEST_NUMBER`, and what floats raise where it is no number.
+    Raises OverflowError where it, or anything in it, is beyond `LARGEST_NUMBER`, and what floats raise where
+    it is no number.
     """
     if part.is_Symbol:
         value = values.get(str(part))

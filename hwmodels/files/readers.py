@@ -11,7 +11,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -188,7 +188,8 @@ def read_csv_rows(
         raise InputError(f"{path}: holds NUL bytes; is it a CSV file?")
     reader = csv.reader(io.StringIO(text), strict=True, delimiter=csv_separator(text.partition("\n")[0]))
     try:
-        header = [" ".join(name.split()) for name in next(reader, [])]  # a name is one line of an error
+        first = next(reader, [])
+        header = [" ".join(name.split()) for name in first]  # a name is one line of an error
         if not any(header):
             raise InputError(f"{path}: is empty; want a header line with columns {', '.join(required) or 'by name'}")
         if len(header) > MAX_COLUMNS:
@@ -204,6 +205,8 @@ def read_csv_rows(
                 continue
             if number > limit_rows:
                 raise InputError(f"{path}: more than {limit_rows} rows")
+            if row == first:
+                raise InputError(f"{path}: line {reader.line_num}: the header again: two files in one; read each alone")
             if len(row) != len(header):
                 raise InputError(f"{path}: line {reader.line_num}: {len(row)} values for {len(header)} columns")
             yield reader.line_num, dict(zip(header, (value.strip() for value in row), strict=True))
@@ -227,6 +230,87 @@ def read_number(
     if not low <= value <= high:
         raise InputError(f"{path}: line {line}: {column} = {value:g} lies outside [{low:g}, {high:g}]")
     return value
+
+
+_WRITTEN = re.compile(r"\s*[+-]?(\d[\d.,'\u2019\u00a0\u202f]*)(?:[eE][+-]?\d+)?(?=$|[^\w.,:/-])")
+_LOCAL = {
+    mark: re.compile(
+        rf"\s*[+-]?(?:\d{{1,3}}(?:[{other}'\u2019\u00a0\u202f]\d{{2,3}})*[{other}'\u2019\u00a0\u202f]\d{{3}}|\d+)?"
+        rf"(?:[{mark}]\d*)?(?![\d.,'\u2019\u00a0\u202f]*\d)"
+    )
+    for mark, other in ((".", ","), (",", "."))
+}
+"""A number by the mark before its fraction: thousands parted evenly, or not at all."""
+_GROUPS = str.maketrans("", "", "'\u2019\u00a0\u202f")
+
+
+def decimal_mark(numbers: Iterable[tuple[int, str, bool]], where: object) -> str:
+    """Which mark stands before the fractions of a file's numbers, the point or the comma: all of them together say.
+
+    A mark that stands twice, or before another mark, parts thousands; one that is not followed by three digits, or
+    follows a zero or more than three digits, stands before a fraction. The point does where no number says.
+
+    `numbers`: the line, the text that begins with the number (other text says nothing), and whether it counts things,
+        so that it has no fraction.
+    Raises InputError where two numbers contradict each other, or none says what the comma of "1,234" is.
+    """
+    seen: dict[str, tuple[int, str]] = {}
+    unsure: tuple[int, str] | None = None
+    for line, text, counts in numbers:
+        match = _WRITTEN.match(text[:80]) if "," in text or "." in text else None
+        digits = match[1].translate(_GROUPS).strip(".,") if match else ""
+        marks = re.sub(r"\d", "", digits)
+        if not marks or not match:
+            continue
+        written, head, tail = match[0].strip(), digits.partition(marks[0])[0], digits.rpartition(marks[-1])[2]
+        if len(marks) > 1 and marks[0] == marks[-1]:
+            if len(set(marks)) > 1 or len(tail) != 3:
+                continue  # a date or a version, no number
+            seen.setdefault(".,".replace(marks[0], ""), (line, written))
+        elif len(marks) > 1 or len(tail) != 3 or not 1 <= len(head) <= 3 or head.startswith("0"):
+            seen.setdefault(marks[-1], (line, written))
+        elif counts:
+            seen.setdefault(".,".replace(marks, ""), (line, written))
+        elif marks == ",":
+            unsure = unsure or (line, written)
+    if len(seen) > 1:
+        (one, point), (other, comma) = seen["."], seen[","]
+        raise InputError(
+            f"{where}: decimal points (line {one}: {point!r}) beside decimal commas (line {other}: {comma!r}): want "
+            "one of them in a file; LC_ALL=C before the command that writes it gives points"
+        )
+    if unsure is not None and not seen:
+        raise InputError(
+            f"{where}: line {unsure[0]}: {unsure[1]!r}: the comma may part thousands or stand before a fraction, and "
+            "no other number of the file says which; LC_ALL=C before the command that writes it gives points"
+        )
+    return next(iter(seen), ".")
+
+
+def number_written(text: str, mark: str = ".") -> float | None:
+    """The finite number that a text says, in its unit, thousands parted or not; None for words, "nan" and "inf".
+
+    `mark`: what stands before the fraction (see `decimal_mark`).
+
+    Examples
+    --------
+    >>> number_written("1.203,45", ","), number_written("5,012,345"), number_written("n/a")
+    (1203.45, 5012345.0, None)
+    """
+    try:
+        value = float(pointed(text, mark))
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def pointed(text: str, mark: str) -> str:
+    """The text with the number that it begins with as Python writes it: "1.203,45 ms" as "1203.45 ms"."""
+    match = _LOCAL[mark].match(text)
+    if match is None:
+        return text
+    number = match[0].translate(_GROUPS).replace(".,".replace(mark, ""), "").replace(mark, ".")
+    return f"{number}{text[match.end() :]}"
 
 
 def whole_number(text: str) -> int | None:

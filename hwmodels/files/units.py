@@ -116,22 +116,57 @@ def check_count(name: str, value: float, least: int = 1) -> None:
         raise InputError(f"{name} = {value:g}: want a whole number >= {least}{more}")
 
 
-_CLOCK = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d{1,2}(?:\.\d+)?)")
+_CLOCK = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d{1,2}(?:[.,]\d+)?)")
+_SPELT = re.compile(r"(?:(\d+) ?d ?)?(?:(\d+) ?h ?)?(?:(\d+) ?m(?:in)? ?)?(?:(\d+(?:[.,]\d+)?) ?s)?")
 
 
 def parse_clock(text: str) -> float | None:
-    """Seconds of a duration on the clock, [D-]HH:MM:SS or MM:SS; None where the text is none.
+    """Seconds of a duration on the clock, [D-]HH:MM:SS or MM:SS, or in two or more units; None where the text is none.
 
     Examples
     --------
-    >>> parse_clock("1-02:03:04"), parse_clock("12:30.5"), parse_clock("12 min")
-    (93784.0, 750.5, None)
+    >>> parse_clock("1-02:03:04"), parse_clock("12:30.5"), parse_clock("1m12.25s"), parse_clock("12 min")
+    (93784.0, 750.5, 72.25, None)
     """
-    match = _CLOCK.fullmatch(text.strip())
-    if match is None:
+    match = _CLOCK.fullmatch(text.strip()) or _SPELT.fullmatch(text.strip())
+    if match is None or sum(part is not None for part in match.groups()) < 2:
         return None
-    days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
+    days, hours, minutes, seconds = (float((part or "0").replace(",", ".")) for part in match.groups())
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+_SPAN = r"(?:s|secs?|seconds?|min|minutes?|h|hours?)(?![a-z])"
+_PER_TIME = re.compile(rf"/ ?{_SPAN}|(?<![a-z])per[_ -]?{_SPAN}|persec(?:ond)?(?![a-z])")
+_RATES = {
+    "ops", "iops", "qps", "rps", "tps", "fps", "ips", "cps", "flops", "bps", "mips", "bogomips", "teps", "gups", "lups",
+    "hz", "rate", "throughput", "bandwidth", "speed",
+}  # fmt: skip
+_SCALE = re.compile(r"^[kmgtp](?=(?:flops|bps|teps|lups|hz)$)")
+
+
+def is_rate(name: str) -> bool:
+    """Whether a column's name or unit says that it counts something a second: "c/s", "tokens_per_s", "GFLOPS".
+
+    Examples
+    --------
+    >>> [is_rate(name) for name in ("c/s", "tokens_per_s", "GFLOPS", "time_s", "ms/token", "time_per_step_s")]
+    [True, True, True, False, False, False]
+    """
+    text = re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", "_", name).lower()
+    words = (_SCALE.sub("", word) for word in re.split(r"[^a-z]+", text))
+    return bool(_PER_TIME.search(text)) or any(word in _RATES for word in words)
+
+
+def refuse_rate(name: str, path: object) -> None:
+    """Refuse a rate in place of a time.
+
+    Raises InputError where the name is one of a rate; says what to give instead.
+    """
+    if is_rate(name):
+        raise InputError(
+            f"{path}: {name} is a rate (so much a second), not a time: add a column of seconds, the work of a run "
+            f"divided by {name}, and name that one"
+        )
 
 
 _ATOMS: dict[str, tuple[str, float]] = {  # the units in use: what they measure, and how many of its base

@@ -38,6 +38,8 @@ class Iterations:
         Where the table comes from.
     first
         The number that its log gives to the first iteration.
+    block
+        How many iterations at most share a time, the mean of them.
 
     Raises
     ------
@@ -52,6 +54,7 @@ class Iterations:
     profiles: FloatArray | None = None
     source: str = ""
     first: int = 0
+    block: int = 1
 
     def __post_init__(self) -> None:
         where = f"iterations{f' of {self.source}' if self.source else ''}"

@@ -11,7 +11,7 @@ from slipstick.estimators.run.representative import select
 from slipstick.estimators.run.warm_up import FIRST_ITERATIONS
 from slipstick.experiments.subjects.iterations.steps import labels_of, read_steps
 from slipstick.hwmodels.files.old_names import checked
-from slipstick.hwmodels.files.readers import unknown_name
+from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.workloads.importers.iteration_logs import read_log
 from slipstick.workloads.runs.event_steps import MARKER
 from slipstick.workloads.runs.iterations import Iterations
@@ -25,6 +25,7 @@ def seqpoint(
     method: str = "seqpoint",
     parameter: str | None = None,
     column: str | None = None,
+    lengths: str | Path | None = None,
     error: float | None = None,
     representatives: int | None = None,
     seed: int | None = None,
@@ -41,6 +42,8 @@ def seqpoint(
         seqpoint, stratified, k-means, uniform, prior, median, frequent or worst.
     parameter, column
         Of a file: the columns of the lengths, and of the time [s] or other quantity.
+    lengths
+        Of a file that holds none: a .csv with the length of each iteration (column `parameter`, else seq_len).
     error
         Largest error of the projection, a share; of seqpoint and stratified.
     representatives, seed
@@ -65,7 +68,10 @@ def seqpoint(
     way = slow_first or ("keep" if isinstance(log, Iterations) else "leave-out")
     if way not in FIRST_ITERATIONS:
         raise unknown_name("way with iterations that are slow for being first", way, list(FIRST_ITERATIONS))
-    judged = FIRST_ITERATIONS[way](log if isinstance(log, Iterations) else read_log(log, parameter, column))
+    if isinstance(log, Iterations) and lengths is not None:
+        raise InputError("lengths: of a file; Iterations(lengths, times) holds them")
+    run = log if isinstance(log, Iterations) else read_log(log, parameter, column, lengths=lengths)
+    judged = FIRST_ITERATIONS[way](run)
     given = {"error": error, "size": representatives, "seed": seed}
     settings |= {name: value for name, value in given.items() if value is not None}
     return judged.warm(select(method, judged.steady, **settings))

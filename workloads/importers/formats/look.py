@@ -85,4 +85,4 @@ def sacct_columns(line: str) -> list[str]:
     mark = "|" if "|" in line else "," if "," in line else None
     names = [name.strip() for name in line.split(mark)]
     lower = {name.lower() for name in names}
-    return names if "elapsed" in lower and lower & _WORKERS else []
+    return names if lower & {"elapsed", "elapsedraw"} and lower & _WORKERS else []

@@ -88,7 +88,7 @@ def _likwid(seen: Look) -> bool:
 def _perf_stat(seen: Look) -> bool:
     if "Performance counter stats for" in seen.text:
         return True
-    if seen.has("counter-value", "event"):
+    if '"counter-value"' in seen.text and '"event"' in seen.text:  # below a line "# started on", with -o
         return True
     lines = [line for line in seen.lines if line.strip() and not line.startswith("#")]
     return bool(lines) and all(_PERF_CSV.match(line) for line in lines[:20])
@@ -105,11 +105,12 @@ def _rocprof_counters(seen: Look) -> bool:
 
 
 def _extrap(seen: Look) -> bool:
-    return any(line.startswith(("PARAMETER ", "POINTS ")) for line in seen.lines[:100])
+    return any(line.split(maxsplit=1)[:1] in (["PARAMETER"], ["POINTS"]) for line in seen.lines[:100])
 
 
 def _chrome(seen: Look) -> bool:
-    return bool(seen.keys & {"traceEvents", "ph"})
+    lone = seen.text.startswith(",{") and '"ph"' in seen.text  # rocprof writes it where it recorded nothing
+    return lone or bool(seen.keys & {"traceEvents", "ph"})
 
 
 def _rocprof_trace(seen: Look) -> bool:
@@ -140,6 +141,11 @@ def _trainer_state(seen: Look) -> bool:
     return is_trainer_state(seen.text)
 
 
+def _matrix_market(seen: Look) -> bool:
+    """Its reader refuses what the first line lacks, such as one of its percent signs."""
+    return seen.text[:1] == "%" and seen.text[:14].lstrip("%").lower().startswith("matrixmarke")
+
+
 def _slurm(seen: Look) -> bool:
     return bool(SEFF_TIME.search(seen.text)) or any(sacct_columns(line) for line in seen.lines[:20])
 
@@ -161,7 +167,7 @@ def _times(seen: Look) -> bool:
 _LENGTHS = {"seqlen", "sequencelength", "seqlength", "length", "sl"}
 _STEPS = {"iteration", "iter", "step", "batchindex", "index"}
 _TIME = re.compile(r"(.*[ _])?(run|wall_?)?(time|seconds|duration|elapsed)([ _]\[?(s|ms|us|µs|ns|min|h)\]?)?")
-_PERF_CSV = re.compile(r"\s*(<not \w+>|[\d.]+)([,;|\t])(?!\d)[\w%/]*\2(?!\d)[^,;|\t]{1,200}(\2|$)")
+_PERF_CSV = re.compile(r"\s*(<not \w+>|-?[\d.]+(?:,\d+)?)([,;|\t])(?!\d)[\w%/]*\2(?!\d)[^,;|\t]{1,200}(\2|$)")
 _PERF_SCRIPT = re.compile(r"\S.{0,64}?\s+\d+(/\d+)?\s+(\[\d+\]\s+)?(\d+\.\d+:\s+)?(\d+\s+)?[\w\-:/.=]{1,80}:(\s|$)")
 _CALIPER_JSON = re.compile(r'\{\s*"data"\s*:\s*\[\s*\[')
 _SLIPSTICK = re.compile(r'"schema":\s*"slipstick-workload')
@@ -192,7 +198,7 @@ FORMATS: tuple[Format, ...] = (
     Format("mllog", "MLPerf training, log", "run", _mllog),
     Format("megatron", "Megatron-LM, training log", "run", _megatron),
     Format("trainer-state", "Hugging Face Trainer, trainer_state.json", "run", _trainer_state),
-    Format("matrix-market", "Matrix Market, sparse matrix", "matrix", lambda seen: seen.text[:14] == "%%MatrixMarket"),
+    Format("matrix-market", "Matrix Market, sparse matrix", "matrix", _matrix_market),
     Format("slurm", "Slurm, sacct or seff", "series", _slurm),
     Format("iterations", "iterations of a training run, CSV", "iterations", _iterations),
     Format("times", "times over parameters, CSV", "series", _times),

@@ -38,6 +38,7 @@ _TEXT_DECODER = json.JSONDecoder(strict=False, parse_float=str)  # clocks with a
 _SEPARATOR = re.compile(r"[\s,]*")
 _SPACE = re.compile(r"\s*")
 _ESCAPE = re.compile(r'(\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))|\\')
+_EACH = "give each a file of its own"
 _BLOCK = 1 << 18
 """Characters taken by the short road at a time: what is irregular sends no more than this over the general road."""
 
@@ -128,9 +129,10 @@ def _enter(window: _Window, notes: TraceNotes) -> Iterator[Literal["events"]]:
     if first == "[":
         window.position += 1
         yield "events"
+        _refuse_second(window)
         return
     if first != "{":
-        raise InputError(f"{window.name}: a trace starts with '{{' or '[', not {first!r}")
+        raise InputError(f"{window.name}: a trace starts with '{{' or '[', not {first!r}: broken, or no event recorded")
     window.position += 1
     entered = False
     while window.peek(_SEPARATOR) not in ("}", ""):
@@ -140,6 +142,8 @@ def _enter(window: _Window, notes: TraceNotes) -> Iterator[Literal["events"]]:
                 raise InputError(f"{window.name}: expected a key and ':' beside the events, found {str(key)[:40]!r}")
             window.position += 1
             if key == "traceEvents" and window.peek() == "[":
+                if entered:
+                    raise InputError(f"{window.name}: a second list `traceEvents`: two traces in one file; {_EACH}")
                 entered = True
                 window.position += 1
                 yield "events"
@@ -155,6 +159,14 @@ def _enter(window: _Window, notes: TraceNotes) -> Iterator[Literal["events"]]:
         raise InputError(
             f"{window.name}: no list `traceEvents`; want a list of events, or an object that holds `traceEvents`"
         )
+    window.position += 1
+    _refuse_second(window)
+
+
+def _refuse_second(window: _Window) -> None:
+    """Refuse what stands behind the end of a trace, if it is another one: its events would be dropped."""
+    if window.peek(_SEPARATOR) in ("{", "["):
+        raise InputError(f"{window.name}: another trace begins behind the end of the first; {_EACH}")
 
 
 def iterate_events(path: str | Path, notes: TraceNotes | None = None) -> Iterator[dict[str, Any]]:

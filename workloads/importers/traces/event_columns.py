@@ -110,7 +110,7 @@ class Columns:
         others: list[str] = []
         heads, starts, durations, arguments = [], [], [], []
         known = self.heads
-        separator = "{"
+        separator = "\0"  # that of the first two events, which all must have
         for piece in text.split('"ph"'):
             if not piece.endswith(separator):
                 match = _BETWEEN.search(piece)
