@@ -43,7 +43,8 @@ def language_model_source(name: str) -> str:
 def _shipped(name: str) -> LanguageModel:
     from slipstick.workloads.importers.configs.huggingface import from_config
 
-    return from_config(_documents()[name], f"shipped model {name}", name)
+    shapes = from_config(_documents()[name], f"shipped model {name}", name)
+    return replace(shapes, cache="", quantiser="")  # of no checkpoint's file
 
 
 @cache

@@ -50,7 +50,7 @@ def register(app: typer.Typer) -> None:
         prefill_workers: Annotated[int, option("prefill_workers", "--replicas of them; 0: none", min=0)] = 0,
         prefill_tp: Annotated[int, option("prefill_tp", "as --tp if left out", min=0)] = 0,
         link_bandwidth: Annotated[str | None, option("link_bandwidth", "50GB/s; else by the machine's links")] = None,
-        cache_dtype: CacheDtype = "bf16",
+        cache_dtype: CacheDtype = "auto",
         spread: Annotated[float, option("spread", min=0.0)] = 0.2,
         prefix: Annotated[float, option("prefix", min=0.0)] = 0.0,
         burstiness: Annotated[float, option("burstiness", min=0.0)] = 1.0,

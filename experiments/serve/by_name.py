@@ -133,7 +133,7 @@ def serve_locally(model: str, machine: str, *, dtype: str | None = None, known: 
 
 @checked
 def oracle(
-    model: str, machine: str, engine: str = "", *, devices: int = 1, dtype: str | None = None, cache_dtype: str = "bf16"
+    model: str, machine: str, engine: str = "", *, devices: int = 1, dtype: str | None = None, cache_dtype: str = "auto"
 ) -> StepOracle:
     """Seconds of a server's steps by what each works on, with an 80 % band: for simulators and schedulers to call.
 
@@ -146,7 +146,7 @@ def oracle(
     devices
         That share each product (tensor ranks).
     dtype, cache_dtype
-        How weights, and keys and values, are stored; None: as the model's file says.
+        How weights, and keys and values, are stored; None, "auto": as the model's file says and the engine does.
 
     Raises
     ------

@@ -195,6 +195,39 @@ def test_broken_configs_are_refused(tmp_path: Path, change: dict[str, object], w
         language_model(str(path))
 
 
+FP8_CACHE = {"num_bits": 8, "type": "float", "dynamic": False}
+
+
+@pytest.mark.parametrize(
+    ("stated", "expected"),
+    [
+        ({}, ("", "")),
+        ({"quant_method": "fp8", "weight_block_size": [128, 128]}, ("bf16", "fp8")),
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"}, ("fp8", "modelopt")),
+        ({"quant_method": "modelopt_fp4", "quant_algo": "NVFP4", "kv_cache_scheme": FP8_CACHE}, ("fp8", "modelopt")),
+        ({"quant_method": "modelopt", "quant_algo": "FP8", "kv_cache_quant_algo": None}, ("bf16", "modelopt")),
+        ({"quant_method": "compressed-tensors", "kv_cache_scheme": FP8_CACHE}, ("fp8", "compressed-tensors")),
+    ],
+)
+def test_the_cache_that_a_checkpoint_asks_for(stated: dict[str, object], expected: tuple[str, str]) -> None:
+    quantised = {"quantization_config": stated} if stated else {}
+    model = from_config({**CONFIG, **quantised}, "a config", "one")
+    assert (model.cache, model.quantiser) == expected
+
+
+def test_what_the_model_optimizer_writes_beside_a_config_counts(tmp_path: Path) -> None:
+    """nvidia/Llama-3.1-8B-Instruct-FP8 keeps its quantisation in hf_quant_config.json alone."""
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    quantised = {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head"]}
+    beside = {"producer": {"name": "modelopt", "version": "0.27.1"}, "quantization": quantised}
+    (tmp_path / "hf_quant_config.json").write_text(json.dumps(beside))
+    model = language_model(str(tmp_path))
+    assert (model.weights, model.cache, model.quantiser) == ("fp8", "fp8", "modelopt")
+    (tmp_path / "hf_quant_config.json").write_text(json.dumps({"quantization": {"kv_cache_quant_algo": "FP7"}}))
+    with pytest.raises(InputError, match="type of cache in quantization_config"):
+        language_model(str(tmp_path))
+
+
 def gguf(tensors: list[tuple[str, tuple[int, ...], int]], facts: dict[str, str | int]) -> bytes:
     """The header of a GGUF file, version 3."""
 

@@ -106,6 +106,9 @@ class LanguageModel:
         Norms of a layer.
     weights
         How the file says its weights are stored ("bf16", "fp8", "mxfp4", ...; see `weight_types`).
+    cache, quantiser
+        How the checkpoint's file says keys and values are to be cached ("fp8"; "" where it is not known), and the
+        program that wrote so (`quant_method`): engines read the one and not the other.
     """
 
     name: str
@@ -132,6 +135,8 @@ class LanguageModel:
     latent: Latent | None = None
     linear: LinearAttention | None = None
     weights: str = "bf16"
+    cache: str = ""
+    quantiser: str = ""
     context: int | None = None
 
     def __post_init__(self) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from slipstick.hwmodels.files.readers import InputError, read_json, require_mapping, unknown_name
 from slipstick.workloads.language.language_model import Experts, LanguageModel, Latent, LinearAttention
+from slipstick.workloads.language.weight_types import CACHE_BYTES
 
 _LIMIT_BYTES = 4_000_000
 _LARGEST = 10**9
@@ -55,10 +56,16 @@ _SHARED_AS_ROUTED = ("llama4_text",)
 def read_config(path: str | os.PathLike[str]) -> LanguageModel:
     """The model of a config.json (see `from_config`); its name is that of the file's folder, or of the file.
 
+    How weights and cache are stored stands in it, or in the hf_quant_config.json beside it (NVIDIA's Model Optimizer).
     Raises InputError where the file is no such configuration, or a number in it cannot be meant.
     """
     document = require_mapping(read_json(path, _LIMIT_BYTES), path, "the document")
     file = Path(path).resolve()
+    beside = file.parent / "hf_quant_config.json"
+    if "quantization_config" not in document and file.name == "config.json" and beside.is_file():
+        facts = require_mapping(read_json(beside, _LIMIT_BYTES), beside, "the document")
+        quantised = require_mapping(facts.get("quantization"), beside, "quantization")
+        document = {**document, "quantization_config": {"quant_method": "modelopt", **quantised}}
     name = file.parent.name if file.stem == "config" else file.stem
     return from_config(document, path, str(document.get("_name_or_path") or name))
 
@@ -128,6 +135,7 @@ def from_config(document: Mapping[str, Any], where: object, name: str) -> Langua
         latent=latent,
         linear=linear,
         weights=_stored(whole),
+        **_cached(whole, where),
         context=fields.optional("max_position_embeddings"),
         **habits,
     )
@@ -205,6 +213,26 @@ def _stored(document: Mapping[str, Any]) -> str:
     if method == "compressed-tensors" and '"num_bits": 4' in json.dumps(quantised):
         return "int4_experts" if "self_attn" in str(quantised.get("ignore", "")) else "int4"
     return "bf16"
+
+
+def _cached(document: Mapping[str, Any], where: object) -> dict[str, str]:
+    """The type of cache that `quantization_config` asks for, and the program that wrote it: "" where there is none.
+
+    `kv_cache_quant_algo` ("FP8") is of hf_quant_config.json, `kv_cache_scheme` of compressed-tensors and of newer
+    releases of the Model Optimizer. A file that stores its weights narrow and says neither keeps 16 bits.
+    """
+    quantised = document.get("quantization_config")
+    if not isinstance(quantised, Mapping):
+        return {}
+    scheme, kind = quantised.get("kv_cache_scheme"), str(quantised.get("kv_cache_quant_algo") or "").lower()
+    if isinstance(scheme, Mapping) and not kind:
+        word = {"float": "fp", "int": "int"}.get(str(scheme.get("type")), "?")
+        kind = f"{word}{scheme.get('num_bits')}".replace("fp4", "nvfp4")
+    if kind not in ("", "none", *CACHE_BYTES):
+        raise unknown_name(f"type of cache in quantization_config of {where}:", kind[:40], sorted(CACHE_BYTES))
+    method = str(quantised.get("quant_method", ""))
+    quantiser = "modelopt" if method.startswith("modelopt") else method
+    return {"cache": kind if kind in CACHE_BYTES else "bf16", "quantiser": quantiser}
 
 
 class _Fields:
