@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from slipstick.estimators.named.serving.local_run import Local, as_stored
 from slipstick.experiments.calibrate.known_serving import AnchorRun, require_possible
-from slipstick.experiments.question.one_user import runs_locally
+from slipstick.experiments.question.one_user import CROWD, for_one_user
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language_catalog import language_model
@@ -28,10 +28,13 @@ def local(
     return result
 
 
-def local_engine(model: str, on: str, dtype: str | None, changes: Mapping[str, str | float]) -> str | None:
+def local_engine(
+    model: str, on: str, dtype: str | None, changes: Mapping[str, str | float], *, crowd: bool
+) -> str | None:
     """llama.cpp, as the runtime calls it, where one user of the machine would run the model under it; else None.
 
     `changes`: numbers of the machine by dotted name, in SI units or with units as text.
+    `crowd`: whether users or a rate are given, which mean a server unless the machine's runtime is llama.cpp.
     """
     at = machine_by_name(on).using(dict(changes))
-    return runs_locally(language_model(model), at, dtype) or None
+    return for_one_user(language_model(model), at, dtype, CROWD if crowd else ())[0] or None
