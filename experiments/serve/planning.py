@@ -158,8 +158,9 @@ class Plan(Answer):
                 f"the pick runs {together} requests together on a rank: serve --max-sequences {together} simulates it, "
                 "and the server's own limit must allow it (vLLM: --max-num-seqs)"
             )
-        caches = dict.fromkeys(c.served.deployment.cached for c in self.candidates if c.served)
-        lines += [f"assuming: {text}" for text in caches if "(" in text]
+        every = [c.served.deployment for c in self.candidates if c.served]
+        assumed = dict.fromkeys([d.model.stands_for for d in every] + [d.cached for d in every if d.cache[1]])
+        lines += [f"assuming: {text}" for text in assumed if text]
         if served is not None and served.deployment.guesses is not None:
             lines.append(f"assuming: {served.deployment.guessed}")
         return tuple(lines)

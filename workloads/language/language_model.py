@@ -109,6 +109,8 @@ class LanguageModel:
     cache, quantiser
         How the checkpoint's file says keys and values are to be cached ("fp8"; "" where it is not known), and the
         program that wrote so (`quant_method`): engines read the one and not the other.
+    asked
+        The name by which it was asked for, where that is another model's, or another release's, of the same shapes.
     """
 
     name: str
@@ -137,6 +139,7 @@ class LanguageModel:
     weights: str = "bf16"
     cache: str = ""
     quantiser: str = ""
+    asked: str = ""
     context: int | None = None
 
     def __post_init__(self) -> None:
@@ -147,6 +150,11 @@ class LanguageModel:
             raise InputError(f"{self.name}: kv_heads = {self.kv_heads}: want a divisor of the {self.heads} heads")
         if self.window_layers > self.layers or self.dense_layers > self.layers:
             raise InputError(f"{self.name}: more layers of one kind than the {self.layers} layers")
+
+    @property
+    def stands_for(self) -> str:
+        """That its numbers answer for another name; "" where it was asked for by its own."""
+        return f"{self.asked} by the numbers of {self.name}, whose shapes it shares" if self.asked else ""
 
     @cached_property
     def attention_layers(self) -> int:

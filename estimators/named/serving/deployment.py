@@ -157,7 +157,8 @@ class Deployment:
     def oracle(self) -> StepOracle:
         """The time of a step by what it works on, with its band."""
         facts = {
-            "model": self.model.name, "machine": self.machine.name, "engine": self.runs_under, "weights": self.stored,
+            "model": self.model.stands_for or self.model.name, "machine": self.machine.name,
+            "engine": self.runs_under, "weights": self.stored,
             "cache": self.cache[0], "layout": self.layout.text(),
         }  # fmt: skip
         return StepOracle(self.step, self.fitted, Table(self.groups), Table(facts))
@@ -241,6 +242,7 @@ class Deployment:
             f"{engine} {version}".strip() + ("" if known else _unknown(version)),
             f"weights {self.stored}, {self.cached}",
             self.layout.text(),
+            *filter(None, [self.model.stands_for]),
         ]
         if widened := widening(self.machine, self.step.shares.kind.compute):
             words.append(widened)
