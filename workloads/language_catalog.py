@@ -101,7 +101,7 @@ def language_model(name: str) -> LanguageModel:
     if shipped is not None:
         named = typed(name)
         itself = plain(shipped) in map(plain, named.names[:2])  # else a sibling's or another release's name
-        return replace(_stored_as_named(_shipped(shipped), named.stored), asked="" if itself else visible(name[:80]))
+        return replace(_stored_as_named(_shipped(shipped), named.stored), typed="" if itself else visible(name[:80]))
     config = downloaded(name)
     if config is not None:
         from slipstick.workloads.importers.configs.huggingface import read_config

@@ -64,7 +64,7 @@ def language_step(model: LanguageModel, stored: str | None = None, purpose: Purp
     edges = tuple(pairwise(names))
     linear, routed = weights_by_group(model)
     known: dict[str, Attribute] = {"parameters": model.parameters, "linear_weights": linear, "routed_weights": routed}
-    if model.asked:
+    if model.typed:
         known["stands_for"] = model.stands_for
     if model.cache and writer.kind.name == model.weights:
         known |= {"cache": model.cache, "quantiser": model.quantiser}

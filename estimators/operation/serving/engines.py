@@ -147,28 +147,28 @@ def cache_for(model: LanguageModel, stored: str, engine: str, wanted: str = AUTO
     return cache_of(engine, kind.compute, *((model.cache, model.quantiser) if stored == model.weights else ()))
 
 
-def cache_of(engine: str, compute: str, said: str = "", quantiser: str = "") -> tuple[str, str]:
+def cache_of(engine: str, compute: str, stated: str = "", quantiser: str = "") -> tuple[str, str]:
     """The data type in which an engine caches keys and values where nobody named one, and why ("" where as usual).
 
     TensorRT-LLM takes the checkpoint's (`validate_and_set_kv_cache_quant`, tensorrt_llm/_torch/pyexecutor/
     model_loader.py; `kv_cache_scheme`, tensorrt_llm/models/quant_config_utils.py), which is FP8 where NVIDIA's Model
     Optimizer made FP8 or NVFP4 weights, and its benchmark forces FP8 beside FP8 weights (tensorrt_llm/bench/build).
-    vLLM left it in 16 bits whatever the checkpoint said before vllm-project/vllm#29980 (December 2025,
+    vLLM left it in 16 bits whatever the checkpoint stated before vllm-project/vllm#29980 (December 2025,
     `kv_cache_quant_algo`) and #30141 (January 2026, `kv_cache_scheme`). SGLang reads `kv_cache_quant_algo` alone
     (`configure_kv_cache_dtype`; sgl-project/sglang#12298 of October 2025, #18394). Without a version: the newest.
 
     `engine`: as a runtime's library says it ("vllm 0.19.0").
     `compute`: the data type that its weights are stored for (`WeightType.compute`).
-    `said`, `quantiser`: what the checkpoint says and which program wrote it (`LanguageModel.cache`); "": not known.
+    `stated`, `quantiser`: what the checkpoint says and which program wrote it (`LanguageModel.cache`); "": not known.
     Raises InputError where the engine is not known.
     """
     name, version = engine_of(engine)
-    if said and said != WIDE_CACHE:
+    if stated and stated != WIDE_CACHE:
         since, numbers = _READS.get((name, quantiser)), tuple(map(int, re.findall(r"\d+", version)[:3]))
         if since is not None and (not numbers or numbers >= since):
-            return said, "as the checkpoint says"
+            return stated, "as the checkpoint says"
         release = f"{name} before {'.'.join(map(str, since))}" if since else name
-        return WIDE_CACHE, f"{release} does not read the checkpoint's {said}"
-    if not said and name == "trtllm" and compute in ("float8", "nvfp4"):
+        return WIDE_CACHE, f"{release} does not read the checkpoint's {stated}"
+    if not stated and name == "trtllm" and compute in ("float8", "nvfp4"):
         return "fp8", "TensorRT-LLM's with such weights"
     return WIDE_CACHE, ""
