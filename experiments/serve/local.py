@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from slipstick.estimators.named.serving.local_run import Local, as_stored
+from slipstick.estimators.operation.serving.known_steps import is_llama_cpp
 from slipstick.experiments.calibrate.known_serving import AnchorRun, require_possible
-from slipstick.experiments.question.one_user import CROWD, for_one_user
+from slipstick.experiments.question.one_user import runs_locally
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language_catalog import language_model
@@ -37,4 +38,6 @@ def local_engine(
     `crowd`: whether users or a rate are given, which mean a server unless the machine's runtime is llama.cpp.
     """
     at = machine_by_name(on).using(dict(changes))
-    return for_one_user(language_model(model), at, dtype, CROWD if crowd else ())[0] or None
+    if crowd:
+        return at.runtime.library if is_llama_cpp(at.runtime.library) else None
+    return runs_locally(language_model(model), at, dtype) or None
