@@ -120,9 +120,8 @@ def fit_least_squares(
     ]
     best = min(tries, key=lambda tried: float(tried.cost))
     jacobians = np.asarray(best.jac)
-    values = np.asarray(best.x)
     idle = np.max(np.abs(jacobians), axis=0) == 0
-    values = np.where(idle, np.clip(begin, *bounds), values)  # no measurement moves it: it stays where it began
+    values = np.clip(np.where(idle, begin, best.x), *bounds)  # what no measurement moves stays where it began
     freedom = len(first) - len(names)
     scatter = variance if variance is not None else 2 * best.cost / freedom if freedom else np.nan
     held = idle | _at_bounds(values, jacobians, np.asarray(best.grad), *bounds)

@@ -44,6 +44,7 @@ def memory_notes(workload: Workload, machine: Machine) -> tuple[str, ...]:
 
 
 def defaults_used(workload: Workload, run: Mapping[str, float]) -> tuple[str, ...]:
-    """Defaults that the user did not choose, as text; sizes are numbers of elements."""
+    """Defaults that the user did not choose, and another model's numbers, as text; sizes are numbers of elements."""
     used = [f"{name} = {value:g}" for name, value in workload.defaults.items() if name not in run]
-    return (f"defaults {', '.join(used)}",) if used else ()
+    other = str(workload.metadata.get("stands_for", ""))
+    return (*([other] if other else []), *([f"defaults {', '.join(used)}"] if used else []))

@@ -57,4 +57,4 @@ def plain_fit(law: FormulaLaw, seconds: FloatArray, cluster: Sequence[str] | Non
     count = len(seconds)
     alike = [str(row) for row in range(count)] if cluster is None else list(cluster)
     made = fit(law, LawRows({ROW: np.arange(count, dtype=float)}, {}, alike, seconds, [law.name] * count))
-    return {one.parameter: float(np.exp(log)) for one, log in zip(made.coordinates, made.logs, strict=True)}
+    return {name: float(values[0]) for name, values in made.values(law, {}).items()}

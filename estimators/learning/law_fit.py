@@ -201,8 +201,8 @@ class Design:
         for parameter, places, value in zip(self.parameter, self.places, logs, strict=True):
             if places is not None:
                 table[parameter, places] += value
-        low, high = (np.log([[getattr(prior, end)] for prior in self.law.parameters]) for end in ("low", "high"))
-        clipped = np.exp(np.clip(table, low, high))
+        low, high = (np.array([[getattr(prior, end)] for prior in self.law.parameters]) for end in ("low", "high"))
+        clipped = np.clip(np.exp(table), low, high)  # not the logarithms: exp(log 0.1) lies above 0.1
         return {prior.name: row for prior, row in zip(self.law.parameters, clipped, strict=True)}
 
     def jacobian(self, slopes: FloatArray) -> FloatArray:

@@ -40,7 +40,7 @@ def register(app: typer.Typer) -> None:
         engine: Annotated[str, option("engine", "vllm, sglang or trtllm")] = "",
         input_tokens: InputTokens = 1024,
         output_tokens: OutputTokens = 256,
-        cache_dtype: CacheDtype = "bf16",
+        cache_dtype: CacheDtype = "auto",
         price: Annotated[str | None, option("price", "h100-sxm=2.5,mi300x=2")] = None,
         step_tokens: StepTokens = 8192,
         draft_tokens: Annotated[int, option("draft_tokens", min=0)] = 0,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Annotated
 
@@ -50,7 +50,7 @@ def register(app: typer.Typer) -> None:
         prefill_workers: Annotated[int, option("prefill_workers", "--replicas of them; 0: none", min=0)] = 0,
         prefill_tp: Annotated[int, option("prefill_tp", "as --tp if left out", min=0)] = 0,
         link_bandwidth: Annotated[str | None, option("link_bandwidth", "50GB/s; else by the machine's links")] = None,
-        cache_dtype: CacheDtype = "bf16",
+        cache_dtype: CacheDtype = "auto",
         spread: Annotated[float, option("spread", min=0.0)] = 0.2,
         prefix: Annotated[float, option("prefix", min=0.0)] = 0.0,
         burstiness: Annotated[float, option("burstiness", min=0.0)] = 1.0,
@@ -93,10 +93,11 @@ def register(app: typer.Typer) -> None:
         from slipstick.hwmodels.catalog import machine
 
         changes, crowd = machine_changes(set or []), concurrency is not None or rate is not None or requests is not None
-        if engine is None and not crowd:
-            engine = local_engine(model, on, dtype, changes)
+        if engine is None:
+            engine = local_engine(model, on, dtype, changes, crowd=crowd)
         if engine is not None and is_llama_cpp(engine):
-            _refuse(context, lambda name: name not in LOCAL, f"--engine {engine} answers for one user and one device")
+            why = f"{engine} answers for one user on one device; users, devices and steps of a server: --engine vllm"
+            _refuse(context, lambda name: name not in LOCAL and context.params[name] not in ALONE.get(name, ()), why)
             alone = local(model, machine(on).using(changes), dtype, input_tokens, output_tokens, known)
             show(alone, format)
             return
@@ -147,6 +148,12 @@ def register(app: typer.Typer) -> None:
 
 LOCAL = ("model", "on", "engine", "dtype", "input_tokens", "output_tokens", "known", "format", "set")
 """What the answer for one user reads."""
+ALONE: Mapping[str, tuple[object, ...]] = {
+    **dict.fromkeys(("concurrency", "devices", "tp", "pp", "dp", "ep", "replicas", "max_sequences"), (1,)),
+    **dict.fromkeys(("prefill_workers", "draft_tokens", "spread", "prefix"), (0,)),
+    "cache_dtype": ("auto", "fp16"),
+}
+"""Values of other options that mean one user on one device, its lengths as given, as that answer has it."""
 MOST_ROWS = 40
 """Of a table."""
 UNVARIED = ("limit", "host_power", "pue", "out", "timeline", "report")

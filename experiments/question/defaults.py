@@ -184,24 +184,28 @@ def _served(
     Raises InputError where the question sets a runtime's library that is no engine; the known ones are listed.
     """
     from slipstick.estimators.named.served_step import served_step
-    from slipstick.estimators.operation.serving.engines import engine_of
+    from slipstick.estimators.operation.serving.engines import WIDE_CACHE, cache_of, engine_of
     from slipstick.estimators.operation.serving.known_steps import engine_on, is_llama_cpp
     from slipstick.estimators.operation.serving.step_graph import stored_and_multiplied
-    from slipstick.workloads.language.language_step import in_stored_type
+    from slipstick.workloads.language.language_step import OF_CHECKPOINT, cached_in, in_stored_type
     from slipstick.workloads.language.weight_types import in_gguf
 
     converted = in_served_type(workload, machine, dtype)
     if "runtime.library" in chosen and not is_llama_cpp(machine.runtime.library):
         engine_of(machine.runtime.library)
-    engine = engine_on(machine, stored_and_multiplied(converted)[0])
+    (weights, compute), under = stored_and_multiplied(converted), ""
+    engine = engine_on(machine, weights)
     if is_llama_cpp(engine):
-        stored = in_stored_type(converted, in_gguf(stored_and_multiplied(converted)[0]))
+        stored = in_stored_type(converted, in_gguf(weights))
         converted = converted if stored is None else in_type(stored, machine, None)
+    else:
+        cache, why = cache_of(engine, compute, *(str(converted.metadata.get(name, "")) for name in OF_CHECKPOINT))
+        converted = converted if cache == WIDE_CACHE else cached_in(converted, cache)
+        under = f", cache {cache} ({why})" if why else ""
     running = machine.using({"runtime.library": engine, "runtime.mode": "graph_replay"})
     made = served_step(converted, running, engine, run)
-    return Default(
-        converted, running, made.estimator, f"a step under {made.engine}, as `serve` has it; {PLAIN}", made.remarks
-    )
+    why = f"a step under {made.engine}{under}, as `serve` has it; {PLAIN}"
+    return Default(converted, running, made.estimator, why, made.remarks)
 
 
 @cache

@@ -96,10 +96,13 @@ def serve(
     True
     """
     crowd = concurrency is not None or rate is not None
-    program = engine if engine or crowd else local_engine(model, machine, dtype, {}) or ""
+    program = engine or local_engine(model, machine, dtype, {}, crowd=crowd) or ""
     if is_llama_cpp(program):
-        if crowd or devices != 1 or limit or replicas != 1 or prefill_workers:
-            raise InputError(f"serve: {program} answers for one user and one device: no concurrency, rate or limit")
+        several = {devices, replicas, 1 if concurrency is None else concurrency} != {1} or rate is not None
+        if several or limit or prefill_workers or prefill_tp or link_bandwidth:
+            raise InputError(
+                f'serve: {program} answers for one user on one device, no rate or limit; of several, engine="vllm"'
+            )
         return local(model, machine_by_name(machine), dtype, input_tokens, output_tokens, known)
     load = Traffic(input_tokens, output_tokens, concurrency, rate)
     ran = known if known and is_run(known) else None
@@ -133,7 +136,7 @@ def serve_locally(model: str, machine: str, *, dtype: str | None = None, known: 
 
 @checked
 def oracle(
-    model: str, machine: str, engine: str = "", *, devices: int = 1, dtype: str | None = None, cache_dtype: str = "bf16"
+    model: str, machine: str, engine: str = "", *, devices: int = 1, dtype: str | None = None, cache_dtype: str = "auto"
 ) -> StepOracle:
     """Seconds of a server's steps by what each works on, with an 80 % band: for simulators and schedulers to call.
 
@@ -146,7 +149,7 @@ def oracle(
     devices
         That share each product (tensor ranks).
     dtype, cache_dtype
-        How weights, and keys and values, are stored; None: as the model's file says.
+        How weights, and keys and values, are stored; None, "auto": as the model's file says and the engine does.
 
     Raises
     ------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from slipstick.estimators.named.serving.local_run import Local, as_stored
+from slipstick.estimators.operation.serving.known_steps import is_llama_cpp
 from slipstick.experiments.calibrate.known_serving import AnchorRun, require_possible
 from slipstick.experiments.question.one_user import runs_locally
 from slipstick.hwmodels.catalog import machine as machine_by_name
@@ -28,10 +29,15 @@ def local(
     return result
 
 
-def local_engine(model: str, on: str, dtype: str | None, changes: Mapping[str, str | float]) -> str | None:
+def local_engine(
+    model: str, on: str, dtype: str | None, changes: Mapping[str, str | float], *, crowd: bool
+) -> str | None:
     """llama.cpp, as the runtime calls it, where one user of the machine would run the model under it; else None.
 
     `changes`: numbers of the machine by dotted name, in SI units or with units as text.
+    `crowd`: whether users or a rate are given, which mean a server unless the machine's runtime is llama.cpp.
     """
     at = machine_by_name(on).using(dict(changes))
+    if crowd:
+        return at.runtime.library if is_llama_cpp(at.runtime.library) else None
     return runs_locally(language_model(model), at, dtype) or None

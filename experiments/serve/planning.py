@@ -30,7 +30,7 @@ from slipstick.hwmodels.files.shown import count_shown, shown
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.layout import Layout
-from slipstick.workloads.language.weight_types import stored_as
+from slipstick.workloads.language.weight_types import AUTO, stored_as
 from slipstick.workloads.language_catalog import language_model
 from slipstick.workloads.runs.traffic import Traffic
 
@@ -158,6 +158,9 @@ class Plan(Answer):
                 f"the pick runs {together} requests together on a rank: serve --max-sequences {together} simulates it, "
                 "and the server's own limit must allow it (vLLM: --max-num-seqs)"
             )
+        every = [c.served.deployment for c in self.candidates if c.served]
+        assumed = dict.fromkeys([d.model.stands_for for d in every] + [d.cached for d in every if d.cache[1]])
+        lines += [f"assuming: {text}" for text in assumed if text]
         if served is not None and served.deployment.guesses is not None:
             lines.append(f"assuming: {served.deployment.guessed}")
         return tuple(lines)
@@ -205,7 +208,7 @@ class Search:
     output_tokens: float = 256.0
     devices: int = 8
     engine: str = ""
-    cache_type: str = "bf16"
+    cache_type: str = AUTO
     limits: Table[float] = Table()
     prices: Table[float] = Table()
     rules: Scheduler = Scheduler()

@@ -16,7 +16,7 @@ from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language.requests_to import requests_to
-from slipstick.workloads.language.weight_types import stored_as
+from slipstick.workloads.language.weight_types import AUTO, stored_as
 from slipstick.workloads.language_catalog import language_model
 from slipstick.workloads.runs.requests import recorded
 from slipstick.workloads.runs.traffic import Traffic
@@ -51,7 +51,7 @@ class ServingOptions:
     expert: int | None = None
     replicas: int = 1
     dtype: str | None = None
-    cache_type: str = "bf16"
+    cache_type: str = AUTO
     engine: str = ""
     step_tokens: int = 8192
     max_sequences: int = 256

@@ -93,7 +93,7 @@ class StepRegressor:
             TimedServerStep(
                 ServerStep(
                     deployment.model, deployment.stored, deployment.machine, deployment.runs_under,
-                    _batch(*rows[:, at].tolist()), deployment.layout,
+                    _batch(*rows[:, at].tolist()), deployment.layout, deployment.cache_type,
                 ),
                 float(seconds[at]),
             )

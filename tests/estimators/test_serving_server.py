@@ -111,6 +111,27 @@ def test_one_at_a_time_is_a_queue_with_fixed_service() -> None:
     assert wait == pytest.approx(load * service / (2 * (1 - load)), rel=0.05)
 
 
+@pytest.mark.parametrize(("most", "users"), [(16, 32), (16, 16), (256, 16)])
+def test_a_budget_of_one_token_a_sequence_reads_prompts_as_sequences_end(most: int, users: int) -> None:
+    """vLLM wants max_num_batched_tokens >= max_num_seqs, equal allowed: one token of each, as many as decode together.
+
+    Whoever reads its prompt does not decode, so that a token is left for it; no step holds more than the 16.
+    """
+    requests, rules = drawn(64, 40, 10), Scheduler(16, most)
+    batches: list[Batch] = []
+
+    def timed(batch: Batch) -> float:
+        batches.append(batch)
+        return 1.0
+
+    served = simulate(requests, timed, rules, users)
+    conserved(served, requests)
+    assert max(batch.tokens for batch in batches) == 16
+    assert served.last.max() >= sum(one.input_tokens + one.output_tokens - 1 for one in requests) / 16
+    with pytest.raises(InputError, match="want at least the 17 sequences .*--step-tokens 17, or --max-sequences 16"):
+        simulate(requests, timed, Scheduler(16, 17), users=32)
+
+
 def test_one_at_a_time_in_a_closed_loop() -> None:
     """A closed network of one server: every request waits for the users before it."""
     served = simulate(drawn(400, 100, 10), seconds, Scheduler(max_sequences=1), users=5)

@@ -115,7 +115,7 @@ def test_70b_from_one_to_eight_devices() -> None:
         (["--concurrency", "4", "--limit", "p99=1s"], "unknown limited measure"),
         (["--rate", "-1"], "--rate -1: want a finite number of requests/s > 0"),
         (["--concurrency", "4", "--ep", "2"], "want a divisor of tensor x data"),
-        (["--engine", "llama.cpp", "--concurrency", "32", "--tp", "2"], "--concurrency, --tp: not used: --engine"),
+        (["--engine", "llama.cpp", "--concurrency", "32", "--tp", "2"], "--concurrency, --tp: not used: llama.cpp"),
         (["--concurrency", "4", "--known", "llama-3.1-8b:q4_k_m=103"], "--known: not used"),
         (["--concurrency", "4", "--vary", "machine.clock=1GHz", "--limit", "ttft=1s"], "--limit: not used: --vary"),
     ],

@@ -122,8 +122,11 @@ def test_an_argument_of_another_kind_is_a_sentence(
 def test_serve_answers_one_user_of_llama_cpp() -> None:
     answer = ss.serve("llama-3.1-8b", "rtx-4090", engine="llama.cpp", dtype="q4_k_m")
     assert answer.row() == ss.serve_locally("llama-3.1-8b", "rtx-4090", dtype="q4_k_m").row()
-    with pytest.raises(InputError, match="answers for one user and one device"):
-        ss.serve("llama-3.1-8b", "rtx-4090", engine="llama.cpp", concurrency=4)
+    alone = ss.serve("llama-3.1-8b", "rtx-4090", engine="llama.cpp", dtype="q4_k_m", concurrency=1)
+    assert alone.rows() == answer.rows()
+    for several in ({"concurrency": 4}, {"rate": 1.0}, {"devices": 2}, {"link_bandwidth": 1e9}):
+        with pytest.raises(InputError, match='for one user on one device.*engine="vllm"'):
+            ss.serve("llama-3.1-8b", "rtx-4090", engine="llama.cpp", **several)
 
 
 def test_a_kind_of_scaling_after_two_lists() -> None:

@@ -95,6 +95,7 @@ def training_of(model: LanguageModel, precision: str = "bf16") -> Training:
         {
             "parameters": float(model.parameters),
             "network": model.name,
+            "stands_for": model.stands_for,
             "training": kind,
             "words.recompute": RECOMPUTE,
             "words.shard": SHARED_OUT,

@@ -89,8 +89,9 @@ class TimedServerRun:
         simulated = answer.band("tpot", "mean")[0]
         batch = mean_batch(answer.deployment, answer.served)
         step = ServerStep(
-            deployment.model, deployment.stored, deployment.machine, deployment.runs_under, batch, deployment.layout
-        )
+            deployment.model, deployment.stored, deployment.machine, deployment.runs_under, batch, deployment.layout,
+            deployment.cache_type,
+        )  # fmt: skip
         timed = None
         if self.first is not None:
             statistic, seconds = self.first

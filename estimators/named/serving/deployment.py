@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from slipstick.estimators.operation.power.power_cap import beyond_rated
-from slipstick.estimators.operation.serving.engines import ServingFit, engine_of
+from slipstick.estimators.operation.serving.engines import ServingFit, cache_for, engine_of
 from slipstick.estimators.operation.serving.first_token import FirstParts, FirstToken
 from slipstick.estimators.operation.serving.handing_over import HandingOver
 from slipstick.estimators.operation.serving.known_steps import groups_on, server_on, serving_fit, unseen_machine
@@ -20,13 +20,13 @@ from slipstick.estimators.operation.serving.step_law import StepSum
 from slipstick.estimators.operation.serving.step_oracle import StepOracle
 from slipstick.estimators.operation.serving.step_time import StepTime
 from slipstick.estimators.schedule.serving.scheduler import Scheduler
-from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.files.shown import format_quantity
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.layout import Layout
-from slipstick.workloads.language.weight_types import CACHE_BYTES, weight_type
+from slipstick.workloads.language.weight_types import AUTO, CACHE_BYTES, weight_type
 
 MEMORY_SHARE = 0.9
 """Of a device's memory that engines take (vLLM: gpu_memory_utilization)."""
@@ -48,7 +48,7 @@ class Deployment:
     """A model on devices of a machine under an engine.
 
     `stored`: how weights are stored (`weight_types.WEIGHT_TYPES`).
-    `cache_type`: the data type of the cache of keys and values.
+    `cache_type`: the data type of the cache of keys and values; "auto": as the engine makes it for the checkpoint.
     `engine`: as a runtime's library says it: "vllm 0.19.0"; "" for what the machine's runtime names, else vLLM.
     `memory_share`: of each device's memory that the engine takes.
     `known`: steps that were measured on the machine.
@@ -64,7 +64,7 @@ class Deployment:
     machine: Machine
     layout: Layout
     stored: str
-    cache_type: str = "bf16"
+    cache_type: str = AUTO
     engine: str = ""
     memory_share: float = MEMORY_SHARE
     rules: Scheduler = Scheduler()
@@ -76,8 +76,6 @@ class Deployment:
     link_bandwidth: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.cache_type not in CACHE_BYTES:
-            raise unknown_name("type of cache", self.cache_type, list(CACHE_BYTES))
         if not 0 < self.memory_share <= 1:
             raise InputError(f"share of memory = {self.memory_share:g}: want more than 0, at most 1")
 
@@ -117,7 +115,18 @@ class Deployment:
     @cached_property
     def shares(self) -> Shares:
         """What a rank holds."""
-        return Shares(self.model, self.layout, weight_type(self.stored), CACHE_BYTES[self.cache_type])
+        return Shares(self.model, self.layout, weight_type(self.stored), CACHE_BYTES[self.cache[0]])
+
+    @cached_property
+    def cache(self) -> tuple[str, str]:
+        """The data type of cached keys and values, and why it is that one; "" where it was named or is the usual."""
+        return cache_for(self.model, self.stored, self.runs_under, self.cache_type)
+
+    @property
+    def cached(self) -> str:
+        """The cache in words."""
+        kind, why = self.cache
+        return f"cache {kind}" + (f" ({why})" if why else "")
 
     @property
     def runs_under(self) -> str:
@@ -148,8 +157,9 @@ class Deployment:
     def oracle(self) -> StepOracle:
         """The time of a step by what it works on, with its band."""
         facts = {
-            "model": self.model.name, "machine": self.machine.name, "engine": self.runs_under, "weights": self.stored,
-            "cache": self.cache_type, "layout": self.layout.text(),
+            "model": self.model.stands_for or self.model.name, "machine": self.machine.name,
+            "engine": self.runs_under, "weights": self.stored,
+            "cache": self.cache[0], "layout": self.layout.text(),
         }  # fmt: skip
         return StepOracle(self.step, self.fitted, Table(self.groups), Table(facts))
 
@@ -230,8 +240,9 @@ class Deployment:
         known = self.fitted.knows(self.groups, "version")
         words = [
             f"{engine} {version}".strip() + ("" if known else _unknown(version)),
-            f"weights {self.stored}, cache {self.cache_type}",
+            f"weights {self.stored}, {self.cached}",
             self.layout.text(),
+            *filter(None, [self.model.stands_for]),
         ]
         if widened := widening(self.machine, self.step.shares.kind.compute):
             words.append(widened)

@@ -257,7 +257,7 @@ class Local(Answer):
         if not held and self._seconds > self._at(at_rated_cap(self.machine)):
             held = f"the power cap of {self.machine.power.cap:g} W holds the clock ({LAW})"
         known = f"llama.cpp on {self.backend}{self.unmeasured}, one sequence, weights {self.stored}{anchored}"
-        return (known, *([held] if held else []))
+        return (known, *filter(None, [held, self.model.stands_for]))
 
     @property
     def _far(self) -> str:

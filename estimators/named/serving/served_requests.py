@@ -35,7 +35,7 @@ from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.language.requests_to import Requests
-from slipstick.workloads.language.weight_types import in_gguf
+from slipstick.workloads.language.weight_types import AUTO, in_gguf
 from slipstick.workloads.runs.traffic import Traffic
 
 WAIT, PROMPT, BETWEEN = "before the first step", "reading the prompt", "prompts of others between its steps"
@@ -63,7 +63,7 @@ class ServedRequests(BeginsWith):
     to its last token; the answer begins with output tokens/s of all devices.
 
     `quantity`: with which the answer begins; one in seconds is then its time.
-    `cache_type`: data type of keys and values.
+    `cache_type`: data type of keys and values; "auto": as the engine makes it for the checkpoint.
     `mixing`, `preemption`: words of the scheduler; see `server_run.deployment_of`.
     `known`: steps that were measured on the machine.
     """
@@ -71,7 +71,7 @@ class ServedRequests(BeginsWith):
     pace: Annotated[float, Parameter("1", "seconds of every step over those fitted to servers", 0.05, 20.0)] = 1.0
     front: Annotated[float, Parameter("1", "seconds before the first step over those fitted", 0.05, 20.0)] = 1.0
     quantity: str = "output"
-    cache_type: str = "bf16"
+    cache_type: str = AUTO
     mixing: str = ""
     preemption: str = "cached"
     known: tuple[TimedServerStep, ...] = ()

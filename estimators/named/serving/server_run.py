@@ -18,6 +18,7 @@ from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.machine_kind import machine_kind
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.layout import Layout, padded
+from slipstick.workloads.language.weight_types import AUTO
 from slipstick.workloads.runs.requests import Request
 from slipstick.workloads.runs.traffic import Traffic
 
@@ -75,7 +76,7 @@ def deployment_of(
     stored: str,
     machine: Machine,
     run: Mapping[str, float],
-    cache_type: str = "bf16",
+    cache_type: str = AUTO,
     mixing: str = "",
     preemption: str = "cached",
     engine: str = "",

@@ -273,7 +273,7 @@ def _assumptions(step: TrainedStep) -> list[str]:
         f"{layout.text()}: {made.batch:,} sequences of {made.sequence:,} tokens in {made.precision} by {made.software}",
         f"{memory.counted.total / 1e9:.3g} GB ({band}) of {made.capacity / 1e9:.4g} GB a device: "
         f"{fits.upper() if fits == FITS[-1] else fits}",
-        *([step.held] if step.held else []),
+        *filter(None, [step.held, made.model.stands_for]),
         SOURCE,
         "power and cost are those of all devices, without hosts, switches and cooling",
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -19,12 +20,23 @@ from slipstick.estimators.operation.serving.step_law import LEVELS, StepLaw, Ste
 from slipstick.estimators.operation.serving.step_time import StepParameters
 from slipstick.hwmodels.files.readers import unknown_name
 from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.language.language_model import LanguageModel
+from slipstick.workloads.language.weight_types import AUTO, CACHE_BYTES, weight_type
 
 ENGINES = ("vllm", "sglang", "trtllm")
 ALONE = "one_model"
 """The fact of a fitted file that says which groups ran one model alone."""
 WIDE_AS = {"fp16": "bf16"}
 _WORDS = {"tensorrt-llm": "trtllm", "tensorrt_llm": "trtllm", "trt-llm": "trtllm"}
+WIDE_CACHE = "bf16"
+_READS: Mapping[tuple[str, str], tuple[int, ...]] = {
+    ("trtllm", "modelopt"): (),
+    ("trtllm", "compressed-tensors"): (),
+    ("vllm", "modelopt"): (0, 13),
+    ("vllm", "compressed-tensors"): (0, 15),
+    ("sglang", "modelopt"): (0, 5, 4),
+}
+"""From which release on an engine caches keys and values as checkpoints of a program say; see `cache_of`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,3 +132,43 @@ def engine_of(library: str) -> tuple[str, str]:
     if name not in ENGINES:
         raise unknown_name("serving engine", library, ENGINES)
     return name, version.strip()
+
+
+def cache_for(model: LanguageModel, stored: str, engine: str, wanted: str = AUTO) -> tuple[str, str]:
+    """`wanted`, or what `cache_of` says of a model whose weights are stored so; what its file says is of its weights.
+
+    Raises InputError as `cache_of`, and where the wanted type is not known.
+    """
+    if wanted not in (AUTO, *CACHE_BYTES):
+        raise unknown_name("type of cache", wanted, [AUTO, *CACHE_BYTES])
+    if wanted != AUTO:
+        return wanted, ""
+    kind = weight_type(stored)
+    return cache_of(engine, kind.compute, *((model.cache, model.quantiser) if stored == model.weights else ()))
+
+
+def cache_of(engine: str, compute: str, stated: str = "", quantiser: str = "") -> tuple[str, str]:
+    """The data type in which an engine caches keys and values where nobody named one, and why ("" where as usual).
+
+    TensorRT-LLM takes the checkpoint's (`validate_and_set_kv_cache_quant`, tensorrt_llm/_torch/pyexecutor/
+    model_loader.py; `kv_cache_scheme`, tensorrt_llm/models/quant_config_utils.py), which is FP8 where NVIDIA's Model
+    Optimizer made FP8 or NVFP4 weights, and its benchmark forces FP8 beside FP8 weights (tensorrt_llm/bench/build).
+    vLLM left it in 16 bits whatever the checkpoint stated before vllm-project/vllm#29980 (December 2025,
+    `kv_cache_quant_algo`) and #30141 (January 2026, `kv_cache_scheme`). SGLang reads `kv_cache_quant_algo` alone
+    (`configure_kv_cache_dtype`; sgl-project/sglang#12298 of October 2025, #18394). Without a version: the newest.
+
+    `engine`: as a runtime's library says it ("vllm 0.19.0").
+    `compute`: the data type that its weights are stored for (`WeightType.compute`).
+    `stated`, `quantiser`: what the checkpoint says and which program wrote it (`LanguageModel.cache`); "": not known.
+    Raises InputError where the engine is not known.
+    """
+    name, version = engine_of(engine)
+    if stated and stated != WIDE_CACHE:
+        since, numbers = _READS.get((name, quantiser)), tuple(map(int, re.findall(r"\d+", version)[:3]))
+        if since is not None and (not numbers or numbers >= since):
+            return stated, "as the checkpoint says"
+        release = f"{name} before {'.'.join(map(str, since))}" if since else name
+        return WIDE_CACHE, f"{release} does not read the checkpoint's {stated}"
+    if not stated and name == "trtllm" and compute in ("float8", "nvfp4"):
+        return "fp8", "TensorRT-LLM's with such weights"
+    return WIDE_CACHE, ""

@@ -12,7 +12,7 @@ from slipstick.estimators.learning.known_law import Known, LawKnown, open_to, wi
 from slipstick.estimators.learning.known_rows import chosen
 from slipstick.estimators.learning.law import LawRows
 from slipstick.estimators.learning.law_fit import LawFit
-from slipstick.estimators.operation.serving.engines import ServingFit
+from slipstick.estimators.operation.serving.engines import ServingFit, cache_for
 from slipstick.estimators.operation.serving.first_token import (
     FIRST_LEVELS,
     SITE,
@@ -31,7 +31,7 @@ from slipstick.hwmodels.files.shown import format_quantity
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.layout import Layout
-from slipstick.workloads.language.weight_types import weight_type
+from slipstick.workloads.language.weight_types import AUTO, CACHE_BYTES, weight_type
 
 CONFIGURATION = ("factor", "model")
 """What takes the error that all steps of one model on one machine under one engine share."""
@@ -43,7 +43,10 @@ USABLE = 0.9
 
 @dataclass(frozen=True)
 class ServerStep:
-    """One step of a server: a model as it is stored, in a layout, on a machine under an engine, and its batch."""
+    """One step of a server: a model as it is stored, in a layout, on a machine under an engine, and its batch.
+
+    `cache_type`: of keys and values; "auto": as the engine makes it for the checkpoint.
+    """
 
     model: LanguageModel
     stored: str
@@ -51,13 +54,20 @@ class ServerStep:
     engine: str
     batch: Batch
     layout: Layout = Layout()
+    cache_type: str = AUTO
+
+    @property
+    def shares(self) -> Shares:
+        """What a rank holds."""
+        cache, _ = cache_for(self.model, self.stored, self.engine, self.cache_type)
+        return Shares(self.model, self.layout, weight_type(self.stored), CACHE_BYTES[cache])
 
     def row(self) -> StepSum:
         """What the law reads of it.
 
         Raises InputError where the machine lacks a rate or a link that is needed.
         """
-        shares = Shares(self.model, self.layout, weight_type(self.stored))
+        shares = self.shares
         device = Device.of(self.machine, shares.kind.compute, self.layout.group)
         amounts = shares.amounts(self.batch)
         return StepSum(amounts, amounts, device, LayerCounts.of(shares, device), self.batch.decodes)
@@ -69,7 +79,7 @@ class ServerStep:
     def fits(self) -> bool:
         """Whether weights and cache fit a device."""
         capacity = self.machine.memory[self.machine.main_memory].capacity
-        shares = Shares(self.model, self.layout, weight_type(self.stored))
+        shares = self.shares
         tokens = self.batch.decodes * self.batch.context + self.batch.prompt
         return capacity is None or shares.held_bytes + tokens * shares.token_cache_bytes <= USABLE * float(capacity)
 

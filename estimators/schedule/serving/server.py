@@ -81,9 +81,12 @@ def simulate(
     _require_room(longest.input_tokens + longest.output_tokens, rules)
     if prefill is not None:
         _require_room(max(request.input_tokens for request in requests) + 1, prefill.rules)
-    if rules.mixing == "mixed" and rules.token_budget <= rules.max_sequences and rules.token_budget < len(requests):
-        rules_note = f"token_budget = {rules.token_budget}: want more than max_sequences = {rules.max_sequences}"
-        raise InputError(f"scheduler: {rules_note}, or prompts are never read beside decodes")
+    together = min(rules.max_sequences, -(-users // (replicas * groups)) if users else len(requests))
+    if rules.mixing == "mixed" and rules.token_budget < together:
+        raise InputError(
+            f"step_tokens = {rules.token_budget:,}: want at least the {together:,} sequences that decode together, a "
+            f"token each (--step-tokens {together}, or --max-sequences {rules.token_budget})"
+        )
     timed = [r for r in requests if r.arrival is not None]
     if (users is None) != bool(timed) or 0 < len(timed) < len(requests):
         raise InputError("give users for requests without arrival times, and none for requests with them")

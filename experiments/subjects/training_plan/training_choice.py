@@ -195,12 +195,10 @@ class TrainingPlan(Answer):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Where the network is larger than the machine's file says."""
-        if self.best[0].layout.devices <= self.joined:
-            return ()
-        return (
-            f"assuming: the links of {self.machine} join {self.joined} devices; beyond, the last link's rate is kept",
-        )
+        """Where the network is larger than the machine's file says, and whose numbers answer for another model."""
+        links = f"the links of {self.machine} join {self.joined} devices; beyond, the last link's rate is kept"
+        assumed = [self.best[0].of.model.stands_for, links if self.best[0].layout.devices > self.joined else ""]
+        return tuple(f"assuming: {text}" for text in assumed if text)
 
     @property
     def shown(self) -> tuple[str, ...]:
