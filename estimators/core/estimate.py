@@ -243,11 +243,14 @@ class Estimate(Answer):
         return [{str(name): value for name, value in row.items()} for row in self.to_frame().to_dict("records")]
 
     def to_frame(self) -> pd.DataFrame:
-        """One row an operation: time_s of one execution, times, total_s, share of the whole, bound_by."""
+        """One row an operation: time_s of one execution, times, total_s, share of the whole, bound_by.
+
+        The column total_s is of seconds of the whole that it accounts for; with `remainder` they sum to the time.
+        """
         import pandas as pd
 
         rows = [
-            (p.name, p.kind, p.time, p.times, p.time * p.times, p.contribution / self.time, p.bound_by)
+            (p.name, p.kind, p.time, p.times, p.contribution, p.contribution / self.time, p.bound_by)
             for p in self.parts
         ]
         return pd.DataFrame(rows, columns=["operation", "kind", "time_s", "times", "total_s", "share", "bound_by"])

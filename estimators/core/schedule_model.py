@@ -26,8 +26,9 @@ from slipstick.workloads.graph.workload import Op, Workload
 class Outcome:
     """What a schedule makes of the operations' times.
 
-    `elapsed`: seconds that each adds to the whole, where it is known; `fixed`: those that none of them takes; `least`:
-    seconds below which no band may reach.
+    `elapsed`: seconds that each adds to the whole, where it is known; `alone`: whether those are also what each takes,
+    where the schedule deals out the time of the whole; `fixed`: seconds that none of them takes; `least`: seconds below
+    which no band may reach.
     """
 
     time: float
@@ -36,6 +37,7 @@ class Outcome:
     trace: tuple[Event, ...] = ()
     assumptions: tuple[str, ...] = ()
     elapsed: tuple[float, ...] | None = None
+    alone: bool = False
     fixed: float = 0.0
     least: float = 0.0
 

@@ -85,6 +85,7 @@ def operations(answer: Estimate, parts: int | None) -> list[dict[str, Any]]:
             "kind": part.kind,
             "time_s": part.time,
             "times": part.times,
+            "total_s": part.contribution,
             "share": part.contribution / answer.time,
             "bound_by": part.bound_by,
         }
