@@ -17,7 +17,14 @@ from slipstick.experiments.question import registry
 from slipstick.experiments.question.axes import Values, axes_of
 from slipstick.experiments.question.defaults import as_executed, default, kept_open
 from slipstick.experiments.question.precision import in_type
-from slipstick.experiments.question.settings import Value, by_namespace, number_of, run_number
+from slipstick.experiments.question.settings import (
+    Value,
+    by_namespace,
+    number_of,
+    run_number,
+    today_and_varied,
+    with_numbers,
+)
 from slipstick.experiments.question.space import Space
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.files.old_names import checked
@@ -115,6 +122,7 @@ def question(
     calibration: Fitted | None = None,
     where: Sequence[str] = (),
     quantity: str | None = None,
+    **numbers: Value,
 ) -> Question:
     """A question from names or objects, changed numbers, a data type, what varies and what was fitted.
 
@@ -135,6 +143,8 @@ def question(
         Conditions between formulas of the names that vary ("machine.clock*machine.cores <= 2e11").
     quantity
         What is wanted ("ttft"), one of `Estimate.quantities`; None for the one that the estimator names.
+    numbers
+        Sizes and numbers of the run by their words, as options of the command line: ``batch=8``, ``threads=240``.
 
     Raises
     ------
@@ -149,6 +159,7 @@ def question(
     """
     graph = workload if isinstance(workload, Workload) else workload_by_name(workload)
     base = machine_by_name(machine) if isinstance(machine, str) else machine
+    settings, vary = today_and_varied(with_numbers(question, settings, numbers, graph), vary)
     values = by_namespace(settings)
     plain = not (vary or where or quantity or calibration is not None)
     if not plain or not (estimator is None or isinstance(estimator, str)) or is_own(estimator):
