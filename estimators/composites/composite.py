@@ -40,6 +40,7 @@ from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Same, Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.graph.workload_kind import WorkTimed, work_of
 from slipstick.workloads.transforms.mixed import precision_notes
 
 
@@ -206,6 +207,10 @@ class Composite(EstimatorBase):
     def graph(self, workload: Workload, machine: Machine) -> Workload:
         """The operations whose times are combined: by default those of the workload."""
         return workload
+
+    def work(self, workload: Workload, machine: Machine, numbers: Mapping[str, float]) -> WorkTimed:
+        """One execution of the workload, or as many as the schedule's run does."""
+        return work_of(workload, numbers).repeated(self.schedule.steps_of(numbers))
 
     def handed_over(self, workload: Workload, machine: Machine) -> Workload:
         """The operations of `graph` as the machine's runtime gets them."""

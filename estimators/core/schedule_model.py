@@ -37,9 +37,9 @@ class Outcome:
     trace: tuple[Event, ...] = ()
     assumptions: tuple[str, ...] = ()
     elapsed: tuple[float, ...] | None = None
-    alone: bool = False
     fixed: float = 0.0
     least: float = 0.0
+    alone: bool = False
 
 
 @runtime_checkable
@@ -57,6 +57,10 @@ class Schedule(Protocol):
     def run_names(self, workload: Workload, machine: Machine) -> frozenset[str]:
         """Numbers of the run that the schedule reads."""
         return frozenset(self.run_defaults(machine))
+
+    def steps_of(self, run: Mapping[str, float]) -> float:
+        """How often a run with these numbers does the operations: once, where none of them counts its steps."""
+        return 1.0
 
     def metric_at(self, name: str, metrics: Mapping[str, float], factor: float) -> float:
         """A metric if what it is measured by were `factor` times as large: by default the share itself."""

@@ -41,6 +41,11 @@ def headline(question: Question, answer: Estimate) -> str:
     return f"{what}: {named}{answer.headline.text()}; {answer.provenance}{note}"
 
 
+def heads(question: Question, answer: Estimate) -> list[str]:
+    """The first lines of every answer: the quantity with its band, and what it is for."""
+    return [headline(question, answer), *answer.heads[1:]]
+
+
 def summary(answer: Estimate, known: Facts, question: Question) -> list[str]:
     """The lines below the headline that are known."""
     lines = [throughput_line(known), *([memory_line(known.memory)] if known.memory else []), bound_line(known)]

@@ -117,6 +117,15 @@ def host_lines(answers: Sequence[Answered]) -> list[str]:
     return [host_line(f"{count} of {len(answers)} machines", *pace) for pace, count in bounded.items()]
 
 
+def work_lines(answers: Sequence[Answered]) -> list[str]:
+    """What the times are for: one line, or one for each kind of work with the machines that it runs on."""
+    works: dict[str, list[str]] = {}
+    for question, answer, _ in answers:
+        works.setdefault(answer.work, []).append(question.machine.name)
+    where = {work: "" if len(works) == 1 else f", {', '.join(whom)}" for work, whom in works.items()}
+    return [f"work{whom}: {work}" for work, whom in where.items() if work]
+
+
 def default_lines(answers: Sequence[Answered]) -> list[str]:
     """The sizes that nobody chose, which decide the time on every machine; none where all were chosen."""
     question = answers[0][0]

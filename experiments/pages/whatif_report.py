@@ -67,7 +67,7 @@ def write(
         *assumptions([*remarks(question), *answer.today.assumptions, *settings]),
         *source_sections(answer),
     ]
-    page = write_page(path, title, "", cards(answer), sections)
+    page = write_page(path, title, f"work: {answer.today.work}", cards(answer), sections)
     picture = path.with_suffix(".png")
     draw_charts(list(charts.values()), picture)
     return page, picture

@@ -34,7 +34,7 @@ from slipstick.hwmodels.files.records import Same, Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.catalog import workload as workload_by_name
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.graph.workload_kind import workload_kind
+from slipstick.workloads.graph.workload_kind import WorkTimed, workload_kind
 from slipstick.workloads.runs.feed import run_of
 from slipstick.workloads.transforms.narrow import number_type
 
@@ -103,9 +103,14 @@ class Question:
         """The estimate; the same question is answered once."""
         return self._answer
 
+    def work(self, point: Mapping[str, float] | None = None) -> WorkTimed:
+        """What its time is for, as the estimator says; at other sizes and numbers of the run where some are given."""
+        return self.estimator.model.work(self.workload, self.machine, {**self.sizes, **self.run, **(point or {})})
+
     @cached_property
     def _answer(self) -> Estimate:
         made = self.estimator.estimate(self.workload, self.machine, self.run)
+        made = replace(made, work=self.work().text(self.machine.runtime.mode, made.devices))
         if self.calibration is None or made.provenance != "estimated":
             return made
         return replace(made, provenance="calibrated")
@@ -211,7 +216,7 @@ def _resolved(
     why, sizes = "", values["workload"]
     remarks: tuple[str, ...] = ()
     if estimator is None:
-        open_ = kept_open(graph, target)
+        open_ = kept_open(graph, target, run)
         bound = with_sizes(graph, _without(sizes, open_))
         best = default(bound, target, run, dtype, values["machine"])
         graph, target, chosen, why = best.workload, best.machine, best.estimator, best.why
