@@ -212,6 +212,11 @@ class Composite(EstimatorBase):
         """One execution of the workload, or as many as the schedule's run does."""
         return work_of(workload, numbers).repeated(self.schedule.steps_of(numbers))
 
+    @property
+    def keeps_open(self) -> frozenset[str]:
+        """As the schedule has it."""
+        return self.schedule.keeps_open()
+
     def handed_over(self, workload: Workload, machine: Machine) -> Workload:
         """The operations of `graph` as the machine's runtime gets them."""
         return as_compiled(workload, machine)

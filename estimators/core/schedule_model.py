@@ -58,6 +58,10 @@ class Schedule(Protocol):
         """Numbers of the run that the schedule reads."""
         return frozenset(self.run_defaults(machine))
 
+    def keeps_open(self) -> frozenset[str]:
+        """Sizes by name that it reads as well as the operations; none."""
+        return frozenset()
+
     def steps_of(self, run: Mapping[str, float]) -> float:
         """How often a run with these numbers does the operations: once, where none of them counts its steps."""
         return 1.0

@@ -26,11 +26,6 @@ class ThreadedTraining(Composite):
 
     exchanging: str = ""
 
-    @property
-    def keeps_open(self) -> frozenset[str]:
-        """The batch: a thread takes one image at a time, and `images` says how many there are."""
-        return frozenset({"batch"})
-
     def assumptions(self, workload: Workload, machine: Machine) -> tuple[str, ...]:
         """Also where the operation factor comes from, if it was fitted on another machine."""
         notes = Composite.assumptions(self, workload, machine)
