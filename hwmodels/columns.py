@@ -17,6 +17,7 @@ from slipstick.hwmodels.files.shown import (
     count_shown,
     ends_shown,
     number_shown,
+    ratio_shown,
     share_shown,
     shown,
     typed_shown,
@@ -47,6 +48,10 @@ PART = "share"
 """The same of one row among rows of several units, where "1" is the unit of any plain number."""
 RATE = "/s"
 """Unit of counts a second (tokens/s), which take no prefix."""
+RATIO = "x"
+"""Unit of how many times another value."""
+PLAIN = {RATE: count_shown, RATIO: ratio_shown, SHARE: share_shown}
+"""How numbers are shown whose unit takes no prefix: each by itself."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,7 @@ class Column:
 
     `key`: under which each row holds it, the same in JSON and CSV.
     `head`: what stands above it in a table; the key where left out.
-    `unit`: base unit of its values (``s``, ``J``, ``byte/s``), `SHARE` or `RATE`; "" for plain numbers and texts.
+    `unit`: base unit of values (``s``, ``J``, ``byte/s``), `SHARE`, `RATE`, `RATIO`; "" for other numbers and texts.
     `factor`: base units in a value of 1: 1e9 where gigabytes are kept.
     `high`: key of the upper end, where the column is the lower end of a band.
     `better`: which way is better, where one is.
@@ -143,8 +148,8 @@ KNOWN: Mapping[str, Column] = {
         Column("memory_low_B", "memory", "byte", "memory_high_B"),
         Column("low_tokens_per_s", "", RATE, "high_tokens_per_s"),
         Column("prompt_low_tokens_per_s", "prompt", RATE, "prompt_high_tokens_per_s"),
-        Column("low_ratio", "ratio", "", "high_ratio"),
-        Column("time_ratio", "ratio", better="less"),
+        Column("low_ratio", "ratio", RATIO, "high_ratio"),
+        Column("time_ratio", "ratio", RATIO, better="less"),
         Column("cost_usd", "cost", "$", better="less"),
         Column("share", "share", SHARE),
         Column("bound_by", "bound by"),
@@ -231,7 +236,7 @@ def _scales(rows: Sequence[Mapping[str, Any]], known: Mapping[str, Column]) -> d
     uppers = {column.high for column in known.values()}
     groups: list[tuple[str, list[str], list[float | None]]] = []
     for key, column in known.items():
-        if not column.unit or column.unit in (SHARE, RATE) or key in uppers:
+        if not column.unit or column.unit in PLAIN or key in uppers:
             continue
         values = [_base(row.get(end), column) for row in rows for end in (key, column.high)]
         if column.high and groups and groups[-1][0] == column.unit:
@@ -253,10 +258,8 @@ def _cell(row: Mapping[str, Any], column: Column, scale: UnitScale | None) -> An
         if unit == PART:
             return share_shown(value)
         return shown(value, unit) if unit in PREFIXED else number_shown(value)
-    if column.unit == SHARE:
-        return share_shown(value)
-    if column.unit == RATE:
-        return count_shown(value)
+    if column.unit in PLAIN:
+        return PLAIN[column.unit](value)
     if scale is None or not column.unit or not value:
         plain = shown(value, column.unit) if column.unit else row[column.key]
         return typed_shown(value, column.unit) if column.typed else plain
@@ -271,6 +274,6 @@ def _ends(row: Mapping[str, Any], column: Column, scale: UnitScale | None) -> st
         return ends_shown(100 * low, 100 * high, "%")
     if column.unit_in and str(row.get(column.unit_in)) in PREFIXED:
         return ends_shown(low, high, str(row[column.unit_in]))
-    if column.unit == RATE or not column.unit:
-        return " .. ".join(count_shown(end) if column.unit else number_shown(end) for end in (low, high))
+    if column.unit in PLAIN or not column.unit:
+        return " .. ".join(map(PLAIN.get(column.unit, number_shown), (low, high)))
     return f"{scale.number(low)} .. {scale.text(high)}" if scale else ends_shown(low, high, column.unit)

@@ -21,6 +21,7 @@ from slipstick.estimators.across_devices.operation_times import OperationTimes
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.learning.known_rows import left_out_errors
 from slipstick.estimators.tuned.tuned_anchors import CAPPED, FALLS, OTHER_FALLS, SHARES, STACKS
+from slipstick.hwmodels.files.shown import ratio_shown
 
 FOLDS = 24
 """Rows beyond are left out together."""
@@ -71,7 +72,7 @@ def accepted(before: Belief, anchors: Sequence[OperationTimes], factors: FloatAr
     for row, (name, words) in enumerate(_rows(anchors)):
         factor = float(np.exp(errors[name][int((names[:row] == name).sum())]))
         if max(factor, 1 / factor) > ODD:
-            doubts.append(f"{name} {words} took {factor:.2g} x what the other anchors and machines say")
+            doubts.append(f"{name} {words} took {ratio_shown(factor)} x what the other anchors and machines say")
     belief = _moved(before, chosen, shares, {name: int((names == name).sum()) for name in before.noise})
     return Accepted(belief, shares, errors, ranges, tuple(doubts))
 

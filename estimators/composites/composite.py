@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from slipstick.estimators.composites.assumed import defaults_used, fusion_notes, memory_notes, served
 from slipstick.estimators.composites.compiled import Compiled, check_free, leaves_operations
 from slipstick.estimators.composites.consumption import energy_of
@@ -38,6 +40,7 @@ from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Same, Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.graph.workload_kind import WorkTimed, work_of
 from slipstick.workloads.transforms.mixed import precision_notes
 
 
@@ -91,7 +94,7 @@ class Composite(EstimatorBase):
         return Estimate(
             time=outcome.time,
             energy=joules,
-            parts=self._parts(bound, times, machine, outcome.elapsed),
+            parts=self._parts(bound, times, machine, outcome),
             rule=outcome.rule,
             metrics=outcome.metrics,
             assumptions=(
@@ -205,6 +208,15 @@ class Composite(EstimatorBase):
         """The operations whose times are combined: by default those of the workload."""
         return workload
 
+    def work(self, workload: Workload, machine: Machine, numbers: Mapping[str, float]) -> WorkTimed:
+        """One execution of the workload, or as many as the schedule's run does."""
+        return work_of(workload, numbers).repeated(self.schedule.steps_of(numbers))
+
+    @property
+    def keeps_open(self) -> frozenset[str]:
+        """As the schedule has it."""
+        return self.schedule.keeps_open()
+
     def handed_over(self, workload: Workload, machine: Machine) -> Workload:
         """The operations of `graph` as the machine's runtime gets them."""
         return as_compiled(workload, machine)
@@ -277,10 +289,11 @@ class Composite(EstimatorBase):
         state = machine.runtime.cache
         return note or (f"{state} caches, of which this model knows nothing" if state else "")
 
-    def _parts(
-        self, workload: Workload, times: FloatArray, machine: Machine, elapsed: tuple[float, ...] | None
-    ) -> Parts:
-        operation, distinct = self.operation, workload.distinct
+    def _parts(self, workload: Workload, times: FloatArray, machine: Machine, outcome: Outcome) -> Parts:
+        operation, distinct, counts = self.operation, workload.distinct, workload.executions
+        if outcome.alone:
+            whole = np.asarray(outcome.elapsed, dtype=np.float64)
+            times = np.divide(whole, counts, out=np.zeros_like(whole), where=counts > 0)
 
         def bounds() -> Sequence[str | None]:
             if not isinstance(operation, BoundingModel):
@@ -288,7 +301,7 @@ class Composite(EstimatorBase):
             known = operation.bounds(distinct.operations, machine)
             return [known[place] for place in distinct.place.tolist()]
 
-        return Parts(workload.names, workload.kinds, times, workload.executions, elapsed, bounds)
+        return Parts(workload.names, workload.kinds, times, counts, outcome.elapsed, bounds)
 
     def metric_at(self, name: str, metrics: Mapping[str, float], factor: float) -> float:
         """See `Schedule.metric_at`."""

@@ -22,6 +22,7 @@ from slipstick.estimators.operation.tpu.tpu_layout import laid_out
 from slipstick.estimators.operation.tpu.tpu_step import TpuOperations
 from slipstick.estimators.schedule.pipelines.fed import Fed, numbers_of_run
 from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.shown import shown
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.runs.feed import feed_of
@@ -158,6 +159,6 @@ class FedAccelerator(BoundedComposite):
         seconds = numbers.get("host_seconds", feed.host_seconds if feed else 0.0)
         size = numbers.get("example_bytes", feed.example_bytes if feed else 0.0)
         workers = numbers.get("workers", 16.0)
-        parts.append(f"{seconds * 1e3:.4g} ms of a host core and {size:.4g} bytes an example, {workers:g} workers")
+        parts.append(f"{shown(seconds, 's')} of a host core and {shown(size, 'byte')} an example, {workers:g} workers")
         measured_here = feed is not None and feed.source and seconds == feed.host_seconds
         return (*parts, *([f"input: {feed.source}"] if feed and measured_here else []))

@@ -17,6 +17,7 @@ from slipstick.estimators.core.ratio_band import Held
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.graph.workload_kind import WorkTimed, work_of
 
 if TYPE_CHECKING:
     from slipstick.estimators.core.formula import Formula
@@ -93,6 +94,10 @@ class EstimatorBase:
     def graph(self, workload: Workload, machine: Machine) -> Workload:
         """The operations that it takes the time of: the workload's."""
         return workload
+
+    def work(self, workload: Workload, machine: Machine, numbers: Mapping[str, float]) -> WorkTimed:
+        """One execution of the workload, at sizes and numbers of the run."""
+        return work_of(workload, numbers)
 
     def run_defaults(self, machine: Machine) -> Mapping[str, float]:
         """Numbers of the run that hold where none are given; here no number."""
@@ -263,6 +268,10 @@ class AsInner(EstimatorBase):
     def graph(self, workload: Workload, machine: Machine) -> Workload:
         """As the inner estimator."""
         return self.inner.graph(workload, machine)
+
+    def work(self, workload: Workload, machine: Machine, numbers: Mapping[str, float]) -> WorkTimed:
+        """As the inner estimator."""
+        return self.inner.work(workload, machine, numbers)
 
     def run_defaults(self, machine: Machine) -> Mapping[str, float]:
         """Numbers of the run that the inner estimator takes where none are given."""

@@ -14,6 +14,7 @@ from slipstick.estimators.core.parameters import Parameter
 from slipstick.estimators.core.ratio_band import Held
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.graph.workload_kind import WorkTimed
 
 if TYPE_CHECKING:
     from slipstick.estimators.core.formula import Formula
@@ -222,6 +223,10 @@ class Estimator(Protocol):
 
     def graph(self, workload: Workload, machine: Machine) -> Workload:
         """The operations that it takes the time of: a whole run, where one step was given."""
+        ...
+
+    def work(self, workload: Workload, machine: Machine, numbers: Mapping[str, float]) -> WorkTimed:
+        """What its time is for at sizes and numbers of the run: one step of the workload, or a run of so many."""
         ...
 
     def run_defaults(self, machine: Machine) -> Mapping[str, float]:

@@ -120,6 +120,8 @@ class Estimate(Answer):
         How many devices of the machine work.
     doubts
         Where the answer leaves what its estimator was made for: a line each.
+    work
+        What it is for, in a line (`WorkTimed.text`); "" where nobody asked a question.
     provenance
         "measured" where it is a time that was taken itself, "calibrated" where measurements of one's own moved it.
     """
@@ -141,6 +143,7 @@ class Estimate(Answer):
     band: tuple[float, float] | None = None
     devices: int = 1
     doubts: tuple[str, ...] = ()
+    work: str = ""
     provenance: Provenance = "estimated"
 
     def __post_init__(self) -> None:
@@ -243,20 +246,24 @@ class Estimate(Answer):
         return [{str(name): value for name, value in row.items()} for row in self.to_frame().to_dict("records")]
 
     def to_frame(self) -> pd.DataFrame:
-        """One row an operation: time_s of one execution, times, total_s, share of the whole, bound_by."""
+        """One row an operation: time_s of one execution, times, total_s, share of the whole, bound_by.
+
+        The column total_s is of seconds of the whole that it accounts for; with `remainder` they sum to the time.
+        """
         import pandas as pd
 
         rows = [
-            (p.name, p.kind, p.time, p.times, p.time * p.times, p.contribution / self.time, p.bound_by)
+            (p.name, p.kind, p.time, p.times, p.contribution, p.contribution / self.time, p.bound_by)
             for p in self.parts
         ]
         return pd.DataFrame(rows, columns=["operation", "kind", "time_s", "times", "total_s", "share", "bound_by"])
 
     @property
     def heads(self) -> tuple[str, ...]:
-        """The time with its band."""
+        """The time with its band, and what it is for."""
         band = self.interval()
-        return (_three(self.time) + (f" (80 %: {ends_shown(*band)})" if band else " (spread unknown)"),)
+        whole = _three(self.time) + (f" (80 %: {ends_shown(*band)})" if band else " (spread unknown)")
+        return (whole, f"work: {self.work}") if self.work else (whole,)
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -27,8 +27,9 @@ from slipstick.workloads.graph.workload import Op, Workload
 class Outcome:
     """What a schedule makes of the operations' times.
 
-    `elapsed`: seconds that each adds to the whole, where it is known; `fixed`: those that none of them takes; `least`:
-    seconds below which no band may reach.
+    `elapsed`: seconds that each adds to the whole, where it is known; `alone`: whether those are also what each takes,
+    where the schedule deals out the time of the whole; `fixed`: seconds that none of them takes; `least`: seconds below
+    which no band may reach.
     """
 
     time: float
@@ -39,6 +40,7 @@ class Outcome:
     elapsed: tuple[float, ...] | None = None
     fixed: float = 0.0
     least: float = 0.0
+    alone: bool = False
 
 
 @runtime_checkable
@@ -56,6 +58,14 @@ class Schedule(Protocol):
     def run_names(self, workload: Workload, machine: Machine) -> frozenset[str]:
         """Numbers of the run that the schedule reads."""
         return frozenset(self.run_defaults(machine))
+
+    def keeps_open(self) -> frozenset[str]:
+        """Sizes by name that it reads as well as the operations; none."""
+        return frozenset()
+
+    def steps_of(self, run: Mapping[str, float]) -> float:
+        """How often a run with these numbers does the operations: once, where none of them counts its steps."""
+        return 1.0
 
     def metric_at(self, name: str, metrics: Mapping[str, float], factor: float) -> float:
         """A metric if what it is measured by were `factor` times as large: by default the share itself."""

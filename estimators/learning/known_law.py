@@ -15,6 +15,7 @@ import numpy as np
 from slipstick.estimators.learning.known_rows import KnownRows, left_out_errors
 from slipstick.estimators.learning.law import SOURCE, UNGROUPED, FloatArray, LawRows, TimeLaw
 from slipstick.estimators.learning.law_fit import Coordinate, Design, LawFit, slopes_of
+from slipstick.hwmodels.files.shown import ratio_shown
 
 SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 """Of the way to what the rows say."""
@@ -81,10 +82,10 @@ class Known:
         `half`: half of the moved law's band of log time at the rows: what lies outside is said.
         """
         count, typical = len(factors), float(np.exp(np.median(np.log(factors))))
-        words = f"{count} measured step{'s' if count > 1 else ''} (x{typical:.3g} of what others say)"
+        words = f"{count} measured step{'s' if count > 1 else ''} (x{ratio_shown(typical)} of what others say)"
         if self.before is None or self.after is None:
             rest = float(np.exp(np.median(np.log(left))))
-            apart = f", and still x{rest:.3g} of what this answer says (check its load and settings)"
+            apart = f", and still x{ratio_shown(rest)} of what this answer says (check its load and settings)"
             return f"{words}: used{apart if abs(np.log(rest)) > half else ''}"
         if not self.share:
             return f"{words}: not used, since they do not predict each other better than the law alone does"

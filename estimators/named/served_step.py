@@ -115,7 +115,7 @@ class _Law(FormulaSchedule):
         grown = max(1.0, least / time)
         return Outcome(
             time * grown, f"formula: {self.formula(workload, machine).source}", assumptions=self.notes(step, machine),
-            elapsed=tuple(map(float, elapsed * grown)), fixed=fixed * grown, least=least,
+            elapsed=tuple(map(float, elapsed * grown)), alone=True, fixed=fixed * grown, least=least,
         )  # fmt: skip
 
 

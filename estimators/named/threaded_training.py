@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from slipstick.estimators.composites.composite import Composite
@@ -9,6 +10,7 @@ from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.schedule.threads.thread_schedule import ThreadSchedule
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.graph.workload_kind import WorkTimed, work_of
 from slipstick.workloads.runs.training_run import is_training_run, training_run
 
 
@@ -36,3 +38,7 @@ class ThreadedTraining(Composite):
     def graph(self, workload: Workload, machine: Machine) -> Workload:
         """The whole run; a workload that already says what threads share is taken as it is."""
         return workload if is_training_run(workload) else training_run(workload, exchanging=self.exchanging)
+
+    def work(self, workload: Workload, machine: Machine, numbers: Mapping[str, float]) -> WorkTimed:
+        """The whole run: its images, as often as there are epochs."""
+        return work_of(self.graph(workload, machine), {**self.run_defaults(machine), **numbers})

@@ -17,6 +17,7 @@ from scipy.ndimage import median_filter
 from scipy.stats import hypergeom, theilslopes
 
 from slipstick.estimators.run.iteration_choice import IntArray, Selection
+from slipstick.hwmodels.files.shown import ratio_shown
 from slipstick.workloads.runs.iterations import FloatArray, Iterations
 
 BoolArray = npt.NDArray[np.bool_]
@@ -72,7 +73,9 @@ class WarmUp:
             few = ", ".join(map(str, self.indices[:SHOWN] + self.run.first))
             more = f" and {len(self.indices) - SHOWN} more (--format json has all)" if len(self.indices) > SHOWN else ""
             low, high = self.factors.min(), self.factors.max()
-            times = f"{low:.3g} x" if len(self.indices) == 1 else f"{low:.3g} to {high:.3g} x"
+            times = (
+                f"{ratio_shown(low)} x" if len(self.indices) == 1 else f"{ratio_shown(low)} to {ratio_shown(high)} x"
+            )
             sentences.append(
                 f"left out as slow for being first (autotuning, warm-up): {len(self.indices)} iterations, {times} the "
                 f"time of warm ones, {self.extra_s:.5g} s more in all: {few}{more}"

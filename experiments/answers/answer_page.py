@@ -53,7 +53,7 @@ def write_answers(questions: Sequence[Question], path: str | Path) -> Path:
         2 if len(known) > 1 else 1, Section(f"The fastest: {first.machine.name}" if len(known) > 1 else "", texts)
     )
     title = f"{first.workload.name} on {first.machine.name}" if len(known) == 1 else f"{first.workload.name}: estimates"
-    return write_page(path, title, "", cards, [*sections, *assumptions(assumed)])
+    return write_page(path, title, "; ".join(several.work_lines(known)), cards, [*sections, *assumptions(assumed)])
 
 
 def _picture(known: Sequence[several.Answered]) -> Bars:

@@ -12,6 +12,7 @@ from slipstick.estimators.across_devices.physics import Violation
 from slipstick.experiments.calibrate.device_study import DeviceAnswer, DeviceStudy, calibrate_devices
 from slipstick.experiments.calibrate.devices_left_out import DeviceLeftOut
 from slipstick.experiments.pages.output import emit
+from slipstick.hwmodels.files.shown import ratio_shown
 
 EXAMPLES = 5
 
@@ -91,7 +92,9 @@ def impossible_lines(violations: list[Violation], impossible: str) -> list[str]:
         f"  {source}: {name}: {count} faster than {bound}" for (source, name, bound), count in counts.most_common()
     ]
     worst = sorted(violations, key=lambda one: -one.worst)[:EXAMPLES]
-    return lines + [f"  {one.worst:.3g} x too fast: {one.machine}, {one.operation}, {one.example}" for one in worst]
+    return lines + [
+        f"  {ratio_shown(one.worst)} x too fast: {one.machine}, {one.operation}, {one.example}" for one in worst
+    ]
 
 
 def _anchored(answer: DeviceAnswer) -> list[str]:

@@ -23,7 +23,7 @@ from slipstick.experiments.pages.output import emit, show
 from slipstick.hwmodels.answer import AnswerTable, PlainAnswer
 from slipstick.hwmodels.columns import LEVEL
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.shown import ends_shown, shown, visible
+from slipstick.hwmodels.files.shown import ends_shown, ratio_shown, shown, visible
 
 MOST_DRAWN = 12
 """Regions in a picture or a page, those that grow fastest."""
@@ -141,7 +141,7 @@ def _lines(prediction: Prediction) -> list[str]:
     if helpful is not None:
         heads.append(
             f"most helpful: a run at {name} = {helpful[name]:g}; it would narrow the band at {last:g} from "
-            f"x{helpful['band']:.2g} to about x{helpful['expected_band']:.2g}"
+            f"x{ratio_shown(helpful['band'])} to about x{ratio_shown(helpful['expected_band'])}"
         )
     return heads
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from slipstick.estimators.core.estimate import Estimate, Part
-from slipstick.experiments.answers.lines import headline
+from slipstick.experiments.answers.lines import heads
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.files.readers import InputError, atomic_write
 from slipstick.hwmodels.files.shown import shown
@@ -67,7 +67,7 @@ def write_graph(workload: Workload, path: str | Path, question: Question | None 
         text = drawers[file.suffix](workload)
     else:
         answer = question.answer()
-        text = drawers[file.suffix](question.workload, *bounded(question, answer), headline(question, answer))
+        text = drawers[file.suffix](question.workload, *bounded(question, answer), "; ".join(heads(question, answer)))
     with atomic_write(file, "w") as stream:
         stream.write(text)
     return file

@@ -15,7 +15,7 @@ from slipstick.experiments.question.doubts import doubt_lines
 from slipstick.experiments.question.facts import BYTE, FLOP, Facts, Throughput
 from slipstick.experiments.question.memory_need import MemoryNeed
 from slipstick.experiments.question.question import Question
-from slipstick.hwmodels.files.shown import count_shown, ends_shown, share_shown, shortened, shown
+from slipstick.hwmodels.files.shown import count_shown, ends_shown, money_shown, share_shown, shortened, shown
 
 SHORT = 110
 """Assumptions are cut to one line of so many characters; --verbose has them whole."""
@@ -39,6 +39,11 @@ def headline(question: Question, answer: Estimate) -> str:
     named = "" if answer.headline.name == "time" else f"{answer.headline.name} "
     what = f"{question.workload.name} on {many}{question.machine.name}"
     return f"{what}: {named}{answer.headline.text()}; {answer.provenance}{note}"
+
+
+def heads(question: Question, answer: Estimate) -> list[str]:
+    """The first lines of every answer: the quantity with its band, and what it is for."""
+    return [headline(question, answer), *answer.heads[1:]]
 
 
 def summary(answer: Estimate, known: Facts, question: Question) -> list[str]:
@@ -99,10 +104,10 @@ def rate_shown(made: Throughput) -> str:
 
 def dollars_line(dollars: float, made: Throughput | None, price: str) -> str:
     """What the answer costs, and the field's unit of it: a million tokens, a thousand of anything else."""
-    texts = [f"cost: {dollars:.3g} $"]
+    texts = [f"cost: {money_shown(dollars)}"]
     if made and made.items and made.unit not in (FLOP, BYTE):
         count, what = (1e6, "million tokens") if made.unit == "tokens" else (1e3, f"1,000 {made.unit}")
-        texts.append(f"{dollars / made.items * count:.3g} $ per {what}")
+        texts.append(f"{money_shown(dollars / made.items * count)} per {what}")
     return f"{', '.join(texts)} at {price}"
 
 

@@ -46,7 +46,7 @@ def print_answers(
     else:
         rest_on = " or ".join(dict.fromkeys(answer.provenance for _, answer, _ in known))
         notes = [f"{known[0][0].workload.name} on {len(known)} machines; {several.winner(known)}; {rest_on}"]
-        emit(several.rows(known, line_width()), form, notes=notes)
+        emit(several.rows(known, line_width()), form, notes=[*notes, *several.work_lines(known)])
         models: dict[str, list[str]] = {}
         for one, _, _ in known:
             models.setdefault(one.why, []).append(one.machine.name)
@@ -85,6 +85,7 @@ def operations(answer: Estimate, parts: int | None) -> list[dict[str, Any]]:
             "kind": part.kind,
             "time_s": part.time,
             "times": part.times,
+            "total_s": part.contribution,
             "share": part.contribution / answer.time,
             "bound_by": part.bound_by,
         }
@@ -100,7 +101,10 @@ def _dollars(question: Question, answer: Estimate) -> tuple[float | None, list[s
 
 def _print_quantities(question: Question, answer: Estimate, parts: int, *, verbose: bool) -> None:
     """An answer with several quantities: the one that is wanted, then all; single percentiles with --verbose."""
-    emit_line(lines.headline(question, answer), "bold")
+    first, *rest = lines.heads(question, answer)
+    emit_line(first, "bold")
+    for text in rest:
+        emit_line(text)
     emit(lines.quantity_rows(answer, verbose=verbose), "table", notes=lines.metric_lines(answer))
     for text in (text for text in answer.assumptions if lines.A_DEVICE in text and "DOES NOT FIT" in text):
         emit_line(f"memory: {text}", "red")
@@ -115,7 +119,7 @@ def _print_one(question: Question, answer: Estimate, known: Facts, parts: int, *
         _print_quantities(question, answer, parts, verbose=verbose)
         return
     dollars, unknown = _dollars(question, answer)
-    notes = [lines.headline(question, answer), *lines.summary(answer, known, question)]
+    notes = [*lines.heads(question, answer), *lines.summary(answer, known, question)]
     if dollars is not None:
         notes.append(lines.dollars_line(dollars, known.throughput, price_text(question.machine)))
     notes += lines.metric_lines(answer)
@@ -159,6 +163,7 @@ def _row(question: Question, answer: Estimate, known: Facts, parts: int, *, full
         "high_energy_J": joules[1] if joules else None,
         "cost_usd": dollars,
         "rule": answer.rule,
+        "work": answer.work,
         "rate_per_s": known.throughput.rate if known.throughput else None,
         "rate_unit": known.throughput.unit if known.throughput else None,
         "mfu": known.mfu,

@@ -16,7 +16,7 @@ from slipstick.experiments.answers.lines import rate_shown
 from slipstick.experiments.question.facts import BYTE, FLOP, Facts
 from slipstick.experiments.question.memory_need import FITS, MAY, NOT
 from slipstick.experiments.question.question import Question
-from slipstick.hwmodels.files.shown import count_shown, shown
+from slipstick.hwmodels.files.shown import count_shown, ratio_shown, share_shown, shown
 
 Answered = tuple[Question, Estimate, Facts]
 
@@ -63,7 +63,7 @@ def rows(answers: Sequence[Answered], width: int = 200) -> list[dict[str, Any]]:
         row["memory"] = "" if need is None else f"{WORDS[need.verdict]}{shown(need.needed, 'byte')}"
         if width >= NARROW:
             row["there"] = "" if need is None else shown(need.there, "byte")
-        row["slower"] = f"{answer.time / best.time:.3g} x"
+        row["slower"] = f"{ratio_shown(answer.time / best.time)} x"
         row["sure"] = "" if answer is best or sure is None else _sure(sure)
         result.append(row)
     return result
@@ -87,10 +87,10 @@ def winner(answers: Sequence[Answered]) -> str:
     ratio = second[1].time / first[1].time
     if sure is not None and sure < CLEAR:
         return (
-            f"no clear winner: {first[0].machine.name} and {second[0].machine.name} differ by {100 * (ratio - 1):.2g} %"
+            f"no clear winner: {first[0].machine.name} and {second[0].machine.name} differ by {share_shown(ratio - 1)}"
         )
     note = "" if sure is None else f", {_sure(sure)} sure"
-    return f"fastest: {first[0].machine.name}, {ratio:.3g} x {second[0].machine.name}{note}"
+    return f"fastest: {first[0].machine.name}, {ratio_shown(ratio)} x {second[0].machine.name}{note}"
 
 
 def issued(question: Question) -> tuple[float, float] | None:
@@ -115,6 +115,15 @@ def host_lines(answers: Sequence[Answered]) -> list[str]:
         if pace and math.isclose(answer.time, pace[0] * pace[1], rel_tol=1e-6):
             bounded[pace] = bounded.get(pace, 0) + 1
     return [host_line(f"{count} of {len(answers)} machines", *pace) for pace, count in bounded.items()]
+
+
+def work_lines(answers: Sequence[Answered]) -> list[str]:
+    """What the times are for: one line, or one for each kind of work with the machines that it runs on."""
+    works: dict[str, list[str]] = {}
+    for question, answer, _ in answers:
+        works.setdefault(answer.work, []).append(question.machine.name)
+    where = {work: "" if len(works) == 1 else f", {', '.join(whom)}" for work, whom in works.items()}
+    return [f"work{whom}: {work}" for work, whom in where.items() if work]
 
 
 def default_lines(answers: Sequence[Answered]) -> list[str]:
@@ -145,7 +154,7 @@ def shared(remarks: Mapping[str, Sequence[str]], word: str = "beware") -> list[s
         texts = list(by_machine.values())
         values = [[float(found.replace(",", "")) for found in _VARIES.findall(text)] for text in texts]
         ranges = [(min(column), max(column)) for column in zip(*values, strict=True)]
-        parts = [f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}" for low, high in ranges]
+        parts = [" to ".join(map(ratio_shown, dict.fromkeys(ends))) for ends in ranges]
         text = texts[0] if len(set(texts)) == 1 else "".join(_interleaved(pattern.split("{}"), parts))
         whom = "" if len(by_machine) == len(remarks) and len(remarks) > 1 else f", {', '.join(by_machine)}"
         lines.append(f"{word}{whom}: {text}")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from slipstick.estimators.composites.consumption import EXCESS, HELD
-from slipstick.experiments.answers.lines import A_DEVICE, assumptions, headline
+from slipstick.experiments.answers.lines import A_DEVICE, assumptions, heads
 from slipstick.experiments.answers.quantity_sweeps import print_quantities
 from slipstick.experiments.answers.several import host_line, issued
 from slipstick.experiments.pages.output import emit, emit_line
@@ -34,7 +34,8 @@ def print_sweep_table(
     answer: WhatIf, table: Columns, front: Sequence[str], rows: int, lines: Sequence[str], *, verbose: bool = False
 ) -> None:
     """The table of a what-if; `front`: the objectives whose Pareto front it is."""
-    notes = [f"today: {headline(answer.question, answer.today)}"]
+    now, *work = heads(answer.question, answer.today)
+    notes = [f"today: {now}", *work]
     if answer.today.others:
         if held := [text for text in answer.today.assumptions if A_DEVICE in text]:
             notes += [f"today: {text}" for text in held if "DOES NOT FIT" in text]

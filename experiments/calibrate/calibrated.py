@@ -22,6 +22,7 @@ from slipstick.hwmodels.files.old_names import formerly
 from slipstick.hwmodels.files.opener import is_there
 from slipstick.hwmodels.files.own_names import named_here
 from slipstick.hwmodels.files.readers import InputError, read_json, require_mapping
+from slipstick.hwmodels.files.shown import ratio_shown
 from slipstick.hwmodels.machine import Machine
 
 MOST_ROWS = 1000
@@ -119,7 +120,7 @@ def _anchors(path: str, named: str | Machine | None) -> list[OperationTimes]:
     if impossible := violations(result):
         worst = impossible[0]
         raise InputError(
-            f"{path}: {worst.example}: {worst.worst:.2g} x faster than {base.name!r} can, by its {worst.bound}: "
-            "another machine, data type or shape?"
+            f"{path}: {worst.example}: {ratio_shown(worst.worst)} x faster than {base.name!r} can, by its "
+            f"{worst.bound}: another machine, data type or shape?"
         )
     return result

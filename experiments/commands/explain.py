@@ -176,7 +176,7 @@ def register(app: typer.Typer) -> None:
             "ranking": "share of draws in which one is faster than the other",
         }
         doubts = doubts_of(query)  # below the tables, with what is assumed
-        notes = [lines.headline(query, answer), *(text for text in remarks if text not in doubts and not few)]
+        notes = [*lines.heads(query, answer), *(text for text in remarks if text not in doubts and not few)]
         if solved:
             least = f"none can cost less than {solved.at_least:.4g}"
             titles["together"] += f": {solved.price:.4g} for {solved.ratio:.4g} of today's time ({least})"

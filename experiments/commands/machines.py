@@ -124,7 +124,7 @@ def _issue_in_words(machine: Machine) -> str:
 
 def _compared(machines: list[Any], form: str) -> list[dict[str, Any]]:
     """A row a quantity, a column a machine; for people with units, and what the others have over the first."""
-    from slipstick.hwmodels.files.shown import shown
+    from slipstick.hwmodels.files.shown import ratio_shown, shown
 
     quantities: dict[tuple[str, str], dict[str, float]] = {}
     for one in machines:
@@ -150,7 +150,7 @@ def _compared(machines: list[Any], form: str) -> list[dict[str, Any]]:
             value = values.get(one.name)
             text = "" if value is None else shown(value, unit)
             if value and first and one is not machines[0]:
-                text += f" ({value / first:.3g} x)"
+                text += f" ({ratio_shown(value / first)} x)"
             row[one.name] = text if plain else value
         rows.append(row)
     return rows

@@ -13,29 +13,6 @@ if TYPE_CHECKING:
     from slipstick.workloads.graph.workload import Workload
 
 OPTION = "--number"
-SYNONYMS = {
-    "mode": "machine.runtime.mode",
-    "engine": "machine.runtime.library",
-    "clock": "machine.clock",
-    "cores": "machine.cores",
-    "tp": "run.tensor_parallel",
-    "pp": "run.pipeline_parallel",
-    "dp": "run.data_parallel",
-    "ep": "run.expert_parallel",
-    "cp": "run.context_parallel",
-}
-"""Short options for numbers of the machine and of the run."""
-SIZES = {"batch": "decodes", "seq_len": "context"}
-"""Words for the sizes of a serving step: sequences that write a token, and the tokens behind them."""
-SERVER = ("concurrency", "rate", "count", "spread", "prefix", "burstiness", "step_tokens", "max_sequences", "replicas")
-"""Numbers of a server's run."""
-LAYOUT = (
-    *("tensor_parallel", "pipeline_parallel", "data_parallel", "context_parallel", "expert_parallel"),
-    *("microbatch", "interleave", "shard", "recompute", "input_rate"),
-)
-"""Numbers of a training run."""
-RUN = ("threads", "images", "epochs", "nodes", "workers", "prefetch", "steps", *SERVER, *LAYOUT)
-"""Numbers of a run that options of a command resemble (--threads, --train)."""
 HINTS = {
     "compile": "--mode compiled",
     "compiled": "--mode compiled",
@@ -49,7 +26,6 @@ OF_A_SERVER = "--tensor-parallel (ranks of one server) or --replicas (servers)"
 OF_TRAINING = "--dp, --tp, --pp and --cp, whose product it is (slipstick plan training searches them)"
 MEANT = {"devices": OF_A_SERVER, "gpus": OF_A_SERVER, "tp": "--tensor-parallel", "users": "--concurrency"}
 """What people write of requests to a language model, and what is meant."""
-MODES = {"graphs": "graph_replay", "graph": "graph_replay"}
 
 
 class WithNumbers(TyperCommand):
@@ -143,6 +119,7 @@ def as_settings(numbers: Sequence[str] | None, workload: Any, options: Iterable[
     InputError
         Where a value is missing, or a name is near to an option's and to no number's.
     """
+    from slipstick.experiments.question.settings import MODES, RUN, setting_of
     from slipstick.hwmodels.files.readers import InputError
     from slipstick.workloads.graph.workload_kind import workload_kind
 
@@ -154,12 +131,8 @@ def as_settings(numbers: Sequence[str] | None, workload: Any, options: Iterable[
             hint = f"; did you mean {HINTS[name]}?" if name in HINTS else ""
             known = f"want a value, or one of the options {', '.join(options)}"
             raise InputError(f"--{name.replace('_', '-')}: {known}{hint}")
-        if name in SYNONYMS:
-            settings.append(f"{SYNONYMS[name]}={MODES.get(value, value)}")
-            continue
-        if name not in sizes and SIZES.get(name) in sizes:
-            name = SIZES[name]
-        if name not in sizes and name not in RUN:
+        setting = setting_of(name, sizes)
+        if setting == f"run.{name}" and name not in RUN:
             if name in MEANT and workload_kind(workload) == "requests":
                 raise InputError(f"unknown option --{name} of requests; did you mean {MEANT[name]}?")
             if name in ("devices", "gpus") and workload_kind(workload) == "training":
@@ -169,7 +142,7 @@ def as_settings(numbers: Sequence[str] | None, workload: Any, options: Iterable[
             if meant := HINTS.get(name, close[0] if close else ""):
                 there = f"sizes of {workload.name}: {', '.join(spellings) or 'none'}"
                 raise InputError(f"unknown option --{spelled}; did you mean {meant}? ({there})")
-        settings.append(f"{'workload' if name in sizes else 'run'}.{name}={value}")
+        settings.append(f"{setting}={MODES.get(value, value) if name == 'mode' else value}")
     return settings
 
 
@@ -190,24 +163,3 @@ def named_settings(
 
         workload = by_name(workload)
     return [*(settings or []), *as_settings(numbers, workload)]
-
-
-def today_and_varied(settings: Sequence[str], vary: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Settings and axes where a size is set and varies: the set value is today's, as with a number of the run.
-
-    Examples
-    --------
-    >>> today_and_varied(["workload.batch=8"], ["workload.batch=1,2"])
-    (['run.batch=8'], ['run.batch=1,2'])
-    >>> today_and_varied(["workload.batch=8"], ["run.batch=1,2"])
-    (['run.batch=8'], ['run.batch=1,2'])
-    """
-    named, varied = ({text.partition("=")[0].strip() for text in texts} for texts in (settings, vary))
-    set_sizes = {name.removeprefix("workload.") for name in named if name.startswith("workload.")}
-    both = {f"workload.{name}" for name in set_sizes if {f"workload.{name}", f"run.{name}"} & varied}
-
-    def renamed(text: str) -> str:
-        name, equals, value = text.partition("=")
-        return f"run.{name.strip().removeprefix('workload.')}{equals}{value}" if name.strip() in both else text
-
-    return list(map(renamed, settings)), list(map(renamed, vary))

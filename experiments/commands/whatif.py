@@ -73,7 +73,7 @@ def register(app: typer.Typer) -> None:
         """How much faster when numbers change: ratios to today first, with their band, then times."""
         from dataclasses import replace
 
-        from slipstick.experiments.commands.numbers import job_settings, named_settings, today_and_varied
+        from slipstick.experiments.commands.numbers import job_settings, named_settings
         from slipstick.experiments.studies.whatif import with_threads_of_today
         from slipstick.experiments.subjects.jobs import is_job
         from slipstick.hwmodels.files.readers import InputError
@@ -103,12 +103,14 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.question.doubts import warnings_among
         from slipstick.experiments.question.objectives import with_front
         from slipstick.experiments.question.own import own_or_none
+        from slipstick.experiments.question.settings import today_and_varied
         from slipstick.experiments.studies.study import Fitting, Study
         from slipstick.experiments.studies.whatif import answer, column_rows, columns_of
 
         program = own_or_none(workload, [on], input or (), train, [*(number or ()), *(set or ()), *vary])
-        settings, vary = today_and_varied(named_settings(program or workload, set, number), vary)
-        settings = with_threads_of_today(settings, vary, on)
+        today, varied = today_and_varied(named_settings(program or workload, set, number), vary)
+        vary = list(varied)
+        settings = with_threads_of_today(list(today), vary, on)
         study = Study.of_question(
             workload, on, estimator, settings, vary, where or [], objective or [], dtype, program, input or (), train
         )

@@ -14,7 +14,7 @@ from slipstick.experiments.explain.cheapest import Together, cheapest_together
 from slipstick.experiments.explain.dials import Dials
 from slipstick.experiments.question.own import own_workload
 from slipstick.experiments.question.question import Question, question
-from slipstick.experiments.question.settings import Value
+from slipstick.experiments.question.settings import Value, with_numbers
 from slipstick.hwmodels.answer import Answer, AnswerTable, Provenance
 from slipstick.hwmodels.columns import Column
 from slipstick.hwmodels.files.old_names import checked
@@ -117,12 +117,13 @@ def explain(
     input: Sequence[str] = (),  # noqa: A002
     train: str | None = None,
     trusted: Sequence[str] = (),
+    **numbers: Value,
 ) -> Explanation:
     """What the time hangs on, and the smallest changes that shorten it.
 
     Parameters
     ----------
-    workload, machine, estimator, settings, dtype, calibration, quantity, input, train, trusted
+    workload, machine, estimator, settings, dtype, calibration, quantity, input, train, trusted, numbers
         As `estimate` takes them.
     vary
         Quantities to look at ("machine.clock"); all that are read where there are none.
@@ -144,6 +145,7 @@ def explain(
     True
     """
     subject = own_workload(workload, machine, input, train, trusted)
+    settings = with_numbers(explain, settings, numbers, subject)
     query = question(subject, machine, estimator, settings, dtype, calibration=calibration, quantity=quantity)
     query = explanation.of_time(query, quantity)
     return Explanation(query, tuple(vary), target, dict(cost or {}))

@@ -74,7 +74,7 @@ def write(
     sure = f"80 %: {ends_shown(*band)}" if band else "how sure is unknown"
     cards = [] if script else [Card(shown(answer.time, "s"), f"today's time; {sure}")]
     title = f"{question.workload.name} on {question.machine.name}"
-    return write_page(path, f"Slide rule: {title}", "", cards, sections, script)
+    return write_page(path, f"Slide rule: {title}", f"work: {question.answer().work}", cards, sections, script)
 
 
 LONGEST_LABEL = 22

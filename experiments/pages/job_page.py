@@ -13,7 +13,7 @@ from slipstick.experiments.pages.report import Card, Section, assumptions, folde
 from slipstick.experiments.subjects.jobs.job_records import JobFile
 from slipstick.experiments.subjects.jobs.simulated import Simulated
 from slipstick.hwmodels.columns import SHARE, Column
-from slipstick.hwmodels.files.shown import ends_shown, shown
+from slipstick.hwmodels.files.shown import ends_shown, ratio_shown, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,7 +61,7 @@ def cards(simulated: Simulated) -> list[Card]:
             shown(float(np.median(simulated.numbers["time_s"])), "s"),
             f"median of {simulated.runs} runs, 80 %: {ends_shown(low, high)}",
         ),
-        Card(f"{mean / ideal:.3g} x", f"of the formula's {shown(ideal, 's')}: {simulated.formula_source}"),
+        Card(f"{ratio_shown(mean / ideal)} x", f"of the formula's {shown(ideal, 's')}: {simulated.formula_source}"),
         Card(f"{idle:.1%}", f"of the time {simulated.job.pipeline.device} is idle"),
     ]
 

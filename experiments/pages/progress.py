@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from slipstick.hwmodels.files.shown import count_shown
+
 
 @contextmanager
 def progress_bar(name: str, total: int) -> Iterator[Callable[[int, int], None]]:
@@ -29,7 +31,7 @@ def progress_bar(name: str, total: int) -> Iterator[Callable[[int, int], None]]:
         """Points a second."""
 
         def render(self, task: Task) -> Text:
-            return Text(f"{task.speed:,.0f}/s" if task.speed else "")
+            return Text(f"{count_shown(task.speed)}/s" if task.speed else "")
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as bar:

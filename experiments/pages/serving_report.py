@@ -24,6 +24,7 @@ from slipstick.experiments.pages.report import (
 from slipstick.experiments.serve.planning import Plan
 from slipstick.experiments.serve.serving_text import lines
 from slipstick.hwmodels.columns import amount_shown, amounts_shown, shown_columns
+from slipstick.hwmodels.files.shown import money_shown
 
 _LEVELS = np.linspace(0.005, 0.995, 100)
 _MOST_POINTS = 600
@@ -116,7 +117,7 @@ def write_plan(plan: Plan, path: str | Path) -> tuple[Path, Path]:
         cards.append(Card(amount_shown(plan.best.per_user, "tokens/s"), "a user"))
         cards.append(Card(amount_shown(plan.best.ttft, "s"), "median time to the first token"))
         if plan.best.dollars is not None:
-            cards.append(Card(f"{plan.best.dollars:.3g} $", "a million tokens"))
+            cards.append(Card(money_shown(plan.best.dollars), "a million tokens"))
     sections = [
         Section(chart.title, picture_html(chart, "front")),
         Section("Layouts", table_html(layouts.rows, "layouts", layouts.columns)),

@@ -31,7 +31,7 @@ from slipstick.experiments.question.objectives import FRONT, known_only
 from slipstick.experiments.studies.whatif import WhatIf, frame_rows
 from slipstick.hwmodels.columns import Better
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.shown import ends_shown, shown
+from slipstick.hwmodels.files.shown import ends_shown, ratio_shown, shown
 from slipstick.hwmodels.machine_fields import axis, named_shown, unit_of_name
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def write(
         *assumptions([*remarks(question), *answer.today.assumptions, *settings]),
         *source_sections(answer),
     ]
-    page = write_page(path, title, "", cards(answer), sections)
+    page = write_page(path, title, f"work: {answer.today.work}", cards(answer), sections)
     picture = path.with_suffix(".png")
     draw_charts(list(charts.values()), picture)
     return page, picture
@@ -88,7 +88,7 @@ def cards(answer: WhatIf) -> list[Card]:
     point = frame.iloc[int(place)]
     setting = ", ".join(_setting(name, point[name]) for name in answer.space.names)
     low, high = (f"{end}_{'ratio' if timed else ratio}" for end in ("low", "high"))
-    band = f", {100 * answer.level:g} %: {point[low]:.3g} .. {point[high]:.3g}" if low in point else ""
+    band = f", {100 * answer.level:g} %: {ends_shown(point[low], point[high], '')}" if low in point else ""
     same = " of today's work" if len(frame) < len(answer.frame) else ""
     which = "fastest" if timed else f"{'most' if wanted.better == 'more' else 'least'} {wanted.name}"
     today = answer.today.interval(answer.level) if timed else wanted.band
@@ -99,11 +99,11 @@ def cards(answer: WhatIf) -> list[Card]:
             ": the estimator is not calibrated" if answer.today.interval() is None else ""
         )
     chosen = Card(
-        f"{point[ratio]:.3g} {'of today' if timed else 'x today'}",
+        f"{ratio_shown(point[ratio])} {'of today' if timed else 'x today'}",
         f"the {which} of {len(frame)} points{same}: {setting}{band}",
     )
     if _varies_work_alone(answer) and timed:  # less work is no faster machine
-        ends = f"{frame.time_ratio.min():.3g} to {frame.time_ratio.max():.3g} of today"
+        ends = f"{ratio_shown(frame.time_ratio.min())} to {ratio_shown(frame.time_ratio.max())} of today"
         chosen = Card(ends, f"over {len(frame)} sizes of the work: {', '.join(answer.space.names)}")
     return [
         chosen,

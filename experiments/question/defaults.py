@@ -76,7 +76,7 @@ def default(
     if record := registry.default_record(workload, machine):
         converted = in_type(workload, machine, dtype)
         return Default(converted, machine, registry.estimator_of(record, workload, machine), f"{record.why}; {PLAIN}")
-    if "threads" in run and (kind == "many-core" or (kind == "cpu" and "images" in {*workload.symbols, *run})):
+    if shares_images(workload, machine, run):
         if any(
             "loop" in op.attributes for op in workload.distinct.operations
         ):  # no images that threads share: wide, unseen there
@@ -161,8 +161,18 @@ def is_torch_program(workload: Workload) -> bool:
     return traced and plain and not any(map(attends_to_cache, workload.distinct.operations))
 
 
-def kept_open(workload: Workload, machine: Machine) -> frozenset[str]:
+def shares_images(workload: Workload, machine: Machine, run: Collection[str]) -> bool:
+    """Whether the default answer is a run of threads that take one image each, by the names of the run's numbers."""
+    from slipstick.hwmodels.machine_kind import machine_kind
+
+    kind = machine_kind(machine)
+    return "threads" in run and (kind == "many-core" or (kind == "cpu" and "images" in {*workload.symbols, *run}))
+
+
+def kept_open(workload: Workload, machine: Machine, run: Collection[str] = ()) -> frozenset[str]:
     """Sizes that the default answer's schedule reads as well as the operations: they stay numbers of the run."""
+    if shares_images(workload, machine, run):
+        return frozenset({"batch"}) & workload.symbols
     if "pipeline_parallel" in workload.symbols or workload_kind(workload) in ("requests", "training"):
         return workload.symbols
     return frozenset({"batch"}) if divides_batch(workload, machine) else frozenset()

@@ -16,6 +16,7 @@ from slipstick.estimators.operation.roofline import serving_rate
 from slipstick.experiments.question.defaults import gpu_kernels
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.shown import ratio_shown
 from slipstick.hwmodels.machine import Machine, describe
 from slipstick.hwmodels.machine_kind import machine_kind
 from slipstick.workloads.importers.torch.value_branches import DECIDED
@@ -108,8 +109,8 @@ def _on_vector_engine(machine: Machine, types: Iterable[str]) -> list[str]:
         times = rates[near[0]] / machine.engines["vector"].flop_per_cycle[dtype] if engine != "matrix" and near else 0.0
         if times > 1:
             lines.append(
-                f"{dtype} products run on the vector engine: --dtype {near[0]} has {times:.3g} x the peak on the "
-                "matrix engine"
+                f"{dtype} products run on the vector engine: --dtype {near[0]} has {ratio_shown(times)} x the peak on "
+                "the matrix engine"
             )
     return lines
 

@@ -9,7 +9,7 @@ from slipstick.estimators.contract.protocols import Estimator, Fitted
 from slipstick.estimators.core.estimate import Estimate
 from slipstick.experiments.question.own import own_workload
 from slipstick.experiments.question.question import question
-from slipstick.experiments.question.settings import Value
+from slipstick.experiments.question.settings import Value, with_numbers
 from slipstick.hwmodels.files.old_names import checked
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
@@ -28,6 +28,7 @@ def estimate(
     input: Sequence[str] = (),  # noqa: A002
     train: str | None = None,
     trusted: Sequence[str] = (),
+    **numbers: Value,
 ) -> Estimate:
     """How long a workload takes on a machine: time [s], band, and what each operation is bound by.
 
@@ -47,6 +48,8 @@ def estimate(
     input, train, trusted
         Of a torch program, ``FILE.py:FUNCTION``, as text: shapes of its inputs (``"batch,3,224,224"``), the optimizer
         with which it trains, and that name again, since its code is run.
+    numbers
+        Sizes and numbers of the run by their words, as options of the command line: ``batch=8``, ``threads=240``.
 
     Returns
     -------
@@ -61,8 +64,11 @@ def estimate(
     Examples
     --------
     >>> import slipstick as ss
+    >>> ss.estimate("gpt2", "h100", batch=4).work
+    'training step, 4 x 1,024 tokens, float32, eager'
     >>> ss.estimate("gpt2", "h100", dtype="bf16").time < ss.estimate("gpt2", "t4", dtype="fp16").time
     True
     """
     subject = own_workload(workload, machine, input, train, trusted)
+    settings = with_numbers(estimate, settings, numbers, subject)
     return question(subject, machine, estimator, settings, dtype, calibration=calibration, quantity=quantity).answer()

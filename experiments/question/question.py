@@ -17,7 +17,14 @@ from slipstick.experiments.question import registry
 from slipstick.experiments.question.axes import Values, axes_of
 from slipstick.experiments.question.defaults import as_executed, default, kept_open
 from slipstick.experiments.question.precision import in_type
-from slipstick.experiments.question.settings import Value, by_namespace, number_of, run_number
+from slipstick.experiments.question.settings import (
+    Value,
+    by_namespace,
+    number_of,
+    run_number,
+    today_and_varied,
+    with_numbers,
+)
 from slipstick.experiments.question.space import Space
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.files.old_names import checked
@@ -28,7 +35,7 @@ from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.catalog import workload as workload_by_name
 from slipstick.workloads.graph.cost import check_size
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.graph.workload_kind import workload_kind
+from slipstick.workloads.graph.workload_kind import WorkTimed, workload_kind
 from slipstick.workloads.runs.feed import run_of
 from slipstick.workloads.transforms.narrow import number_type
 
@@ -97,9 +104,14 @@ class Question:
         """The estimate; the same question is answered once."""
         return self._answer
 
+    def work(self, point: Mapping[str, float] | None = None) -> WorkTimed:
+        """What its time is for, as the estimator says; at other sizes and numbers of the run where some are given."""
+        return self.estimator.model.work(self.workload, self.machine, {**self.sizes, **self.run, **(point or {})})
+
     @cached_property
     def _answer(self) -> Estimate:
         made = self.estimator.estimate(self.workload, self.machine, self.run)
+        made = replace(made, work=self.work().text(self.machine.runtime.mode, made.devices))
         if self.calibration is None or made.provenance != "estimated":
             return made
         return replace(made, provenance="calibrated")
@@ -116,6 +128,7 @@ def question(
     calibration: Fitted | None = None,
     where: Sequence[str] = (),
     quantity: str | None = None,
+    **numbers: Value,
 ) -> Question:
     """A question from names or objects, changed numbers, a data type, what varies and what was fitted.
 
@@ -136,6 +149,8 @@ def question(
         Conditions between formulas of the names that vary ("machine.clock*machine.cores <= 2e11").
     quantity
         What is wanted ("ttft"), one of `Estimate.quantities`; None for the one that the estimator names.
+    numbers
+        Sizes and numbers of the run by their words, as options of the command line: ``batch=8``, ``threads=240``.
 
     Raises
     ------
@@ -150,6 +165,7 @@ def question(
     """
     graph = workload if isinstance(workload, Workload) else workload_by_name(workload)
     base = machine_by_name(machine) if isinstance(machine, str) else machine
+    settings, vary = today_and_varied(with_numbers(question, settings, numbers, graph), vary)
     values = by_namespace(settings)
     plain = not (vary or where or quantity or calibration is not None)
     if not plain or not (estimator is None or isinstance(estimator, str)) or is_own(estimator):
@@ -201,7 +217,7 @@ def _resolved(
     why, sizes = "", values["workload"]
     remarks: tuple[str, ...] = ()
     if estimator is None:
-        open_ = kept_open(graph, target)
+        open_ = kept_open(graph, target, run)
         bound = with_sizes(graph, _without(sizes, open_))
         best = default(bound, target, run, dtype, values["machine"])
         graph, target, chosen, why = best.workload, best.machine, best.estimator, best.why

@@ -26,7 +26,7 @@ from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.columns import RATE, SHARE, Column
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
-from slipstick.hwmodels.files.shown import count_shown, shown
+from slipstick.hwmodels.files.shown import count_shown, money_shown, shown
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.layout import Layout
@@ -140,7 +140,7 @@ class Plan(Answer):
         figures = f"first token {shown(best.ttft, 's')}, further token {shown(best.tpot, 's')}"
         figures += f", {count_shown(best.per_device)} tokens/s a device"
         if best.dollars is not None:
-            figures += f", {best.dollars:.3g} $ a million tokens"
+            figures += f", {money_shown(best.dollars)} a million tokens"
         lines += [f"pick ({why}): {best.text()}", f"{figures}; limits kept with {best.keeps:.0%} probability"]
         lines += cheaper_lines(best, self.sure)
         lines += [f"price of {name}: {text}" for name, text in self.priced.items() if text]

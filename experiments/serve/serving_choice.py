@@ -10,7 +10,7 @@ from typing import Any
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.named.serving.deployment import Deployment
 from slipstick.estimators.operation.serving.step_amounts import Batch
-from slipstick.hwmodels.files.shown import share_shown
+from slipstick.hwmodels.files.shown import money_shown, share_shown
 from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.runs.traffic import users_shown
 
@@ -101,7 +101,7 @@ def cheaper_lines(best: ServingChoice, others: Sequence[ServingChoice]) -> list[
     for name in dict.fromkeys(one.machine for one in others if one.machine != best.machine):
         rival = min((one for one in others if one.machine == name), key=lambda one: one.dollars or math.inf)
         sure = chance_cheaper(best, rival)
-        if sure is not None:
+        if sure is not None and rival.dollars is not None:
             words = "over 99 %" if sure > SURELY else share_shown(sure)
-            lines.append(f"cheaper than {rival.text()} at {rival.dollars:.3g} $ a million tokens: {words} sure")
+            lines.append(f"cheaper than {rival.text()} at {money_shown(rival.dollars)} a million tokens: {words} sure")
     return lines

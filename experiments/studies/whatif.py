@@ -19,7 +19,7 @@ from slipstick.experiments.question.axes import Values
 from slipstick.experiments.question.objectives import BANDS, FRONT
 from slipstick.experiments.question.own import own_workload
 from slipstick.experiments.question.question import Question, question
-from slipstick.experiments.question.settings import Value
+from slipstick.experiments.question.settings import Value, with_numbers
 from slipstick.experiments.question.space import Space
 from slipstick.experiments.studies.sweep import Columns, swept, task
 from slipstick.hwmodels.answer import Answer, Provenance
@@ -137,6 +137,7 @@ def whatif(
     input: Sequence[str] = (),  # noqa: A002
     train: str | None = None,
     trusted: Sequence[str] = (),
+    **numbers: Value,
 ) -> WhatIf:
     """How much faster or slower a workload gets when named numbers vary: every combination, ratios to today first.
 
@@ -157,6 +158,8 @@ def whatif(
         Conditions between formulas of the names that vary ("machine.clock*machine.cores <= 2e11").
     quantity
         What is wanted of an answer with several quantities ("ttft").
+    numbers
+        Sizes and numbers of the run by their words, as options of the command line: ``batch=8``.
 
     Raises
     ------
@@ -174,6 +177,7 @@ def whatif(
     if isinstance(settings, Mapping):  # the older run= named numbers of the run without their namespace
         settings = {name if "." in name else f"run.{name}": value for name, value in settings.items()}
     subject = own_workload(workload, machine, input, train, trusted)
+    settings = with_numbers(whatif, settings, numbers, subject)
     query = question(subject, machine, estimator, settings, dtype, vary, calibration, where, quantity)
     return answer(query, level, executor)
 

@@ -49,7 +49,7 @@ def formerly(**older: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
                 if new in named:
                     raise TypeError(f"{function.__name__}: {old}= and {new}= are one argument: give one")
                 named[new] = named.pop(old)
-            for name in () if open_ else named:
+            for name in () if open_ and _can_be_called(function, arguments, named) else named:
                 if name not in known:
                     raise unknown_name(f"argument of {function.__name__}", name, list(known))
             for name, value in (*zip(known, arguments, strict=False), *named.items()):
@@ -61,6 +61,15 @@ def formerly(**older: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         return called
 
     return renamed
+
+
+def _can_be_called(function: Callable[..., object], arguments: tuple[object, ...], named: dict[str, object]) -> bool:
+    """Whether nothing is missing: a function that takes numbers of any name then says which it knows."""
+    try:
+        signature(function).bind(*arguments, **named)
+    except TypeError:
+        return False
+    return True
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:

@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import PurePath
 
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -34,6 +35,34 @@ _LONG_FROM = {"min": 60.0, "h": 7200.0}
 """Seconds from which a time is written in minutes and in hours."""
 
 
+def digits_shown(value: float, digits: int = 3) -> str:
+    """A number in decimals, however large or small: nobody reads an exponent of a time, a price or a ratio.
+
+    >>> digits_shown(0.0000685), digits_shown(100.4, 2), digits_shown(1.234e15)
+    ('0.0000685', '100', '1,230,000,000,000,000')
+    """
+    short = f"{value:.{digits}g}"
+    return f"{Decimal(short):,f}" if "e" in short else short
+
+
+def ratio_shown(ratio: float) -> str:
+    """How many times: ``1.15``, ``12,300``.
+
+    >>> ratio_shown(1.147), ratio_shown(100.0), ratio_shown(12_345.0)
+    ('1.15', '100', '12,300')
+    """
+    return digits_shown(ratio)
+
+
+def money_shown(dollars: float) -> str:
+    """Dollars in words: ``0.0000685 $``, ``2.5 $``, ``1,230 $``, ``4.56 M $``.
+
+    >>> money_shown(6.85e-05), money_shown(1234.0), money_shown(4_560_000.0)
+    ('0.0000685 $', '1,230 $', '4.56 M $')
+    """
+    return f"{count_shown(dollars)} $"
+
+
 def _named(unit: str) -> str:
     return unit.replace("byte", "B").replace("dollar/hour", "$/h").removesuffix("1")
 
@@ -48,8 +77,8 @@ class UnitScale:
     def number(self, value: float, digits: int = 3) -> str:
         """The number that stands before the unit's name."""
         scaled = float(f"{value / self.factor:.{digits}g}")
-        short = f"{scaled:.{digits}g}"
-        return f"{scaled:,.0f}" if (abs(scaled) >= 1000 and float(scaled).is_integer()) or "e+" in short else short
+        whole = 1e3 <= abs(scaled) < math.inf and float(scaled).is_integer()
+        return f"{scaled:,.0f}" if whole else digits_shown(scaled, digits)
 
     def text(self, value: float, digits: int = 3) -> str:
         """The number with the unit."""
@@ -119,14 +148,19 @@ def format_quantity(value: float, unit: str, digits: int = 4) -> str:
     """A number of a data sheet, with four digits: ``format_quantity(1.238e9, "Hz") == "1.238 GHz"``."""
     name = _named(unit)
     if value == 0 or not math.isfinite(value) or not name:
-        return f"{value:.{digits}g} {name}".strip()
+        return f"{_plain(value, digits)} {name}".strip()
     if unit == "s" and value >= 60:
         minutes = value / 60
-        return f"{minutes:.{digits}g} min" if minutes < 120 else f"{minutes / 60:.{digits}g} h"
+        return f"{_plain(minutes, digits)} min" if minutes < 120 else f"{_plain(minutes / 60, digits)} h"
     small = abs(value) < 1 and name.partition("/")[0] not in _WHOLE
     known = [one for one in _PREFIXES if (one[1] < 1 if small else one[1] >= 1)]
     prefix, factor = next(((p, f) for p, f in reversed(known) if abs(value) >= f * (1 - 1e-12)), known[0])
-    return f"{value / factor:.{digits}g} {prefix}{name}"
+    return f"{_plain(value / factor, digits)} {prefix}{name}"
+
+
+def _plain(value: float, digits: int) -> str:
+    """The same without commas, as a field of a machine file is read back."""
+    return digits_shown(value, digits).replace(",", "")
 
 
 def shown(value: float, unit: str) -> str:
@@ -136,10 +170,10 @@ def shown(value: float, unit: str) -> str:
     if unit == "%":
         if 0 < value < LEAST_PERCENT:
             return f"<{LEAST_PERCENT:g} %"
-        return f"{value:.0f} %" if abs(value) >= 10 else f"{value:.2g} %"
+        return f"{value:.0f} %" if abs(value) >= 10 else f"{digits_shown(value, 2)} %"
     number, _, rest = format_quantity(float(f"{value:.3g}"), unit).partition(" ")
-    short = f"{float(number):.3g}"
-    return f"{float(number):.0f} {rest}" if "e" in short else f"{short} {rest}".strip()
+    whole = "e" in f"{float(number):.3g}" and abs(float(number)) >= 1
+    return f"{float(number):.0f} {rest}".strip() if whole else f"{digits_shown(float(number))} {rest}".strip()
 
 
 def typed_shown(value: float, unit: str = "") -> str:
@@ -149,7 +183,8 @@ def typed_shown(value: float, unit: str = "") -> str:
     ('1,024', '0.12345', '1.728 TB/s', '10,000,000')
     """
     if not unit or not value:
-        return f"{value:,.10g} {_named(unit)}".strip()
+        exact = f"{value:,.10g}"
+        return f"{digits_shown(value, 10) if 'e' in exact else exact} {_named(unit)}".strip()
     scale = common_scale([value], unit)
     return scale.text(value, 10) if scale else format_quantity(value, unit, 10)
 
@@ -161,11 +196,11 @@ def share_shown(share: float) -> str:
 
 def count_shown(value: float) -> str:
     """A count, with three significant digits: ``2,470``, ``12.3``, ``1.53 M``."""
-    for name, scale in (("", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6)):
-        if abs(value) >= scale:
-            return f"{value / scale:.3g} {name}" if name else f"{value:.3g}"
     rounded = float(f"{value:.3g}")
-    return f"{rounded:,.0f}" if abs(rounded) >= 100 else f"{rounded:.3g}"
+    for name, scale in (("", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6)):
+        if abs(rounded) >= scale:
+            return f"{rounded / scale:.3g} {name}" if name else digits_shown(value)
+    return f"{rounded:,.0f}" if abs(rounded) >= 100 else digits_shown(rounded)
 
 
 def number_shown(value: float, digits: int = 3) -> str:

@@ -9,6 +9,7 @@ import pytest
 
 import slipstick as ss
 from slipstick.hwmodels.files.readers import InputError
+from tests.printed import printed
 
 PLAIN = {"symbol", "machine", "main", "seqpoint"}
 """Called with one positional argument, by everybody and in loops; `seqpoint` takes sizes of any name."""
@@ -146,3 +147,29 @@ def test_laws_say_which_argument_is_of_another_kind() -> None:
         ss.laws.extrapolate_surface([(1, 1), (2, 1)], [4, 2], "threads", [(4, 4)])
     with pytest.raises(InputError, match="unknown statistic of repeats .* 'leest'"):
         ss.Series.of([1, 2], [4, 2], statistic="leest")  # type: ignore[arg-type]
+
+
+def test_a_size_is_a_word_as_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """``--batch 4`` is ``batch=4``, of a step of serving its sequences; a mode is the runtime's."""
+    by_name = {"workload.batch": 4, "machine.runtime.mode": "graph_replay"}
+    for function in (ss.question, ss.estimate, ss.explain, ss.budget):
+        made, same = function("gpt2", "h100", batch=4, mode="graphs"), function("gpt2", "h100", settings=by_name)
+        assert repr(made) == repr(same)
+    row = printed(["estimate", "decode:llama-3.1-8b", "--on", "h100", "--batch", "4", "--seq-len", "512"], capsys)
+    assert ss.estimate("decode:llama-3.1-8b", "h100", batch=4, seq_len=512).time == pytest.approx(row["time_s"])
+    assert ss.estimate("phi-cnn-small", "xeon-phi-7120p", threads=60).work.endswith("60 threads")
+
+
+@pytest.mark.parametrize("vary", [{"workload.batch": [4, 8]}, ["workload.batch=4,8"], ["run.batch=4,8"]])
+def test_a_size_that_varies_may_have_a_value_of_today(vary: dict[str, list[int]] | list[str]) -> None:
+    ratios = [row["time_ratio"] for row in ss.whatif("gpt2", "h100", vary, batch=4).rows()]
+    assert ratios[0] == pytest.approx(1.0) and ratios[1] > 1.5
+
+
+def test_a_word_that_is_no_number_of_the_question_is_a_sentence() -> None:
+    with pytest.raises(InputError, match="unknown argument of estimate 'bach'; did you mean 'batch'"):
+        ss.estimate("gpt2", "h100", bach=4)
+    with pytest.raises(InputError, match=r"unknown number of the run.*run\.nosuchword"):
+        ss.estimate("gpt2", "h100", nosuchword=1)
+    with pytest.raises(InputError, match=r"workload\.batch is set twice"):
+        ss.estimate("gpt2", "h100", batch=4, settings={"workload.batch": 8})

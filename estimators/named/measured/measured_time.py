@@ -35,7 +35,7 @@ from slipstick.estimators.operation.physical_bound import TOLERANCE, PhysicalBou
 from slipstick.estimators.schedule.pipelines.training_known import KnownStep
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
-from slipstick.hwmodels.files.shown import shown
+from slipstick.hwmodels.files.shown import ratio_shown, shown
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 
@@ -211,12 +211,13 @@ class HeldToTime(AsInner):
         return math.hypot(self.repeats, min(half / quantile(DEFAULT_LEVEL, None), now.total))
 
     def _said(self, machine: Machine) -> str:
-        words = f"held to what was measured ({self.measured.source}), x{self.factor(machine):.3g} of the model's answer"
+        times = ratio_shown(self.factor(machine))
+        words = f"held to what was measured ({self.measured.source}), x{times} of the model's answer"
         scatter = self.plain_at(machine).spread.total
         if scatter is None:
             return words
         before, after = (math.exp(quantile(DEFAULT_LEVEL, None) * one) for one in (scatter, self.repeats))
-        return f"{words}: the band there goes from x{before:.3g} to x{after:.3g}"
+        return f"{words}: the band there goes from x{ratio_shown(before)} to x{ratio_shown(after)}"
 
     def _far(self, machine: Machine) -> tuple[str, ...]:
         scatter = self.plain_at(machine).spread.total
@@ -226,7 +227,7 @@ class HeldToTime(AsInner):
         if away < FAR:
             return ()
         return (
-            f"{DISAGREES}{self.measured.source}) is x{self.factor(machine):.3g} of the model's answer, "
+            f"{DISAGREES}{self.measured.source}) is x{ratio_shown(self.factor(machine))} of the model's answer, "
             f"{away:.2g} of its bands away: was it one execution at this size, data type and machine?",
         )
 

@@ -34,6 +34,7 @@ from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.graph.workload_kind import WorkTimed, work_of
 from slipstick.workloads.language.requests_to import Requests
 from slipstick.workloads.language.weight_types import AUTO, in_gguf
 from slipstick.workloads.runs.traffic import Traffic
@@ -93,6 +94,10 @@ class ServedRequests(BeginsWith):
     def run_defaults(self, machine: Machine) -> Mapping[str, float]:
         """Numbers of the run that hold where none are given; one user, where no rate is given."""
         return {"concurrency": 1.0, **({} if is_llama_cpp(machine.runtime.library) else DEFAULTS)}
+
+    def work(self, workload: Workload, machine: Machine, numbers: Mapping[str, float]) -> WorkTimed:
+        """The requests, by the users who send them."""
+        return work_of(workload, {**self.run_defaults(machine), **numbers})
 
     def of_run(
         self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None

@@ -27,7 +27,7 @@ from slipstick.estimators.operation.serving.step_device import Device
 from slipstick.estimators.operation.serving.step_law import StepLaw, StepSum, columns_of
 from slipstick.estimators.operation.serving.step_time import LayerCounts
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.shown import format_quantity
+from slipstick.hwmodels.files.shown import format_quantity, ratio_shown
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.layout import Layout
@@ -131,8 +131,9 @@ class MeasuredServing:
         if abs(np.log(rest)) <= self.half:
             return ""
         return (
-            f"what was measured is x{typical:.3g} of the model's answer, further than the law can follow: still "
-            f"x{rest:.3g} of this answer; was it the mean time of a further token, at this load and these settings?"
+            f"what was measured is x{ratio_shown(typical)} of the model's answer, further than the law can follow: "
+            f"still x{ratio_shown(rest)} of this answer; was it the mean time of a further token, at this load and "
+            "these settings?"
         )
 
     def text(self) -> str:
@@ -140,7 +141,8 @@ class MeasuredServing:
         words = self.known.text(self.factors, self.left, self.half)
         if not self.firsts:
             return words
-        return f"{words}; first tokens x{float(np.exp(np.median(np.log(self.firsts)))):.3g} of what others say: used"
+        first = ratio_shown(float(np.exp(np.median(np.log(self.firsts)))))
+        return f"{words}; first tokens x{first} of what others say: used"
 
 
 def with_measured(steps: Sequence[TimedServerStep], fit: ServingFit | None = None) -> MeasuredServing:

@@ -104,6 +104,10 @@ class Fed(InfeedOverlap):
         """See `Schedule.run_names`."""
         return frozenset({*ONE_STEP, "prefetch"})
 
+    def steps_of(self, run: Mapping[str, float]) -> float:
+        """Those of the run."""
+        return run.get("steps", 1.0)
+
     def combine(self, workload: Workload, times: FloatArray, machine: Machine, run: Mapping[str, float]) -> Outcome:
         """See `Schedule.combine`; metrics are those of `account`, and the useful flop's share of the peak (matrix).
 

@@ -58,6 +58,10 @@ class ThreadSchedule(FormulaSchedule):
         """All hardware threads, on one node."""
         return {"threads": hardware_threads(machine), "nodes": 1}
 
+    def keeps_open(self) -> frozenset[str]:
+        """The batch: a thread takes one image at a time, and `images` says how many there are."""
+        return frozenset({"batch"})
+
     def lane(self, op: Op) -> str:
         """serial, image (serial too), parallel, contended or exchange.
 

@@ -18,6 +18,7 @@ from slipstick.experiments.evidence.score import Board, Data, MissingError
 from slipstick.experiments.evidence.validation.gpu import gpu_data
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.shown import ratio_shown
 from slipstick.workloads.graph.kinds import KINDS
 from slipstick.workloads.graph.workload import Attribute
 
@@ -111,7 +112,7 @@ def _reason(flagged: list[Violation]) -> str:
     if not flagged:
         return ""
     worst = max(flagged, key=lambda one: one.worst)
-    return f"{worst.worst:.3g} x too fast for its {worst.bound}: {worst.operation}, {worst.example}"
+    return f"{ratio_shown(worst.worst)} x too fast for its {worst.bound}: {worst.operation}, {worst.example}"
 
 
 READERS = (neusight, aiconfigurator, deepbench)

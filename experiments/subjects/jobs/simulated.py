@@ -20,7 +20,7 @@ from slipstick.hwmodels.answer import Answer, AnswerTable, Provenance
 from slipstick.hwmodels.columns import PART, Column
 from slipstick.hwmodels.files.old_names import checked
 from slipstick.hwmodels.files.readers import InputError, atomic_write
-from slipstick.hwmodels.files.shown import ends_shown, shown
+from slipstick.hwmodels.files.shown import ends_shown, ratio_shown, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -145,7 +145,7 @@ class Simulated(Answer):
         return (
             f"{self.job.name}: {shown(float(np.median(times)), 's')} (80 %: {ends_shown(*self.band())}), "
             f"{self.job.steps} steps, {self.runs} runs from seed {self.seed}",
-            f"{over:.3g} x the formula's {formula} ({self.formula_source})",
+            f"{ratio_shown(over)} x the formula's {formula} ({self.formula_source})",
         )
 
     @property

@@ -16,7 +16,7 @@ from slipstick.experiments.subjects.power.facility import Facility
 from slipstick.experiments.subjects.training_plan.whole_run import WholeRun
 from slipstick.hwmodels.answer import Answer, Provenance
 from slipstick.hwmodels.columns import Column, in_seconds
-from slipstick.hwmodels.files.shown import count_shown, shown
+from slipstick.hwmodels.files.shown import count_shown, money_shown, shown
 
 SHOWN = ("layout", "devices", "step_s", "low_s", "high_s", "tokens_per_s", "mfu", "memory_gb", "fits", "largest_part")
 
@@ -178,7 +178,7 @@ class TrainingPlan(Answer):
             if self.facility.counted:
                 lines.append(self.facility.text(row["power_W"], best.layout.devices))
         if self.price:
-            lines.append(f"cost: {row['cost_usd_per_million_tokens']:.3g} $ a million tokens at {self.price}")
+            lines.append(f"cost: {money_shown(row['cost_usd_per_million_tokens'])} a million tokens at {self.price}")
         if self.run.tokens:
             lines.append(self.run.text(best, row))
         if self.calibration is not None:

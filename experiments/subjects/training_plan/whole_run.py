@@ -8,7 +8,7 @@ from typing import Any
 
 from slipstick.estimators.named.training.trained_step import TrainedStep
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.shown import count_shown
+from slipstick.hwmodels.files.shown import count_shown, money_shown
 
 COUNT = re.compile(r"\s*([0-9][0-9_]*(?:\.[0-9]+)?(?:[eE][+]?[0-9]{1,2})?)\s*([kMBGT]?)\s*")
 THOUSANDS = {"": 1.0, "k": 1e3, "M": 1e6, "B": 1e9, "G": 1e9, "T": 1e12}
@@ -65,10 +65,11 @@ class WholeRun:
     def text(self, step: TrainedStep, row: dict[str, Any]) -> str:
         """``run of 1,000,000,000,000 tokens: 13.2 days (10.4 to 16.8 with 80 %), ... $ (... to ...)``."""
         line = f"run of {count_shown(self.tokens)} tokens, {count_shown(self.steps(step))} steps: "
-        line += f"{row['run_days']:.3g} days ({row['low_run_days']:.3g} to {row['high_run_days']:.3g} with 80 %)"
+        days, low, high = (count_shown(row[f"{end}run_days"]) for end in ("", "low_", "high_"))
+        line += f"{days} days ({low} to {high} with 80 %)"
         if self.price is not None:
             ends = f"{count_shown(row['low_run_cost_usd'])} to {count_shown(row['high_run_cost_usd'])}"
-            line += f", {count_shown(row['run_cost_usd'])} $ ({ends})"
+            line += f", {money_shown(row['run_cost_usd'])} ({ends})"
         else:
             line += ", dollars not known (no price: --set machine.price=2.5)"
         return f"{line}; restarts, checkpoints and evaluation apart"

@@ -22,9 +22,6 @@ class Input:
 
 Inputs = Sequence[Input] | Mapping[str, Input]
 
-FIRST_INPUT = "first_input"
-"""Field of a workload's metadata: shape and type of its first input, as `as_text` writes it."""
-
 
 def as_text(given: Input) -> str:
     """As ``--input`` takes it: ``batch,3,224,224``, ``batch,seq_len:int64``."""

@@ -17,7 +17,8 @@ from slipstick.hwmodels.files.symbolic import sp
 from slipstick.workloads.graph.assembly import Assembly, ImportedNode, Piece, Tensor, assemble
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op, Workload
-from slipstick.workloads.importers.torch.arguments import FIRST_INPUT, Input, as_text, described, without_constants
+from slipstick.workloads.graph.workload_kind import FIRST_INPUT
+from slipstick.workloads.importers.torch.arguments import Input, as_text, described, without_constants
 from slipstick.workloads.importers.torch.aten import Call, read_call
 from slipstick.workloads.importers.torch.by_name import own_failure
 from slipstick.workloads.importers.torch.counts_of_values import LOAD, NOTES, SHARE, counts, open_loads
