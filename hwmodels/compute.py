@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from slipstick.hwmodels.files.records import Record, Table
-from slipstick.hwmodels.files.units import PerCycle
+from slipstick.common.records import Record, Table
+from slipstick.common.units import PerCycle
 
 
 class Engine(Record):

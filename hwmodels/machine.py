@@ -8,14 +8,15 @@ from typing import Any, Self
 
 from pydantic import BaseModel, Field, PrivateAttr, model_validator
 
+from slipstick.common.dotted_paths import as_before, fields_in, names_in, numbers_of, sources_apart, truth_in
+from slipstick.common.errors import InputError
+from slipstick.common.formatting import format_quantity
+from slipstick.common.readers import unknown_name
+from slipstick.common.records import Record, Table, content_digest, form_of, short, unit_at, validated
+from slipstick.common.units import DollarsPerHour, Hertz, PerCycle, parse_multiple
 from slipstick.hwmodels.compute import Engine
-from slipstick.hwmodels.files.readers import InputError, unknown_name
-from slipstick.hwmodels.files.records import Record, Table, content_digest, form_of, short, unit_at, validated
-from slipstick.hwmodels.files.shown import format_quantity
-from slipstick.hwmodels.files.units import DollarsPerHour, Hertz, PerCycle, parse_multiple
 from slipstick.hwmodels.link import Link
 from slipstick.hwmodels.memory import Level
-from slipstick.hwmodels.nested import as_before, fields_in, names_in, numbers_of, sources_apart, truth_in
 from slipstick.hwmodels.power import Power
 from slipstick.hwmodels.runtime import Runtime
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from slipstick.hwmodels.files.html_tables import html_table
-from slipstick.hwmodels.files.records import unit_at
-from slipstick.hwmodels.files.shown import typed_shown
+from slipstick.common.formatting import typed_shown
+from slipstick.common.html_tables import html_table
+from slipstick.common.records import unit_at
 
 if TYPE_CHECKING:
     from slipstick.hwmodels.machine import Machine

@@ -8,8 +8,8 @@ from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slipstick.hwmodels.files.old_names import checked
-from slipstick.hwmodels.files.readers import read_json
+from slipstick.common.readers import read_json
+from slipstick.common.renamed_arguments import checked
 from slipstick.workloads.shipped_graphs import graph_document, graph_names, graphs_folder
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def kept_rewrite(workload: Workload, rewrite: str, make: Callable[[], Workload])
 
     `rewrite`: all that decides it beside the network, such as "autocast float16".
     """
-    from slipstick.hwmodels.files.records import Same
+    from slipstick.common.records import Same
     from slipstick.workloads.graph.kept import kept_workload
 
     is_built = workload.name in _builders() and _built(workload.name) is workload

@@ -7,10 +7,11 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from slipstick.hwmodels.files.old_names import checked
-from slipstick.hwmodels.files.opener import is_folder
-from slipstick.hwmodels.files.readers import InputError, read_yaml
-from slipstick.hwmodels.files.shown import visible
+from slipstick.common.errors import InputError
+from slipstick.common.formatting import visible
+from slipstick.common.opener import is_folder
+from slipstick.common.readers import read_yaml
+from slipstick.common.renamed_arguments import checked
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language_names import downloaded, known_as, nearest, plain, typed
 

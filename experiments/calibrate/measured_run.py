@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 
-from slipstick.estimators.named.limited_run import LimitedRun
-from slipstick.hwmodels.files.readers import InputError, read_csv_rows, read_number
+from slipstick.common.errors import InputError
+from slipstick.common.readers import read_csv_rows, read_number
+from slipstick.estimators.power.power_limit_run import LimitedRun
 from slipstick.workloads.importers.formats.look import look
 
 COLUMNS = ("time_s", "power_W")

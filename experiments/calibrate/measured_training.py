@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slipstick.estimators.schedule.pipelines.training_known import KnownStep
-from slipstick.estimators.schedule.pipelines.training_step import PRECISIONS
-from slipstick.experiments.calibrate.known_words import known_time
-from slipstick.hwmodels.files.readers import InputError, read_csv_rows, read_number, unknown_name
+from slipstick.common.errors import InputError
+from slipstick.common.readers import read_csv_rows, read_number, unknown_name
+from slipstick.estimators.training.own_steps import KnownStep
+from slipstick.estimators.training.training_step import PRECISIONS
+from slipstick.experiments.calibrate.measured_argument import known_time
 from slipstick.workloads.importers.formats.look import look
 from slipstick.workloads.language.training_layout import RECOMPUTE, Recompute, TrainingLayout
 

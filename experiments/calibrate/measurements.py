@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from slipstick.estimators.core.estimate import Measurement
-from slipstick.estimators.core.schedule_model import check_run_number
+from slipstick.common.errors import InputError, errors_at
+from slipstick.common.readers import read_csv_rows, read_number, unknown_name
+from slipstick.common.records import Table
+from slipstick.estimators.base.estimate import Measurement
+from slipstick.estimators.base.schedule_model import check_run_number
 from slipstick.experiments.question.settings import machine_change, number_of
-from slipstick.hwmodels.files.errors import errors_at
-from slipstick.hwmodels.files.readers import InputError, read_csv_rows, read_number, unknown_name
-from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_kind import workload_kind
@@ -94,8 +94,8 @@ def benchmarked(path: str, workload: Workload, machine: Machine, quantity: str |
 
     Raises InputError where the file is no such benchmark, or does not hold the quantity.
     """
-    from slipstick.estimators.named.serving.server_run import run_of
-    from slipstick.experiments.calibrate.known_serving import traffic_of
+    from slipstick.estimators.serving.server_config import run_of
+    from slipstick.experiments.calibrate.measured_serving import traffic_of
     from slipstick.workloads.importers.serving.vllm_bench import read_vllm_bench
 
     if quantity is None or quantity not in BENCHMARKED:

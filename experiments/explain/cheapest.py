@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.common.answer import Answer
+from slipstick.common.columns import Column
+from slipstick.common.errors import InputError
+from slipstick.common.renamed_arguments import formerly
 from slipstick.estimators.sensitivity.elasticities import sensitivity
-from slipstick.experiments.explain.dials import Dials
+from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.experiments.explain.evaluator import Dials
 from slipstick.experiments.explain.explanation import FARTHEST
 from slipstick.experiments.question.question import Question
-from slipstick.hwmodels.answer import Answer
-from slipstick.hwmodels.columns import Column
-from slipstick.hwmodels.files.old_names import formerly
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine_fields import unit_of_name
 
 ROUNDS = 80

@@ -8,21 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.estimators.calibration.calibration import DRAWS, SEED
-from slipstick.estimators.core.estimate import FIXED, WAITING, Estimate
-from slipstick.estimators.core.formula import Formula
-from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.core.operation_model import grouped, machine_values
-from slipstick.estimators.core.parameters import parameters
+from slipstick.common.columns import Column
+from slipstick.common.errors import InputError
+from slipstick.common.renamed_arguments import formerly
+from slipstick.estimators.base.estimate import FIXED, WAITING, Estimate
+from slipstick.estimators.base.operation_model import grouped, machine_values
+from slipstick.estimators.fitting.calibration import DRAWS, SEED
 from slipstick.estimators.sensitivity.elasticities import crossovers, sensitivity
-from slipstick.experiments.explain.dials import Dials, slope
-from slipstick.experiments.question.domain import remarks
+from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.estimators.symbolic.parameters import parameters
+from slipstick.experiments.explain.evaluator import Dials, slope
+from slipstick.experiments.question.dtype_domain import remarks
 from slipstick.experiments.question.facts import HOST
 from slipstick.experiments.question.question import Question
-from slipstick.experiments.question.unread import unread
-from slipstick.hwmodels.columns import Column
-from slipstick.hwmodels.files.old_names import formerly
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.experiments.question.unused_inputs import unread
 from slipstick.hwmodels.machine_fields import unit_of_name
 
 COLUMNS = (

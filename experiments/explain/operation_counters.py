@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slipstick.estimators.calibration.calibration import Calibration
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.operation.gpu.counters import Counters, counters
-from slipstick.estimators.operation.gpu.tiled import TiledRoofline
+from slipstick.common.errors import InputError
+from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.fitting.calibration import Calibration
+from slipstick.estimators.gpu.kernels.gpu_counters import Counters, counters
+from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.experiments.question.question import Question
-from slipstick.hwmodels.files.readers import InputError
 
 
 def counter_rows(question: Question) -> tuple[list[dict[str, Any]], float]:

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from slipstick.estimators.extrapolation import Prediction, Series, extrapolate_many
-from slipstick.estimators.extrapolation.repeats import Statistic
-from slipstick.experiments.extrapolate.readings import Readings
+from slipstick.common.errors import InputError
+from slipstick.common.readers import unknown_name
+from slipstick.estimators.scaling import Prediction, Series, extrapolate_many
+from slipstick.estimators.scaling.repeats import Statistic
+from slipstick.experiments.extrapolate.measurement_table import Readings
 from slipstick.hwmodels.catalog import machine as load_machine
-from slipstick.hwmodels.files.readers import InputError, unknown_name
 
 MAX_TARGETS = 10_000
 CONFLICT = 3.0

@@ -11,16 +11,27 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.extrapolation.repeats import Statistic
-from slipstick.experiments.extrapolate.readings import SECONDS, Readings, readings
-from slipstick.experiments.extrapolate.series_caliper import read_caliper, read_caliper_folder
-from slipstick.experiments.extrapolate.series_extrap import (
+from slipstick.common.errors import InputError
+from slipstick.common.readers import (
+    csv_separator,
+    decimal_mark,
+    pointed,
+    read_csv_rows,
+    read_json,
+    require_mapping,
+    unknown_name,
+)
+from slipstick.common.units import parse_clock, parse_quantity, refuse_rate
+from slipstick.estimators.scaling.repeats import Statistic
+from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.experiments.extrapolate.caliper import read_caliper, read_caliper_folder
+from slipstick.experiments.extrapolate.extra_p import (
     is_json_lines,
     read_extrap_json,
     read_extrap_lines,
     read_extrap_text,
 )
+from slipstick.experiments.extrapolate.measurement_table import SECONDS, Readings, readings
 from slipstick.experiments.extrapolate.series_fields import is_number
 from slipstick.experiments.extrapolate.series_formats import (
     read_asv,
@@ -30,17 +41,6 @@ from slipstick.experiments.extrapolate.series_formats import (
     read_pytest_benchmark,
 )
 from slipstick.experiments.extrapolate.slurm_jobs import read_slurm
-from slipstick.hwmodels.files.readers import (
-    InputError,
-    csv_separator,
-    decimal_mark,
-    pointed,
-    read_csv_rows,
-    read_json,
-    require_mapping,
-    unknown_name,
-)
-from slipstick.hwmodels.files.units import parse_clock, parse_quantity, refuse_rate
 from slipstick.workloads.importers.formats.look import look
 from slipstick.workloads.importers.formats.registry import identify
 from slipstick.workloads.importers.serving.llama_bench import read_llama_bench

@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.experiments.extrapolate.readings import SECONDS, Readings, Row, readings
+from slipstick.common.errors import InputError
+from slipstick.common.readers import require_mapping, unknown_name
+from slipstick.experiments.extrapolate.measurement_table import SECONDS, Readings, Row, readings
 from slipstick.experiments.extrapolate.series_fields import (
     as_list,
     as_mapping,
@@ -20,7 +22,6 @@ from slipstick.experiments.extrapolate.series_fields import (
     numeric_names,
     optional_mapping,
 )
-from slipstick.hwmodels.files.readers import InputError, require_mapping, unknown_name
 
 MAX_PROFILES = 10_000
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from slipstick.experiments.extrapolate.readings import Readings
-from slipstick.hwmodels.files.opener import opened
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.units import parse_clock
+from slipstick.common.errors import InputError
+from slipstick.common.opener import opened
+from slipstick.common.units import parse_clock
+from slipstick.experiments.extrapolate.measurement_table import Readings
 from slipstick.workloads.importers.formats.look import SEFF_TIME, sacct_columns
 
 COUNTS = {

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.composites.compiled import NAMESPACES
-from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.core.schedule_model import AMOUNTS, check_run_number
+from slipstick.common.errors import InputError
+from slipstick.common.readers import whole_number
+from slipstick.common.units import MOST, check_count
+from slipstick.estimators.base.schedule_model import AMOUNTS, check_run_number
+from slipstick.estimators.composition.compiled_estimator import NAMESPACES
+from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.question.settings import machine_change, number_of
-from slipstick.hwmodels.files.readers import InputError, whole_number
-from slipstick.hwmodels.files.units import MOST, check_count
 from slipstick.hwmodels.machine import Machine
 
 Values = str | float | Sequence[float] | Sequence[str] | Sequence[float | str] | npt.NDArray[Any]

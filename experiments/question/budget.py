@@ -6,15 +6,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from slipstick.estimators.contract.named import NamedEstimator
-from slipstick.estimators.contract.protocols import Estimator
-from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate
+from slipstick.common.errors import InputError
+from slipstick.common.formatting import shown
+from slipstick.common.renamed_arguments import checked
+from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate
+from slipstick.estimators.base.protocols import Estimator
+from slipstick.estimators.base.shipped_estimator import NamedEstimator
 from slipstick.experiments.question.facts import bounds
 from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.question.settings import Value, with_numbers
-from slipstick.hwmodels.files.old_names import checked
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.shown import shown
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from slipstick.estimators.composites.kept_workloads import as_compiled
-from slipstick.estimators.composites.utilisation import utilisation
-from slipstick.estimators.core.estimate import WAITING, Estimate
+from slipstick.estimators.base.estimate import WAITING, Estimate
+from slipstick.estimators.composition.flop_utilisation import utilisation
+from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.experiments.question.memory_need import MemoryNeed, memory_need
 from slipstick.experiments.question.question import Question
 from slipstick.workloads.graph.footprint import attends_to_cache

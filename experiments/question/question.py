@@ -7,12 +7,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from slipstick.estimators.contract.base import check_run_names
-from slipstick.estimators.contract.named import NamedEstimator
-from slipstick.estimators.contract.protocols import Estimator, Fitted
-from slipstick.estimators.core.estimate import Estimate, Run
-from slipstick.estimators.core.parameters import parameters
-from slipstick.estimators.core.schedule_model import check_run_number
+from slipstick.common.errors import InputError
+from slipstick.common.readers import unknown_name
+from slipstick.common.records import Same, Table
+from slipstick.common.renamed_arguments import checked
+from slipstick.common.trusted_code import is_own
+from slipstick.estimators.base.estimate import Estimate, Run
+from slipstick.estimators.base.estimator_base import check_run_names
+from slipstick.estimators.base.protocols import Estimator, Fitted
+from slipstick.estimators.base.schedule_model import check_run_number
+from slipstick.estimators.base.shipped_estimator import NamedEstimator
+from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.experiments.question import registry
 from slipstick.experiments.question.axes import Values, axes_of
 from slipstick.experiments.question.defaults import as_executed, default, kept_open
@@ -27,10 +32,6 @@ from slipstick.experiments.question.settings import (
 )
 from slipstick.experiments.question.space import Space
 from slipstick.hwmodels.catalog import machine as machine_by_name
-from slipstick.hwmodels.files.old_names import checked
-from slipstick.hwmodels.files.own_names import is_own
-from slipstick.hwmodels.files.readers import InputError, unknown_name
-from slipstick.hwmodels.files.records import Same, Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.catalog import workload as workload_by_name
 from slipstick.workloads.graph.cost import check_size

@@ -1,18 +1,18 @@
-"""Estimators by name: every name is looked up here, in the records of `named/shipped.py`."""
+"""Estimators by name: every name is looked up here, in the records of `question/shipped_estimators.py`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from slipstick.estimators.contract.named import NamedEstimator
-from slipstick.experiments.question.named.builders import CALIBRATIONS as CALIBRATIONS
-from slipstick.experiments.question.named.shipped import DEFAULT, SHIPPED
-from slipstick.hwmodels.files.old_names import checked
-from slipstick.hwmodels.files.own_names import is_own
-from slipstick.hwmodels.files.readers import unknown_name
+from slipstick.common.readers import unknown_name
+from slipstick.common.renamed_arguments import checked
+from slipstick.common.trusted_code import is_own
+from slipstick.estimators.base.shipped_estimator import NamedEstimator
+from slipstick.experiments.question.estimator_builders import CALIBRATIONS as CALIBRATIONS
+from slipstick.experiments.question.shipped_estimators import DEFAULT, SHIPPED
 
 if TYPE_CHECKING:
-    from slipstick.estimators.contract.protocols import Estimator
+    from slipstick.estimators.base.protocols import Estimator
     from slipstick.hwmodels.machine import Machine
     from slipstick.workloads.graph.workload import Workload
 
@@ -40,7 +40,7 @@ def named_estimator(name: str) -> NamedEstimator:
     Raises InputError where the name is unknown, or names code and is plain text, as everything from a file is.
     """
     if is_own(name):
-        from slipstick.experiments.question.own import own_record
+        from slipstick.experiments.question.user_code import own_record
 
         return own_record(name)
     known = {word: record for record in named_estimators() for word in (record.name, *record.aliases)}
@@ -71,7 +71,7 @@ def estimator(name: str | NamedEstimator) -> Estimator:
 
 def estimator_of(given: str | NamedEstimator | Any, workload: Workload, machine: Machine) -> Estimator:
     """What answers for a workload on a machine, from a name, a record or an object (`adopted`)."""
-    from slipstick.estimators.contract.base import adopted
+    from slipstick.estimators.base.estimator_base import adopted
 
     made = estimator(given) if isinstance(given, (str, NamedEstimator)) else adopted(given)
     return made.resolved(workload, machine)

@@ -9,10 +9,11 @@ from inspect import signature
 from numbers import Real
 from typing import Any, SupportsFloat
 
-from slipstick.estimators.composites.compiled import NAMESPACES
-from slipstick.estimators.core.schedule_model import AMOUNTS
-from slipstick.hwmodels.files.readers import InputError, unknown_name
-from slipstick.hwmodels.files.units import parse_quantity
+from slipstick.common.errors import InputError
+from slipstick.common.readers import unknown_name
+from slipstick.common.units import parse_quantity
+from slipstick.estimators.base.schedule_model import AMOUNTS
+from slipstick.estimators.composition.compiled_estimator import NAMESPACES
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.catalog import workload as workload_by_name
 from slipstick.workloads.graph.workload import Workload

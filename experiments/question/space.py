@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from slipstick.estimators.core.lambdified import FloatArray, evaluate
-from slipstick.hwmodels.files.expressions import parse_expression
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
-from slipstick.hwmodels.files.symbolic import sp
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import parse_expression
+from slipstick.common.lazy_sympy import sp
+from slipstick.common.records import Table
+from slipstick.estimators.symbolic.lambdified import FloatArray, evaluate
 
 Sampler = Literal["random", "latin-hypercube", "sobol"]
 MANY_ROWS = 8

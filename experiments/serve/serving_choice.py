@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
-from slipstick.estimators.named.serving.deployment import Deployment
-from slipstick.estimators.operation.serving.step_amounts import Batch
-from slipstick.hwmodels.files.shown import money_shown, share_shown
+from slipstick.common.formatting import money_shown, share_shown
+from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
+from slipstick.estimators.engine_steps.step_amounts import Batch
+from slipstick.estimators.serving.deployment import Deployment
 from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.runs.traffic import users_shown
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from slipstick.estimators.named.serving.deployment import Deployment
-from slipstick.estimators.named.serving.served_requests import ServedRequests
-from slipstick.estimators.named.serving.server_run import POOL, deployment_of, run_of
-from slipstick.estimators.operation.serving.measured_steps import TimedServerStep, engine_of_steps
+from slipstick.common.errors import InputError
+from slipstick.estimators.engine_steps.measured_steps import TimedServerStep, engine_of_steps
+from slipstick.estimators.serving.deployment import Deployment
+from slipstick.estimators.serving.request_estimator import ServedRequests
+from slipstick.estimators.serving.server_config import POOL, deployment_of, run_of
 from slipstick.experiments.question.question import Question, question
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language.requests_to import requests_to

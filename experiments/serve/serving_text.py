@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.estimators.named.serving.deployment import APART
-from slipstick.estimators.named.serving.served_run import Serving
-from slipstick.estimators.operation.power.power_cap import cap_watts
-from slipstick.estimators.operation.serving.measured_steps import kept_measured
-from slipstick.experiments.question.doubts import warnings_among
-from slipstick.experiments.serve.limits import limits_text
-from slipstick.experiments.subjects.power.facility import Facility, price_text
-from slipstick.hwmodels.files.shown import count_shown, ends_shown, format_quantity, money_shown, shown
+from slipstick.common.formatting import count_shown, ends_shown, format_quantity, money_shown, shown
+from slipstick.estimators.engine_steps.measured_steps import kept_measured
+from slipstick.estimators.power.power_cap import cap_watts
+from slipstick.estimators.serving.deployment import APART
+from slipstick.estimators.serving.serving_answer import Serving
+from slipstick.experiments.methods.power.facility import Facility, price_text
+from slipstick.experiments.question.warnings import warnings_among
+from slipstick.experiments.serve.slo_limits import limits_text
 
 LARGE_PRODUCT = 0.74
 """Share of the bfloat16 peak that a product of 8192^3 reaches on H100 by the calibration of kernels (H200 0.72)."""

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.learning.law import FloatArray
-from slipstick.estimators.operation.serving.measured_steps import ServerStep, TimedServerStep
-from slipstick.estimators.operation.serving.step_amounts import Batch
-from slipstick.estimators.operation.serving.step_oracle import StepOracle
+from slipstick.common.errors import InputError
+from slipstick.common.readers import unknown_name
+from slipstick.estimators.engine_steps.measured_steps import ServerStep, TimedServerStep
+from slipstick.estimators.engine_steps.step_amounts import Batch
+from slipstick.estimators.engine_steps.step_time_predictor import StepOracle
+from slipstick.estimators.fitting.group_effects_model import FloatArray
 from slipstick.experiments.serve.serving_question import ServingOptions
-from slipstick.hwmodels.files.readers import InputError, unknown_name
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.estimators.composites.consumption import COST, ENERGY
-from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate, quantile
-from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.core.quantity import Quantity
-from slipstick.estimators.core.ratio_band import Today
-from slipstick.estimators.named.ratio_law import shipped
+from slipstick.common.errors import InputError
+from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, quantile
+from slipstick.estimators.base.quantity import Quantity
+from slipstick.estimators.base.ratio_band import Today
+from slipstick.estimators.composition.energy_and_cost import COST, ENERGY
+from slipstick.estimators.gpu.ratio_uncertainty import shipped
+from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.question.question import Question
-from slipstick.hwmodels.files.readers import InputError
 
 REFUSED = "refused"
 """The column that says why a point has no answer; "" where it has one."""

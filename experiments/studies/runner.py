@@ -8,17 +8,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slipstick.experiments.question.own import code_digest
+from slipstick.common.errors import InputError
+from slipstick.common.records import content_digest
+from slipstick.common.renamed_arguments import checked
 from slipstick.experiments.question.space import MAX_POINTS
+from slipstick.experiments.question.user_code import code_digest
+from slipstick.experiments.studies.array_share import WHOLE, Share
 from slipstick.experiments.studies.interrupts import heard_interrupts
-from slipstick.experiments.studies.share import WHOLE, Share
 from slipstick.experiments.studies.store import Store, create
 from slipstick.experiments.studies.study import Study
 from slipstick.experiments.studies.sweep import Task, task
 from slipstick.experiments.studies.versions import formulas_digest, installed_version
-from slipstick.hwmodels.files.old_names import checked
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import content_digest
 
 if TYPE_CHECKING:
     import pandas as pd

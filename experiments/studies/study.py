@@ -12,9 +12,17 @@ from typing import Literal, Self, TypeVar
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
-from slipstick.estimators.calibration.calibration import Calibration, calibrate
-from slipstick.estimators.contract.protocols import Fitted
-from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Measurement
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import parse_expression
+from slipstick.common.formatting import short_name
+from slipstick.common.readers import read_toml
+from slipstick.common.records import Record, Table, validated
+from slipstick.common.renamed_arguments import checked
+from slipstick.common.trusted_code import OwnName, named_here
+from slipstick.common.writer import atomic_write
+from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Measurement
+from slipstick.estimators.base.protocols import Fitted
+from slipstick.estimators.fitting.calibration import Calibration, calibrate
 from slipstick.experiments.calibrate.measurements import read_measurements
 from slipstick.experiments.question.axes import counts_values, is_count, merged_steps, quantity, values_of
 from slipstick.experiments.question.question import Question, question
@@ -26,12 +34,6 @@ from slipstick.experiments.studies.study_records import Sample, SampledRange, Va
 from slipstick.experiments.studies.study_workloads import known_from, known_in, located, relative, study_workload
 from slipstick.experiments.studies.toml_text import toml_text
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.expressions import parse_expression
-from slipstick.hwmodels.files.old_names import checked
-from slipstick.hwmodels.files.own_names import OwnName, named_here
-from slipstick.hwmodels.files.readers import InputError, atomic_write, read_toml
-from slipstick.hwmodels.files.records import Record, Table, validated
-from slipstick.hwmodels.files.shown import short_name
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 

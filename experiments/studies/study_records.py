@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Record, Table
+from slipstick.common.errors import InputError
+from slipstick.common.records import Record, Table
 
 Value = str | float
 Values = str | tuple[Value, ...]

@@ -6,10 +6,10 @@ import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from slipstick.experiments.calibrate.known_words import known_time
-from slipstick.experiments.question.own import is_own_program, own_program
-from slipstick.hwmodels.files.own_names import named_here
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.common.trusted_code import named_here
+from slipstick.experiments.calibrate.measured_argument import known_time
+from slipstick.experiments.question.user_code import is_own_program, own_program
 from slipstick.workloads.catalog import MATRIX_FILES, REQUESTS, STEPS, TRAINING
 from slipstick.workloads.catalog import workload as workload_by_name
 from slipstick.workloads.graph.workload import Workload

@@ -12,23 +12,23 @@ from uuid import uuid4
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.composites.consumption import COST, ENERGY, Consumption, over_cap
-from slipstick.estimators.composites.held import CAP
-from slipstick.estimators.contract.protocols import TimeFunction
-from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
-from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.core.ratio_band import Today
-from slipstick.estimators.named.ratio_law import shipped
-from slipstick.experiments.question.domain import remarks
+from slipstick.common.errors import InputError
+from slipstick.common.records import Table
+from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
+from slipstick.estimators.base.protocols import TimeFunction
+from slipstick.estimators.base.ratio_band import Today
+from slipstick.estimators.composition.energy_and_cost import COST, ENERGY, Consumption, over_cap
+from slipstick.estimators.composition.power_capped import CAP
+from slipstick.estimators.gpu.ratio_uncertainty import shipped
+from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.experiments.question.dtype_domain import remarks
 from slipstick.experiments.question.objectives import consumptions
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.question.space import Space
-from slipstick.experiments.question.unread import unread
-from slipstick.experiments.studies.at_sizes import MemoryColumns, ScatterAtSizes
+from slipstick.experiments.question.unused_inputs import unread
+from slipstick.experiments.studies.clock_energy import SlowerClock
 from slipstick.experiments.studies.quantity_columns import BandedMetrics, QuantityColumns
-from slipstick.experiments.studies.slower_clock import SlowerClock
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
+from slipstick.experiments.studies.size_columns import MemoryColumns, ScatterAtSizes
 from slipstick.hwmodels.machine import Machine
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from slipstick.common.errors import InputError
+from slipstick.common.opener import head
 from slipstick.hwmodels.catalog.names import closest, exact, within
-from slipstick.hwmodels.files.errors import InputError
-from slipstick.hwmodels.files.opener import head
 
 if TYPE_CHECKING:
     from slipstick.hwmodels.catalog.index import Outline

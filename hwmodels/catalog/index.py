@@ -11,7 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from slipstick.hwmodels.files.readers import atomic_write, read_bytes, read_json
+from slipstick.common.opener import read_bytes
+from slipstick.common.readers import read_json
+from slipstick.common.writer import atomic_write
 
 FILE = Path(__file__).with_name("index.json")
 

@@ -14,9 +14,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from slipstick.hwmodels.files.readers import InputError, read_yaml, require_mapping
-from slipstick.hwmodels.files.records import Table
-from slipstick.hwmodels.files.units import parse_quantity
+from slipstick.common.errors import InputError
+from slipstick.common.readers import read_yaml, require_mapping
+from slipstick.common.records import Table
+from slipstick.common.units import parse_quantity
 from slipstick.hwmodels.importers.kerncraft_machine import BandwidthKernel, CacheLevel, Curve, KerncraftMachine
 
 LIMIT_BYTES = 4_000_000

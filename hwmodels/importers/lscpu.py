@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from slipstick.hwmodels.files.readers import InputError, number_written, parse_json, whole_number
-from slipstick.hwmodels.files.records import validated
+from slipstick.common.errors import InputError
+from slipstick.common.readers import number_written, parse_json, whole_number
+from slipstick.common.records import validated
 from slipstick.hwmodels.machine import Machine
 
 MAX_TEXT = 16_000_000

@@ -263,11 +263,11 @@ def _matrices(folder: Path) -> None:
 def _tool_writes(folder: Path) -> None:
     """What verbs leave behind: a study, its store, calibrations, models, bricks."""
     import slipstick
-    from slipstick.experiments.commands.cli import run
+    from slipstick.common.records import Table
+    from slipstick.experiments.cli.cli import run
     from slipstick.experiments.measure.bricks.brick_store import BrickStore, Composition, StoredTiming, Where
     from slipstick.experiments.measure.clocks.timing import Protocol, measure
     from slipstick.hwmodels.catalog import machine
-    from slipstick.hwmodels.files.records import Table
 
     rooms = [room.resolve() for room in Path(slipstick.__file__).parent.iterdir()]
     for place, name in {

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 import slipstick as ss
-from slipstick.estimators.run import phases
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.commands.phases import compared
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.estimators.sampling import phases
+from slipstick.experiments.cli.cli import run
+from slipstick.experiments.cli.phases import compared
 from slipstick.workloads.importers.mllog.mllog_reader import read_mllog
 from slipstick.workloads.runs.step_profiles import Operation, StepProfile, StepTable
 from tests.attack.seeds import CONFIG

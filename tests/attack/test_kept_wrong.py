@@ -10,22 +10,22 @@ from typing import Any
 
 import pytest
 
-from slipstick.estimators.composites.group_steps import AmountColumn, GroupRows
-from slipstick.estimators.core.gradient import GradientSteps
-from slipstick.estimators.core.gradient_lowering import gradient_steps
-from slipstick.estimators.core.lambdified.evaluable import Evaluable
-from slipstick.estimators.core.lambdified.kept import Formulas, KeptParts
-from slipstick.estimators.core.operation_model import grouped
-from slipstick.estimators.core.separated import separate
-from slipstick.estimators.core.tables import SeparatedTerms
-from slipstick.estimators.core.turns import Turns
-from slipstick.estimators.operation.gpu.kernel_classes import PRODUCTS
-from slipstick.estimators.operation.roofline import Roofline
+from slipstick.common.disk_cache import VARIABLE, kept_path, read_kept, write_kept
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import parse_expression
+from slipstick.common.records import Table
+from slipstick.estimators.base.operation_model import grouped
+from slipstick.estimators.composition.formula_group_steps import AmountColumn, GroupRows
+from slipstick.estimators.gpu.kernels.kernel_classes import PRODUCTS
+from slipstick.estimators.roofline.roofline import Roofline
+from slipstick.estimators.symbolic.batched_sum import SeparatedTerms
+from slipstick.estimators.symbolic.breakpoints import Turns
+from slipstick.estimators.symbolic.factored_formula import separate
+from slipstick.estimators.symbolic.gradient import GradientSteps
+from slipstick.estimators.symbolic.gradient_lowering import gradient_steps
+from slipstick.estimators.symbolic.lambdified.evaluable import Evaluable
+from slipstick.estimators.symbolic.lambdified.formula_cache import Formulas, KeptParts
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.expressions import parse_expression
-from slipstick.hwmodels.files.kept_files import VARIABLE, kept_path, read_kept, write_kept
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.catalog import _builders, workload
 from slipstick.workloads.graph.kept import kept_workload
 

@@ -7,17 +7,17 @@ from time import process_time
 
 import pytest
 
-from slipstick.estimators.core.formula import Formula
-from slipstick.estimators.core.lambdified.extrema import Smallest
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import symbol
+from slipstick.common.lazy_sympy import sp
+from slipstick.common.records import Table
 from slipstick.estimators.sensitivity.elasticities import crossovers
-from slipstick.experiments.calibrate.known_words import known_time
+from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.lambdified.symbolic_max import Smallest
+from slipstick.experiments.calibrate.measured_argument import known_time
 from slipstick.experiments.calibrate.measured_training import read_known
-from slipstick.experiments.commands import cli
+from slipstick.experiments.cli import cli
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
-from slipstick.hwmodels.files.symbolic import sp
 from slipstick.hwmodels.machine_file import load_machine, save_machine
 
 SERVE = ["serve", "llama-3.1-8b", "--on", "h100-sxm", "--count", "4", "--concurrency", "2"]

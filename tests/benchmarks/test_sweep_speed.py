@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.operation.roofline import Roofline
-from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.roofline.roofline import Roofline
+from slipstick.estimators.schedules.sequential import Sequential
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.catalog import workload
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import slipstick as ss
-from slipstick.experiments.commands.cli import run
-from slipstick.hwmodels.answer import Answer
+from slipstick.common.answer import Answer
+from slipstick.experiments.cli.cli import run
 from tests.experiments.test_answer_faces import ANSWERS
 from tests.files_made import nsys
 from tests.verbs_there import options

@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slipstick.experiments.evidence.papers.xeon_phi import xeon_phi_report
-from slipstick.experiments.explain.dials import Dials
-from slipstick.experiments.pages import explain_report, whatif_report
-from slipstick.experiments.pages.sliderule import data_of
+from slipstick.common.records import Table
+from slipstick.common.trusted_code import OwnName
+from slipstick.experiments.explain.evaluator import Dials
+from slipstick.experiments.papers.xeon_phi import xeon_phi_report
 from slipstick.experiments.question.facts import facts
-from slipstick.experiments.question.own import own_program
 from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.question.space import Range, Space
+from slipstick.experiments.question.user_code import own_program
+from slipstick.experiments.report import explain_page, whatif_page
+from slipstick.experiments.report.slide_rule import data_of
 from slipstick.experiments.studies.whatif import answer
-from slipstick.hwmodels.files.own_names import OwnName
-from slipstick.hwmodels.files.records import Table
 
 pytestmark = pytest.mark.browser
 ASKED = {
@@ -57,7 +57,7 @@ def _slide_rule(asked: Question, path: Path) -> Path:
     tables: dict[str, list[dict[str, Any]]] = {
         name: [] for name in ("bottlenecks", "elasticities", "crossovers", "tornado", "changes")
     }
-    return explain_report.write(asked, asked.answer(), tables, 0.9, path)
+    return explain_page.write(asked, asked.answer(), tables, 0.9, path)
 
 
 def _fits(page: Any, width: int) -> None:
@@ -239,9 +239,9 @@ def test_a_page_of_a_hundred_thousand_points_is_light(page: Any, tmp_path: Path)
     bandwidth = f"machine.memory.{asked.machine.main_memory}.bandwidth"
     ranges = {"machine.clock": Range(5e8, 3e9, "log"), bandwidth: Range(2e11, 4e12, "log")}
     found = answer(replace(asked, vary=Space(Table(), Table(ranges), 100_000)))
-    path, _ = whatif_report.write(found, tmp_path / "many.html")
+    path, _ = whatif_page.write(found, tmp_path / "many.html")
     assert path.stat().st_size < 1e6
-    small, _ = whatif_report.write(
+    small, _ = whatif_page.write(
         answer(replace(asked, vary=Space(Table({"machine.clock": (1e9, 2e9)})))), tmp_path / "few.html"
     )
     drawn = "document.querySelectorAll('.figure svg').length >= 1"
@@ -259,7 +259,7 @@ def test_the_front_is_highlighted_and_can_be_all_that_is_left(page: Any, tmp_pat
     asked = question("mlp-inference", "v100-sxm", "roofline", ["machine.price=3", "workload.batch=400"])
     axes = {"machine.cores": (20.0, 40.0, 80.0, 160.0), "machine.clock": (0.8e9, 1.1e9, 1.5e9)}
     found = answer(replace(asked, vary=Space(Table(axes))))
-    path, _ = whatif_report.write(found, tmp_path / "w.html", (), ["time", "area=machine.cores"])
+    path, _ = whatif_page.write(found, tmp_path / "w.html", (), ["time", "area=machine.cores"])
     page.open(path)
     page.until("document.querySelectorAll('#points-front-0 svg').length > 0")
     rows = "[...document.querySelectorAll('#points tbody tr')]"

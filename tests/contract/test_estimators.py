@@ -14,23 +14,23 @@ import numpy as np
 import pytest
 
 import slipstick as ss
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.contract.named import NamedEstimator
-from slipstick.estimators.contract.protocols import Estimator
-from slipstick.estimators.core.estimate import Estimate
-from slipstick.estimators.core.parameters import Parameter
-from slipstick.estimators.core.quantity import SUFFIXES
-from slipstick.estimators.operation.measured import MeasuredTimes, measured_key
-from slipstick.estimators.schedule.sequential import Sequential
-from slipstick.experiments.answers.lines import headline
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.evidence.catalog import scoreboards
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import symbol
+from slipstick.common.records import Table, content_digest
+from slipstick.estimators.base.estimate import Estimate
+from slipstick.estimators.base.protocols import Estimator
+from slipstick.estimators.base.quantity import SUFFIXES
+from slipstick.estimators.base.shipped_estimator import NamedEstimator
+from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.roofline.measured_table import MeasuredTimes, measured_key
+from slipstick.estimators.schedules.sequential import Sequential
+from slipstick.estimators.symbolic.parameters import Parameter
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question import registry
 from slipstick.experiments.question.question import question
+from slipstick.experiments.report.summary import headline
+from slipstick.experiments.scoring.scoreboard_catalog import scoreboards
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table, content_digest
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.workload import Workload

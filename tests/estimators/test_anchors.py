@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from slipstick.estimators.across_devices.anchors.next_rows import candidates, next_rows
-from slipstick.estimators.across_devices.conditioning import AnchorModel
-from slipstick.estimators.across_devices.devices import DeviceCalibration, fit_devices
-from slipstick.estimators.across_devices.fade import fading
-from slipstick.estimators.across_devices.operation_times import OperationTimes
-from slipstick.estimators.learning.known_rows import FREEDOM
-from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
-from slipstick.estimators.tuned.tuned_anchors import LENGTH
+from slipstick.estimators.fitting.user_rows import FREEDOM
+from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
+from slipstick.estimators.gpu.transfer.anchor_constants import LENGTH
+from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, fit_devices
+from slipstick.estimators.gpu.transfer.distance_weight import fading
+from slipstick.estimators.gpu.transfer.linearised_rows import AnchorModel
+from slipstick.estimators.gpu.transfer.next_measurements import candidates, next_rows
+from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
 from slipstick.experiments.calibrate.operation_measurements import read_operation_times
-from slipstick.experiments.commands.cli import run
+from slipstick.experiments.cli.cli import run
 from slipstick.hwmodels.catalog import machine
 from tests.estimators.test_devices import EFFICIENCY, streams
 

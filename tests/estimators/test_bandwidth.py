@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.learning.fit import fit
-from slipstick.estimators.operation.cpu.bandwidth import (
+from slipstick.common.errors import InputError
+from slipstick.estimators.cpu.multicore_bandwidth import (
     LAW,
     Borders,
     Saturation,
@@ -15,11 +15,11 @@ from slipstick.estimators.operation.cpu.bandwidth import (
     fit_saturation,
     usual,
 )
+from slipstick.estimators.fitting.fit_model import fit
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
-from slipstick.experiments.evidence.boards import bandwidth as scoreboard
-from slipstick.experiments.evidence.validation.cpu.bandwidth_data import CATALOG, FILE, MeasuredMachine, read_bandwidths
+from slipstick.experiments.scoreboards.cpu import bandwidth_board as scoreboard
+from slipstick.experiments.scoreboards.cpu.bandwidth_data import CATALOG, FILE, MeasuredMachine, read_bandwidths
 from slipstick.hwmodels.catalog import machine, machine_names
-from slipstick.hwmodels.files.readers import InputError
 
 rates = st.floats(1e9, 5e10)
 

@@ -5,15 +5,15 @@ import pickle
 import numpy as np
 import pytest
 
-from slipstick.estimators.calibration.calibration import Calibration, calibrate, gaussian_draws
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.contract.protocols import Estimator
-from slipstick.estimators.core.estimate import Measurement
-from slipstick.estimators.core.parameters import parameters, with_parameters
-from slipstick.estimators.operation.roofline import Roofline
-from slipstick.estimators.schedule.sequential import Sequential
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.errors import InputError
+from slipstick.common.records import Table
+from slipstick.estimators.base.estimate import Measurement
+from slipstick.estimators.base.protocols import Estimator
+from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.fitting.calibration import Calibration, calibrate, gaussian_draws
+from slipstick.estimators.roofline.roofline import Roofline
+from slipstick.estimators.schedules.sequential import Sequential
+from slipstick.estimators.symbolic.parameters import parameters, with_parameters
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import dense, elementwise

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.core.choice import Least
-from slipstick.estimators.core.lambdified import menu as blocks
-from slipstick.estimators.core.lambdified.extrema import Largest
-from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.expressions import symbol
+from slipstick.common.records import Table
+from slipstick.estimators.symbolic.lambdified import argmin_over_menu as blocks
+from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest
+from slipstick.estimators.symbolic.min_over_configs import Least
 
 TILES, SPLITS = ((128.0, 64.0), (64.0, 64.0), (32.0, 16.0)), (1.0, 2.0, 4.0, 8.0)
 ROWS = [(*tile, split) for tile, split in itertools.product(TILES, SPLITS)]

@@ -5,17 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.composites import compiled as compiled_module
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.core.parameters import with_parameters
-from slipstick.estimators.named import phi_study as xeon_phi
-from slipstick.estimators.operation.cpu.instructions import InstructionCount
-from slipstick.estimators.operation.roofline import Roofline
-from slipstick.estimators.schedule.critical_path import CriticalPath
-from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import symbol
+from slipstick.estimators.composition import compiled_estimator as compiled_module
+from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.cpu import xeon_phi_study as xeon_phi
+from slipstick.estimators.cpu.instruction_counts import InstructionCount
+from slipstick.estimators.roofline.roofline import Roofline
+from slipstick.estimators.schedules.critical_path import CriticalPath
+from slipstick.estimators.schedules.sequential import Sequential
+from slipstick.estimators.symbolic.parameters import with_parameters
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import dense, elementwise
 from slipstick.workloads.networks.phi_cnn import phi_cnn

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.core.lambdified import evaluate
-from slipstick.estimators.core.operation_model import machine_values
-from slipstick.estimators.operation.cpu.bandwidth import Borders, Saturation
-from slipstick.estimators.operation.cpu.cpu_roofline import CpuRoofline
+from slipstick.estimators.base.operation_model import machine_values
+from slipstick.estimators.cpu.cpu_roofline import CpuRoofline
+from slipstick.estimators.cpu.multicore_bandwidth import Borders, Saturation
+from slipstick.estimators.symbolic.lambdified import evaluate
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.importers.kerncraft import load_kerncraft
 from slipstick.hwmodels.machine import Machine

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.schedule.critical_path import CriticalPath
-from slipstick.estimators.schedule.dispatch import AsynchronousDispatch, ContendedDispatch
+from slipstick.common.records import Table
+from slipstick.estimators.schedules.critical_path import CriticalPath
+from slipstick.estimators.schedules.dispatch import AsynchronousDispatch, ContendedDispatch
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import Cost
 from slipstick.workloads.graph.workload import Op, Workload

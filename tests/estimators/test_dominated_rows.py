@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from slipstick.estimators.core.choice import Least
-from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.expressions import symbol
+from slipstick.common.records import Table
+from slipstick.estimators.symbolic.min_over_configs import Least
 
 X, Y, T, S = (symbol(name) for name in ("x", "y", "t", "s"))
 TILES, SPLITS = (1.0, 2.0, 3.0, 4.0, 7.0), (0.5, 2.0, 5.0, 9.0)

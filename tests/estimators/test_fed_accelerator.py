@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.composites.fed_accelerator import FedAccelerator
-from slipstick.estimators.core.estimate import Estimate
-from slipstick.estimators.core.parameters import parameters
-from slipstick.estimators.operation.tpu.tpu_layout import laid_out, padding
-from slipstick.estimators.operation.tpu.tpu_step import TpuOperations
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.estimators.base.estimate import Estimate
+from slipstick.estimators.symbolic.parameters import parameters
+from slipstick.estimators.tpu.input_bound_accelerator import FedAccelerator
+from slipstick.estimators.tpu.tpu_layout import laid_out, padding
+from slipstick.estimators.tpu.tpu_step import TpuOperations
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Workload

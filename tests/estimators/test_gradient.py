@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from slipstick.estimators.core.choice import Least
-from slipstick.estimators.core.formula import Formula
-from slipstick.estimators.core.gradient_lowering import gradient
-from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
-from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.expressions import symbol
+from slipstick.common.records import Table
+from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.gradient_lowering import gradient
+from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
+from slipstick.estimators.symbolic.min_over_configs import Least
 
 A, B, C = (symbol(name) for name in ("a", "b.long", "c"))
 POINTS = dict(zip(["a", "b.long", "c"], np.broadcast_arrays([0.7, 2.0, 5.1], [[1.3], [4.0]], 2.2), strict=True))

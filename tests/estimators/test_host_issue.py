@@ -7,16 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.learning.fitted_file import load_fitted
-from slipstick.estimators.learning.law_fit import QUANTILE
-from slipstick.estimators.named.gpu_bands import longer_of
-from slipstick.estimators.operation.roofline import Roofline
-from slipstick.estimators.schedule.dispatch import AsynchronousDispatch
-from slipstick.estimators.schedule.host_issue import HostIssue
-from slipstick.estimators.schedule.issue_law import IssueLaw
-from slipstick.estimators.schedule.sequential import Sequential
-from slipstick.estimators.tuned.tuned_defaults import HOST, ISSUE
+from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.fitting.fitted_file import load_fitted
+from slipstick.estimators.fitting.fitted_model import QUANTILE
+from slipstick.estimators.gpu.gpu_bands import longer_of
+from slipstick.estimators.roofline.roofline import Roofline
+from slipstick.estimators.schedules.dispatch import AsynchronousDispatch
+from slipstick.estimators.schedules.host_constants import HOST, ISSUE
+from slipstick.estimators.schedules.host_issue import HostIssue
+from slipstick.estimators.schedules.host_issue_law import IssueLaw
+from slipstick.estimators.schedules.sequential import Sequential
 from slipstick.experiments.question.defaults import default
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.catalog import workload

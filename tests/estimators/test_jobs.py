@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.schedule.pipelines.pipeline import Pipeline
-from slipstick.estimators.schedule.pipelines.stage import Stage
-from slipstick.estimators.schedule.simulation.job import Failures, Job
-from slipstick.estimators.schedule.simulation.job_run import Checkpoint, JobRun
-from slipstick.estimators.schedule.simulation.queueing import (
+from slipstick.common.errors import InputError
+from slipstick.estimators.simulation.input_pipeline import Pipeline
+from slipstick.estimators.simulation.job import Failures, Job
+from slipstick.estimators.simulation.job_run import Checkpoint, JobRun
+from slipstick.estimators.simulation.queueing import (
     Visit,
     closed_network,
     seconds_with_failures,
 )
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.estimators.simulation.stage import Stage
 
 
 def job(*stages: Stage, steps: int = 100, **more: object) -> Job:

@@ -14,19 +14,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.across_devices.shaped import ShapedRoofline
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.core.formula import Formula
-from slipstick.estimators.core.operation_model import FormulaModel, grouped
-from slipstick.estimators.operation.by_kind import ByKind
-from slipstick.estimators.operation.cpu.cpu_roofline import CpuRoofline
-from slipstick.estimators.operation.gpu.tiled import TiledRoofline
-from slipstick.estimators.operation.links.collectives import Collectives
-from slipstick.estimators.operation.roofline import Roofline
-from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.common.disk_cache import FORMAT, VARIABLE, kept_folder
+from slipstick.common.records import Table
+from slipstick.estimators.base.operation_model import FormulaModel, grouped
+from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.cpu.cpu_roofline import CpuRoofline
+from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
+from slipstick.estimators.gpu.transfer.residual_by_shape import ShapedRoofline
+from slipstick.estimators.interconnect.collectives import Collectives
+from slipstick.estimators.interconnect.compute_and_collectives import ByKind
+from slipstick.estimators.roofline.roofline import Roofline
+from slipstick.estimators.schedules.sequential import Sequential
+from slipstick.estimators.symbolic.formula import Formula
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.kept_files import FORMAT, VARIABLE, kept_folder
-from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.workload import Op
@@ -59,7 +59,7 @@ def test_cold_warm_and_nothing_kept_give_the_same_digits(tmp_path: Path) -> None
 
 
 def test_what_others_may_write_to_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from slipstick.estimators.core.lambdified.kept import Formulas
+    from slipstick.estimators.symbolic.lambdified.formula_cache import Formulas
 
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     one = grouped(Roofline(), workload("gemm").bind(m=8, n=8, k=8).operations, machine("h100"))[0][0].lowered

@@ -12,24 +12,24 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from slipstick.estimators.composites import composite
-from slipstick.estimators.composites.compiled import Compiled
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.composites.opened import Opened
-from slipstick.estimators.core.formula import Formula
-from slipstick.estimators.core.gradient import GradientSteps
-from slipstick.estimators.core.gradient_lowering import gradient_steps
-from slipstick.estimators.core.lambdified.kept import KeptParts
-from slipstick.estimators.core.separated import separate
-from slipstick.estimators.core.tables import SeparatedTerms, Tables, TermRows
-from slipstick.estimators.core.turns import Turns
-from slipstick.estimators.operation.gpu.tiled import TiledRoofline
-from slipstick.estimators.operation.roofline import Roofline
-from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.common.disk_cache import FORMAT, VARIABLE
+from slipstick.common.expressions import parse_expression, symbol
+from slipstick.estimators.composition import composed_estimator
+from slipstick.estimators.composition.compiled_estimator import Compiled
+from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.composition.free_size_formulas import Opened
+from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
+from slipstick.estimators.roofline.roofline import Roofline
+from slipstick.estimators.schedules.sequential import Sequential
 from slipstick.estimators.sensitivity.elasticities import sensitivity
+from slipstick.estimators.symbolic.batched_sum import SeparatedTerms, Tables, TermRows
+from slipstick.estimators.symbolic.breakpoints import Turns
+from slipstick.estimators.symbolic.factored_formula import separate
+from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.gradient import GradientSteps
+from slipstick.estimators.symbolic.gradient_lowering import gradient_steps
+from slipstick.estimators.symbolic.lambdified.formula_cache import KeptParts
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.expressions import parse_expression, symbol
-from slipstick.hwmodels.files.kept_files import FORMAT, VARIABLE
 from slipstick.workloads.catalog import kept_rewrite, workload
 from tests.estimators.test_separated import TEXTS
 
@@ -46,7 +46,7 @@ def answers(words: str, place: str) -> str:
 
 def compiled_anew(model: Composite) -> Compiled:
     """A function that no call before has left in memory."""
-    for memory in (composite._kept_compiled, composite._kept_with_sizes):
+    for memory in (composed_estimator._kept_compiled, composed_estimator._kept_with_sizes):
         memory.cache_clear()
     made = model.compile(workload("mlp"), machine("h100"), FREE)
     assert isinstance(made, Compiled)

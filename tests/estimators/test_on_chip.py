@@ -6,9 +6,9 @@ import math
 
 import pytest
 
+from slipstick.common.records import Table
 from slipstick.experiments.question.question import Question, question
 from slipstick.hwmodels.compute import Engine
-from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.memory import Level
 

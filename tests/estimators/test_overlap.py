@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.schedule.dispatch import AsynchronousDispatch, ContendedDispatch
+from slipstick.common.records import Table
+from slipstick.estimators.schedules.dispatch import AsynchronousDispatch, ContendedDispatch
 from slipstick.experiments.question import registry
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.workload import Op, Workload

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.core.estimate import Estimate
-from slipstick.estimators.operation.measured import MeasuredTimes, measured_key
-from slipstick.estimators.schedule.pipelines.pipeline_parallel import LANES, PipelineParallel
+from slipstick.common.errors import InputError
+from slipstick.common.records import Table
+from slipstick.estimators.base.estimate import Estimate
+from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.roofline.measured_table import MeasuredTimes, measured_key
+from slipstick.estimators.training.pipeline_parallel import LANES, PipelineParallel
 from slipstick.experiments.explain.explanation import crossover_rows
 from slipstick.experiments.question import registry
 from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.networks.megatron.layout import FULL, OFF, ON, SELECTIVE
 from slipstick.workloads.networks.megatron.step import parallel_gpt
@@ -227,7 +227,7 @@ def test_a_sweep_of_layouts_begins_with_the_quantity_that_is_wanted() -> None:
 
 def test_a_memory_that_is_counted_is_not_called_uncalibrated() -> None:
     """Its time has a band: what has none is the count of bytes."""
-    from slipstick.experiments.answers.lines import headline
+    from slipstick.experiments.report.summary import headline
 
     for name, words in (("memory", "; no band"), ("time", " s ")):
         asked = question("megatron-175b", "a100-80gb", quantity=name)

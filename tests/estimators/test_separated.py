@@ -8,15 +8,15 @@ import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.composites.compiled import Compiled
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.core.lambdified import evaluate
-from slipstick.estimators.core.separated import separate
-from slipstick.estimators.core.tables import Maximum, Product, Tables, TermRows, WholeTerm
-from slipstick.estimators.operation.roofline import Roofline
-from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.common.expressions import parse_expression
+from slipstick.estimators.composition.compiled_estimator import Compiled
+from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.roofline.roofline import Roofline
+from slipstick.estimators.schedules.sequential import Sequential
+from slipstick.estimators.symbolic.batched_sum import Maximum, Product, Tables, TermRows, WholeTerm
+from slipstick.estimators.symbolic.factored_formula import separate
+from slipstick.estimators.symbolic.lambdified import evaluate
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.expressions import parse_expression
 from slipstick.workloads.catalog import workload
 
 TEXTS = {

@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 from scipy.io import mmwrite
 
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.named.products.sparse_products import spmv_estimator
-from slipstick.estimators.operation.spmv.reuse import CacheSizes
-from slipstick.estimators.operation.spmv.spmv_costs import SpmvCosts
-from slipstick.estimators.operation.spmv.spmv_model import SpmvModel, trained_model
-from slipstick.estimators.schedule.sequential import Sequential
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.common.records import Table
+from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.schedules.sequential import Sequential
+from slipstick.estimators.sparse.reuse_model import CacheSizes
+from slipstick.estimators.sparse.sparse_products import spmv_estimator
+from slipstick.estimators.sparse.spmv_costs import SpmvCosts
+from slipstick.estimators.sparse.spmv_model import SpmvModel, trained_model
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question import registry
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_file import load_workload

@@ -7,11 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.estimators.learning.kinship import fitted_kinship
-from slipstick.estimators.named.products.sparse_products import estimate_spmv, spmv_devices_estimator
-from slipstick.estimators.operation.spmv.spmv_amounts import DIMS, FORMATS, TERMS, amount_table
-from slipstick.estimators.operation.spmv.spmv_anchors import anchored, doubts
-from slipstick.estimators.operation.spmv.spmv_devices import (
+from slipstick.common.errors import InputError
+from slipstick.common.records import Table
+from slipstick.estimators.fitting.similarity_weights import fitted_kinship
+from slipstick.estimators.sparse.sparse_products import estimate_spmv, spmv_devices_estimator
+from slipstick.estimators.sparse.spmv_amounts import DIMS, FORMATS, TERMS, amount_table
+from slipstick.estimators.sparse.spmv_anchors import anchored, doubts
+from slipstick.estimators.sparse.spmv_devices import (
     DeviceCosts,
     SpmvDevices,
     fit_device,
@@ -19,10 +21,8 @@ from slipstick.estimators.operation.spmv.spmv_devices import (
     shipped_devices,
     spread_of,
 )
-from slipstick.estimators.operation.spmv.spmv_model import trained_model
+from slipstick.estimators.sparse.spmv_model import trained_model
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine_file import load_machine
 from slipstick.workloads.kernels.generators import stencil, uniform
 from slipstick.workloads.kernels.sparse import SparseMatrix

@@ -8,12 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.named.products.sparse_products import LearnedSpmv, estimate_spmv
-from slipstick.estimators.operation.cpu.loops import LevelLoops, LoopRoofline
-from slipstick.estimators.operation.piecewise import Piecewise
-from slipstick.estimators.operation.spmv.boosted import BoostedTrees, fit_boosted
-from slipstick.estimators.operation.spmv.reuse import (
+from slipstick.common.errors import InputError
+from slipstick.common.records import Table
+from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.cpu.vector_loops import LevelLoops, LoopRoofline
+from slipstick.estimators.roofline.piecewise import Piecewise
+from slipstick.estimators.schedules.sequential import Sequential
+from slipstick.estimators.sparse.boosted_trees import BoostedTrees, fit_boosted
+from slipstick.estimators.sparse.reuse_model import (
     CacheSizes,
     ReuseModel,
     fit_reuse,
@@ -21,11 +23,9 @@ from slipstick.estimators.operation.spmv.reuse import (
     label_kind,
     term_counts,
 )
-from slipstick.estimators.operation.spmv.spmv_model import fit_spmv, load_spmv_model, trained_model
-from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.estimators.sparse.sparse_products import LearnedSpmv, estimate_spmv
+from slipstick.estimators.sparse.spmv_model import fit_spmv, load_spmv_model, trained_model
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.kernels import generators
 from slipstick.workloads.kernels.blocks import BlockTable, block_features
 from slipstick.workloads.kernels.pagerank import pagerank, pagerank_problem

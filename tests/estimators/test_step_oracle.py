@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import slipstick as ss
-from slipstick.estimators.named.serving.served_run import serve
-from slipstick.estimators.operation.serving.step_amounts import Batch
-from slipstick.estimators.schedule.serving.server import simulate
+from slipstick.common.errors import InputError
+from slipstick.estimators.engine_steps.step_amounts import Batch
+from slipstick.estimators.serving.batching.server import simulate
+from slipstick.estimators.serving.serving_answer import serve
 from slipstick.experiments.serve.serving_question import ServingOptions
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.runs.requests import Request
 from slipstick.workloads.runs.traffic import Traffic
 

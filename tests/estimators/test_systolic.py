@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.operation.roofline import Roofline
-from slipstick.estimators.operation.tpu.systolic import DATAFLOWS, SystolicArray, cycles, cycles_formula
+from slipstick.common.errors import InputError
+from slipstick.common.records import Table
+from slipstick.estimators.roofline.roofline import Roofline
+from slipstick.estimators.tpu.systolic_array import DATAFLOWS, SystolicArray, cycles, cycles_formula
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.hwmodels.compute import Engine
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.memory import Level
 from slipstick.workloads.graph.cost import Cost

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.core.parameters import parameters, with_parameters
-from slipstick.estimators.operation.tpu.tpu_step import TpuOperations
-from slipstick.estimators.schedule.infeed import InfeedOverlap, Lane
+from slipstick.common.errors import InputError
+from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.schedules.infeed import InfeedOverlap, Lane
+from slipstick.estimators.symbolic.parameters import parameters, with_parameters
+from slipstick.estimators.tpu.tpu_step import TpuOperations
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import convolution, gemm
 from slipstick.workloads.networks.data_parallel import SYMBOLS, data_parallel_mlp

@@ -13,15 +13,15 @@ import pandas as pd
 import pytest
 
 import slipstick as ss
-from slipstick.estimators.extrapolation.series import Series
-from slipstick.estimators.extrapolation.surfaces.surface_answers import extrapolate_surface
-from slipstick.estimators.named.serving.served_run import Serving
-from slipstick.estimators.schedule.replay import Replay
+from slipstick.common.answer import Answer
+from slipstick.common.errors import InputError
+from slipstick.estimators.scaling.series import Series
+from slipstick.estimators.scaling.surfaces.surface_answers import extrapolate_surface
+from slipstick.estimators.schedules.trace_replay import Replay
+from slipstick.estimators.serving.serving_answer import Serving
 from slipstick.experiments.explain.cheapest import cheapest_together
-from slipstick.experiments.pages.report import page
-from slipstick.experiments.subjects.power.power_plan import power_plan
-from slipstick.hwmodels.answer import Answer
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.experiments.methods.power.power_plan import power_plan
+from slipstick.experiments.report.page import page
 
 CLOCK = "machine.clock"
 

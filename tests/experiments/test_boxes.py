@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from slipstick.common.records import Table
 from slipstick.experiments.question.space import Space
-from slipstick.hwmodels.files.records import Table
 
 
 @pytest.mark.parametrize("lengths", [(40, 3), (3, 40), (2, 5, 7), (9, 1, 4)])

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.common.records import Table
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.measure.bricks.brick_store import (
     BrickStore,
     Composition,
@@ -15,8 +17,6 @@ from slipstick.experiments.measure.bricks.brick_store import (
 )
 from slipstick.experiments.measure.clocks.timing import Protocol
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 from tests.experiments.brick_parts import net, result
 
 

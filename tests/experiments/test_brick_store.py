@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.common.records import Table
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.measure.bricks.brick_store import (
     COLD,
     WARM,
@@ -19,8 +21,6 @@ from slipstick.experiments.measure.bricks.brick_store import (
 )
 from slipstick.experiments.measure.clocks.timing import Protocol
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.graph.workload import Workload
 from tests.experiments.brick_parts import result, timing
 
@@ -103,7 +103,7 @@ def test_a_killed_measurement_resumes_and_ends_with_the_same_results(
     import random
 
     from slipstick.experiments.measure.bricks import brick_runs as measuring
-    from slipstick.experiments.measure.bricks.turns import Session
+    from slipstick.experiments.measure.bricks.interleaved_runs import Session
 
     names = [f"net{i}" for i in range(15)]
 

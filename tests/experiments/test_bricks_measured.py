@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.estimators.operation.measured import measured_key
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.common.records import Table
+from slipstick.estimators.roofline.measured_table import measured_key
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.measure.bricks.brick_store import (
     COLD,
     WARM,
@@ -16,7 +18,7 @@ from slipstick.experiments.measure.bricks.brick_store import (
     MeasuredBricks,
     Where,
 )
-from slipstick.experiments.subjects.bricks.composition import (
+from slipstick.experiments.methods.bricks.brick_composition import (
     advice,
     calibrated,
     composed,
@@ -26,8 +28,6 @@ from slipstick.experiments.subjects.bricks.composition import (
     summary,
 )
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import dense
 from tests.experiments.brick_parts import result

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.estimators.calibration.calibration_file import load_calibration
-from slipstick.estimators.core.parameters import parameters
+from slipstick.common.errors import InputError
+from slipstick.estimators.fitting.calibration_file import load_calibration
+from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.experiments.calibrate.measurements import read_measurements
-from slipstick.experiments.commands.cli import run
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question import registry
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.catalog import workload
 
 STUDY = """
@@ -100,7 +100,7 @@ def test_bad_studies_are_one_line_and_exit_2(
     ],
 )
 def test_bad_calibration_files_are_refused(study: Path, change: dict[str, object], words: str) -> None:
-    from slipstick.hwmodels.files.readers import InputError
+    from slipstick.common.errors import InputError
 
     out = study.with_suffix(".json")
     assert run(["calibrate", str(study), "--out", str(out), "--format", "csv"]) == 0

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.serve.planning import Search
+from slipstick.common.records import Table
+from slipstick.experiments.cli.cli import run
+from slipstick.experiments.serve.plan_serving import Search
 from slipstick.experiments.serve.serving_choice import ServingChoice, chance_cheaper
-from slipstick.hwmodels.files.records import Table
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.common.trusted_code import OwnName
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.measure.host.decoders import own_decoder, usual
-from slipstick.hwmodels.files.own_names import OwnName
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.networks.tpu_programs import feeds
 
 CODE = """

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.explain import explanation as why
-from slipstick.experiments.explain.dials import Dials, likely_numbers
+from slipstick.experiments.explain.evaluator import Dials, likely_numbers
 from slipstick.experiments.question.question import Question, question
 
 BANDWIDTH = "machine.memory.HBM2e.bandwidth"

@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.extended import extended
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.machine_fields import page_with_fields
+from slipstick.hwmodels.machine_inheritance import extended
 from tools.listings import fences
 
 ROOT = Path(__file__).parents[2]

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.commands.cli import run as command
+from slipstick.common.errors import InputError
+from slipstick.experiments.cli.cli import run as command
 from slipstick.experiments.question.question import question
+from slipstick.experiments.studies.array_share import Share, share_of
 from slipstick.experiments.studies.runner import StudyCase
-from slipstick.experiments.studies.share import Share, share_of
 from slipstick.experiments.studies.shipped_studies import preset_paths
 from slipstick.experiments.studies.study import load_study
 from slipstick.experiments.studies.sweep import task
-from slipstick.hwmodels.files.errors import InputError
 
 STUDY = """
 schema = "slipstick-study-1"

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 import slipstick as ss
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.explain import explanation as why
 from slipstick.experiments.question.question import Question, question
-from slipstick.hwmodels.files.readers import InputError
 
 GNMT = ("gnmt", "v100-sxm", "roofline")
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 import slipstick as ss
-from slipstick.estimators.contract.named import NamedEstimator
-from slipstick.experiments.commands.cli import run
+from slipstick.estimators.base.shipped_estimator import NamedEstimator
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.explain.explanation import bottleneck_rows
 from slipstick.experiments.question.facts import bounds, facts
-from slipstick.experiments.question.named.shipped import SHIPPED
 from slipstick.experiments.question.question import question
+from slipstick.experiments.question.shipped_estimators import SHIPPED
 from tests.printed import printed
 
 A100_PEAKS = {"tfloat32": 156e12, "float32": 19.5e12}

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.calibrate.known_serving import AnchorRun, model_called, model_of_size, traffic_of
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.experiments.calibrate.measured_serving import AnchorRun, model_called, model_of_size, traffic_of
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.extrapolate.series_files import read
-from slipstick.experiments.traces.files_read import ReadOptions, read_any
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.experiments.replay.read_files import ReadOptions, read_any
 from slipstick.workloads.importers.serving.llama_bench import read_llama_bench
 from slipstick.workloads.importers.serving.vllm_bench import read_vllm_bench
 from tests import files_made, runs_made

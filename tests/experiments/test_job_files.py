@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import slipstick as ss
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.subjects.jobs import shipped_jobs
+from slipstick.experiments.cli.cli import run
+from slipstick.experiments.methods.jobs import shipped_jobs
 from tests.printed import rows as answer
 
 OWN = """

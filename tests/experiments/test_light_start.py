@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.hwmodels.files.kept_files import VARIABLE
+from slipstick.common.disk_cache import VARIABLE
 
 HEAVY = frozenset("sympy networkx scipy pint pandas simpy torch sklearn xarray matplotlib numba".split())  # noqa: SIM905
 CHILD = """
 import sys, contextlib, io
-from slipstick.experiments.commands.cli import run
+from slipstick.experiments.cli.cli import run
 for words in sys.argv[1:]:
     with contextlib.redirect_stdout(io.StringIO()):
         code = run(words.split())

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.estimators.named import thread_file
-from slipstick.estimators.named.thread_calibration import ThreadMeasurement
-from slipstick.experiments.commands import cli
+from slipstick.common.errors import InputError
+from slipstick.common.trusted_code import OwnName
+from slipstick.estimators.cpu import thread_file
+from slipstick.estimators.cpu.thread_calibration import ThreadMeasurement
+from slipstick.experiments.cli import cli
 from slipstick.experiments.measure.clocks.core_clock import counted_clock, stated_clock
 from slipstick.experiments.measure.host import host_topology
 from slipstick.experiments.measure.host.host_topology import detect
@@ -21,8 +23,6 @@ from slipstick.experiments.measure.threads.contention_times import layer_weights
 from slipstick.experiments.measure.threads.network_threads import thread_counts
 from slipstick.experiments.measure.threads.scaling_runs import is_function, measure_scaling, sizes_of, write_csv
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.own_names import OwnName
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.importers.cpuinfo import parse_cpufreq, parse_cpuinfo, system_topology
 from slipstick.hwmodels.importers.lscpu import Topology
 from slipstick.workloads.networks.phi_cnn import all_weights, training_step

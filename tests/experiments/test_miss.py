@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slipstick.common.errors import InputError
 from slipstick.estimators.sensitivity.attribution import shapley
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.traces.miss import Miss, miss_of
+from slipstick.experiments.cli.cli import run
+from slipstick.experiments.replay.gap_attribution import Miss, miss_of
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.importers.traces.kineto_graph import read_trace_graph
 from slipstick.workloads.importers.traces.trace_graph import TraceGraph
 

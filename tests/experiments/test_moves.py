@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.explain.dials import Dials
+from slipstick.experiments.cli.cli import run
+from slipstick.experiments.explain.evaluator import Dials
 from slipstick.experiments.explain.explanation import cheapest_changes, crossover_rows
-from slipstick.experiments.explain.moves import move_rows
+from slipstick.experiments.explain.remedies import move_rows
 from slipstick.experiments.question.question import question
 
 

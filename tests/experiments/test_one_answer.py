@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.estimators.learning.fitted_file import FITTED
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.estimators.fitting.fitted_file import FITTED
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.errors import InputError
 from slipstick.hwmodels.machine_file import ImplausibleWarning, load_machine
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.workload import Workload

@@ -10,21 +10,21 @@ import numpy as np
 import pytest
 
 import slipstick as ss
-from slipstick.estimators.named.serving.deployment import Deployment
-from slipstick.estimators.named.serving.served_run import serve
-from slipstick.estimators.operation.physical_bound import PhysicalBound
-from slipstick.estimators.operation.serving.engines import cache_for
-from slipstick.estimators.operation.serving.known_steps import engine_on
-from slipstick.estimators.operation.serving.step_amounts import Batch
-from slipstick.estimators.operation.serving.step_graph import group_of
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.common.records import Table
+from slipstick.estimators.engine_steps.engines import cache_for
+from slipstick.estimators.engine_steps.fitted_steps import engine_on
+from slipstick.estimators.engine_steps.step_amounts import Batch
+from slipstick.estimators.engine_steps.step_graph import group_of
+from slipstick.estimators.roofline.physical_bound import PhysicalBound
+from slipstick.estimators.serving.deployment import Deployment
+from slipstick.estimators.serving.serving_answer import serve
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question.question import Question, question
-from slipstick.experiments.serve.local import local
-from slipstick.experiments.serve.planning import Search
+from slipstick.experiments.serve.llama_cpp import local
+from slipstick.experiments.serve.plan_serving import Search
 from slipstick.experiments.studies.sweep import sweep, task
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.graph.footprint import resident_bytes
 from slipstick.workloads.language.language_step import in_stored_type, language_step
 from slipstick.workloads.language.layout import Layout

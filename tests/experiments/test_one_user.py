@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import slipstick as ss
-from slipstick.experiments.commands.cli import run
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.experiments.cli.cli import run
 from tests.printed import printed
 
 QUESTIONS = {

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
+from slipstick.experiments.cli.cli import run
 from tests.verbs_there import verbs
 
 SHOWING_UNITS = ["machines", "show", "h100-sxm"]

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.common.trusted_code import OwnName
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.studies.runner import plan
 from slipstick.experiments.studies.study import load_study
-from slipstick.hwmodels.files.own_names import OwnName
-from slipstick.hwmodels.files.readers import InputError
 
 OWN = """
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.operation.roofline import Roofline
-from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.roofline.roofline import Roofline
+from slipstick.estimators.schedules.sequential import Sequential
 
 print("my code runs")
 half = Composite(Roofline(compute_efficiency=0.5, memory_efficiency=0.5), Sequential(), "half of every peak")

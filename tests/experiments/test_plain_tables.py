@@ -7,8 +7,8 @@ import random
 import pytest
 from rich.console import Console
 
-from slipstick.experiments.pages.output import print_cells
-from slipstick.experiments.pages.plain_text import STYLED_BY, piped_table
+from slipstick.experiments.report.output import print_cells
+from slipstick.experiments.report.plain_text import STYLED_BY, piped_table
 
 
 def words(draw: random.Random, most: int) -> str:

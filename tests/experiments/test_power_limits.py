@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slipstick as ss
-from slipstick.estimators.named.limited_run import LimitedRun
-from slipstick.experiments.calibrate.known_files import read_known_answer
-from slipstick.experiments.commands.cli import run
+from slipstick.estimators.power.power_limit_run import LimitedRun
+from slipstick.experiments.calibrate.measured_files import read_known_answer
+from slipstick.experiments.cli.cli import run
+from slipstick.experiments.methods.power.power_plan import power_plan
 from slipstick.experiments.question.question import question
-from slipstick.experiments.subjects.power.power_plan import power_plan
 from tests.printed import printed
 
 RUNS = [

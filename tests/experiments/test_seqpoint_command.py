@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import slipstick as ss
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.subjects.iterations.logs import write_log
-from slipstick.hwmodels.files import readers
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common import readers
+from slipstick.common.errors import InputError
+from slipstick.experiments.cli.cli import run
+from slipstick.experiments.methods.iterations.iteration_logs_named import write_log
 from slipstick.workloads.importers.iteration_logs import read_log
 from slipstick.workloads.runs.iterations import Iterations
 
@@ -198,8 +198,8 @@ def test_unknown_columns_and_methods_are_named(log: Path, capsys: pytest.Capture
     assert run(["seqpoint", str(log), "--method", "seqpoints"]) == 2
     assert "did you mean 'seqpoint'" in capsys.readouterr().err
     with pytest.raises(InputError, match="want a picture"):
-        from slipstick.estimators.run.representative import select
-        from slipstick.experiments.pages.selection_picture import draw_selection
+        from slipstick.estimators.sampling.seqpoint import select
+        from slipstick.experiments.report.selection_chart import draw_selection
 
         draw_selection(read_log(log), select("median", read_log(log)), log.parent / "a.gif")
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import slipstick as ss
-from slipstick.experiments.extrapolate.readings import Readings
+from slipstick.common.errors import InputError
+from slipstick.experiments.extrapolate.measurement_table import Readings
 from slipstick.experiments.extrapolate.series_files import read
 from slipstick.experiments.extrapolate.surfaces import predict_surfaces
-from slipstick.hwmodels.files.readers import InputError
 
 
 def write(folder: Path, name: str, content: Any) -> Path:

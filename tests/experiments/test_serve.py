@@ -8,15 +8,15 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from slipstick.estimators.named.serving.deployment import Deployment
-from slipstick.estimators.operation.serving.step_amounts import Batch
-from slipstick.estimators.schedule.serving.scheduler import Scheduler
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.serve.local import local
-from slipstick.experiments.serve.planning import Search
+from slipstick.common.errors import InputError
+from slipstick.common.records import Table
+from slipstick.estimators.engine_steps.step_amounts import Batch
+from slipstick.estimators.serving.batching.scheduler import Scheduler
+from slipstick.estimators.serving.deployment import Deployment
+from slipstick.experiments.cli.cli import run
+from slipstick.experiments.serve.llama_cpp import local
+from slipstick.experiments.serve.plan_serving import Search
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language_catalog import language_model
 from tests.printed import printed as answer
@@ -156,7 +156,7 @@ def test_the_table_of_a_plan_holds_the_pick_and_only_what_was_given(capsys: pyte
 
 
 def test_a_machine_without_measured_rows_is_a_caution(capsys: pytest.CaptureFixture[str]) -> None:
-    from slipstick.experiments.commands.cli import run
+    from slipstick.experiments.cli.cli import run
 
     for on, warned in (("h100-sxm", False), ("mi300x", True)):
         assert run(["plan", "serving", "llama-3.1-8b", "--on", on, "--devices", "1"]) == 0

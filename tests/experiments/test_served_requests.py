@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import slipstick as ss
-from slipstick.estimators.named.serving.served_requests import ServedRequests
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.estimators.serving.request_estimator import ServedRequests
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question.question import question
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.language.requests_to import Requests, requests_to
 from slipstick.workloads.runs.requests import Request
 from tests.printed import printed
@@ -197,7 +197,7 @@ def test_a_configuration_of_ones_own_has_each_kind_of_work(kind: str, tmp_path: 
 
 def test_the_page_of_a_whatif_begins_with_what_the_terminal_does() -> None:
     """The ratio is that of the output, not of a request's latency: more users are better there."""
-    from slipstick.experiments.pages.whatif_report import cards, ratio_chart
+    from slipstick.experiments.report.whatif_page import cards, ratio_chart
 
     answer = ss.whatif("llama-3.1-8b", "h100-sxm", {"run.concurrency": [1, 16]})
     first, today = cards(answer)

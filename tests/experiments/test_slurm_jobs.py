@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import slipstick as ss
-from slipstick.experiments.commands.cli import run
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.extrapolate.series_files import read
 
 # the layout of sacct's manual page (--format=JobID,JobName,NNodes,NTasks,Elapsed,State); times are of an Amdahl law

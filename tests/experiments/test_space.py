@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slipstick.common.errors import InputError
+from slipstick.common.records import Table
 from slipstick.experiments.calibrate.calibrated import read_calibration
 from slipstick.experiments.question.question import question
 from slipstick.experiments.question.space import Range, Space
 from slipstick.experiments.studies.study import Study
 from slipstick.experiments.studies.whatif import whatif
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 
 AXES = Table({"run.a": (1.0, 2.0, 3.0), "run.b": (10.0, 20.0)})
 

@@ -10,8 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from slipstick.estimators.named import phi_study as xeon_phi
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.common.records import Table
+from slipstick.estimators.cpu import xeon_phi_study as xeon_phi
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question.axes import axis, counts_axis
 from slipstick.experiments.question.question import question
 from slipstick.experiments.question.space import Range, Space
@@ -19,8 +21,6 @@ from slipstick.experiments.studies import sweep as sweep_module
 from slipstick.experiments.studies.sweep import sweep, task
 from slipstick.experiments.studies.whatif import whatif
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 
 PHI = ("phi-cnn-small", "xeon-phi-7120p")
 

@@ -11,13 +11,13 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.subjects.tuning import program_job
-from slipstick.experiments.subjects.tuning.instrumented import instrumented, knob_of, own_parameters
-from slipstick.experiments.subjects.tuning.program_job import ProgramJob, load_program
-from slipstick.experiments.subjects.tuning.tuner import tune
-from slipstick.hwmodels.files.own_names import OwnName
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.common.trusted_code import OwnName
+from slipstick.experiments.cli.cli import run
+from slipstick.experiments.methods.tuning import program_job
+from slipstick.experiments.methods.tuning.instrumented import instrumented, knob_of, own_parameters
+from slipstick.experiments.methods.tuning.program_job import ProgramJob, load_program
+from slipstick.experiments.methods.tuning.tuner import tune
 
 PIPELINE = """
 import time

@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
-from slipstick.experiments.measure.bricks import turns as module
-from slipstick.experiments.measure.bricks.turns import Session, Turn, run_session
+from slipstick.common.errors import InputError
+from slipstick.experiments.measure.bricks import interleaved_runs as module
+from slipstick.experiments.measure.bricks.interleaved_runs import Session, Turn, run_session
 from slipstick.experiments.measure.clocks.timing import CLOCKS, Protocol
-from slipstick.hwmodels.files.readers import InputError
 
 PROTOCOL = Protocol(repeats=9, warmups=1, sample_seconds=0.0)
 

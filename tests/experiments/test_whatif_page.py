@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.pages.whatif_report import ratio_chart, write
+from slipstick.common.records import Table
 from slipstick.experiments.question.question import question
 from slipstick.experiments.question.space import Range, Space
+from slipstick.experiments.report.whatif_page import ratio_chart, write
 from slipstick.experiments.studies.whatif import WhatIf, answer
-from slipstick.hwmodels.files.records import Table
 
 CLOCK, CORES, BANDWIDTH = "machine.clock", "machine.cores", "machine.memory.HBM2.bandwidth"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import slipstick as ss
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 from tests.printed import printed
 
 PLAIN = {"symbol", "machine", "main", "seqpoint"}

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.experiments.cli.cli import run
 from slipstick.hwmodels.catalog import FOLDER, machine, machine_names
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 
 # The papers' tables: field, value in SI.

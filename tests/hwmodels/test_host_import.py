@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 from slipstick.hwmodels.importers.lscpu import Cache, parse_hwloc, parse_lscpu
 
 FLAT = {

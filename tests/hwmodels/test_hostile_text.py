@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from slipstick.hwmodels.files.expressions import parse_expression
-from slipstick.hwmodels.files.readers import InputError, parse_json, read_toml, read_yaml, whole_number
-from slipstick.hwmodels.files.units import parse_quantity
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import parse_expression
+from slipstick.common.readers import parse_json, read_toml, read_yaml, whole_number
+from slipstick.common.units import parse_quantity
 from slipstick.workloads.graph.cost import bind_amount
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from slipstick.hwmodels.columns import PREFIXED, amount_shown, amounts_shown, for_people
-from slipstick.hwmodels.files.shown import (
+from slipstick.common.columns import PREFIXED, amount_shown, amounts_shown, for_people
+from slipstick.common.formatting import (
     count_shown,
     ends_shown,
     format_quantity,

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
+from slipstick.common import sqlite_files
+from slipstick.common.errors import InputError
+from slipstick.common.records import Table
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.measure.bricks.brick_store import BrickStore, Composition, Where
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files import sqlite_files
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.importers.profilers.nsys import read_nsys
 from tests import files_made
 from tests.attack.shared_pages import share_pages

@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.core.operation_model import FormulaModel
-from slipstick.estimators.core.residency import weights_beyond_at
-from slipstick.estimators.operation.cpu.cpu_roofline import CpuRoofline
-from slipstick.estimators.operation.gpu.tiled import TiledRoofline
-from slipstick.estimators.operation.roofline import Roofline
-from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.common.frames import csv_frame
+from slipstick.common.records import Table
+from slipstick.estimators.base.operation_model import FormulaModel
+from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.cpu.cpu_roofline import CpuRoofline
+from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
+from slipstick.estimators.roofline.roofline import Roofline
+from slipstick.estimators.schedules.sequential import Sequential
+from slipstick.estimators.symbolic.cache_residency import weights_beyond_at
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.frames import csv_frame
-from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op, Workload

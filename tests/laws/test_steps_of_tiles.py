@@ -6,13 +6,13 @@ import math
 
 import pytest
 
-from slipstick.estimators.across_devices.operation_times import OperationTimes
-from slipstick.estimators.operation.gpu.kernel_classes import KERNELS, KernelParameters, class_of
-from slipstick.estimators.operation.gpu.tiled import TiledRoofline
-from slipstick.estimators.operation.gpu.tiles import SPLITS, TILES
+from slipstick.common.records import Table
+from slipstick.estimators.gpu.kernels.kernel_classes import KERNELS, KernelParameters, class_of
+from slipstick.estimators.gpu.kernels.matrix_tiles import SPLITS, TILES
+from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
+from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
 from slipstick.experiments.question.defaults import gpu_kernels
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from slipstick.experiments.evidence import catalog
-from slipstick.experiments.evidence.rows import ValidationRow, skipped
-from slipstick.experiments.evidence.score import Board, Front
-from slipstick.experiments.evidence.summary import Summary
-from slipstick.experiments.evidence.validation_pages import front_lines, front_page, save, saved, write_pages
+from slipstick.experiments.scoring import scoreboard_catalog
+from slipstick.experiments.scoring.score import Board, Front
+from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
+from slipstick.experiments.scoring.score_summary import Summary
+from slipstick.experiments.scoring.validation_pages import front_lines, front_page, save, saved, write_pages
 
 ROOT = Path(__file__).parents[2]
 HOW = Front("Steps", "the width", "step | time", "width")
@@ -63,7 +63,7 @@ def test_shares_are_per_cent_and_what_is_missed_stands_first(tmp_path: Path) -> 
 def test_the_front_page_that_ships_is_made_from_the_rows_and_fits_two_screens() -> None:
     folder = ROOT / "docs" / "validation"
     runs = saved(folder)
-    lines = front_lines(runs, {name: catalog.scoreboard(name) for name in runs})
+    lines = front_lines(runs, {name: scoreboard_catalog.scoreboard(name) for name in runs})
     text = (ROOT / "docs" / "validation.md").read_text()
     together = "\n".join(Summary.of(folder / "rows").lines())
     assert text == front_page(lines, runs, together=together)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 from slipstick.workloads.importers.traces import chrome_trace
 from slipstick.workloads.importers.traces.chrome_trace import iterate_events, read_events
 from slipstick.workloads.importers.traces.kineto_graph import build_graph

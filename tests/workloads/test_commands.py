@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 import networkx as nx
 import pytest
 
-from slipstick.experiments.commands.cli import run
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.experiments.cli.cli import run
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.compare import differences, matrix_flop, summary
 from slipstick.workloads.graph.draw import to_graphviz, to_html

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.traces.counted_roofline import peak_of, rooflines
+from slipstick.common.errors import InputError
+from slipstick.common.readers import decimal_mark
+from slipstick.experiments.replay.counted_roofline import peak_of, rooflines
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError, decimal_mark
 from slipstick.workloads.importers.counters.likwid import read_likwid
 from slipstick.workloads.importers.counters.ncu import read_ncu
 from slipstick.workloads.importers.counters.perf_script import read_perf_script

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.operation.roofline import Roofline
-from slipstick.estimators.schedule.dispatch import AsynchronousDispatch
+from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.roofline.roofline import Roofline
+from slipstick.estimators.schedules.dispatch import AsynchronousDispatch
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.kinds import operation

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 from slipstick.workloads.importers.configs.huggingface import from_config
 from slipstick.workloads.language.language_model import Experts, LanguageModel
 from slipstick.workloads.language.language_step import language_step

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.estimators.schedule.replay import replay
-from slipstick.experiments.traces.files_read import read_any
-from slipstick.experiments.traces.recorded import read_recorded
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.estimators.schedules.trace_replay import replay
+from slipstick.experiments.replay.loaded_trace import read_recorded
+from slipstick.experiments.replay.read_files import read_any
 from slipstick.workloads.importers.formats.registry import FORMATS, identify
 from slipstick.workloads.importers.profilers.nsys import read_nsys
 from slipstick.workloads.importers.timeline import graph_of_events, read_timeline

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.estimators.operation.gpu.kernels import KernelScaling, dtype_on, reached, resource_of
-from slipstick.estimators.schedule.replay import replay
-from slipstick.experiments.traces.recorded import read_recorded
-from slipstick.experiments.traces.trace_whatif import Change, trace_whatif
+from slipstick.estimators.gpu.kernels.traced_kernels import KernelScaling, dtype_on, reached, resource_of
+from slipstick.estimators.schedules.trace_replay import replay
+from slipstick.experiments.replay.loaded_trace import read_recorded
+from slipstick.experiments.replay.trace_whatif import Change, trace_whatif
 from slipstick.hwmodels.catalog import machine, machine_of_device
 
 PRODUCT = "Cijk_Alik_Bljk_BBS_BH_Bias_HAS_SAV_UserArgs_MT256x256x64_MI16x16x1_SN_LDSB0_AFC1_AFEM1_ASEM1.kd"

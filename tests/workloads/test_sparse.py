@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sparse
 from scipy.io import mmwrite
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 from slipstick.workloads.importers.formats.registry import identify
 from slipstick.workloads.kernels.sparse import SparseMatrix
 from slipstick.workloads.kernels.sparse_files import read_matrix

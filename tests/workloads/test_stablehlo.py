@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 from slipstick.workloads.importers.detect import import_file
 from slipstick.workloads.importers.xla.stablehlo import import_stablehlo
 from tests import programs_made

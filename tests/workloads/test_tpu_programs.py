@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 from slipstick.workloads.catalog import workload, workload_names
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.networks.tpu_programs import dcgan, qanet, retinanet

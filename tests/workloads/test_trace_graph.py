@@ -6,14 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.estimators.operation.gpu.kernels import KernelScaling, reached, resource_of
-from slipstick.estimators.schedule.replay import replay, under_runtime, with_workers
+from slipstick.common.errors import InputError
+from slipstick.estimators.gpu.kernels.traced_kernels import KernelScaling, reached, resource_of
+from slipstick.estimators.schedules.trace_replay import replay, under_runtime, with_workers
 from slipstick.experiments.calibrate.public_data import training_file
-from slipstick.experiments.traces.recorded import read_recorded
-from slipstick.experiments.traces.trace_rows import changes
-from slipstick.experiments.traces.trace_whatif import Change, trace_whatif
+from slipstick.experiments.replay.loaded_trace import read_recorded
+from slipstick.experiments.replay.trace_rows import changes
+from slipstick.experiments.replay.trace_whatif import Change, trace_whatif
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.importers.traces.kernel_shapes import read_kernel_operations
 from slipstick.workloads.importers.traces.kineto_graph import read_trace_graph
 from slipstick.workloads.importers.traces.trace_graph import TraceGraph
@@ -288,7 +288,7 @@ def test_the_machine_of_a_replay_is_set_not_varied() -> None:
 
 
 def test_a_long_trace_replays_to_its_steps_and_its_first_steps_are_a_trace(tmp_path: Path) -> None:
-    from slipstick.estimators.schedule.replay import first_steps
+    from slipstick.estimators.schedules.trace_replay import first_steps
     from tests.benchmarks.synthetic_trace import write
 
     path = tmp_path / "long.json"

@@ -11,8 +11,8 @@ import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.hwmodels.files.expressions import expression_text, parse_expression, symbol
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import expression_text, parse_expression, symbol
 from slipstick.workloads.catalog import outline, workload, workload_names
 from slipstick.workloads.graph.cost import Amount, Cost
 from slipstick.workloads.graph.kinds import KINDS, operation

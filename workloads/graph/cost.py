@@ -6,11 +6,11 @@ from collections.abc import ItemsView, Iterator, Mapping
 from functools import lru_cache
 from typing import TypeAlias
 
-from slipstick.hwmodels.files.expressions import value_at
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
-from slipstick.hwmodels.files.symbolic import is_symbolic, sp
-from slipstick.hwmodels.files.units import check_count
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import value_at
+from slipstick.common.lazy_sympy import is_symbolic, sp
+from slipstick.common.records import Table
+from slipstick.common.units import check_count
 from slipstick.workloads.graph.exact import exactly
 
 Amount: TypeAlias = "int | float | sp.Expr"

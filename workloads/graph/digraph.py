@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from slipstick.hwmodels.files.expressions import expression_text, parse_expression
-from slipstick.hwmodels.files.readers import InputError, unknown_name
-from slipstick.hwmodels.files.records import Table, counted_problems
-from slipstick.hwmodels.files.symbolic import is_symbolic, sp
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import expression_text, parse_expression
+from slipstick.common.lazy_sympy import is_symbolic, sp
+from slipstick.common.readers import unknown_name
+from slipstick.common.records import Table, counted_problems
 from slipstick.workloads.graph.cost import LARGEST, RESOURCES, Amount, Cost, symbols_of
 from slipstick.workloads.graph.kinds import KINDS, operation
 from slipstick.workloads.graph.workload import FIELDS, WHOLE, Attribute, Op, Workload

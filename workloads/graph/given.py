@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from slipstick.hwmodels.files.expressions import parse_expression
-from slipstick.hwmodels.files.records import Table
-from slipstick.hwmodels.files.symbolic import is_symbolic, sp
+from slipstick.common.expressions import parse_expression
+from slipstick.common.lazy_sympy import is_symbolic, sp
+from slipstick.common.records import Table
 from slipstick.workloads.graph.cost import LARGEST, Amount, bind_amount, symbols_of
 from slipstick.workloads.graph.whole_steps import SizeSteps
 

@@ -15,9 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.hwmodels.files.expressions import expression_text, parse_expression
-from slipstick.hwmodels.files.kept_files import kept_path, read_kept, write_kept
-from slipstick.hwmodels.files.kept_parts import (
+from slipstick.common.cached_parts import (
     kept_list,
     kept_number,
     kept_places,
@@ -25,10 +23,12 @@ from slipstick.hwmodels.files.kept_parts import (
     kept_text,
     kept_texts,
 )
-from slipstick.hwmodels.files.prebuilt import prebuilt
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
-from slipstick.hwmodels.files.symbolic import is_symbolic, sp
+from slipstick.common.disk_cache import kept_path, read_kept, write_kept
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import expression_text, parse_expression
+from slipstick.common.lazy_sympy import is_symbolic, sp
+from slipstick.common.prebuilt import prebuilt
+from slipstick.common.records import Table
 from slipstick.workloads.graph.alike import Distinct
 from slipstick.workloads.graph.cost import Amount, Cost
 from slipstick.workloads.graph.exact import steps_of

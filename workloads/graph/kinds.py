@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from slipstick.hwmodels.files.readers import InputError, unknown_name
-from slipstick.hwmodels.files.records import Table
-from slipstick.hwmodels.files.symbolic import is_symbolic
+from slipstick.common.errors import InputError
+from slipstick.common.lazy_sympy import is_symbolic
+from slipstick.common.readers import unknown_name
+from slipstick.common.records import Table
 from slipstick.workloads.graph.cost import SIZE_BYTES, Amount
 from slipstick.workloads.graph.work import (
     AXES,

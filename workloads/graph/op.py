@@ -8,8 +8,9 @@ from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from slipstick.hwmodels.files.readers import InputError, unknown_name
-from slipstick.hwmodels.files.records import Table, content_digest
+from slipstick.common.errors import InputError
+from slipstick.common.readers import unknown_name
+from slipstick.common.records import Table, content_digest
 from slipstick.workloads.graph.cost import SIZE_BYTES, Amount, Cost, symbols_of
 from slipstick.workloads.graph.given import Binding, Later, LaterCost
 

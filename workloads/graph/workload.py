@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.hwmodels.files.readers import InputError, unknown_name
-from slipstick.hwmodels.files.records import Table, content_digest
-from slipstick.hwmodels.files.symbolic import is_symbolic, sp
+from slipstick.common.errors import InputError
+from slipstick.common.lazy_sympy import is_symbolic, sp
+from slipstick.common.readers import unknown_name
+from slipstick.common.records import Table, content_digest
 from slipstick.workloads.graph.alike import Distinct, distinct
 from slipstick.workloads.graph.cost import Amount, Cost, check_size, symbols_of
 from slipstick.workloads.graph.given import Binding, KeptAmount, opened

@@ -8,12 +8,14 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from slipstick.hwmodels.files.expressions import parse_expression
-from slipstick.hwmodels.files.old_names import checked
-from slipstick.hwmodels.files.readers import MEGABYTE, InputError, read_json, require_mapping, unknown_name
-from slipstick.hwmodels.files.records import Table
-from slipstick.hwmodels.files.symbolic import sp
-from slipstick.hwmodels.files.units import check_count
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import parse_expression
+from slipstick.common.lazy_sympy import sp
+from slipstick.common.opener import MEGABYTE
+from slipstick.common.readers import read_json, require_mapping, unknown_name
+from slipstick.common.records import Table
+from slipstick.common.renamed_arguments import checked
+from slipstick.common.units import check_count
 from slipstick.workloads.graph.cost import LARGEST, Amount, Cost
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
 from slipstick.workloads.graph.workload_writer import SCHEMA

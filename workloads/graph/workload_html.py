@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from slipstick.hwmodels.files.html_tables import html_table
-from slipstick.hwmodels.files.shown import count_shown, share_shown, shown
+from slipstick.common.formatting import count_shown, share_shown, shown
+from slipstick.common.html_tables import html_table
 
 if TYPE_CHECKING:
     from slipstick.workloads.graph.workload import Workload

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from slipstick.hwmodels.files.shown import typed_shown
+from slipstick.common.formatting import typed_shown
 
 if TYPE_CHECKING:
     from slipstick.workloads.graph.workload import Workload

@@ -10,16 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.hwmodels.files.old_names import formerly
-from slipstick.hwmodels.files.readers import (
-    InputError,
-    read_csv_rows,
-    read_json,
-    read_number,
-    require_mapping,
-    unknown_name,
-)
-from slipstick.hwmodels.files.units import is_rate, refuse_rate
+from slipstick.common.errors import InputError
+from slipstick.common.readers import read_csv_rows, read_json, read_number, require_mapping, unknown_name
+from slipstick.common.renamed_arguments import formerly
+from slipstick.common.units import is_rate, refuse_rate
 from slipstick.workloads.runs.event_steps import profile_steps
 from slipstick.workloads.runs.iterations import FloatArray, Iterations
 from slipstick.workloads.runs.lengths import read_lengths

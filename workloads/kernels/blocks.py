@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 from slipstick.workloads.kernels.locality import grid, reuse_times
 from slipstick.workloads.kernels.sparse import SparseMatrix
 

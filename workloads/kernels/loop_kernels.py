@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import product
 
-from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.readers import InputError, unknown_name
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import symbol
+from slipstick.common.readers import unknown_name
+from slipstick.common.records import Table
 from slipstick.workloads.graph.cost import Cost
 from slipstick.workloads.graph.workload import Op, Workload
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.expressions import symbol
+from slipstick.common.records import Table
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import elementwise, gemm
 

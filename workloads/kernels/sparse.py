@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 
 ROWS_LIMIT = 100_000_000
 ALWAYS_TAKEN, ROWS_A_NONZERO = 1 << 22, 64

@@ -11,9 +11,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.hwmodels.files.arrays import read_arrays
-from slipstick.hwmodels.files.old_names import checked
-from slipstick.hwmodels.files.readers import InputError, read_bytes
+from slipstick.common.arrays import read_arrays
+from slipstick.common.errors import InputError
+from slipstick.common.opener import read_bytes
+from slipstick.common.renamed_arguments import checked
 from slipstick.workloads.kernels.sparse import ROWS_LIMIT, SparseMatrix
 
 Symmetry = Literal["expand", "stored"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,8 +13,8 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Self
 
-from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.records import Table, content_digest
+from slipstick.common.expressions import symbol
+from slipstick.common.records import Table, content_digest
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.language.language_model import LanguageModel

@@ -12,9 +12,9 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Self
 
-from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.readers import unknown_name
-from slipstick.hwmodels.files.records import Table, content_digest
+from slipstick.common.expressions import symbol
+from slipstick.common.readers import unknown_name
+from slipstick.common.records import Table, content_digest
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.workload import Attribute, Workload
 from slipstick.workloads.language.language_model import LanguageModel

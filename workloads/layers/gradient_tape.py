@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.records import Table
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.kinds import operation, product
 from slipstick.workloads.graph.workload import Attribute, Op, Workload

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
-from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.readers import unknown_name
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.expressions import symbol
+from slipstick.common.readers import unknown_name
+from slipstick.common.records import Table
 from slipstick.workloads.graph.cost import Amount, Cost
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
 from slipstick.workloads.layers.single import convolution, gemm, pool

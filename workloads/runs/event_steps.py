@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 from slipstick.workloads.runs.event_table import EventTable
 from slipstick.workloads.runs.step_profiles import Operation, Place, StepProfile
 

@@ -10,8 +10,9 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.hwmodels.files.readers import InputError, unknown_name
-from slipstick.hwmodels.files.records import content_digest
+from slipstick.common.errors import InputError
+from slipstick.common.readers import unknown_name
+from slipstick.common.records import content_digest
 from slipstick.workloads.runs.lengths import IntArray, Lengths
 
 FloatArray = npt.NDArray[np.float64]

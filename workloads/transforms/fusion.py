@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
-from slipstick.hwmodels.files.records import Table
-from slipstick.hwmodels.files.symbolic import is_symbolic, sp
+from slipstick.common.lazy_sympy import is_symbolic, sp
+from slipstick.common.records import Table
 from slipstick.workloads.graph.cost import SIZE_BYTES, Amount, Cost
 from slipstick.workloads.graph.kinds import product
 from slipstick.workloads.graph.order import Neighbours

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.records import Table
 from slipstick.workloads.graph.cost import SIZE_BYTES, Amount, Cost
 from slipstick.workloads.graph.kinds import operation, product
 from slipstick.workloads.graph.work import AXES

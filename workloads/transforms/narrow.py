@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from slipstick.hwmodels.files.readers import InputError, unknown_name
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.errors import InputError
+from slipstick.common.readers import unknown_name
+from slipstick.common.records import Table
 from slipstick.workloads.graph.cost import BLOCK_SCALED, RATED_AS, SIZE_BYTES, Cost, is_floating, result_bytes
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.transforms.dtype import (

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from slipstick.hwmodels.files.expressions import expression_text, symbol
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
-from slipstick.hwmodels.files.symbolic import is_symbolic, sp
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import expression_text, symbol
+from slipstick.common.lazy_sympy import is_symbolic, sp
+from slipstick.common.records import Table
 from slipstick.workloads.graph.cost import Amount, Cost
 from slipstick.workloads.graph.kinds import SIZE_BYTES, operation
 from slipstick.workloads.graph.workload import Attribute, Op, Workload

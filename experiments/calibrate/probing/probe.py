@@ -18,14 +18,14 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from slipstick.estimators.calibration.calibration import Calibration
-from slipstick.estimators.core.estimate import Measurement
+from slipstick.common.errors import InputError
+from slipstick.estimators.base.estimate import Measurement
+from slipstick.estimators.fitting.calibration import Calibration
 from slipstick.experiments.calibrate.probing.probe_fit import ProbedRows
 from slipstick.experiments.calibrate.probing.probe_rows import MOST_KEPT, ProbeRow, cpu_rows
 from slipstick.experiments.measure.clocks.timing import Protocol, Timing, load_per_core, measure
 from slipstick.experiments.measure.host.host_rates import measure_host
 from slipstick.experiments.question.registry import estimator
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 
 ESTIMATOR = "cpu-kinds"

@@ -14,13 +14,13 @@ from functools import cached_property
 
 import numpy as np
 
-from slipstick.estimators.calibration.calibration import DRAWS, Calibration, fingerprint
-from slipstick.estimators.contract.protocols import Estimator, TimeFunction
-from slipstick.estimators.core.estimate import Measurement
-from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.core.parameters import parameters
-from slipstick.estimators.learning.fit import FREEDOM
-from slipstick.estimators.learning.known_rows import KnownRows, chosen
+from slipstick.estimators.base.estimate import Measurement
+from slipstick.estimators.base.protocols import Estimator, TimeFunction
+from slipstick.estimators.fitting.calibration import DRAWS, Calibration, fingerprint
+from slipstick.estimators.fitting.fit_model import FREEDOM
+from slipstick.estimators.fitting.user_rows import KnownRows, chosen
+from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 

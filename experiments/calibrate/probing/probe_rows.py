@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from slipstick.estimators.operation.cpu.torch_kernels import KEPT
+from slipstick.common.records import Table
+from slipstick.estimators.cpu.torch_cpu_kernels import KEPT
 from slipstick.experiments.measure.clocks.timing import Task
-from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.layers.single import convolution, dense, elementwise

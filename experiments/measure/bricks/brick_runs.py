@@ -11,6 +11,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from slipstick.common.errors import InputError
+from slipstick.common.readers import unknown_name
+from slipstick.common.records import Table
 from slipstick.experiments.measure.bricks.brick_modules import (
     LayerModel,
     at_batch,
@@ -20,15 +23,13 @@ from slipstick.experiments.measure.bricks.brick_modules import (
     task,
     touch,
 )
-from slipstick.experiments.measure.bricks.brick_sheet import load_sheet, one_line
 from slipstick.experiments.measure.bricks.brick_store import COLD, WARM, BrickStore, Composition, StoredTiming, Where
-from slipstick.experiments.measure.bricks.turns import Turn, run_session
+from slipstick.experiments.measure.bricks.bricks_file import load_sheet, one_line
+from slipstick.experiments.measure.bricks.interleaved_runs import Turn, run_session
 from slipstick.experiments.measure.clocks.one_thread import one_thread
 from slipstick.experiments.measure.clocks.timing import Protocol, measure
 from slipstick.experiments.measure.clocks.torch_device import CPU, EAGER, TorchDevice
 from slipstick.experiments.measure.host.host_topology import detect
-from slipstick.hwmodels.files.readers import InputError, unknown_name
-from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.transforms.bricks import Brick, find_bricks
 

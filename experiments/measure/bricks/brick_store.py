@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from slipstick.common.errors import InputError
+from slipstick.common.opener import require_regular
+from slipstick.common.readers import parse_json, require_mapping
+from slipstick.common.records import Table, validated
+from slipstick.common.sqlite_files import OwnKind, own_tables, written
 from slipstick.experiments.measure.clocks.timing import Timing
-from slipstick.hwmodels.files.opener import require_regular
-from slipstick.hwmodels.files.readers import InputError, parse_json, require_mapping
-from slipstick.hwmodels.files.records import Table, validated
-from slipstick.hwmodels.files.sqlite_files import OwnKind, own_tables, written
 from slipstick.hwmodels.machine import Machine
 
 MOST_SECONDS, MOST_COUNT = 1e9, 10**9

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]

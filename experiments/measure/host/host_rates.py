@@ -16,10 +16,10 @@ from functools import partial
 
 import numpy as np
 
+from slipstick.common.errors import InputError
 from slipstick.experiments.measure.clocks.timing import Protocol, Timing, load_per_core, measure
 from slipstick.experiments.measure.host.host_loops import STREAMS, compiled, cycle_through
 from slipstick.experiments.measure.host.host_topology import detect
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.importers.lscpu import Topology
 from slipstick.hwmodels.machine import Machine
 

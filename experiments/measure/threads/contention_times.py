@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from slipstick.common.errors import InputError
 from slipstick.experiments.measure.threads.shared_cores import seconds_together
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.runs.training_run import weights_of
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
-from slipstick.estimators.named.thread_calibration import ThreadMeasurement
+from slipstick.common.errors import InputError
+from slipstick.common.readers import whole_number
+from slipstick.estimators.cpu.thread_calibration import ThreadMeasurement
 from slipstick.experiments.measure.threads.contention_times import layer_weights, measure_contention
 from slipstick.experiments.measure.threads.shared_cores import cycles_by_threads, sibling_threads
 from slipstick.experiments.measure.threads.training_times import measure_passes, measure_training
-from slipstick.hwmodels.files.readers import InputError, whole_number
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.instruction_count import counted_instructions
 from slipstick.workloads.graph.workload import Workload

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 from slipstick.workloads.importers.torch.by_name import model_and_inputs, own_failure
 
 LEARNING_RATE = 1e-6

@@ -23,19 +23,12 @@ from statistics import median
 from types import TracebackType
 from typing import Any, Literal, Self, cast
 
+from slipstick.common.errors import InputError
+from slipstick.common.optional_packages import require_packages
+from slipstick.common.readers import read_csv_rows, read_json, read_number, read_text, require_mapping, unknown_name
+from slipstick.common.records import Table
+from slipstick.common.writer import atomic_write
 from slipstick.experiments.measure.training.training_worker import BATCH
-from slipstick.hwmodels.files.lacking import require_packages
-from slipstick.hwmodels.files.readers import (
-    InputError,
-    atomic_write,
-    read_csv_rows,
-    read_json,
-    read_number,
-    read_text,
-    require_mapping,
-    unknown_name,
-)
-from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.runs.iterations import Order, epoch_lengths
 from slipstick.workloads.runs.lengths import MAX_LENGTH, lognormal_lengths, read_lengths
 

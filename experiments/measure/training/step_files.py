@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from slipstick.hwmodels.files.readers import InputError, read_csv_rows, read_number, whole_number
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.errors import InputError
+from slipstick.common.readers import read_csv_rows, read_number, whole_number
+from slipstick.common.records import Table
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
 
 

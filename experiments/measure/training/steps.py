@@ -17,9 +17,10 @@ from functools import partial
 from statistics import median
 from typing import Any
 
+from slipstick.common.readers import unknown_name
+from slipstick.common.writer import atomic_write
 from slipstick.experiments.measure.clocks.one_thread import one_thread
 from slipstick.experiments.measure.training.step_models import MODELS
-from slipstick.hwmodels.files.readers import atomic_write, unknown_name
 
 COLUMNS = ("model", "phase", "operation", "signature", "kind", "count", "flop", "byte", "time_s")
 STEP, CALL = "step", "call"

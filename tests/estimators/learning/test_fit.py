@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.estimators.learning.bands import calibrated, left_out, stretch
-from slipstick.estimators.learning.fit import fit
-from slipstick.estimators.learning.fitted_file import FittedFile, OuterScore, load_fitted
-from slipstick.estimators.learning.folds import folds
-from slipstick.estimators.learning.formula_law import FormulaLaw, plain_fit
-from slipstick.estimators.learning.law import Columns, FloatArray, Grouping, LawRows, ParameterPrior
-from slipstick.estimators.learning.law_fit import LawFit
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.estimators.fitting.fit_model import fit
+from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, load_fitted
+from slipstick.estimators.fitting.fitted_model import LawFit
+from slipstick.estimators.fitting.folds import folds
+from slipstick.estimators.fitting.formula_model import FormulaLaw, plain_fit
+from slipstick.estimators.fitting.group_effects_model import Columns, FloatArray, Grouping, LawRows, ParameterPrior
+from slipstick.estimators.fitting.prediction_bands import calibrated, left_out, stretch
 
 
 @dataclass(frozen=True)

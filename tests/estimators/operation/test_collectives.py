@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.named.parallel_training import collective_times, nccl
-from slipstick.estimators.operation.gpu.tiled import TiledRoofline
-from slipstick.estimators.operation.links.collectives import Collectives
-from slipstick.estimators.operation.links.libraries import LIBRARIES, NCCL, MessageProtocol
-from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.common.errors import InputError
+from slipstick.common.records import Table
+from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
+from slipstick.estimators.interconnect.collective_libraries import LIBRARIES, NCCL, MessageProtocol
+from slipstick.estimators.interconnect.collectives import Collectives
+from slipstick.estimators.schedules.sequential import Sequential
 from slipstick.estimators.sensitivity.elasticities import sensitivity
+from slipstick.estimators.training.parallel_training import collective_times, nccl
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op, Workload

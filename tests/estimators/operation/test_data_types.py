@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.operation.gpu.tiled import TiledRoofline
-from slipstick.estimators.operation.roofline import Roofline
-from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.common.errors import InputError
+from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
+from slipstick.estimators.roofline.roofline import Roofline
+from slipstick.estimators.schedules.sequential import Sequential
 from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import machine, machine_names
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine_kind import machine_kind
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import gemm

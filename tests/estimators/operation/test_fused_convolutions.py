@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 import slipstick as ss
-from slipstick.estimators.operation.gpu.tiled import TiledRoofline
-from slipstick.estimators.operation.physical_bound import PhysicalBound
+from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
+from slipstick.estimators.roofline.physical_bound import PhysicalBound
 
 GPUS = (
     "H100",

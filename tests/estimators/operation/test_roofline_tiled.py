@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.core.choice import Least
-from slipstick.estimators.core.formula import Formula
-from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
-from slipstick.estimators.core.operation_model import machine_values
-from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
-from slipstick.estimators.operation.gpu.tiled import TiledRoofline
-from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import symbol
+from slipstick.common.records import Table
+from slipstick.estimators.base.operation_model import machine_values
+from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
+from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
+from slipstick.estimators.schedules.sequential import Sequential
+from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
+from slipstick.estimators.symbolic.min_over_configs import Least
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import elementwise, gemm

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.operation.gpu.tiled import TiledRoofline
-from slipstick.estimators.operation.roofline import Roofline
-from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
+from slipstick.estimators.roofline.roofline import Roofline
+from slipstick.estimators.schedules.sequential import Sequential
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.networks.resnet import resnet

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from slipstick.hwmodels.files.opener import opened
-from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.common.errors import InputError
+from slipstick.common.opener import opened
+from slipstick.common.readers import unknown_name
 from slipstick.workloads.language.language_model import Experts, LanguageModel, impossible
 from slipstick.workloads.language.weight_types import GGUF_BITS
 

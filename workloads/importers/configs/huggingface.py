@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from slipstick.hwmodels.files.readers import InputError, read_json, require_mapping, unknown_name
+from slipstick.common.errors import InputError
+from slipstick.common.readers import read_json, require_mapping, unknown_name
 from slipstick.workloads.language.language_model import Experts, LanguageModel, Latent, LinearAttention, impossible
 from slipstick.workloads.language.weight_types import CACHE_BYTES
 

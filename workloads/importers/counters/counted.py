@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from slipstick.hwmodels.files.readers import InputError, number_written
+from slipstick.common.errors import InputError
+from slipstick.common.readers import number_written
 
 MOST_REGIONS = 200_000
 LARGEST_COUNT = 2.0**63

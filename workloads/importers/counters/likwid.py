@@ -15,7 +15,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from slipstick.hwmodels.files.readers import InputError, read_text
+from slipstick.common.errors import InputError
+from slipstick.common.readers import read_text
 from slipstick.workloads.importers.counters.counted import MOST_REGIONS, Counted, counted_number, total
 
 _TABLE = re.compile(r"TABLE,(?:Region ([^,]{1,200}),)?Group (\d{1,6}) (Raw|Metric)( STAT)?,([^,]{0,80})")

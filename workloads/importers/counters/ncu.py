@@ -16,8 +16,9 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from slipstick.hwmodels.files.opener import MEGABYTE
-from slipstick.hwmodels.files.readers import InputError, decimal_mark, read_text
+from slipstick.common.errors import InputError
+from slipstick.common.opener import MEGABYTE
+from slipstick.common.readers import decimal_mark, read_text
 from slipstick.workloads.importers.counters.counted import MOST_REGIONS, Counted, counted_number, merged, total
 
 LIMIT_BYTES = 256 * MEGABYTE

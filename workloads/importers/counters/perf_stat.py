@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slipstick.hwmodels.files.readers import InputError, decimal_mark, parse_json, read_text
+from slipstick.common.errors import InputError
+from slipstick.common.readers import decimal_mark, parse_json, read_text
 from slipstick.workloads.importers.counters.counted import Counted, counted_number
 
 MOST_LINES = 200_000

@@ -12,8 +12,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from slipstick.hwmodels.files.opener import MEGABYTE
-from slipstick.hwmodels.files.readers import InputError, read_csv_rows, whole_number
+from slipstick.common.errors import InputError
+from slipstick.common.opener import MEGABYTE
+from slipstick.common.readers import read_csv_rows, whole_number
 from slipstick.workloads.importers.counters.counted import MOST_REGIONS, Counted, counted_number, merged
 
 LIMIT_BYTES = 1024 * MEGABYTE

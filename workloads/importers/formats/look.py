@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from slipstick.hwmodels.files.opener import opened
-from slipstick.hwmodels.files.readers import csv_separator
+from slipstick.common.opener import opened
+from slipstick.common.readers import csv_separator
 
 LENGTH = 1 << 16
 """Bytes that are looked at."""

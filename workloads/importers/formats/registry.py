@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 from slipstick.workloads.importers.formats.look import SEFF_TIME, SQLITE, Look, look, sacct_columns
 
 Target = Literal["timeline", "counters", "serving", "series", "graph", "matrix", "model", "run", "iterations"]

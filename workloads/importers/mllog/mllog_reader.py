@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.hwmodels.files.opener import MEGABYTE, head, opened
-from slipstick.hwmodels.files.readers import InputError, parse_json
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.errors import InputError
+from slipstick.common.opener import MEGABYTE, head, opened
+from slipstick.common.readers import parse_json
+from slipstick.common.records import Table
 from slipstick.workloads.importers.mllog.training_log import LoggedSteps, LogSpan, TrainingLog
 
 MARK = ":::MLLOG"

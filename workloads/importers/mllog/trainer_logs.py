@@ -13,9 +13,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from slipstick.hwmodels.files.opener import MEGABYTE, head, opened
-from slipstick.hwmodels.files.readers import InputError, read_json, require_mapping
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.errors import InputError
+from slipstick.common.opener import MEGABYTE, head, opened
+from slipstick.common.readers import read_json, require_mapping
+from slipstick.common.records import Table
 from slipstick.workloads.importers.mllog.mllog_reader import is_mllog, read_mllog
 from slipstick.workloads.importers.mllog.training_log import LoggedSteps, TrainingLog
 

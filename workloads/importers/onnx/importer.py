@@ -6,9 +6,10 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from slipstick.hwmodels.files.old_names import checked
-from slipstick.hwmodels.files.readers import MEGABYTE, InputError, read_bytes
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.errors import InputError
+from slipstick.common.opener import MEGABYTE, read_bytes
+from slipstick.common.records import Table
+from slipstick.common.renamed_arguments import checked
 from slipstick.workloads.graph.assembly import ImportedNode, Tensor, assemble
 from slipstick.workloads.graph.kinds import product
 from slipstick.workloads.graph.workload import Workload

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.hwmodels.files.opener import MEGABYTE
-from slipstick.hwmodels.files.readers import InputError, read_json, require_mapping
+from slipstick.common.errors import InputError
+from slipstick.common.opener import MEGABYTE
+from slipstick.common.readers import read_json, require_mapping
 from slipstick.workloads.importers.profilers.columns import EventColumns, event_table
 from slipstick.workloads.runs.event_table import EventTable, TraceNotes
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slipstick.hwmodels.files.readers import InputError, parse_json, read_csv_rows, read_text, require_mapping
+from slipstick.common.errors import InputError
+from slipstick.common.readers import parse_json, read_csv_rows, read_text, require_mapping
 from slipstick.workloads.importers.serving.fields import Fields, text_of
 
 MOST_ROWS = 100_000

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slipstick.hwmodels.files.opener import MEGABYTE
-from slipstick.hwmodels.files.readers import InputError, parse_json, read_text, require_mapping
+from slipstick.common.errors import InputError
+from slipstick.common.opener import MEGABYTE
+from slipstick.common.readers import parse_json, read_text, require_mapping
 from slipstick.workloads.importers.serving.fields import AGREEMENT, Fields, text_of
 
 LIMIT_BYTES = 256 * MEGABYTE

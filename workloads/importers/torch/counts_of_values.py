@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.symbolic import sp
+from slipstick.common.expressions import symbol
+from slipstick.common.lazy_sympy import sp
 from slipstick.workloads.graph.assembly import Tensor
 from slipstick.workloads.graph.work import product
 from slipstick.workloads.importers.torch.recorder import RecordedNode

@@ -18,9 +18,9 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from slipstick.hwmodels.files.kept_files import kept_path, read_kept, write_kept
-from slipstick.hwmodels.files.kept_parts import kept_list, kept_table, kept_text, kept_texts
-from slipstick.hwmodels.files.own_names import OwnName
+from slipstick.common.cached_parts import kept_list, kept_table, kept_text, kept_texts
+from slipstick.common.disk_cache import kept_path, read_kept, write_kept
+from slipstick.common.trusted_code import OwnName
 from slipstick.workloads.graph.kept import UNREADABLE, kept_data, restored_workload
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.importers.torch.arguments import Inputs

@@ -21,8 +21,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from slipstick.hwmodels.files.opener import opened
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.common.opener import opened
 from slipstick.workloads.importers.traces.event_columns import Columns, IrregularError
 from slipstick.workloads.runs.event_table import EventTable, TraceNotes
 

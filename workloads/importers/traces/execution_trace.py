@@ -12,8 +12,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from slipstick.hwmodels.files.readers import MEGABYTE, InputError, read_json, require_mapping
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.errors import InputError
+from slipstick.common.opener import MEGABYTE
+from slipstick.common.readers import read_json, require_mapping
+from slipstick.common.records import Table
 from slipstick.workloads.graph.assembly import DTYPES, ImportedNode, Piece, Tensor, assemble
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.importers.torch.aten import Call, read_call

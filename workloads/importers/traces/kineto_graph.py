@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 from slipstick.workloads.importers.traces.activity import CALLS, DEVICE
 from slipstick.workloads.importers.traces.chrome_trace import read_events
 from slipstick.workloads.importers.traces.graph_builder import (

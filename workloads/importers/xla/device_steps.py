@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 from slipstick.workloads.runs.step_profiles import Operation, Place, StepProfile
 
 STEP_LINES, OPERATION_LINES, MODULE_LINES = ("Steps",), ("XLA Ops", "Async XLA Ops"), ("XLA Modules",)

@@ -13,8 +13,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.errors import InputError
+from slipstick.common.records import Table
 from slipstick.workloads.graph.assembly import ImportedNode, assemble
 from slipstick.workloads.graph.workload import Attribute, Workload
 from slipstick.workloads.importers.xla.mlir_text import Function, Statement, read_functions

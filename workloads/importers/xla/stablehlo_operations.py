@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 from slipstick.workloads.graph.assembly import Piece, Tensor
 from slipstick.workloads.graph.kinds import AXES, product
 from slipstick.workloads.importers.xla.mlir_text import Statement

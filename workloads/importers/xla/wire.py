@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 
 Field = tuple[int, int | memoryview]
 """Number of the field, and its value: whole numbers as unsigned 64 bits, all else as bytes."""

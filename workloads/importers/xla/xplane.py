@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from slipstick.hwmodels.files.opener import head, read_bytes
+from slipstick.common.opener import head, read_bytes
 from slipstick.workloads.importers.traces.chrome_trace import iterate_events
 from slipstick.workloads.importers.xla.device_steps import ProfiledEvent, steps_of
 from slipstick.workloads.importers.xla.wire import fields, signed, text_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from slipstick.hwmodels.files.symbolic import sp
+from slipstick.common.lazy_sympy import sp
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op

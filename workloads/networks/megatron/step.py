@@ -14,9 +14,9 @@ Korthikanti et al., arXiv 2205.05198 (sequence parallelism, recomputation, activ
 
 from __future__ import annotations
 
-from slipstick.hwmodels.files.expressions import expression_text
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import expression_text
+from slipstick.common.records import Table
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
 from slipstick.workloads.networks.megatron.device import DeviceOperations
 from slipstick.workloads.networks.megatron.layout import ON, SELECTIVE, UNSHARDED, WORDS, MegatronLayout

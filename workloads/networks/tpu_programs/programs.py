@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
 
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.records import Table
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.networks import resnet, transformer
 from slipstick.workloads.networks.tpu_programs import dcgan, feeds, qanet, retinanet

@@ -6,7 +6,7 @@ the last that has it): width 128, four heads, kernels of 7, an embedding block f
 
 from __future__ import annotations
 
-from slipstick.hwmodels.files.expressions import symbol
+from slipstick.common.expressions import symbol
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.tape import NetworkTape, Value

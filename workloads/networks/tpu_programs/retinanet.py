@@ -6,7 +6,7 @@ models/official/retinanet (commit 7dc921f): images of 640 pixels, 90 classes, le
 
 from __future__ import annotations
 
-from slipstick.hwmodels.files.expressions import symbol
+from slipstick.common.expressions import symbol
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.tape import NetworkTape, Value
 from slipstick.workloads.networks.resnet import stages

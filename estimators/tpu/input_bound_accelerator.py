@@ -1,0 +1,164 @@
+"""Any network on an accelerator of several cores behind its input pipeline."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from slipstick.common.formatting import shown
+from slipstick.common.records import Table
+from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, Spread
+from slipstick.estimators.base.estimator_base import PointByPoint
+from slipstick.estimators.composition.clipped_at_peak import BoundedComposite, between_uses
+from slipstick.estimators.composition.compiled_estimator import Compiled
+from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.composition.energy_and_cost import energy_of
+from slipstick.estimators.composition.power_capped import HeldTimes
+from slipstick.estimators.composition.workload_cache import as_compiled
+from slipstick.estimators.roofline.physical_bound import PhysicalBound
+from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.estimators.tpu.input_bound_run import Fed, numbers_of_run
+from slipstick.estimators.tpu.tpu_layout import laid_out
+from slipstick.estimators.tpu.tpu_step import TpuOperations
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.runs.feed import feed_of
+from slipstick.workloads.transforms.on_cores import SYMBOLS, on_cores, stands_on_cores
+
+SCATTER = Table(device=0.4, link=0.3, host=0.3, start=0.25)
+"""Standard deviation of the log of seconds on the device, over the link, of the host, and of the start-up, for networks
+that nothing was fitted to: their public rates came out 1.3 to 1.9 times longer."""
+DRAWS, SEED = 400, 18
+
+
+@dataclass(frozen=True)
+class FedAccelerator(BoundedComposite):
+    """A composite that first divides the global batch among the cores, and feeds them.
+
+    All cores that the machine states work; of more (`machine.using(cores=...)`), as many as shorten the time, since
+    each that works reads the weights over the memory that all share.
+
+    Its answers say how the batch was divided and what feeds the cores; beside the metrics of `Fed` they have `mxu`, the
+    share of the run in which the matrix units are occupied, padding included.
+
+    `scatter`: standard deviation of the log of the seconds of the device, the host and the start-up, for the band.
+    """
+
+    operation: TpuOperations
+    schedule: Fed
+    source: str = ""
+    scatter: Table[float] = field(default=SCATTER)
+
+    @property
+    def keeps_open(self) -> frozenset[str]:
+        """The batch, which is divided among the cores."""
+        return frozenset({"batch"})
+
+    def graph(self, workload: Workload, machine: Machine) -> Workload:
+        """One core's share, with what feeds it."""
+        return on_cores(workload, machine.cores)
+
+    def handed_over(self, workload: Workload, machine: Machine) -> Workload:
+        """As the compiler makes it, in the memory's layout."""
+        return laid_out(as_compiled(workload, machine))
+
+    def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
+        """See `Composite.estimate`."""
+        whole_machine, machine = machine, self._working(workload, machine, run or {})
+        given = self.graph(workload, machine).defaults
+        fed = {name: given[name] for name in SYMBOLS if name in given}
+        numbers = Table({**fed, **self.schedule.run_defaults(machine), **numbers_of_run(workload, run or {})})
+        answer = super().estimate(workload, machine, numbers)
+        graph = self.handed_over(self.graph(workload, machine), machine).bound(numbers)
+        lanes = self.schedule.lanes(graph, np.array([part.time for part in answer.parts]))
+        counts = np.array([float(op.times) for op in graph])
+        occupied = float(np.sum(self.operation.occupied(graph.operations, machine) * counts))
+        plain = self.schedule.account(graph, machine, numbers, lanes)
+        used = self._used(workload, machine, numbers) * machine.cores / whole_machine.cores
+        matrix = answer.metrics["matrix"] * used
+        metrics = Table({**answer.metrics, "matrix": matrix, "mxu": occupied * float(plain["work"] / plain["seen"])})
+        generator = np.random.default_rng(SEED)
+        factor = {name: np.exp(std * generator.standard_normal(DRAWS)) for name, std in self.scatter.items()}
+        changed: dict[str, float | FloatArray] = {
+            "device": lanes["device"] * factor["device"],
+            "infeed": lanes["infeed"] * factor["link"],
+            "host": lanes["host"] * factor["host"],
+        }
+        drawn = self.schedule.account(graph, machine, numbers, changed, factor["start"])
+        drawn["mxu"] = occupied * drawn["work"] / drawn["seen"]
+        ends = ((1 - DEFAULT_LEVEL) / 2, (1 + DEFAULT_LEVEL) / 2)
+        bands = {name: tuple(np.quantile(drawn[name], ends).tolist()) for name in ("infeed", "idle", "mxu")}
+        energy, least = answer.energy, answer.least
+        if not stands_on_cores(workload):  # of all cores, whose work the whole batch is
+            whole = as_compiled(workload, machine).bound(numbers)
+            if "batch" in workload.symbols:
+                least = max(least, float(PhysicalBound(between_uses(whole, whole_machine)).together(whole)))
+            if energy is not None:
+                sizes = {**workload.defaults, **numbers}
+                energy, _ = energy_of(whole, whole_machine, answer.time, sizes, self.runs_at())
+        return replace(
+            answer,
+            energy=energy,
+            least=least,
+            metrics=metrics,
+            spread=Spread(residual=float(np.std(np.log(drawn["time"]), ddof=1))),
+            metric_intervals=Table({name: (low, high) for name, (low, high) in bands.items()}),
+            assumptions=(*answer.assumptions, *self._fed(workload, machine, numbers, whole_machine.cores)),
+        )
+
+    def compile(
+        self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
+    ) -> Compiled | HeldTimes | PointByPoint:
+        """See `Composite.compile`."""
+        numbers = numbers_of_run(workload, run or {})
+        if "machine.cores" in free or machine.cores > machine.stated.cores:  # those that work divide the graph itself
+            return PointByPoint(self, workload, machine, Table(numbers), tuple(free))
+        return super().compile(workload, machine, free, numbers)
+
+    def _working(self, workload: Workload, machine: Machine, run: Mapping[str, float]) -> Machine:
+        """The machine with the cores that work."""
+        stated = machine.stated.cores
+        if machine.cores <= stated:
+            return machine
+        batch = numbers_of_run(workload, run).get("batch", workload.defaults.get("batch", 0.0))
+        counts = {stated}
+        if batch > stated and "batch" in workload.symbols and not stands_on_cores(workload):
+            # shares that do not depend on how many more there are, so that further cores only add a choice
+            steps = range(1, 1 + math.ceil(2 * math.log2(batch / stated)))
+            shares = {max(1, math.floor(batch / stated / 2 ** (step / 2))) for step in steps}
+            counts |= {fewest for share in shares if stated < (fewest := math.ceil(batch / share)) <= machine.cores}
+        if len(counts) == 1:
+            return machine.using(cores=stated)
+        return min(
+            (machine.using(cores=count) for count in sorted(counts)),
+            key=lambda some: Composite.estimate(self, workload, some, run).time,
+        )
+
+    def _used(self, workload: Workload, machine: Machine, numbers: Mapping[str, float]) -> float:
+        """Share of the cores' work that is on examples of the batch, which may not fill them."""
+        batch = numbers.get("batch", workload.defaults.get("batch", 0.0))
+        if stands_on_cores(workload) or not batch:
+            return 1.0
+        return float(batch) / (machine.cores * math.ceil(batch / machine.cores))
+
+    def _fed(self, workload: Workload, machine: Machine, numbers: Mapping[str, float], cores: int) -> tuple[str, ...]:
+        """How the batch is divided and what feeds it, in words; `cores` are those that there are."""
+        if stands_on_cores(workload):
+            return ()
+        if "batch" not in workload.symbols:
+            return (f"no batch to divide: one of {cores} cores works, without an input pipeline",)
+        batch = numbers.get("batch", workload.defaults.get("batch", 0.0))
+        feed = feed_of(workload)
+        working = f"{machine.cores} cores" if machine.cores == cores else f"{machine.cores} of {cores} cores"
+        parts = [f"the global batch of {batch:g} divided over {working}"]
+        if feed is None and not numbers.get("host_seconds") and not numbers.get("example_bytes"):
+            return (*parts, "input ready at once: give run.host_seconds and run.example_bytes")
+        seconds = numbers.get("host_seconds", feed.host_seconds if feed else 0.0)
+        size = numbers.get("example_bytes", feed.example_bytes if feed else 0.0)
+        workers = numbers.get("workers", 16.0)
+        parts.append(f"{shown(seconds, 's')} of a host core and {shown(size, 'byte')} an example, {workers:g} workers")
+        measured_here = feed is not None and feed.source and seconds == feed.host_seconds
+        return (*parts, *([f"input: {feed.source}"] if feed and measured_here else []))

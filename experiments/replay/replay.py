@@ -1,0 +1,116 @@
+"""The verbs `replay` and `read` as functions: files and names of machines in, answers with their rows out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slipstick.common.answer import Answer, PlainAnswer
+from slipstick.common.formatting import ends_shown, shown
+from slipstick.common.renamed_arguments import checked
+from slipstick.estimators.gpu.kernels.traced_kernels import between_vendors
+from slipstick.experiments.replay.loaded_trace import read_recorded, step_named
+from slipstick.experiments.replay.read_files import TOP, Holding, ReadOptions, read_any
+from slipstick.experiments.replay.trace_rows import changes
+from slipstick.experiments.replay.trace_rows import rows as rows_of
+from slipstick.experiments.replay.trace_whatif import COLUMNS, TERMS
+from slipstick.hwmodels.catalog import machine as machine_by_name
+from slipstick.hwmodels.machine import Machine
+
+BETWEEN_VENDORS = "between vendors: kernels whose time should change little are taken to change less still"
+
+
+@checked
+def replay(
+    trace: str,
+    machine: str | Machine | None = None,
+    vary: Sequence[str] = (),
+    *,
+    recorded_on: str | Machine | None = None,
+    settings: Sequence[str] = (),
+    marker: str | None = None,
+) -> Answer:
+    """Replay a recorded step: as it was, on another machine, under another runtime, or with other loading workers.
+
+    Parameters
+    ----------
+    trace
+        Of PyTorch's profiler, Nsight Systems, rocprofv3 or Chakra.
+    machine
+        The target; None: the machine that it was recorded on.
+    vary
+        ``run.workers=0..8``, ``run.host_ratio=0.5,1``.
+    recorded_on
+        Where the trace does not say it.
+    settings
+        Of the target: ``machine.runtime.mode=compiled``, ``machine.clock=1.2GHz``.
+    marker
+        Pattern of the ranges that are steps: ``iteration (\\d+)``.
+
+    Returns
+    -------
+    Answer
+        One row a change: time_ratio, step_s with its 80 % band (low_s, high_s), and the account in seconds.
+
+    Raises
+    ------
+    InputError
+        Where the file is no trace, or another machine is given and nothing says which one it was recorded on.
+    """
+    target, today = (machine_by_name(one) if isinstance(one, str) else one for one in (machine, recorded_on))
+    read = read_recorded(trace, today, marker)
+    wanted = changes(vary, read.machine, target, settings)
+    notes = [f"assuming: {read.note}"]
+    if read.machine is not None:
+        where = "" if recorded_on else f" (the trace says {read.graph.device!r})"
+        notes.append(f"recorded on {read.machine.name}{where}")
+    far = target is not None and read.machine is not None and between_vendors(read.machine, target)
+    remarks = (BETWEEN_VENDORS,) if far else ()
+    rows = tuple(rows_of(read.graph, wanted, read.operations))
+    first, ran_on = rows[0], target or read.machine
+    step = f"{shown(first['step_s'], 's')} (80 %: {ends_shown(first['low_s'], first['high_s'])})"
+    same = not any(f"{term}_s" in row for term in TERMS for row in rows)
+    if not same:
+        step = step if len(rows) == 1 else f"{len(rows)} replays"
+        step += f", {shown(first['measured_step_s'], 's')} {read.provenance}"
+    heads = (f"{step_named(trace, read)}{f' on {ran_on.name}' if ran_on else ''}: {step}",)
+    provenance = read.provenance if same or read.provenance == "estimated" else "calibrated"
+    return PlainAnswer(rows, COLUMNS, heads=heads, notes=(*notes, *remarks), remarks=remarks, provenance=provenance)
+
+
+@checked
+def read(
+    file: str,
+    machine: str | None = None,
+    *,
+    model: str | None = None,
+    devices: int | None = None,
+    dtype: str | None = None,
+    engine: str = "vllm",
+    parts: int = TOP,
+) -> Holding:
+    """What a file of a profiler or a benchmark is, what it holds, and which commands go on with it.
+
+    Parameters
+    ----------
+    machine
+        Whose estimate stands beside what was measured.
+    model, devices, dtype, engine
+        Of a server's benchmark, where the file does not say them.
+    parts
+        How many operations to list, slowest first.
+
+    Raises
+    ------
+    InputError
+        Where nothing is known of the file, or it is broken.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "runs.csv")
+    ...     _ = path.write_text("threads,time_s\\n1,10\\n2,5.2\\n4,2.9\\n")
+    ...     read(str(path)).kind.key
+    'times'
+    """
+    return read_any(file, ReadOptions(machine, model, devices, dtype, engine, parts))
