@@ -1,10 +1,15 @@
-"""An estimator put together from an operation model and a schedule."""
+"""An estimator put together from an operation model and a schedule.
+
+The formulas of a composite with sizes left open, and what decides all that is read off them.
+
+Seconds of operations, asked once: in a loop over what the schedule alone reads, operations and machine stay.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,6 +28,7 @@ from slipstick.estimators.base.operation_model import (
     grouped,
     is_formula,
     machine_values,
+    promised_form,
 )
 from slipstick.estimators.base.operation_shares import Parts
 from slipstick.estimators.base.schedule_model import FormulaSchedule, Outcome, Schedule
@@ -30,8 +36,7 @@ from slipstick.estimators.composition.assumptions import defaults_used, fusion_n
 from slipstick.estimators.composition.compiled_estimator import Compiled, check_free, leaves_operations
 from slipstick.estimators.composition.energy_and_cost import energy_of
 from slipstick.estimators.composition.formula_group_steps import SCHEDULE, group_steps
-from slipstick.estimators.composition.free_size_formulas import Opened, opened_identity
-from slipstick.estimators.composition.operation_time_cache import seconds_of
+from slipstick.estimators.composition.formula_groups import Group, constant_group, groups_of
 from slipstick.estimators.composition.power_capped import (
     CAP,
     CLOCK,
@@ -40,16 +45,104 @@ from slipstick.estimators.composition.power_capped import (
     energy_on_board,
     estimate_as_held,
 )
-from slipstick.estimators.composition.workload_cache import arithmetic_of, as_compiled, bound_with, notes_on_dtypes
+from slipstick.estimators.composition.workload_cache import FEW, arithmetic_of, as_compiled, bound_with, notes_on_dtypes
+from slipstick.estimators.roofline.physical_bound import PhysicalBound
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.formula_steps import FormulaSteps
 from slipstick.estimators.symbolic.lambdified import FloatArray
-from slipstick.estimators.symbolic.lambdified.formula_cache import KeptParts
+from slipstick.estimators.symbolic.lambdified.formula_cache import KeptParts, promises
 from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.graph.kept import content_text
+from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.graph.workload_kind import WorkTimed, work_of
 from slipstick.workloads.transforms.mixed import precision_notes
+
+OURS = "slipstick."
+"""Where the sources are that tell old formulas from new ones (see `disk_cache`)."""
+UNTOLD = (" at 0x", "array(")
+"""What stands in a text that other values could have, too."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The formulas of a composite, made when somebody reads them.
+
+    `bound`: the operations handed over, with all sizes put in that are not `free`.
+    """
+
+    composite: Composite
+    schedule: FormulaSchedule
+    bound: Workload
+    machine: Machine
+    free: tuple[str, ...]
+    run: Table[float]
+
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """Operations by formula, the names of its parameters as they are outside."""
+        model, operations = self.composite.operation, self.bound.operations
+        if not isinstance(model, FormulaModel):
+            times = model.times(self.bound.bound(self.run).operations, self.machine)
+            return (constant_group(times, operations, self.schedule.lane),)
+        formulas = [
+            (formula.outside(model, "operation"), indices)
+            for formula, indices in grouped(model, operations, self.machine)
+        ]
+        return groups_of(formulas, operations, self.schedule.lane, model.amount)
+
+    def formula(self, place: str) -> Formula:
+        """That of the schedule, or of the group of a number."""
+        return self._whole if place == SCHEDULE else self.groups[int(place)].formula
+
+    @cached_property
+    def _whole(self) -> Formula:
+        # a layout that a schedule reads is a size, too
+        sizes = {f"run.{name[9:]}": symbol(name) for name in self.free if name.startswith("workload.")}
+        formula = self.schedule.formula(self.bound, self.machine)
+        return formula.outside(self.schedule, "schedule").substitute(sizes)
+
+
+def opened_identity(made: Opened) -> str | None:
+    """All that decides the formulas and amounts, as text; None where no text says it, so that nothing is kept."""
+    composite, schedule, machine = made.composite, made.schedule, made.machine
+    model = composite.operation
+    ours = all(type(one).__module__.startswith(OURS) for one in (composite, model, schedule))
+    if not ours or not isinstance(model, FormulaModel) or not promises(type(schedule), "formula"):
+        return None
+    forms = promised_form(model, machine), schedule.form(made.bound, machine)
+    content = None if None in forms else content_text(made.bound)
+    if content is None:
+        return None
+    names = [f"{type(one).__module__}.{type(one).__qualname__}" for one in (composite, model, schedule)]
+    text = f"{names} {composite!r} {forms!r} {machine.model_dump_json()} {made.free} {made.run!r} {content}"
+    return None if any(word in text for word in UNTOLD) else text
+
+
+def seconds_of(model: OperationModel, operations: tuple[Op, ...], machine: Machine) -> FloatArray:
+    """Seconds of one execution of each operation, shape (operations,); not to be changed.
+
+    Those of formulas are kept; what is measured or drawn is asked anew.
+    `machine`: as the operations find it (`Composite.as_found`).
+
+    Raises InputError where one takes less than the machine's arithmetic and main memory need.
+    """
+    if is_formula(model):
+        return _kept_seconds(Same(model), Same(operations), Same(machine))
+    return _seconds(model, operations, machine)
+
+
+@lru_cache(maxsize=FEW)
+def _kept_seconds(model: Same[OperationModel], operations: Same[tuple[Op, ...]], machine: Same[Machine]) -> FloatArray:
+    times = _seconds(model.it, operations.it, machine.it)
+    times.flags.writeable = False
+    return times
+
+
+def _seconds(model: OperationModel, operations: tuple[Op, ...], machine: Machine) -> FloatArray:
+    times = model.times(operations, machine)
+    PhysicalBound(machine).check(operations, times)
+    return times
 
 
 @dataclass(frozen=True)

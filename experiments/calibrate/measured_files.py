@@ -2,19 +2,23 @@
 
 A time in words and a training log, a trace or a list of iterations are times of the question itself; a server's
 benchmark, llama-bench and tables of steps or of operations are measurements of parts, which move the laws of those.
+
+One run that a user metered without a power limit: a CSV with its seconds and its mean watts.
 """
 
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.common.readers import read_csv_rows
+from slipstick.common.readers import read_csv_rows, read_number
 from slipstick.common.records import Table
 from slipstick.estimators.base.protocols import Fitted
+from slipstick.estimators.power.power_limit_run import LimitedRun
 from slipstick.estimators.training.training_estimator import MeasuredTraining
 from slipstick.estimators.user_measured.measured_serving import (
     MeasuredRuns,
@@ -24,7 +28,6 @@ from slipstick.estimators.user_measured.measured_serving import (
 )
 from slipstick.estimators.user_measured.measured_time import MeasuredTime
 from slipstick.experiments.calibrate.measured_argument import known_time
-from slipstick.experiments.calibrate.measured_run import holds_run, read_run
 from slipstick.experiments.calibrate.measured_steps import holds_steps, read_measured_steps
 from slipstick.experiments.calibrate.measured_training import holds_training, read_known
 from slipstick.hwmodels.catalog import machine_of_device
@@ -32,6 +35,29 @@ from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.importers.formats.look import look
 from slipstick.workloads.importers.formats.registry import Format, identify
 from slipstick.workloads.importers.iteration_logs import LENGTH_COLUMNS, LOG_LIMIT_BYTES, MOST_ITERATIONS, read_log
+
+COLUMNS = ("time_s", "power_W")
+MOST_ROWS, LONGEST, MOST_WATTS = 1000, 1e9, 1e6
+
+
+def holds_run(path: str | os.PathLike[str]) -> bool:
+    """Whether a CSV holds the time and the power of a run, and nothing else."""
+    return look(path).columns == set(COLUMNS)
+
+
+def read_run(path: str | os.PathLike[str]) -> LimitedRun:
+    """A run measured without a limit, as the estimator of it under limits.
+
+    `path`: a CSV of one line: `time_s` (seconds) and `power_W` (mean watts of the device).
+    Raises InputError, which names the file, the line and the column.
+    """
+    rows = list(read_csv_rows(path, required=list(COLUMNS), limit_rows=MOST_ROWS))
+    if len(rows) != 1:
+        raise InputError(f"{path}: {len(rows)} lines: want one run, its time_s and power_W")
+    ((line, cells),) = rows
+    time = read_number(cells["time_s"], path, line, "time_s", 1e-9, LONGEST)
+    return LimitedRun(time, read_number(cells["power_W"], path, line, "power_W", 1e-3, MOST_WATTS))
+
 
 NAMESPACES = ("run.", "machine.", "workload.")
 STEPS = ("iteration", "iter", "step", "index")

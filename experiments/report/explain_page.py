@@ -17,8 +17,7 @@ from slipstick.experiments.question.dtype_domain import remarks
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.report.page import Card, Section, assumptions, folded, picture_html, table_html, write_page
 from slipstick.experiments.report.plots import Bars, Heat
-from slipstick.experiments.report.slide_rule import data_of
-from slipstick.experiments.report.slider_page import slider_html
+from slipstick.experiments.report.slide_rule import data_of, slider_html
 from slipstick.experiments.report.whatif_page import formula_sections, part_rows, source_sections
 from slipstick.experiments.studies.whatif import WhatIf
 

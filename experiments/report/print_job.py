@@ -1,21 +1,224 @@
-"""What the command line prints of a simulated job."""
+"""What the command line prints of a simulated job.
+
+A job's fit as a picture: what was measured, what its file said, and what the fitted simulation gives.
+
+The page of a simulated job: how its time is distributed, what varies with it, where stages wait.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from slipstick.common.columns import SHARE, Column
 from slipstick.common.errors import InputError
-from slipstick.common.formatting import shown
+from slipstick.common.formatting import ends_shown, ratio_shown, shown
+from slipstick.estimators.schedules.max_plus import Floats
+from slipstick.estimators.simulation.job import Job
 from slipstick.estimators.simulation.job_calibration import load_job_calibration
 from slipstick.estimators.simulation.job_parameters import job_numbers
+from slipstick.estimators.simulation.run_quantities import TIME, series
 from slipstick.experiments.methods.jobs.job_file import JobQuestion, job_question
 from slipstick.experiments.methods.jobs.job_fit import FittedJob, fit_job
+from slipstick.experiments.methods.jobs.job_measurements import MeasuredRun, read_job_measurements
+from slipstick.experiments.methods.jobs.job_records import JobFile
 from slipstick.experiments.methods.jobs.job_sweep import axis_of, formula_sweep, sweep
 from slipstick.experiments.methods.jobs.simulate_job import PERCENTILES, Simulated, simulate
 from slipstick.experiments.report.output import emit, show
+from slipstick.experiments.report.page import Card, Section, assumptions, folded, picture_html, table_html, write_page
+from slipstick.experiments.report.plots import Chart, PlotLine, draw_charts
 from slipstick.experiments.report.progress import progress_bar
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+RUNS = 40
+SEED = 3_000_000
+
+
+def draw_job_fit(question: JobQuestion, fitted: FittedJob, measured: str, path: str) -> Path:
+    """Write two charts: the share of values that are no longer than a time, and how far the run is over time.
+
+    `measured`: the file that was fitted; its first run with the most values is shown.
+    `path`: FILE.png or FILE.svg.
+    """
+    runs = read_job_measurements(measured, [stage.name for stage in fitted.job.pipeline.stages])
+    run = max(runs, key=lambda one: max(len(values) for values, _ in one.series.values()))
+    name = max(run.series, key=lambda one: len(run.series[one][0]))
+    before, _ = question.using(run.settings).uncalibrated()
+    calibrated = replace(question.using(run.settings), calibration=fitted.calibration)
+    steps = run.steps or before.steps
+    drawn = [_sized(job, steps) for job in calibrated.drawn(RUNS)]
+    simulated = [series(job.simulate(SEED + number), name) for number, job in enumerate(drawn)]
+    start = [series(_sized(before, steps).simulate(SEED + number), name) for number in range(RUNS)]
+    values, places = run.series[name]
+    later = places[1:] if len(places) > 3 and places[0] == 0 else places
+    charts = [_shares(name, values[-len(later) :], [one[later] for one in start], [one[later] for one in simulated])]
+    if name != TIME and len(places) == places[-1] + 1:
+        charts.append(_progress(name, run, start, simulated, _sized(before, steps)))
+    draw_charts(charts, path)
+    return Path(path)
+
+
+def _sized(job: Job, steps: int) -> Job:
+    return replace(job, steps=steps)
+
+
+def _shares(name: str, values: Floats, before: list[Floats], after: list[Floats]) -> Chart:
+    last = float(max(np.quantile(np.concatenate(after), 0.995), values.max()))
+    ends = np.geomspace(max(float(np.min(values[values > 0])) / 1.5, last / 1e6), last, 200)
+    shares = np.array([np.searchsorted(np.sort(one), ends, side="right") / len(one) for one in after])
+    bounds = np.percentile(shares, [10, 50, 90], axis=0)
+    first = np.searchsorted(np.sort(np.concatenate(before)), ends, side="right") / sum(map(len, before))
+    seen = np.searchsorted(np.sort(values), ends, side="right") / len(values)
+    lines = (
+        PlotLine(f"measured, {len(values)} values", ends, seen),
+        PlotLine("fitted through the simulation, 80 %", ends, bounds[1], bounds[0], bounds[2]),
+        PlotLine("as the file said", ends, first),
+    )
+    return Chart(
+        f"{name.removesuffix('_s')}: share that took no longer (after the first)",
+        "time [s]",
+        "share",
+        lines,
+        x_scale="log",
+    )
+
+
+def _progress(name: str, run: MeasuredRun, before: list[Floats], after: list[Floats], job: Job) -> Chart:
+    values = run.series[name][0]
+    number = np.arange(1, len(values) + 1, dtype=np.float64)
+    low, middle, high = np.percentile(np.array([np.cumsum(one) for one in after]), [10, 50, 90], axis=0)
+    first = np.median(np.array([np.cumsum(one) for one in before]), axis=0)
+    lines = (
+        PlotLine("measured", number, np.cumsum(values)),
+        PlotLine("fitted through the simulation, 80 %", number, middle, low, high),
+        PlotLine("as the file said", number, first),
+        PlotLine("formula of the file, no waiting", number, number * job.ideal() / job.steps),
+    )
+    return Chart("Seconds until an iteration is done", "iteration", "time since the start [s]", lines)
+
+
+MOST_LINES = 5
+SHARES = tuple(Column(name, name, SHARE) for name in ("busy", "starved", "blocked"))
+
+
+def write_job_page(
+    simulated: Simulated, file: JobFile, path: str | Path, swept: pd.DataFrame | None = None
+) -> tuple[Path, Path]:
+    """Write the page to `path` and its charts beside it as PNG; returns both paths."""
+    path = Path(path)
+    charts = {"run": distribution_chart(simulated, "time_s"), "step": distribution_chart(simulated, "step_s")}
+    sections = []
+    if swept is not None and len(swept):
+        charts = {"sweep": sweep_chart(swept, float(np.median(simulated.numbers["time_s"]))), **charts}
+        rows = [dict(zip(swept.columns, row, strict=True)) for row in swept.itertuples(index=False, name=None)]
+        sections.append(Section("Every point, with the same seeds as today", table_html(rows, "points")))
+    pictures = [Section(chart.title, picture_html(chart, name)) for name, chart in charts.items()]
+    numbers = [row for row in simulated.rows() if "." not in row["quantity"]]
+    sections = [
+        *pictures,
+        Section("Percentiles", table_html(numbers, "percentiles", simulated.declared)),
+        Section(
+            "What each stage does, shares of its workers' time", table_html(share_rows(simulated), "shares", SHARES)
+        ),
+        *sections,
+        folded("The stages", table_html(stage_rows(simulated), "stages")),
+        *assumptions(simulated.assumptions),
+    ]
+    page = write_page(path, file.name, file.about or "A simulated job.", cards(simulated), sections)
+    picture = path.with_suffix(".png")
+    draw_charts(list(charts.values()), picture)
+    return page, picture
+
+
+def cards(simulated: Simulated) -> list[Card]:
+    """Time and its band, what a formula misses, the device's idle share."""
+    low, high = simulated.band()
+    ideal, mean = simulated.formula, float(np.mean(simulated.numbers["time_s"]))
+    idle = float(np.mean(simulated.numbers["idle"]))
+    return [
+        Card(
+            shown(float(np.median(simulated.numbers["time_s"])), "s"),
+            f"median of {simulated.runs} runs, 80 %: {ends_shown(low, high)}",
+        ),
+        Card(f"{ratio_shown(mean / ideal)} x", f"of the formula's {shown(ideal, 's')}: {simulated.formula_source}"),
+        Card(f"{idle:.1%}", f"of the time {simulated.job.pipeline.device} is idle"),
+    ]
+
+
+def distribution_chart(simulated: Simulated, name: str) -> Chart:
+    """Share of runs (or steps) that are over by then, and the formula's time."""
+    values, per = (simulated.numbers[name], 1) if name == "time_s" else (simulated.steps, simulated.job.steps)
+    what = "runs" if name == "time_s" else "steps"
+    levels, times = _cumulative(values)
+    line = PlotLine(f"{len(values):,} {what}", times, levels)
+    title = f"Time of a {what[:-1]}, as a share of {what} that took no longer"
+    formula = simulated.formula / per
+    return Chart(title, "time [s]", f"share of {what}", (line,), border=formula, border_label="formula")
+
+
+def sweep_chart(swept: pd.DataFrame, today: float) -> Chart:
+    """Ratio to today over the axis with the most values: simulated with its band, and the formula's."""
+    varied = [name for name in swept.columns if str(name).partition(".")[2]]
+    x_name = max(varied, key=lambda name: swept[name].nunique())
+    others = [name for name in varied if name != x_name]
+    groups: list[tuple[Any, pd.DataFrame]] = list(swept.groupby(others)) if others else [((), swept)]
+    lines, formulas = [], []
+    for key, part in groups[:MOST_LINES]:
+        label = ", ".join(f"{name} = {_short(value)}" for name, value in zip(others, key, strict=True))
+        x = part[x_name].to_numpy(dtype=float)
+        band = (part.low_ratio.to_numpy(), part.high_ratio.to_numpy())
+        lines.append(PlotLine(f"simulated {label}".strip(), x, part.time_ratio.to_numpy(), *band))
+        formulas.append(PlotLine(f"formula {label}".strip(), x, part.formula_s.to_numpy() / today))
+    if len({line.y.tobytes() for line in formulas if isinstance(line.y, np.ndarray)}) == 1:
+        formulas = [PlotLine("formula", formulas[0].x, formulas[0].y)]
+    values = swept[x_name].to_numpy(dtype=float)
+    wide = values.min() > 0 and values.max() / values.min() > 10
+    return Chart(
+        "What varies (below 1: faster than today)",
+        str(x_name),
+        "time / today's simulated time",
+        (*lines, *formulas),
+        x_scale="log" if wide else "linear",
+    )
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def share_rows(simulated: Simulated) -> list[dict[str, Any]]:
+    """Busy, starved and blocked, by stage."""
+    return [
+        {"stage": stage.name}
+        | {kind: float(np.mean(simulated.numbers[f"{stage.name}.{kind}"])) for kind in ("busy", "starved", "blocked")}
+        for stage in simulated.job.pipeline.stages
+    ]
+
+
+def stage_rows(simulated: Simulated) -> list[dict[str, Any]]:
+    """The stages as they were simulated."""
+    rows = []
+    for stage in simulated.job.pipeline.stages:
+        row: dict[str, Any] = {"stage": stage.name, "mean_s": stage.mean, "variation": stage.variation}
+        row |= {
+            "workers": stage.workers,
+            "gather": stage.gather,
+            "buffer": "unlimited" if stage.buffer is None else stage.buffer,
+        }
+        rows.append(row | {"resource": stage.resource or "", "scatter": stage.scatter, "uneven": stage.uneven})
+    return rows
+
+
+def _cumulative(values: Floats, points: int = 400) -> tuple[Floats, Floats]:
+    levels = np.linspace(0, 1, min(points, max(len(values), 2)))
+    return levels, np.quantile(values, levels)
 
 
 @dataclass(frozen=True)
@@ -89,8 +292,6 @@ def print_fit(request: JobRequest, level: float, out: str | None, plot: str | No
         made.calibration.save(out)
         heads.append(f"calibration: {out} (estimate or whatif {request.name} --simulate --calibration {out})")
     if plot:
-        from slipstick.experiments.report.job_fit_chart import draw_job_fit
-
         heads.append(f"picture: {draw_job_fit(question, made, request.measured, plot)}")
     show(made, request.form, heads)
 
@@ -126,8 +327,6 @@ def print_sweep(request: JobRequest, vary: Sequence[str]) -> None:
     rows = [dict(zip(frame.columns, row, strict=True)) for row in frame.itertuples(index=False, name=None)]
     notes = ["ratios to the job as it stands, with the same seeds: median over runs, 80 %; formula_s: without waiting"]
     if request.report:
-        from slipstick.experiments.report.job_page import write_job_page
-
         simulated = simulate(question, runs=request.runs, seed=request.seed)
         notes.append(f"report: {write_job_page(simulated, question.file, request.report, frame)[0].resolve()}")
     emit(rows, request.form, notes=notes)
@@ -168,7 +367,6 @@ def _bands(simulated: Simulated) -> list[str]:
 
 
 def _page(request: JobRequest, question: JobQuestion, simulated: Simulated) -> Any:
-    from slipstick.experiments.report.job_page import write_job_page
 
     frame = None
     if question.file.vary:

@@ -1,14 +1,20 @@
-"""A study as a file: workloads, machines, what varies, the estimator and its calibration."""
+"""A study as a file: workloads, machines, what varies, the estimator and its calibration.
+
+What a study names: files found from its folder, workloads of every kind that an estimate takes.
+
+Plain data as TOML, which the standard library only reads.
+"""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
@@ -23,19 +29,110 @@ from slipstick.common.writer import atomic_write
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Measurement
 from slipstick.estimators.base.protocols import Fitted
 from slipstick.estimators.fitting.calibration import Calibration, calibrate
+from slipstick.experiments.calibrate.measured_argument import known_time
 from slipstick.experiments.calibrate.measurements import read_measurements
 from slipstick.experiments.question.axes import counts_values, is_count, merged_steps, quantity, values_of
 from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.question.registry import estimator_to_fit
 from slipstick.experiments.question.settings import name_and_value, number_of
 from slipstick.experiments.question.space import Range, Space
+from slipstick.experiments.question.user_code import is_own_program, own_program
 from slipstick.experiments.studies.study_records import Fitting as Fitting
 from slipstick.experiments.studies.study_records import Sample, SampledRange, Value, Values, with_todays_keys
-from slipstick.experiments.studies.study_workloads import known_from, known_in, located, relative, study_workload
-from slipstick.experiments.studies.toml_text import toml_text
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.catalog import MATRIX_FILES, REQUESTS, STEPS, TRAINING
+from slipstick.workloads.catalog import workload as workload_by_name
 from slipstick.workloads.graph.workload import Workload
+
+BEFORE = ("pagerank:", REQUESTS, TRAINING, *STEPS)
+"""Words that may stand before a file."""
+FILES = (".json", ".yaml", ".yml", ".csv", ".gguf", *MATRIX_FILES)
+
+
+def study_workload(
+    name: str, folder: Path, trusted: Collection[str], inputs: Sequence[str] = (), train: str | None = None
+) -> Workload:
+    """A workload that a study in `folder` names: one that ships, a file, or code that the user named himself.
+
+    Raises InputError where there is none, or the file names code that the user does not.
+    """
+    if is_own_program(name):
+        return own_program(named_here(name, trusted, "workload"), inputs, train)
+    if inputs or train:
+        raise InputError(f"workload {name!r}: input and train are of a torch program, FILE.py:FUNCTION")
+    return workload_by_name(located(name, folder))
+
+
+def located(name: str, folder: Path) -> str:
+    """The path of a file that a study in `folder` names; another name stays.
+
+    Examples
+    --------
+    >>> located("pagerank:web.mtx.gz", Path("mine")), located("gpt2", Path("mine"))
+    ('pagerank:mine/web.mtx.gz', 'gpt2')
+    """
+    before, path = _parts(name)
+    return f"{before}{folder / path}" if path else name
+
+
+def relative(name: str, folder: Path, to: Path) -> str:
+    """A file that a study in `folder` names, as one in the folder `to` has to; another name stays."""
+    before, path = _parts(name)
+    return f"{before}{os.path.relpath((folder / path).resolve(), to)}" if path else name
+
+
+def known_from(name: str | None, folder: Path) -> str | None:
+    """What was measured as a study in `folder` says it: a file from there, or words as they are; None without."""
+    if name is None:
+        return None
+    words = "=" in name or known_time(name) is not None
+    return name if words and not (folder / name).exists() else str(folder / name)
+
+
+def known_in(name: str | None, folder: Path, to: Path) -> dict[str, str]:
+    """The line that says what was measured, of a study in `folder`, where it is written to the folder `to`."""
+    if name is None:
+        return {}
+    return {"known": os.path.relpath((folder / name).resolve(), to) if (folder / name).exists() else name}
+
+
+def _parts(name: str) -> tuple[str, str]:
+    """What stands before a file, and the file; no file where the name is none: code is found from where it is run."""
+    before = next((word for word in BEFORE if name.startswith(word)), "")
+    path = name.removeprefix(before)
+    is_file = path.removesuffix(".gz").endswith(FILES) or ("/" in path and not path.startswith("imported/"))
+    return before, path if is_file and not is_own_program(name) else ""
+
+
+def toml_text(document: Mapping[str, Any]) -> str:
+    """Plain data as TOML: values first, then tables."""
+    return "\n".join(_toml_lines(document, ())) + "\n"
+
+
+def _toml_lines(table: Mapping[str, Any], place: tuple[str, ...]) -> Iterator[str]:
+    for name, value in table.items():
+        if not isinstance(value, Mapping):
+            yield f"{_toml_key(name)} = {_toml_value(value)}"
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield ""
+            yield f"[{'.'.join(_toml_key(word) for word in (*place, name))}]"
+            yield from _toml_lines(value, (*place, name))
+
+
+def _toml_key(name: str) -> str:
+    plain = name.replace("_", "").replace("-", "")
+    return name if plain.isascii() and plain.isalnum() else json.dumps(name)
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_toml_value(entry) for entry in value) + "]"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+
 
 SCHEMA = "slipstick-study-1"
 Made = TypeVar("Made")

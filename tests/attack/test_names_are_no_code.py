@@ -28,8 +28,7 @@ from slipstick.experiments.question.question import question
 from slipstick.experiments.question.registry import estimator
 from slipstick.experiments.question.user_code import own_function, own_program
 from slipstick.experiments.studies.executors import engine
-from slipstick.experiments.studies.study import Study
-from slipstick.experiments.studies.toml_text import toml_text
+from slipstick.experiments.studies.study import Study, toml_text
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine_file import load_machine, save_machine
 from slipstick.workloads.importers.torch.by_name import build_by_name
@@ -184,7 +183,7 @@ ALLOWED = {
     "experiments/scoring/scoreboard_catalog.py": "our own scoreboards",
     "experiments/scoring/refits.py": "our own fits",
     "experiments/scoring/case_sets.py": "our own scoreboards",
-    "experiments/methods/tuning/instrumented.py": "modules of a fixed list that are imported already",
+    "experiments/methods/tuning/program_job.py": "modules of a fixed list that are imported already",
 }
 DANGEROUS = {"eval", "exec", "compile", "lambdify", "__import__", "parse_expr", "spec_from_file_location"}
 DANGEROUS_OF = {"pickle": {"load", "loads"}, "yaml": {"load", "unsafe_load", "full_load"}, "torch": {"load"}}

@@ -10,10 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.cpu.cpu_library import SPAN, STREAM, CpuLibrary, cpu_kernel
 from slipstick.estimators.cpu.cpu_library_law import (
     NAME,
+    SPAN,
+    STREAM,
+    CpuLibrary,
     CpuLibraryLaw,
+    cpu_kernel,
     cpu_library,
     library_columns,
     library_fit,

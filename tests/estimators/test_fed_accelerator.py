@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.estimate import Estimate
 from slipstick.estimators.symbolic.parameters import parameters
-from slipstick.estimators.tpu.input_bound_accelerator import FedAccelerator
-from slipstick.estimators.tpu.tpu_layout import laid_out, padding
+from slipstick.estimators.tpu.input_bound_accelerator import FedAccelerator, laid_out, padding
 from slipstick.estimators.tpu.tpu_step import TpuOperations
 from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question.question import question

@@ -16,8 +16,7 @@ from slipstick.common.disk_cache import FORMAT, VARIABLE
 from slipstick.common.expressions import parse_expression, symbol
 from slipstick.estimators.composition import composed_estimator
 from slipstick.estimators.composition.compiled_estimator import Compiled
-from slipstick.estimators.composition.composed_estimator import Composite
-from slipstick.estimators.composition.free_size_formulas import Opened
+from slipstick.estimators.composition.composed_estimator import Composite, Opened
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.roofline.roofline import Roofline
 from slipstick.estimators.schedules.sequential import Sequential

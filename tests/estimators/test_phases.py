@@ -27,7 +27,7 @@ from slipstick.estimators.sampling.phases import (
     scan_labels,
     step_features,
 )
-from slipstick.experiments.papers.tpupoint import tpupoint_observations
+from slipstick.experiments.papers.tpupoint import tpupoint_rows as tpupoint_observations
 from slipstick.workloads.runs.step_profiles import Operation, StepProfile, StepTable, load_steps, without_stolen_time
 
 RECORDED = tpupoint_observations.RECORDED

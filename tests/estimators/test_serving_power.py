@@ -98,8 +98,14 @@ def test_a_gpu_that_nobody_metered_has_factors_of_others_in_a_wider_band(capsys:
 
 def test_what_ships_is_what_the_metered_runs_give() -> None:
     from slipstick.experiments.scoreboards.energy.metered_runs import FILES, metered_runs
-    from slipstick.experiments.scoreboards.energy.metered_training import FILE, metered_training, training_rows
-    from slipstick.experiments.scoreboards.energy.serving_power_fit import factor_rows, newer, power_rows
+    from slipstick.experiments.scoreboards.energy.serving_power_fit import (
+        FILE,
+        factor_rows,
+        metered_training,
+        newer,
+        power_rows,
+        training_rows,
+    )
 
     paths = {name: path for name in (*FILES, FILE) if (path := training_file(name))}
     if len(paths) < len(FILES) + 1:

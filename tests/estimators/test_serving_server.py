@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.engine_steps.step_amounts import Batch
-from slipstick.estimators.serving.batching.cache_blocks import CacheBlocks
 from slipstick.estimators.serving.batching.closed_loop import Load, steady
+from slipstick.estimators.serving.batching.replica import CacheBlocks
 from slipstick.estimators.serving.batching.scheduler import Scheduler
 from slipstick.estimators.serving.batching.server import simulate
 from slipstick.estimators.serving.batching.simulation_result import Served
@@ -210,7 +210,7 @@ def test_waits_passed_at_once_are_those_of_events(
     requests = requests if users else arriving(requests, 60.0, 2.0)
     rules = Scheduler(cache_tokens=9_000)  # so few that places are lost
     at_once = simulate(requests, seconds, rules, users, replicas, front=front)
-    monkeypatch.setattr("slipstick.estimators.serving.batching.server_clock.ServerClock.passes", lambda *_: False)
+    monkeypatch.setattr("slipstick.estimators.serving.batching.server.ServerClock.passes", lambda *_: False)
     by_events = simulate(requests, seconds, rules, users, replicas, front=front)
     for name in ("arrived", "placed", "first", "last", "preempted", "replica", "stretches"):
         np.testing.assert_array_equal(getattr(at_once, name), getattr(by_events, name))

@@ -115,7 +115,7 @@ def test_a_sheet_of_a_stranger_is_data(nodes, words: str, tmp_path: Path) -> Non
 
 def test_operations_of_sheets_take_and_give_tensors_alone() -> None:
     pytest.importorskip("torch", reason="bricks of torch models need the extra torch")
-    from slipstick.experiments.measure.bricks.brick_operations import OPERATIONS, operation
+    from slipstick.experiments.measure.bricks.bricks_file import OPERATIONS, operation
 
     for name in OPERATIONS:
         schema = operation(name, "here")._schema

@@ -103,7 +103,7 @@ def test_a_killed_measurement_resumes_and_ends_with_the_same_results(
     import random
 
     from slipstick.experiments.measure.bricks import brick_runs as measuring
-    from slipstick.experiments.measure.bricks.interleaved_runs import Session
+    from slipstick.experiments.measure.bricks.brick_runs import Session
 
     names = [f"net{i}" for i in range(15)]
 

@@ -10,8 +10,7 @@ import pytest
 
 from slipstick.common.records import Table
 from slipstick.experiments.cli.cli import run
-from slipstick.experiments.serve.plan_serving import Search
-from slipstick.experiments.serve.serving_choice import ServingChoice, chance_cheaper
+from slipstick.experiments.serve.plan_serving import Search, ServingChoice, chance_cheaper
 
 
 @pytest.fixture(scope="module")

@@ -18,9 +18,8 @@ from slipstick.experiments.cli import cli
 from slipstick.experiments.measure.clocks.core_clock import counted_clock, stated_clock
 from slipstick.experiments.measure.host import host_topology
 from slipstick.experiments.measure.host.host_topology import detect
-from slipstick.experiments.measure.threads import training_times
-from slipstick.experiments.measure.threads.contention_times import layer_weights, measure_contention
-from slipstick.experiments.measure.threads.network_threads import thread_counts
+from slipstick.experiments.measure.threads import network_threads as training_times
+from slipstick.experiments.measure.threads.network_threads import layer_weights, measure_contention, thread_counts
 from slipstick.experiments.measure.threads.scaling_runs import is_function, measure_scaling, sizes_of, write_csv
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.importers.cpuinfo import parse_cpufreq, parse_cpuinfo, system_topology

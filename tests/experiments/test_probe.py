@@ -14,9 +14,7 @@ import slipstick as ss
 from slipstick.common.errors import InputError
 from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.experiments.calibrate.probing import probe as probing
-from slipstick.experiments.calibrate.probing.probe import EXPECTED, Probe, probe
-from slipstick.experiments.calibrate.probing.probe_fit import scale_of
-from slipstick.experiments.calibrate.probing.probe_rows import ProbeRow, cpu_rows
+from slipstick.experiments.calibrate.probing.probe import EXPECTED, Probe, ProbeRow, cpu_rows, probe, scale_of
 from slipstick.experiments.measure.clocks.timing import Protocol, Timing, measure
 from slipstick.workloads.layers.single import dense
 from slipstick.workloads.layers.single import pool as pooled

@@ -9,7 +9,7 @@ import pytest
 from slipstick.common.errors import InputError
 from slipstick.estimators.sampling.phases import DurationScan
 from slipstick.experiments.cli.cli import run as command
-from slipstick.experiments.papers.tpupoint import tpupoint_observations
+from slipstick.experiments.papers.tpupoint import tpupoint_rows as tpupoint_observations
 
 torch = pytest.importorskip("torch")
 RECORDED = tpupoint_observations.RECORDED

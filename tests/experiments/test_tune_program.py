@@ -15,8 +15,13 @@ from slipstick.common.errors import InputError
 from slipstick.common.trusted_code import OwnName
 from slipstick.experiments.cli.cli import run
 from slipstick.experiments.methods.tuning import program_job
-from slipstick.experiments.methods.tuning.instrumented import instrumented, knob_of, own_parameters
-from slipstick.experiments.methods.tuning.program_job import ProgramJob, load_program
+from slipstick.experiments.methods.tuning.program_job import (
+    ProgramJob,
+    instrumented,
+    knob_of,
+    load_program,
+    own_parameters,
+)
 from slipstick.experiments.methods.tuning.tuner import tune
 
 PIPELINE = """

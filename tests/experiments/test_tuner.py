@@ -12,7 +12,7 @@ import pytest
 from slipstick.common.errors import InputError
 from slipstick.estimators.sampling.phases import DurationScan
 from slipstick.experiments.cli.cli import run as command
-from slipstick.experiments.methods.tuning.trigger import Trigger, watch
+from slipstick.experiments.methods.tuning.tune import Trigger, watch
 from slipstick.experiments.methods.tuning.tuner import (
     Knob,
     Settings,

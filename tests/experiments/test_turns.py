@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from slipstick.common.errors import InputError
-from slipstick.experiments.measure.bricks import interleaved_runs as module
-from slipstick.experiments.measure.bricks.interleaved_runs import Session, Turn, run_session
+from slipstick.experiments.measure.bricks import brick_runs as module
+from slipstick.experiments.measure.bricks.brick_runs import Session, Turn, run_session
 from slipstick.experiments.measure.clocks.timing import CLOCKS, Protocol
 
 PROTOCOL = Protocol(repeats=9, warmups=1, sample_seconds=0.0)

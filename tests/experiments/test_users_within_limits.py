@@ -6,7 +6,7 @@ import pytest
 
 import slipstick as ss
 from slipstick.common.errors import InputError
-from slipstick.estimators.serving.slo_attainment import ATTAINED, FINE
+from slipstick.estimators.serving.request_estimator import ATTAINED, FINE
 
 LIMITS = {"run.tpot_limit": "9 ms", "run.ttft_limit": "0.3 s"}
 SHORT = {"workload.input_tokens": 256, "workload.output_tokens": 32}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slipstick.experiments.papers.tpupoint import tpupoint_predicted
 from slipstick.experiments.papers.tpupoint import tpupoint_rows as tpupoint
+from slipstick.experiments.papers.tpupoint import tpupoint_rows as tpupoint_predicted
 from slipstick.experiments.papers.tpupoint.tpupoint_pipeline import input_bound
 from slipstick.experiments.papers.tpupoint.tpupoint_tables import MXU_PERCENT, TABLE_I
 from slipstick.experiments.question.question import question

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from slipstick.common.errors import InputError
-from slipstick.experiments.scoreboards.abroad.published_results import answer_json, answered, figures
+from slipstick.experiments.scoreboards.abroad.abroad_board import answer_json, answered, figures
 from slipstick.hwmodels.catalog import machine_names
 
 BY_ID = {figure.id: figure for figure in figures().figures}

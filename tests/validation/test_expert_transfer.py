@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from slipstick.experiments.scoreboards.experts.expert_data import ExpertCase, standing_in
-from slipstick.experiments.scoreboards.experts.expert_transfer import MovedCases, at_nearest_shapes
+from slipstick.experiments.scoreboards.experts.experts_board import MovedCases, at_nearest_shapes
 from slipstick.hwmodels.catalog import machine
 
 pd = pytest.importorskip("pandas")

@@ -17,7 +17,7 @@ from slipstick.common.errors import InputError
 from slipstick.experiments.calibrate.public_data import training_file
 from slipstick.experiments.scoring.case_sets import cases_of
 from slipstick.experiments.scoring.prediction_files import read_predictions, write_cases
-from slipstick.experiments.scoring.predictor_scores import PredictorRun, run, scores
+from slipstick.experiments.scoring.predictor_comparison import PredictorRun, run, scores
 from slipstick.experiments.scoring.score import Board, Data, Scored, of_errors
 from slipstick.experiments.scoring.scored_cases import Answer, Case, CaseSet, Measured, StatedTime
 from tests.validation.test_scaling import collection

@@ -19,7 +19,7 @@ from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.roofline.roofline import Roofline
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.question.question import question
-from slipstick.experiments.scoreboards.programs.recurrent_fit import (
+from slipstick.experiments.scoreboards.programs.recurrences_board import (
     FILE,
     PROGRAMS,
     RecurrentStep,

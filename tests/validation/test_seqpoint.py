@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.experiments.scoreboards.seqpoint import seqpoint_cpu as cpu
-from slipstick.experiments.scoreboards.seqpoint import seqpoint_gpu as gpu
+from slipstick.experiments.scoreboards.seqpoint import seqpoint_board as cpu
+from slipstick.experiments.scoreboards.seqpoint import seqpoint_board as gpu
 from slipstick.experiments.scoreboards.seqpoint.seqpoint_board import BOARD
 from slipstick.experiments.scoring.score import Data
 from slipstick.experiments.scoring.score_rows import ValidationRow

@@ -11,7 +11,8 @@ from slipstick.experiments.calibrate.public_data import training_file
 from slipstick.experiments.question import registry
 from slipstick.experiments.question.estimator_builders import fitted_tpu
 from slipstick.experiments.question.question import question
-from slipstick.experiments.scoreboards.tpu import tpu_board, tpu_fit
+from slipstick.experiments.scoreboards.tpu import tpu_board
+from slipstick.experiments.scoreboards.tpu import tpu_board as tpu_fit
 from slipstick.experiments.scoreboards.tpu.tpu_data import STEPS, TRACES, read_steps, read_traces
 from slipstick.experiments.studies.whatif import whatif
 

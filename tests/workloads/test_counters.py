@@ -9,7 +9,7 @@ import pytest
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import decimal_mark
-from slipstick.experiments.replay.counted_roofline import peak_of, rooflines
+from slipstick.experiments.replay.read_files import peak_of, rooflines
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.importers.counters.likwid import read_likwid
 from slipstick.workloads.importers.counters.ncu import read_ncu

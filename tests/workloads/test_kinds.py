@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import parse_expression, symbol
-from slipstick.experiments.scoreboards.graphs.workload_arrays import compile_workload
+from slipstick.experiments.scoreboards.graphs.graphs_board import compile_workload
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.kinds import KINDS, operation
 from slipstick.workloads.graph.workload import Workload

@@ -72,7 +72,7 @@ def read_log(
         return _with_lengths(read_log(path, None, column), lengths, parameter or "seq_len")
     from slipstick.workloads.importers.formats.registry import identify
     from slipstick.workloads.importers.mllog.trainer_logs import is_training_log, printed_instead
-    from slipstick.workloads.importers.xla.profiles import profiled_steps
+    from slipstick.workloads.importers.xla.xplane import profiled_steps
 
     path = Path(path)
     name = path.name.removesuffix(".gz")

@@ -22,7 +22,7 @@ def read_steps(path: Path, marker: str) -> tuple[list[StepProfile], list[str]]:
     from slipstick.workloads.importers.mllog.trainer_logs import is_training_log, read_training_log
     from slipstick.workloads.importers.timeline import read_timeline
     from slipstick.workloads.importers.traces.event_csv import read_event_csv
-    from slipstick.workloads.importers.xla.profiles import profiled_steps
+    from slipstick.workloads.importers.xla.xplane import profiled_steps
     from slipstick.workloads.runs.event_steps import MARKER, STEP_ARGUMENTS, divided_events, step_marker
     from slipstick.workloads.runs.step_profiles import load_steps, without_stolen_time
 

@@ -4,33 +4,251 @@ One side is measured and known, the other was in no fit: an A100 of 40 or 80 GB,
 H100, a power limit, a cloud instance with fewer cores, loading workers, a longer sequence. Beside "no change" (the
 ratio is 1) and the data sheet's roofline: error of the ratio, its direction, whether the changed part bounds, and how
 often the 80 % band of the ratio holds. Nothing was chosen on these pairs.
+
+Whole what-ifs as users ask them: a workload on a machine whose fields become those of another machine.
+
+Image networks of the DLBricks authors as graphs of their layers, with their whole latency on each instance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.common.frames import csv_frame
+from slipstick.common.records import Table
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
+from slipstick.estimators.base.protocols import Estimator
+from slipstick.estimators.gpu.gpu_step import gpu_step
+from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
+from slipstick.experiments.question.defaults import gpu_kernels
+from slipstick.experiments.question.precision import precision
+from slipstick.experiments.question.question import Question, question
+from slipstick.experiments.question.space import Space
 from slipstick.experiments.replay.trace_whatif import Change, trace_whatif
+from slipstick.experiments.scoreboards.dlbricks.layer_tables import CONVOLUTION, FILE, KINDS, layer_frame
 from slipstick.experiments.scoreboards.energy.power_limit_scores import FILE as LIMITS
 from slipstick.experiments.scoreboards.energy.power_limit_scores import fitted, limited_runs
-from slipstick.experiments.scoreboards.whatif.kernel_pairs import (
-    KernelRows,
-    attention,
-    products,
-    single_precision,
-)
+from slipstick.experiments.scoreboards.programs.program_data import machine_of, programs, times
+from slipstick.experiments.scoreboards.whatif.kernel_pairs import KernelRows, attention, products, single_precision
 from slipstick.experiments.scoreboards.whatif.lengths import longer
-from slipstick.experiments.scoreboards.whatif.paired_questions import cloud, compared_programs
-from slipstick.experiments.scoreboards.whatif.ratios import Ratios, together
-from slipstick.experiments.scoring.score import Board, Data, Front, MissingError, Score, Scored
+from slipstick.experiments.scoreboards.whatif.machine_pairs import changes, difference
+from slipstick.experiments.scoreboards.whatif.ratios import ALIKE, Ratios, together
+from slipstick.experiments.scoring.score import Board, Data, Front, MissingError, Score, Scored, progress
 from slipstick.experiments.scoring.score_rows import ValidationRow
+from slipstick.experiments.studies.sweep import task
+from slipstick.hwmodels.catalog import aliases, machine
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.cost import Amount
+from slipstick.workloads.graph.kinds import operation
+from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.importers.traces.kineto_graph import read_trace_graph
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+PROGRAMS = 60
+"""Programs of a pair that are predicted: every so many in the order of their problems."""
+CLOUD = (("ec2-c5-2xlarge", "ec2-c5-xlarge"), ("ec2-c5-2xlarge", "ec2-c5-large"), ("ec2-c5-xlarge", "ec2-c5-large"))
+HOSTS = (
+    ("v0", "A100_modal", "A100-80GB_modal", 0.19),
+    ("v0.1", "H100_PCIe_LambdaLabs", "H100_Modal", ALIKE),
+)
+"""KernelBench's cohort, hosts of today's machine and of the other, and |log ratio| below which there is no direction:
+in the first cohort, which is bound by the host, programs on one GPU differ by 19 % between hosts."""
+
+
+@dataclass(frozen=True)
+class MovedRatio:
+    """Ratio of times, half of its 80 % band in log, largest change of a field that is read, the roofline's ratio."""
+
+    ratio: float
+    half: float
+    change: float
+    roofline: float
+
+
+def answered(query: Question, after: Machine) -> MovedRatio:
+    """What the what-if says where the machine's fields become another's."""
+    changed = changes(query.machine, after)
+    axes: Table[tuple[float, ...]] = Table({f"machine.{path}": (value,) for path, value in changed.items()})
+    work = task(replace(query, vary=Space(axes)))
+    row = work.columns(0, 1)
+    ratio = float(row["time_ratio"][0])
+    half = float(np.log(row["high_ratio"][0] / ratio)) if "high_ratio" in row else 0.0
+    change = work.fields.change({name: np.asarray(values) for name, values in axes.items()}, 1)[0]
+    plain = [
+        question(query.workload, one, "roofline").answer().time for one in (query.machine, query.machine.using(changed))
+    ]
+    return MovedRatio(ratio, half, float(change), plain[1] / plain[0])
+
+
+def cloud(data: Data) -> list[Ratios]:
+    """Image networks on instances of one family with more or fewer cores (DLBricks)."""
+    known = networks(data)
+    result = []
+    for before, after in CLOUD:
+        progress(f"{before} -> {after}")
+        here, there = machine(before), machine(after)
+        pairs = [
+            (one.workload, one.seconds[after] / one.seconds[before])
+            for one in known
+            if {before, after} <= {*one.seconds}
+        ]
+        result.append(_ratios(f"image networks, {before} -> {after}", here, there, pairs))
+    return [one for one in result if one is not None]
+
+
+def compared_programs(data: Data) -> list[Ratios]:
+    """PyTorch programs of KernelBench on two GPUs of one generation, the second one in no fit."""
+    folder = data.scored or data.folder
+    known = programs(folder)
+    result = []
+    for cohort, before, after, noise in HOSTS:
+        frame = times(folder, cohort)
+        if frame.empty or not known:
+            continue
+        progress(f"{before} -> {after}")
+        eager = frame[(frame["mode"] == "eager") & frame["source"].isin(list(known))]
+        both = _joined(eager, before, after)
+        if both.empty:
+            continue
+        here, there = (machine(machine_of(str(both[name].iloc[0]))) for name in ("device", "device_after"))
+        pairs = []
+        some = both.iloc[:: max(1, len(both) // PROGRAMS)]
+        ratios = (some["mean_s_after"] / some["mean_s"]).to_numpy(dtype=float)
+        for source, ratio in zip(some["source"].tolist(), ratios, strict=True):
+            program = known[str(source)]
+            if not program.unread and program.operations:
+                pairs.append((Workload("program", program.operations, program.edges), float(ratio)))
+        note = f"hosts {before} and {after}" + (", mostly bound by the host" if cohort == "v0" else "")
+        result.append(
+            _ratios(f"PyTorch programs ({cohort}), {before} -> {after}", here, there, pairs, note, there.name, noise)
+        )
+    return [one for one in result if one is not None]
+
+
+def _joined(frame: pd.DataFrame, before: str, after: str) -> pd.DataFrame:
+    first, second = (frame[frame["machine"] == name] for name in (before, after))
+    return first.merge(second, on=["source", "level", "problem"], suffixes=("", "_after")).sort_values(
+        ["level", "problem"]
+    )
+
+
+def _ratios(
+    case: str,
+    here: Machine,
+    there: Machine,
+    pairs: Sequence[tuple[Workload, float]],
+    note: str = "",
+    left_out: str = "",
+    noise: float = ALIKE,
+) -> Ratios | None:
+    """Answers to all of the pairs (workload, measured ratio)."""
+    answers, measured = [], []
+    known = without(gpu_kernels(), left_out) if left_out else None
+    for graph, ratio in pairs:
+        try:
+            answers.append(answered(_question(graph, here, known), there))
+        except InputError:
+            continue
+        measured.append(ratio)
+    if not answers:
+        return None
+    ours, half, change, plain = (
+        np.array([getattr(one, name) for one in answers]) for name in ("ratio", "half", "change", "roofline")
+    )
+    words = f"{len(pairs) - len(answers)} refused" if len(pairs) > len(answers) else ""
+    fields = difference(here, there)
+    text = "; ".join(filter(None, (note, words)))
+    return Ratios(
+        case,
+        there.name,
+        fields,
+        np.array(measured),
+        ours,
+        half,
+        float(change.max()),
+        {"roofline": plain},
+        text,
+        noise,
+    )
+
+
+def _question(graph: Workload, here: Machine, known: DeviceCalibration | None) -> Question:
+    """As the default answers it; on a GPU with a calibration that never saw the other machine."""
+    if known is None:
+        return question(graph, here)
+    rounded = precision(graph, here, None)
+    made: Estimator = gpu_step(known, here, rounded).estimator
+    return Question(rounded, here, made)
+
+
+def without(known: DeviceCalibration, name: str) -> DeviceCalibration:
+    """A calibration across devices that never saw one of them, by whatever library."""
+    classes = tuple(
+        replace(one, fits=tuple(f for f in one.fits if not f.machine.startswith(name))) for one in known.classes
+    )
+    machines = Table({key: value for key, value in known.machines.items() if not key.startswith(name)})
+    return replace(known, classes=classes, machines=machines)
+
+
+LATENCIES = "dlbricks/end_to_end.csv"
+
+
+@dataclass(frozen=True)
+class CloudNetwork:
+    """A network's layers, and its latency [s] by machine."""
+
+    workload: Workload
+    seconds: dict[str, float]
+
+
+def networks(data: Data) -> list[CloudNetwork]:
+    """Networks with layers and latencies: their convolutions, norms and elementwise layers, nearly all of the time."""
+    layers, latencies = layer_frame(data.known(FILE)), csv_frame(data.judged(LATENCIES))
+    names = {word: name for name, words in aliases().items() for word in words}
+    by_model = {str(model): part for model, part in latencies.groupby("model")}
+    result = []
+    for model, part in layers.groupby("model_name"):
+        rows = by_model.get(str(model))
+        operations = _operations(part)
+        if rows is None or not any(op.kind == "convolution" for op in operations):
+            continue
+        known = rows[rows["instance"].isin(list(names))]
+        instances, times = known["instance"].tolist(), known["trimmed_mean_us"].to_numpy(dtype=float) * 1e-6
+        seconds = {names[str(one)]: float(time) for one, time in zip(instances, times, strict=True)}
+        result.append(CloudNetwork(Workload(str(model), tuple(operations)), seconds))
+    return result
+
+
+def _operations(frame: pd.DataFrame) -> list[Op]:
+    kinds = {word: kind for kind, word in KINDS.items()}
+    operations: list[Op] = []
+    for row in frame[frame["kind"].isin(list(kinds))].to_dict("records"):
+        kind, name = kinds[str(row["kind"])], f"{len(operations)}.{row['kind']}"
+        dims, facts = _dims(kind, row)
+        operations.append(operation(name, kind, dims, "float32", facts))
+    return operations
+
+
+def _dims(kind: str, row: dict[Any, Any]) -> tuple[dict[str, Amount], dict[str, Any]]:
+    outputs = int(row["outputs"])
+    if kind == "norm":
+        return {"elements": outputs, "groups": int(row["output_channel"])}, {}
+    if kind == "elementwise":
+        return {"elements": outputs, "reads": outputs, "writes": outputs}, {}
+    dims: dict[str, Amount] = {f"{part}_depth": 1 for part in ("in", "out", "kernel")}
+    dims |= {ours: int(row[theirs]) for ours, theirs in CONVOLUTION.items()}
+    stride = int(row["stride_1"])
+    return {**dims, "batch": 1}, {"stride": (stride, stride)}
+
 
 TWINS = (
     ("h100-sxm", "h200-sxm"),

@@ -9,8 +9,7 @@ import pytest
 from scipy.stats import norm
 
 from slipstick.estimators.scaling.laws.importance_sampling import Boxes
-from slipstick.estimators.scaling.laws.marginal_likelihood import Points, believe
-from slipstick.estimators.scaling.laws.noise_models import noises
+from slipstick.estimators.scaling.laws.marginal_likelihood import Points, believe, noises
 from slipstick.estimators.scaling.laws.priors import PRIORS
 from slipstick.estimators.scaling.laws.scaling_laws import NAMES, Curves, prior_boxes
 

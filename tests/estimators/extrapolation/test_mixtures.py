@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 from slipstick.estimators.fitting.model_averaging import Average, rising
-from slipstick.estimators.scaling.laws.noise_models import noises
+from slipstick.estimators.scaling.laws.marginal_likelihood import noises
 from slipstick.estimators.scaling.laws.priors import PRIORS
 from slipstick.estimators.symbolic.lambdified import FloatArray
 
