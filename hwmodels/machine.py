@@ -17,7 +17,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.formatting import format_quantity, typed_shown
 from slipstick.common.html_tables import html_table
 from slipstick.common.readers import unknown_name
-from slipstick.common.records import Record, Table, content_digest, form_of, short, unit_at, validated
+from slipstick.common.records import FrozenDict, Record, content_digest, form_of, short, unit_at, validated
 from slipstick.common.units import DollarsPerHour, Hertz, PerCycle, parse_multiple
 from slipstick.hwmodels.compute import Engine
 from slipstick.hwmodels.link import Link
@@ -101,13 +101,13 @@ class Machine(Record):
     cores_per_die: int | None = Field(default=None, ge=1)
     cores_per_numa: int | None = Field(default=None, ge=1)
     cores_per_socket: int | None = Field(default=None, ge=1)
-    engines: Table[Engine]
-    memory: Table[Level]
-    links: Table[Link] = Table()
+    engines: FrozenDict[Engine]
+    memory: FrozenDict[Level]
+    links: FrozenDict[Link] = FrozenDict()
     power: Power = Power()
     runtime: Runtime = Runtime()
     price: DollarsPerHour | None = None
-    sources: Table[str]
+    sources: FrozenDict[str]
     _stated: Machine | None = PrivateAttr(default=None)
 
     @model_validator(mode="before")
@@ -178,7 +178,7 @@ class Machine(Record):
         old = {name: getattr(self, name) for name in type(self).__pydantic_fields__}
         runtime = Runtime.model_construct(**{**fields_in(self.runtime), "weights_between": weights})
         changed = f"what-if: {weights!r} instead of {short(self.runtime.weights_between)}"
-        sources = Table({**self.sources, "runtime.weights_between": changed})
+        sources = FrozenDict({**self.sources, "runtime.weights_between": changed})
         made = Machine.model_construct(**{**old, "runtime": runtime, "sources": sources})
         made._stated = self.stated
         return made

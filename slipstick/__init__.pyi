@@ -58,7 +58,7 @@ from .workloads.language_catalog import language_model_names as language_model_n
 from .hwmodels.machine import Machine as Machine
 from .hwmodels.machine_file import load_machine as load_machine
 from .common.errors import InputError as InputError
-from .common.records import Table as Table
+from .common.records import FrozenDict as FrozenDict
 
 # Workloads
 from .workloads.graph.workload import Workload as Workload
@@ -76,12 +76,12 @@ from .workloads.kernels.generators import stencil as stencil
 
 # Estimators
 from .estimators.base.protocols import Estimator as Estimator
-from .estimators.base.shipped_estimator import NamedEstimator as NamedEstimator
-from .estimators.composition.composed_estimator import Composite as Composite
+from .estimators.base.shipped_estimator import ShippedEstimator as ShippedEstimator
+from .estimators.composition.composed_estimator import ComposedEstimator as ComposedEstimator
 from .estimators.roofline.roofline import Roofline as Roofline
 from .estimators.schedules.sequential import Sequential as Sequential
 from .estimators.symbolic.formula import Formula as Formula
-from .estimators.base.estimate import Run as Run
+from .estimators.base.estimate import RunParameters as RunParameters
 
 # Answers
 from .estimators.base.estimate import Estimate as Estimate

@@ -16,8 +16,8 @@ from slipstick.common.errors import InputError
 from slipstick.common.formatting import count_shown, ends_shown, format_quantity, share_shown, shown, shown_together
 from slipstick.common.html_tables import html_table
 from slipstick.common.readers import unknown_name
-from slipstick.common.records import Table
-from slipstick.estimators.base.operation_shares import Part as Part
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.base.operation_shares import OperationTime as OperationTime
 from slipstick.estimators.base.operation_shares import Parts
 from slipstick.estimators.base.quantity import Quantity
 from slipstick.hwmodels.machine import Machine
@@ -32,12 +32,12 @@ WORTH = 0.01
 """Share of the time from which what no operation takes is shown."""
 
 
-def breakdown_html(parts: Sequence[Part], time: float) -> str:
+def breakdown_html(parts: Sequence[OperationTime], time: float) -> str:
     """Kinds of operations, the longest first, in at most `ROWS` rows; "" where there are no parts.
 
     `time`: of the whole, in seconds: what the shares are of.
     """
-    kinds: dict[str, list[Part]] = {}
+    kinds: dict[str, list[OperationTime]] = {}
     for part in parts:
         kinds.setdefault(part.kind or part.name, []).append(part)
     ordered = sorted(kinds.items(), key=lambda one: -_seconds(one[1]))
@@ -56,11 +56,11 @@ def breakdown_html(parts: Sequence[Part], time: float) -> str:
     return html_table(("kind", "count", "time", "share", "bound by"), rows) if rows else ""
 
 
-def _seconds(parts: Sequence[Part]) -> float:
+def _seconds(parts: Sequence[OperationTime]) -> float:
     return sum(part.contribution for part in parts)
 
 
-def _by(parts: Sequence[Part]) -> str:
+def _by(parts: Sequence[OperationTime]) -> str:
     """What bounds most of the time of these."""
     bounds: dict[str, float] = {}
     for part in parts:
@@ -75,7 +75,7 @@ LARGEST_SPREAD = 100.0
 """Standard deviations of log time beyond it are no statement: a factor of e^100."""
 FIXED, OVERLAP, BESIDE, WAITING = "fixed", "overlap", "side by side", "waiting"
 """Names of what is left of a time beside its parts; see `Estimate.remainder`."""
-Run = Table[float]
+RunParameters = FrozenDict[float]
 """Numbers of one run (threads, images, epochs, workers, ...); they also bind workload symbols of their name."""
 
 
@@ -175,13 +175,13 @@ class Estimate(Answer):
 
     time: float
     energy: float | None = None
-    parts: Sequence[Part] = ()
+    parts: Sequence[OperationTime] = ()
     rule: str = ""
-    metrics: Table[float] = Table()
+    metrics: FrozenDict[float] = FrozenDict()
     spread: Spread = Spread()
     assumptions: tuple[str, ...] = ()
     trace: tuple[Event, ...] = field(default=(), repr=False)
-    metric_intervals: Table[tuple[float, float]] = Table()
+    metric_intervals: FrozenDict[tuple[float, float]] = FrozenDict()
     fixed: float = 0.0
     least: float = 0.0
     others: tuple[Quantity, ...] = ()
@@ -228,7 +228,7 @@ class Estimate(Answer):
         return max(self.time / factor, min(self.least, self.time)), self.time * factor
 
     @property
-    def quantities(self) -> Table[Quantity]:
+    def quantities(self) -> FrozenDict[Quantity]:
         """All that the answer says, by name: the time, energy and shares where they are known, then `others`."""
         low, high = self.interval() or (None, None)
         known = [Quantity(self.name, self.time, "s", low, high)]
@@ -236,7 +236,7 @@ class Estimate(Answer):
         for name, share in self.metrics.items():
             low, high = self.metric_intervals.get(name, (None, None))
             known.append(Quantity(name, share, "1", low, high, "neither"))
-        return Table({one.name: one for one in (*known, *self.others)})
+        return FrozenDict({one.name: one for one in (*known, *self.others)})
 
     @property
     def headline(self) -> Quantity:
@@ -264,7 +264,7 @@ class Estimate(Answer):
         if wanted.unit != "s" or name == self.name:
             return replace(self, head=name)
         rest = (self.quantities[self.name], *(one for one in self.others if one.name != name))
-        parts = tuple(Part(part, part, seconds) for part, seconds in wanted.parts.items())
+        parts = tuple(OperationTime(part, part, seconds) for part, seconds in wanted.parts.items())
         even = math.log(wanted.high / wanted.low) / 2 if wanted.low and wanted.high else None
         spread = Spread() if even is None else Spread(residual=even / quantile(DEFAULT_LEVEL, None))
         return replace(
@@ -273,7 +273,7 @@ class Estimate(Answer):
         )  # fmt: skip
 
     @property
-    def remainder(self) -> Table[float]:
+    def remainder(self) -> FrozenDict[float]:
         """Seconds by name that the parts leave of the time: with the parts' contributions they sum to it.
 
         fixed: no operation's; overlap: several lanes work, so that no operation alone would save it; side by side
@@ -281,12 +281,12 @@ class Estimate(Answer):
         operation works.
         """
         if not self.parts:
-            return Table()
+            return FrozenDict()
         left = self.time - self.fixed - math.fsum(Parts.of(self.parts).contributions.tolist())
         known = all(part.elapsed is not None for part in self.parts)
         name = BESIDE if left < 0 else OVERLAP if known else WAITING
         seconds = {FIXED: self.fixed, name: left}
-        return Table({name: each for name, each in seconds.items() if abs(each) > NOTHING * self.time})
+        return FrozenDict({name: each for name, each in seconds.items() if abs(each) > NOTHING * self.time})
 
     def rows(self) -> list[dict[str, Any]]:
         """`to_frame` as plain values, one row an operation."""
@@ -359,7 +359,7 @@ class Measurement:
     workload: Workload
     machine: Machine
     value: float
-    run: Run = Table()
+    run: RunParameters = FrozenDict()
     quantity: Literal["time", "energy", "power", "share"] = "time"
     protocol: str = ""
     group: str = ""

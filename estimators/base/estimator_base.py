@@ -23,7 +23,7 @@ from slipstick.workloads.graph.workload_kind import WorkTimed, work_of
 if TYPE_CHECKING:
     from slipstick.estimators.base.operation_model import FormulaModel
     from slipstick.estimators.symbolic.formula import Formula
-from slipstick.estimators.base.protocols import Estimator, TimeFunction, Uncertainty
+from slipstick.estimators.base.protocols import CompiledEstimator, Estimator, Uncertainty
 
 
 class EstimatorBase:
@@ -41,7 +41,7 @@ class EstimatorBase:
 
     def compile(
         self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
-    ) -> TimeFunction:
+    ) -> CompiledEstimator:
         """A loop over the points behind the call of a compiled formula: arrays of free quantities (SI) to seconds."""
         return PointByPoint(cast(Any, self), workload, machine, dict(run or {}), tuple(free))
 
@@ -224,11 +224,11 @@ class Adopted(EstimatorBase):
 
     def compile(
         self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
-    ) -> TimeFunction:
+    ) -> CompiledEstimator:
         """The other's own compiled form where it has one, else a loop over the points."""
         if not hasattr(self.inner, "compile"):
             return super().compile(workload, machine, free, run)
-        function: TimeFunction = self.inner.compile(workload, machine, free, run)
+        function: CompiledEstimator = self.inner.compile(workload, machine, free, run)
         return function
 
     @property

@@ -13,7 +13,7 @@ from slipstick.estimators.symbolic.lambdified import FloatArray
 
 
 @dataclass(frozen=True)
-class Part:
+class OperationTime:
     """One operation's share: `times` executions of `time` seconds each, and what bounds it.
 
     `elapsed` is what it adds to the time of the whole under the schedule (seconds); None where the schedule cannot say,
@@ -33,13 +33,13 @@ class Part:
         return self.time * self.times if self.elapsed is None else self.elapsed
 
 
-class Parts(Sequence[Part]):
+class Parts(Sequence[OperationTime]):
     """The shares of many operations, in their order; equal to any sequence of the same records.
 
     `names`, `kinds`: of the operations, shape (operations,).
     `seconds`: of one execution, shape (operations,).
     `times`: how often each is done, shape (operations,).
-    `elapsed`: see `Part`, shape (operations,); None where the schedule cannot say.
+    `elapsed`: see `OperationTime`, shape (operations,); None where the schedule cannot say.
     `bounds`: says what bounds each, shape (operations,); asked when somebody reads the records.
 
     Examples
@@ -63,7 +63,7 @@ class Parts(Sequence[Part]):
         self._names, self._kinds, self._times, self._elapsed, self._bounds = names, kinds, times, elapsed, bounds
 
     @classmethod
-    def of(cls, records: Sequence[Part]) -> Parts:
+    def of(cls, records: Sequence[OperationTime]) -> Parts:
         """The columns of records."""
         if isinstance(records, Parts):
             return records
@@ -73,21 +73,21 @@ class Parts(Sequence[Part]):
         return made
 
     @cached_property
-    def _records(self) -> tuple[Part, ...]:
+    def _records(self) -> tuple[OperationTime, ...]:
         nothing: list[None] = [None] * len(self._names)
         bounds = self._bounds() if self._bounds else nothing
         columns = self._names, self._kinds, self.seconds.tolist(), self._times.tolist(), bounds
         self._bounds = None  # it holds the operations
-        return tuple(map(Part, *columns, self._elapsed or nothing))
+        return tuple(map(OperationTime, *columns, self._elapsed or nothing))
 
     @overload
-    def __getitem__(self, index: int) -> Part: ...
+    def __getitem__(self, index: int) -> OperationTime: ...
     @overload
-    def __getitem__(self, index: slice) -> tuple[Part, ...]: ...
-    def __getitem__(self, index: int | slice) -> Part | tuple[Part, ...]:
+    def __getitem__(self, index: slice) -> tuple[OperationTime, ...]: ...
+    def __getitem__(self, index: int | slice) -> OperationTime | tuple[OperationTime, ...]:
         return self._records[index]
 
-    def __iter__(self) -> Iterator[Part]:
+    def __iter__(self) -> Iterator[OperationTime]:
         return iter(self._records)
 
     def __len__(self) -> int:
@@ -102,5 +102,5 @@ class Parts(Sequence[Part]):
     def __repr__(self) -> str:
         return repr(self._records)
 
-    def __reduce__(self) -> tuple[Callable[[Sequence[Part]], Parts], tuple[tuple[Part, ...]]]:
+    def __reduce__(self) -> tuple[Callable[[Sequence[OperationTime]], Parts], tuple[tuple[OperationTime, ...]]]:
         return Parts.of, (self._records,)

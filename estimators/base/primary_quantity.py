@@ -8,7 +8,7 @@ from typing import Any, Self, cast
 from slipstick.estimators.base.estimator_base import EstimatorBase
 
 
-class BeginsWith(EstimatorBase):
+class PrimaryQuantity(EstimatorBase):
     """The contract of a record whose field `quantity` names the quantity with which its answers begin."""
 
     quantity: str

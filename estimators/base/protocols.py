@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from slipstick.estimators.symbolic.formula import Formula
 
 
-class TimeFunction(Protocol):
+class CompiledEstimator(Protocol):
     """An estimator compiled: seconds as a function of arrays, one a free quantity."""
 
     @property
@@ -163,7 +163,7 @@ class Estimator(Protocol):
 
     def compile(
         self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
-    ) -> TimeFunction:
+    ) -> CompiledEstimator:
         """The time in seconds as a function of arrays of the free quantities (machine.*, workload.*, run.*,
         estimator.*), in SI units.
 

@@ -17,7 +17,7 @@ from slipstick.common.columns import (
     amounts_shown,
 )
 from slipstick.common.errors import InputError
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Quantity:
     high: float | None = None
     better: Better = "less"
     meaning: str = ""
-    parts: Table[float] = Table()
+    parts: FrozenDict[float] = FrozenDict()
 
     def __post_init__(self) -> None:
         if self.unit not in SUFFIXES:

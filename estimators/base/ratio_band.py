@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import quantile
 from slipstick.estimators.symbolic.lambdified import FloatArray
 
@@ -107,7 +107,7 @@ class Today:
     `rated`: cap [W] of the board, above which none raises a clock; infinite where the time is not that under a cap.
     """
 
-    values: Table[float] = Table()
+    values: FrozenDict[float] = FrozenDict()
     rated: float = math.inf
 
     def change(self, free: Mapping[str, FloatArray], count: int) -> FloatArray:

@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.common.units import check_count
 from slipstick.estimators.base.estimate import Event
 from slipstick.estimators.base.operation_model import machine_values
@@ -34,7 +34,7 @@ class Outcome:
 
     time: float
     rule: str
-    metrics: Table[float] = Table()
+    metrics: FrozenDict[float] = FrozenDict()
     trace: tuple[Event, ...] = ()
     assumptions: tuple[str, ...] = ()
     elapsed: tuple[float, ...] | None = None
@@ -166,7 +166,7 @@ def run_values(formula: Formula | Evaluable, run: Mapping[str, float]) -> dict[s
     return {f"run.{name}": float(run[name]) for name in wanted}
 
 
-AMOUNTS = Table(
+AMOUNTS = FrozenDict(
     host_seconds="s",
     example_bytes="byte",
     prefetch="1",

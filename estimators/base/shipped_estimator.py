@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 from slipstick.estimators.base.estimate import Estimate
 from slipstick.estimators.base.estimator_base import AsInner
 from slipstick.estimators.base.operation_model import FormulaModel
-from slipstick.estimators.base.protocols import Estimator, TimeFunction
+from slipstick.estimators.base.protocols import CompiledEstimator, Estimator
 from slipstick.estimators.base.validity_domain import Domain
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.hwmodels.machine import Machine
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ByDomain(AsInner):
+class CalibrationByValidity(AsInner):
     """An estimator with calibrations, each with the domain in which it holds: the first that holds answers.
 
     `inner`: the estimator without what was fitted; it answers where no domain holds, and says all else.
@@ -45,7 +45,7 @@ class ByDomain(AsInner):
 
     def compile(
         self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
-    ) -> TimeFunction:
+    ) -> CompiledEstimator:
         """The compiled function, in seconds, of the calibration in whose domain the question lies; see `resolved`."""
         return self.resolved(workload, machine).compile(workload, machine, free, run)
 
@@ -93,7 +93,7 @@ def _lacks_nothing(machine: Machine) -> str:
 
 
 @dataclass(frozen=True)
-class NamedEstimator:
+class ShippedEstimator:
     """An estimator by name. Only `name` and `build` are needed; the rest is for people and for the default answer.
 
     Parameters
@@ -143,7 +143,7 @@ class NamedEstimator:
 
         plain = adopted(self.build())
         made = tuple((domain, make()) for domain, make in self.calibrations)
-        return ByDomain(plain, made) if made else plain
+        return CalibrationByValidity(plain, made) if made else plain
 
     def answers(self, workload: Workload, machine: Machine) -> bool:
         """Whether it is the default answer for a workload on a machine."""

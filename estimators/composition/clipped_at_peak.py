@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from slipstick.common.records import Same, Table
+from slipstick.common.records import FrozenDict, Same
 from slipstick.estimators.base.estimate import Estimate
-from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.composition.workload_cache import resident
 from slipstick.estimators.roofline.physical_bound import PhysicalBound, weight_bytes
 from slipstick.hwmodels.machine import Machine
@@ -15,14 +15,14 @@ from slipstick.workloads.graph.workload import Workload
 
 
 @dataclass(frozen=True)
-class BoundedComposite(Composite):
+class ClippedAtPeak(ComposedEstimator):
     """A composite whose answers say the least time of their program (`PhysicalBound.together`), weights included.
 
     Not for CPUs: the clock of their data sheets is the base clock, which they exceed.
     """
 
-    def as_clocked(self, workload: Workload, machine: Machine, run: Table[float]) -> Estimate:
-        """See `Composite.as_clocked`; no band ends below what the machine's peaks allow."""
+    def as_clocked(self, workload: Workload, machine: Machine, run: FrozenDict[float]) -> Estimate:
+        """See `ComposedEstimator.as_clocked`; no band ends below what the machine's peaks allow."""
         answer = super().as_clocked(workload, machine, run)
         bound = self.bound(workload, machine, run)
         least = float(PhysicalBound(between_uses(bound, machine)).together(bound))

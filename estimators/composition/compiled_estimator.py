@@ -39,7 +39,7 @@ Lanes: TypeAlias = Mapping[str, tuple[Any, Tables]]
 
 @dataclass(frozen=True)
 class Compiled:
-    """Times as a function of arrays, made by `Composite.compile`; call it with one array a free name.
+    """Times as a function of arrays, made by `ComposedEstimator.compile`; call it with one array a free name.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ import numpy as np
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
 from slipstick.common.readers import unknown_name
-from slipstick.common.records import Same, Table
+from slipstick.common.records import FrozenDict, Same
 from slipstick.estimators.base.estimate import Estimate
 from slipstick.estimators.base.estimator_base import EstimatorBase, PointByPoint
 from slipstick.estimators.base.operation_model import (
@@ -40,7 +40,7 @@ from slipstick.estimators.composition.formula_groups import Group, constant_grou
 from slipstick.estimators.composition.power_capped import (
     CAP,
     CLOCK,
-    HeldTimes,
+    PowerCappedTimes,
     cap_was_set,
     energy_on_board,
     estimate_as_held,
@@ -65,18 +65,18 @@ UNTOLD = (" at 0x", "array(")
 
 
 @dataclass(frozen=True)
-class Opened:
+class FreeSizeFormulas:
     """The formulas of a composite, made when somebody reads them.
 
     `bound`: the operations handed over, with all sizes put in that are not `free`.
     """
 
-    composite: Composite
+    composite: ComposedEstimator
     schedule: FormulaSchedule
     bound: Workload
     machine: Machine
     free: tuple[str, ...]
-    run: Table[float]
+    run: FrozenDict[float]
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
@@ -103,7 +103,7 @@ class Opened:
         return formula.outside(self.schedule, "schedule").substitute(sizes)
 
 
-def opened_identity(made: Opened) -> str | None:
+def opened_identity(made: FreeSizeFormulas) -> str | None:
     """All that decides the formulas and amounts, as text; None where no text says it, so that nothing is kept."""
     composite, schedule, machine = made.composite, made.schedule, made.machine
     model = composite.operation
@@ -123,7 +123,7 @@ def seconds_of(model: OperationModel, operations: tuple[Op, ...], machine: Machi
     """Seconds of one execution of each operation, shape (operations,); not to be changed.
 
     Those of formulas are kept; what is measured or drawn is asked anew.
-    `machine`: as the operations find it (`Composite.as_found`).
+    `machine`: as the operations find it (`ComposedEstimator.as_found`).
 
     Raises InputError where one takes less than the machine's arithmetic and main memory need.
     """
@@ -146,7 +146,7 @@ def _seconds(model: OperationModel, operations: tuple[Op, ...], machine: Machine
 
 
 @dataclass(frozen=True)
-class Composite(EstimatorBase):
+class ComposedEstimator(EstimatorBase):
     """operation model -> times of operations -> schedule -> time of the workload.
 
     Parameters
@@ -172,7 +172,7 @@ class Composite(EstimatorBase):
             Where a symbol or a number of the run has no value, a part cannot answer, or an answer cannot be (0 s, not
             finite, or an operation below what the machine's arithmetic and main memory need).
         """
-        run = Table({**self.schedule.run_defaults(machine), **(run or {})})
+        run = FrozenDict({**self.schedule.run_defaults(machine), **(run or {})})
         # what is measured or drawn is asked anew
         by_formula = is_formula(self.operation) and isinstance(self.schedule, FormulaSchedule)
         kept = _kept_answer(Same(self), Same(workload), Same(machine), run) if by_formula else []
@@ -182,12 +182,12 @@ class Composite(EstimatorBase):
 
     def time(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> float:
         """The seconds of `estimate` alone."""
-        run = Table({**self.schedule.run_defaults(machine), **(run or {})})
+        run = FrozenDict({**self.schedule.run_defaults(machine), **(run or {})})
         if cap_was_set(machine, self.runs_at()):
             return self.estimate(workload, machine, run).time
         return self._timed(workload, machine, run)[2].time
 
-    def as_clocked(self, workload: Workload, machine: Machine, run: Table[float]) -> Estimate:
+    def as_clocked(self, workload: Workload, machine: Machine, run: FrozenDict[float]) -> Estimate:
         """The same at the machine's clock, whatever another cap than the rated one does to it."""
         bound, times, outcome = self._timed(workload, machine, run)
         workload = self.graph(workload, machine)
@@ -211,7 +211,9 @@ class Composite(EstimatorBase):
             least=outcome.least,
         )
 
-    def _timed(self, workload: Workload, machine: Machine, run: Table[float]) -> tuple[Workload, FloatArray, Outcome]:
+    def _timed(
+        self, workload: Workload, machine: Machine, run: FrozenDict[float]
+    ) -> tuple[Workload, FloatArray, Outcome]:
         """The bound operations, seconds of one execution of each, and what the schedule makes of them."""
         bound = self.bound(workload, machine, run)
         once = seconds_of(self.operation, bound.distinct.operations, self.as_found(bound, machine))
@@ -221,7 +223,7 @@ class Composite(EstimatorBase):
 
     def compile(
         self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
-    ) -> Compiled | HeldTimes | PointByPoint:
+    ) -> Compiled | PowerCappedTimes | PointByPoint:
         """The time as a function of arrays of the free quantities (machine.*, workload.*, run.*, estimator.*).
 
         Formula parts compile once and run vectorised; others are evaluated point by point behind the same call.
@@ -232,7 +234,7 @@ class Composite(EstimatorBase):
             Where a symbol of the workload is neither free nor given by the run.
         """
         check_free(free)
-        run = Table({**self.schedule.run_defaults(machine), **(run or {})})
+        run = FrozenDict({**self.schedule.run_defaults(machine), **(run or {})})
         try:
             kept = _kept_compiled(self, Same(workload), machine, tuple(free), run)
         except TypeError:  # a part that has no hash
@@ -243,17 +245,17 @@ class Composite(EstimatorBase):
         return kept[0]
 
     def _compile_held(
-        self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Table[float]
-    ) -> Compiled | HeldTimes | PointByPoint:
+        self, workload: Workload, machine: Machine, free: tuple[str, ...], run: FrozenDict[float]
+    ) -> Compiled | PowerCappedTimes | PointByPoint:
         """Under caps that are set."""
         inner = self._compile(workload, machine, tuple(dict.fromkeys((*free, CAP, CLOCK))), run)
         consumed = energy_on_board(self.handed_over(self.graph(workload, machine), machine), machine, run)
         if isinstance(inner, PointByPoint) or consumed is None:
             return self._compile(workload, machine, free, run)
-        return HeldTimes(inner, consumed, machine, free)
+        return PowerCappedTimes(inner, consumed, machine, free)
 
     def _compile(
-        self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Table[float]
+        self, workload: Workload, machine: Machine, free: tuple[str, ...], run: FrozenDict[float]
     ) -> Compiled | PointByPoint:
         workload = self.graph(workload, machine)
         self._check_names(workload, machine, free)
@@ -270,7 +272,12 @@ class Composite(EstimatorBase):
         return replace(kept[0], base=base, free=tuple(free))
 
     def _with_sizes(
-        self, schedule: FormulaSchedule, workload: Workload, machine: Machine, free: tuple[str, ...], run: Table[float]
+        self,
+        schedule: FormulaSchedule,
+        workload: Workload,
+        machine: Machine,
+        free: tuple[str, ...],
+        run: FrozenDict[float],
     ) -> Compiled:
         """Compiled with sizes free alone: what else is free changes no formula."""
         open_names = {name.partition(".")[2] for name in free}
@@ -281,7 +288,7 @@ class Composite(EstimatorBase):
         unbound = sorted(bound.symbols - open_names)
         if unbound:
             raise InputError(f"workload {workload.name!r}: give a value for {', '.join(unbound)}")
-        source = Opened(self, schedule, bound, machine, free, run)
+        source = FreeSizeFormulas(self, schedule, bound, machine, free, run)
         identity = opened_identity(source)
         parts = KeptParts(identity, "functions")
         groups = group_steps(source, parts)
@@ -302,7 +309,7 @@ class Composite(EstimatorBase):
         InputError
             Where a symbol has no value.
         """
-        run = Table({**self.schedule.run_defaults(machine), **(run or {})})
+        run = FrozenDict({**self.schedule.run_defaults(machine), **(run or {})})
         return bound_with(Same(self.handed_over(self.graph(workload, machine), machine)), run)
 
     def graph(self, workload: Workload, machine: Machine) -> Workload:
@@ -368,7 +375,7 @@ class Composite(EstimatorBase):
         empty = {n: 0 for n in schedule.names if n.partition(".")[0] in ("time", "count")}
         whole = schedule.outside(self.schedule, "schedule").substitute({**empty, **totals}).expression
         defaults = {n: v for n, v in workload.defaults.items() if n in {str(s) for s in whole.free_symbols}}
-        return Formula(whole, "s", schedule.source, Table()).substitute({n: symbol(f"run.{n}") for n in defaults})
+        return Formula(whole, "s", schedule.source, FrozenDict()).substitute({n: symbol(f"run.{n}") for n in defaults})
 
     def assumptions(self, workload: Workload, machine: Machine) -> tuple[str, ...]:
         """What every answer takes for granted: runtime, dtypes, cache state."""
@@ -426,7 +433,7 @@ class Composite(EstimatorBase):
 
 @lru_cache(maxsize=4)
 def _kept_answer(
-    estimator: Same[Composite], workload: Same[Workload], machine: Same[Machine], run: Table[float]
+    estimator: Same[ComposedEstimator], workload: Same[Workload], machine: Same[Machine], run: FrozenDict[float]
 ) -> list[Estimate]:
     """The place for an answer: the default's band is made of the answer that it is a band of."""
     return []
@@ -434,15 +441,23 @@ def _kept_answer(
 
 @lru_cache(maxsize=4)
 def _kept_compiled(
-    estimator: Composite, workload: Same[Workload], machine: Machine, free: tuple[str, ...], run: Table[float]
-) -> list[Compiled | HeldTimes | PointByPoint]:
+    estimator: ComposedEstimator,
+    workload: Same[Workload],
+    machine: Machine,
+    free: tuple[str, ...],
+    run: FrozenDict[float],
+) -> list[Compiled | PowerCappedTimes | PointByPoint]:
     """The place for a compiled function: the same question is often put to other values."""
     return []
 
 
 @lru_cache(maxsize=2)
 def _kept_with_sizes(
-    estimator: Same[Composite], workload: Same[Workload], machine: Machine, free: tuple[str, ...], run: Table[float]
+    estimator: Same[ComposedEstimator],
+    workload: Same[Workload],
+    machine: Machine,
+    free: tuple[str, ...],
+    run: FrozenDict[float],
 ) -> list[Compiled]:
     """The place for what other free quantities share: an explanation asks which there are, then opens them all."""
     return []

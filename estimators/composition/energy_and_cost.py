@@ -18,7 +18,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
 from slipstick.common.formatting import format_quantity
 from slipstick.common.lazy_sympy import is_symbolic, sp
-from slipstick.common.records import Same, Table
+from slipstick.common.records import FrozenDict, Same
 from slipstick.estimators.base.operation_model import Clock, machine_values
 from slipstick.estimators.engine_steps.step_energy import (
     RATED_CLOCK,
@@ -129,8 +129,8 @@ class Consumption:
 
     name: str
     formula: Evaluable
-    base: Table[float]
-    work: Table[Amount | Evaluable] = Table()
+    base: FrozenDict[float]
+    work: FrozenDict[Amount | Evaluable] = FrozenDict()
     demand: Evaluable | None = None
     rated: float = math.inf
     falls: Literal["joules", "watts"] = "joules"
@@ -186,20 +186,24 @@ def energy(
     symbols = {name: float(value) for name, value in {**workload.defaults, **(run or {})}.items()}
     symbols[RATED_CLOCK] = float(machine.stated.clock)
     values = {f"parameter.{name}": value for name, (value, _) in parameters(power).items()}
-    work = Table(
+    work = FrozenDict(
         {"operation.float32_flop": flop, "operation.bytes_moved": moved, "operation.devices": devices_of(workload)}
     )
     numbers = machine_values(joules, machine)
     rated = machine.stated.power.cap if clock == "held" else None
-    return Consumption(ENERGY, joules, Table({**symbols, **values, **numbers}), work, demand, rated or math.inf)
+    return Consumption(ENERGY, joules, FrozenDict({**symbols, **values, **numbers}), work, demand, rated or math.inf)
 
 
 def _joules_of_step(workload: Workload, machine: Machine, run: Mapping[str, float], clock: Clock) -> Consumption:
     """Joules of a step of serving."""
     held, free = step_joules(workload, machine)
     sizes = {name: float(value) for name, value in {**workload.defaults, **run}.items()}
-    base = Table({**sizes, **step_numbers(machine), **machine_values(held, machine), **machine_values(free, machine)})
-    work: Table[Amount | Evaluable] = Table({**step_work(workload), "operation.devices": devices_of(workload)})
+    base = FrozenDict(
+        {**sizes, **step_numbers(machine), **machine_values(held, machine), **machine_values(free, machine)}
+    )
+    work: FrozenDict[Amount | Evaluable] = FrozenDict(
+        {**step_work(workload), "operation.devices": devices_of(workload)}
+    )
     rated = machine.stated.power.cap if clock == "held" else None
     return Consumption(ENERGY, held, base, work, free if clock == "held" else None, rated or math.inf, "watts")
 
@@ -348,11 +352,11 @@ def cost(machine: Machine, workload: Workload | None = None, run: Mapping[str, f
         raise InputError(f"machine {machine.name!r} gives no price in $/h: its cost is unknown")
     defaults = workload.defaults if workload else {}
     values = {name: float(value) for name, value in {**defaults, **(run or {})}.items()}
-    work: Table[Amount | Evaluable] = Table({"operation.devices": devices_of(workload) if workload else 1})
+    work: FrozenDict[Amount | Evaluable] = FrozenDict({"operation.devices": devices_of(workload) if workload else 1})
     kept = Formulas(COST)
     dollars = kept.get(COST, _dollars)
     kept.keep()
-    return Consumption(COST, dollars, Table({**values, "machine.price": float(machine.price)}), work)
+    return Consumption(COST, dollars, FrozenDict({**values, "machine.price": float(machine.price)}), work)
 
 
 def dollars_formula() -> Formula:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import format_quantity
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import Estimate
 from slipstick.estimators.base.operation_model import Clock
 from slipstick.estimators.composition.compiled_estimator import Compiled
@@ -114,8 +114,8 @@ def _whole(machine: Machine, path: str, value: float) -> float:
 
 
 @dataclass(frozen=True)
-class HeldTimes:
-    """A compiled composite under caps: seconds as a function of arrays (see `TimeFunction`).
+class PowerCappedTimes:
+    """A compiled composite under caps: seconds as a function of arrays (see `CompiledEstimator`).
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ class HeldTimes:
 
 def keep_function(function: object) -> None:
     """Keep from run to run what a compiled composite is made of, as far as it was read; of others nothing."""
-    inner = function.inner if isinstance(function, HeldTimes) else function
+    inner = function.inner if isinstance(function, PowerCappedTimes) else function
     if isinstance(inner, Compiled):
         inner.keep()
 
@@ -218,7 +218,7 @@ def slower_joules(
 class ClockedEstimator(Protocol):
     """A composite: its answer at the machine's clock, and the operations whose energy is counted."""
 
-    def as_clocked(self, workload: Workload, machine: Machine, run: Table[float]) -> Estimate:
+    def as_clocked(self, workload: Workload, machine: Machine, run: FrozenDict[float]) -> Estimate:
         """Seconds whatever another cap than the rated one does to the clock."""
         ...
 
@@ -232,7 +232,7 @@ class ClockedEstimator(Protocol):
 
 
 def estimate_under_cap(
-    estimator: ClockedEstimator, workload: Workload, machine: Machine, run: Table[float]
+    estimator: ClockedEstimator, workload: Workload, machine: Machine, run: FrozenDict[float]
 ) -> Estimate:
     """The estimate on a machine with another cap than its board's rated one.
 
@@ -267,7 +267,7 @@ def estimate_under_cap(
 
 
 def estimate_as_held(
-    estimator: ClockedEstimator, workload: Workload, machine: Machine, run: Table[float], clock: Clock
+    estimator: ClockedEstimator, workload: Workload, machine: Machine, run: FrozenDict[float], clock: Clock
 ) -> Estimate:
     """The estimate (seconds) at the clock that the cap leaves, where times are those of a held clock."""
     if clock != "held":
@@ -279,7 +279,7 @@ def estimate_as_held(
 
 
 def held_to_lower_clock(
-    answer: Estimate, estimator: ClockedEstimator, workload: Workload, machine: Machine, run: Table[float]
+    answer: Estimate, estimator: ClockedEstimator, workload: Workload, machine: Machine, run: FrozenDict[float]
 ) -> Estimate:
     """The answer at a clock below the stated one, with no more joules than the work leaves there (`slower_joules`)."""
     board = at_stated_clock(at_rated_cap(machine))

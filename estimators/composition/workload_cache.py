@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from slipstick.common.records import Same, Table
+from slipstick.common.records import FrozenDict, Same
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.catalog import kept_rewrite
 from slipstick.workloads.graph.footprint import resident_bytes
@@ -35,7 +35,7 @@ def _made_fused(workload: Workload, free_kinds: tuple[str, ...]) -> Workload:
 
 
 @lru_cache(maxsize=FEW)
-def bound_with(workload: Same[Workload], run: Table[float]) -> Workload:
+def bound_with(workload: Same[Workload], run: FrozenDict[float]) -> Workload:
     """The workload with the run's numbers and its defaults put in: one object for one question.
 
     Raises InputError where a symbol has no value.

@@ -17,7 +17,7 @@ import numpy as np
 
 from slipstick.common.expressions import symbol
 from slipstick.common.lazy_sympy import sp
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.fitting.fitted_file import load_fitted
 from slipstick.estimators.fitting.fitted_model import LawFit
@@ -142,7 +142,7 @@ def _formula(
         "memory": (near * symbol(f"parameter.{traffic}") + (moved - near) * symbol("parameter.stream")) / rate,
     }
     least = Largest((moved / wide - kept) / product_of_fields(bandwidth), *engines.values())
-    return Formula(Largest(sp.Add(*terms.values()), least), "s", SOURCE, Table(terms))
+    return Formula(Largest(sp.Add(*terms.values()), least), "s", SOURCE, FrozenDict(terms))
 
 
 NAME = "cpu-library"

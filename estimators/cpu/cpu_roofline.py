@@ -16,7 +16,7 @@ from typing import Annotated
 from slipstick.common.expressions import symbol
 from slipstick.common.formatting import format_quantity
 from slipstick.common.lazy_sympy import sp
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.roofline.roofline import product_of_fields, serving_rate
 from slipstick.estimators.symbolic.cache_residency import capacity_of_all, cost_by_level, kept_caches, rated_caches
@@ -197,7 +197,7 @@ def _formula(parts: _Parts) -> Formula:
     if parts.lowered:
         terms["lowering"] = _lowering(parts.lowered)
         expression += terms["lowering"]
-    return Formula(expression, "s", SOURCE, Table(terms))
+    return Formula(expression, "s", SOURCE, FrozenDict(terms))
 
 
 @lru_cache(maxsize=1024)
@@ -215,7 +215,7 @@ def _shares_formula(parts: _Parts, kind: str) -> Formula:
     if kind == "gemm":
         terms["packing"] = _packing()
         added += terms["packing"]
-    return Formula(longest + (1 - symbol("parameter.hidden")) * shorter + added, "s", SOURCE, Table(terms))
+    return Formula(longest + (1 - symbol("parameter.hidden")) * shorter + added, "s", SOURCE, FrozenDict(terms))
 
 
 def _packing() -> sp.Expr:

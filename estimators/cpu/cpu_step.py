@@ -15,15 +15,15 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.base.operation_model import FormulaModel
-from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.cpu.cpu_library_law import cpu_library
 from slipstick.estimators.cpu.cpu_roofline import CpuRoofline
-from slipstick.estimators.cpu.multicore import OnCores
+from slipstick.estimators.cpu.multicore import Multicore
 from slipstick.estimators.fitting.calibration import Calibration
-from slipstick.estimators.interconnect.compute_and_collectives import OTHER, ByKind
+from slipstick.estimators.interconnect.compute_and_collectives import OTHER, ComputeAndCollectives
 from slipstick.estimators.schedules.sequential import Sequential
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
@@ -57,7 +57,7 @@ def cpu_step_on_threads(machine: Machine, workload: Workload | None = None) -> t
     """The same on as many cores as the run has threads, all of them without it; evaluated point by point."""
     step, remarks = cpu_step(machine, workload)
     whole = step.estimator
-    return replace(step, estimator=OnCores(whole.operation, whole.schedule, whole.source)), remarks
+    return replace(step, estimator=Multicore(whole.operation, whole.schedule, whole.source)), remarks
 
 
 def cpu_step(machine: Machine, workload: Workload | None = None) -> tuple[Calibration, tuple[str, ...]]:
@@ -75,7 +75,9 @@ def cpu_step(machine: Machine, workload: Workload | None = None) -> tuple[Calibr
             "image networks on two desktop processors (PyTorch, oneDNN)",
         )
         doubts = _other_uses(machine, workload)
-    estimator = Composite(ByKind(Table(kinds)), Sequential(), "operations of a multi-core CPU, by kind")
+    estimator = ComposedEstimator(
+        ComputeAndCollectives(FrozenDict(kinds)), Sequential(), "operations of a multi-core CPU, by kind"
+    )
     types = {op.dtype for op in workload or () if op.kind in PRODUCTS}
     doubts += [f"in {dtype}" for dtype in sorted(types - {"float32"})]
     if not doubts:

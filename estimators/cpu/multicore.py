@@ -9,20 +9,20 @@ from slipstick.common.errors import InputError
 from slipstick.estimators.base.estimate import Estimate
 from slipstick.estimators.base.estimator_base import PointByPoint
 from slipstick.estimators.composition.compiled_estimator import Compiled
-from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 
 
 @dataclass(frozen=True)
-class OnCores(Composite):
+class Multicore(ComposedEstimator):
     """A composite whose operations run on `threads` cores of the run, one thread a core; on all cores without it.
 
     Caches and main memory shared by the cores stay whole. Two threads a core work as one.
     """
 
     def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
-        """See `Composite.estimate`.
+        """See `ComposedEstimator.estimate`.
 
         Raises InputError also where the run has more threads than the machine.
         """
@@ -32,7 +32,7 @@ class OnCores(Composite):
         if threads > most:
             raise InputError(f"run.threads = {threads}: {machine.name} has {most} hardware threads")
         cores = min(threads, machine.cores)
-        answer = Composite.estimate(self, workload, machine.using({"cores": cores}), run)
+        answer = ComposedEstimator.estimate(self, workload, machine.using({"cores": cores}), run)
         note = f"{threads} threads on {cores} of {machine.cores} cores, which share the work of each operation"
         return replace(answer, assumptions=(*answer.assumptions, note))
 
@@ -44,4 +44,4 @@ class OnCores(Composite):
 
     def run_names(self, workload: Workload, machine: Machine) -> frozenset[str]:
         """Also the threads."""
-        return Composite.run_names(self, workload, machine) | {"threads"}
+        return ComposedEstimator.run_names(self, workload, machine) | {"threads"}

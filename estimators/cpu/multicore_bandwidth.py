@@ -49,7 +49,7 @@ UNSEPARATED_WIDTH = 0.15
 
 
 @dataclass(frozen=True)
-class Borders:
+class BranchBorders:
     """Who shares a path: cores of a domain with its own memory, and of a cluster inside it with its own link.
 
     `domain`: cores of a NUMA domain (sub-NUMA cluster, cluster on die).
@@ -88,7 +88,7 @@ class Saturation:
     per_core: float
     limit: float
     sharpness: float
-    borders: Borders
+    borders: BranchBorders
     cluster_limit: float | None = None
 
     def bandwidth(self, cores: npt.ArrayLike) -> FloatArray:
@@ -157,7 +157,7 @@ LAW = FormulaLaw(
 """Bandwidths of the first cores of machines."""
 
 
-def curve_rows(machine: str, borders: Borders, curves: Mapping[str, Points]) -> LawRows:
+def curve_rows(machine: str, borders: BranchBorders, curves: Mapping[str, Points]) -> LawRows:
     """Curves of one machine (benchmark -> pairs of cores and bytes a second of traffic) as rows of the law.
 
     Where the borders have no peak, the largest bandwidth stands in its place.
@@ -201,7 +201,7 @@ class FittedSaturation:
     that cluster the band is as wide as the two explanations lie apart; `doubt` says which measurement separates them.
     """
 
-    borders: Borders
+    borders: BranchBorders
     benchmarks: tuple[str, ...]
     fit: LawFit
     measured: int = 0
@@ -257,7 +257,7 @@ class FittedSaturation:
 
 
 def fit_saturation(
-    curves: Mapping[str, Points], borders: Borders, prior: LawFit | None = None, beyond: float | None = None
+    curves: Mapping[str, Points], borders: BranchBorders, prior: LawFit | None = None, beyond: float | None = None
 ) -> FittedSaturation:
     """What the measured cores of a machine say of its curves, as few as they are.
 

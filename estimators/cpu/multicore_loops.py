@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from slipstick.common.formatting import format_quantity
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, Spread, quantile
-from slipstick.estimators.composition.composed_estimator import Composite
-from slipstick.estimators.cpu.multicore import OnCores
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
+from slipstick.estimators.cpu.multicore import Multicore
 from slipstick.estimators.cpu.saturating_loops import SaturatingLoops, measured_curve
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
@@ -24,17 +24,17 @@ SHORT = 10 * FORK_JOIN
 
 
 @dataclass(frozen=True)
-class LoopsOnCores(OnCores):
+class MulticoreLoops(Multicore):
     """One thread a core, cores filled in order; `threads` of the run are the cores that work, all without it."""
 
     operation: SaturatingLoops
 
     def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
-        """See `Composite.estimate`; with the band of CPUs left out, or that of the machine's measured curve."""
+        """See `ComposedEstimator.estimate`; with the band of CPUs left out, or that of the machine's measured curve."""
         run = dict(run or {})
         cores = int(run.pop("threads", self.operation.cores) or machine.cores)
         counted = replace(self, operation=replace(self.operation, cores=cores))
-        answer = Composite.estimate(counted, workload, machine, run)
+        answer = ComposedEstimator.estimate(counted, workload, machine, run)
         curve = measured_curve(machine)
         notes = [f"one thread on each of {cores} of {machine.cores} cores"]
         notes.append("bandwidth by cores as measured on the machine" if curve else "bandwidth of the data sheet")

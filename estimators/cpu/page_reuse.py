@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from slipstick.common.records import Table
-from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.cpu.torch_cpu_kernels import ALWAYS, NEVER, REUSED, takes_memory
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
@@ -18,7 +18,7 @@ HELD = "each call's result is dropped before the next; held until then, it may h
 
 
 @dataclass(frozen=True)
-class ReusedMemory(Composite):
+class PageReuse(ComposedEstimator):
     """A composite that knows when a result takes freed memory again.
 
     The program is called again and again, and each call's result is dropped before the next. glibc gives memory back
@@ -28,7 +28,7 @@ class ReusedMemory(Composite):
     """
 
     def handed_over(self, workload: Workload, machine: Machine) -> Workload:
-        """See `Composite.handed_over`; the only result is marked."""
+        """See `ComposedEstimator.handed_over`; the only result is marked."""
         handed = super().handed_over(workload, machine)
         free = machine.runtime.free_kinds
         taking = [
@@ -36,11 +36,11 @@ class ReusedMemory(Composite):
         ]
         if len(taking) != 1 or taking[0].kind in SEVERAL or taking[0].times != 1 or taking[0].body is not None:
             return handed
-        marked = replace(taking[0], attributes=Table({**taking[0].attributes, **REUSED}))
+        marked = replace(taking[0], attributes=FrozenDict({**taking[0].attributes, **REUSED}))
         return replace(handed, operations=tuple(marked if op is taking[0] else op for op in handed.operations))
 
     def assumptions(self, workload: Workload, machine: Machine) -> tuple[str, ...]:
-        """See `Composite.assumptions`; also when the result is dropped, where that decides its memory."""
+        """See `ComposedEstimator.assumptions`; also when the result is dropped, where that decides its memory."""
         notes = super().assumptions(workload, machine)
         marked = [op.cost["written"] for op in workload.operations if op.attributes.get("memory") == REUSED["memory"]]
         counts = any(isinstance(size, int | float) and NEVER < size < ALWAYS for size in marked)

@@ -10,7 +10,7 @@ from typing import Annotated
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.cpu.layer_conditions import LayerConditions, loop_cycles
 from slipstick.estimators.cpu.multicore_bandwidth import (
-    Borders,
+    BranchBorders,
     FittedSaturation,
     Points,
     Saturation,
@@ -103,7 +103,7 @@ class SaturatingLoops(LayerConditions):
         law = (
             Saturation(min(alone, known.per_core), limit, known.sharpness, known.borders, known.cluster_limit)
             if known
-            else Saturation(self.one_core * alone, limit, self.sharpness, Borders(domain))
+            else Saturation(self.one_core * alone, limit, self.sharpness, BranchBorders(domain))
         )
         # a core beyond full domains would keep their pace back, and stands by
         working = cores if machine.cores <= machine.stated.cores else min(cores, domain * count)
@@ -129,9 +129,9 @@ def measured_curve(machine: Machine) -> FittedSaturation | None:
     if not points:
         return None
     domain = machine.cores_per_numa or machine.cores
-    return _fitted(points, Borders(domain, cores_of_link(machine, domain)))
+    return _fitted(points, BranchBorders(domain, cores_of_link(machine, domain)))
 
 
 @lru_cache(maxsize=64)
-def _fitted(points: Points, borders: Borders) -> FittedSaturation:
+def _fitted(points: Points, borders: BranchBorders) -> FittedSaturation:
     return fit_saturation({MEASURED: points}, borders)

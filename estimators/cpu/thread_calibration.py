@@ -18,7 +18,7 @@ import numpy as np
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
 from slipstick.common.lazy_sympy import sp
-from slipstick.common.records import Table, content_digest
+from slipstick.common.records import FrozenDict, content_digest
 from slipstick.estimators.base.protocols import Estimator
 from slipstick.estimators.cpu.instruction_counts import InstructionCount
 from slipstick.estimators.cpu.threaded_training import ThreadedTraining
@@ -201,7 +201,7 @@ def _line_covariance(line: Fit, measured: tuple[tuple[int, float], ...]) -> tupl
     return tuple(tuple(map(float, row)) for row in table)
 
 
-def by_weights(networks: Table[float], slopes: Table[float]) -> ContentionByWeights:
+def by_weights(networks: FrozenDict[float], slopes: FrozenDict[float]) -> ContentionByWeights:
     """fixed + by_weight W through the slopes of several networks on one machine, relative errors least.
 
     `networks`, `slopes`: weights, and seconds that each thread adds, by network.
@@ -231,7 +231,7 @@ def strategy(measured: ThreadMeasurement, name: Strategy) -> Calibration:
     line = contention_line(measured.contention)
     entry = Contention(max(-1.0, line.values[0]), max(0.0, line.values[1]), measured.contention)
     others = ContentionByWeights(0.0, min(1e-3, entry.slope / max(measured.weights, 1.0)))
-    schedule = ThreadSchedule(Table({measured.network: entry}), others, measured_on=measured.machine)
+    schedule = ThreadSchedule(FrozenDict({measured.network: entry}), others, measured_on=measured.machine)
     source = f"{measured.network} on {measured.machine}, 1 .. {max(t for t, _ in measured.contention)} threads"
     operation = (
         InstructionCount(measured.operation_factor)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.schedules.thread_schedule import ThreadSchedule
 from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.hwmodels.machine import Machine
@@ -15,7 +15,7 @@ from slipstick.workloads.runs.training_run import is_training_run, training_run
 
 
 @dataclass(frozen=True)
-class ThreadedTraining(Composite):
+class ThreadedTraining(ComposedEstimator):
     """Strategies (a) and (b) of Viebke et al. 2019 for any network, any machine with cores, one node or several.
 
     A plain training step becomes the run of Figure 4 (`workloads.training_run`): numbers of the run are images,
@@ -28,7 +28,7 @@ class ThreadedTraining(Composite):
 
     def assumptions(self, workload: Workload, machine: Machine) -> tuple[str, ...]:
         """Also where the operation factor comes from, if it was fitted on another machine."""
-        notes = Composite.assumptions(self, workload, machine)
+        notes = ComposedEstimator.assumptions(self, workload, machine)
         fitted = [note for name, note in parameters(self.operation).items() if name.endswith("operation_factor")]
         fitted_on = self.schedule.measured_on if isinstance(self.schedule, ThreadSchedule) else ""
         if not fitted or not fitted_on or fitted_on in (machine.family, machine.name):

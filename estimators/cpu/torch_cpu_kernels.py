@@ -8,8 +8,8 @@ from typing import Annotated
 
 from slipstick.common.expressions import symbol
 from slipstick.common.lazy_sympy import sp
-from slipstick.common.records import Table
-from slipstick.estimators.interconnect.compute_and_collectives import ByKind
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.interconnect.compute_and_collectives import ComputeAndCollectives
 from slipstick.estimators.symbolic.cache_residency import share_beyond
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
@@ -36,7 +36,7 @@ vector loops of their own; all others ("function") go through a library's, of wh
 
 
 @dataclass(frozen=True)
-class TorchKernels(ByKind):
+class TorchKernels(ComputeAndCollectives):
     """The model of each of PyTorch's kernels, and pages of memory that are new to the program.
 
     A result whose memory the system gives anew costs a page fault for each page (the system clears the page first).
@@ -69,7 +69,7 @@ class TorchKernels(ByKind):
         share = sometimes * share_beyond(written, sp.Float(NEVER)) + (1 - sometimes) * _beyond(written, ALWAYS)
         pages = self._copies(op) * written * symbol("parameter.first_touch") * share
         return Formula(
-            kernel.expression + pages, kernel.unit, kernel.source, Table({**kernel.terms, "first touch": pages})
+            kernel.expression + pages, kernel.unit, kernel.source, FrozenDict({**kernel.terms, "first touch": pages})
         )
 
     def _copies(self, op: Op) -> sp.Expr:

@@ -10,7 +10,7 @@ from typing import Annotated
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
 from slipstick.common.lazy_sympy import sp
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.roofline.roofline import product_of_fields
 from slipstick.estimators.symbolic.cache_residency import cost_by_level
@@ -43,7 +43,7 @@ class LoopRoofline(FormulaModel):
         bandwidth = product_of_fields(machine.bandwidth_factors(machine.main_memory))
         intensity = flops / traffic
         terms = {"compute": flops / peak, "memory": flops / (bandwidth * intensity)}
-        return Formula(flops / sp.Min(peak, bandwidth * intensity), "s", PAPER, Table(terms))
+        return Formula(flops / sp.Min(peak, bandwidth * intensity), "s", PAPER, FrozenDict(terms))
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def _level_formula(kind: str, levels: tuple[str, ...], factors: tuple[tuple[str,
     chain = symbol("operation.chain") * symbol("parameter.addition") / symbol("machine.clock")
     terms = {"memory": stream("first") + second, "latency": chain}
     whole = symbol("parameter.start") + sp.Max(*terms.values())
-    return Formula(whole, "s", "level-aware loops, docs/notes/spmv.md", Table(terms))
+    return Formula(whole, "s", "level-aware loops, docs/notes/spmv.md", FrozenDict(terms))
 
 
 def _require(op: Op, *dims: str) -> None:

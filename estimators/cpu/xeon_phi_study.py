@@ -14,15 +14,15 @@ import numpy as np
 
 from slipstick.common.expressions import symbol
 from slipstick.common.readers import unknown_name
-from slipstick.common.records import Table
-from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.cpu.instruction_counts import InstructionCount
 from slipstick.estimators.cpu.thread_calibration import by_weights
 from slipstick.estimators.cpu.threaded_training import ThreadedTraining
 from slipstick.estimators.fitting.calibration import Calibration
 from slipstick.estimators.fitting.least_squares import Fit, fit_formula
 from slipstick.estimators.interconnect.collectives import Collectives
-from slipstick.estimators.interconnect.compute_and_collectives import DeviceAndLinks
+from slipstick.estimators.interconnect.compute_and_collectives import DeviceAndCollectives
 from slipstick.estimators.roofline.measured_table import MeasuredTimes
 from slipstick.estimators.schedules.thread_contention import Contention, ContentionByWeights
 from slipstick.estimators.schedules.thread_schedule import Beyond, ThreadSchedule
@@ -76,13 +76,13 @@ def contention_fit(size: str) -> Fit:
     return fit_formula(line, {"run.threads": MEASURED_THREADS}, TABLE_IV_S[size][0], {"intercept": 0.0, "slope": 1e-4})
 
 
-def contention() -> Table[Contention]:
+def contention() -> FrozenDict[Contention]:
     """Table IV by network: the measured values, and the fitted line elsewhere."""
     entries = {}
     for size in SIZES:
         intercept, slope = contention_fit(size).values
         entries[size] = Contention(intercept, slope, tuple(zip(MEASURED_THREADS, TABLE_IV_S[size][0], strict=True)))
-    return Table(entries)
+    return FrozenDict(entries)
 
 
 def measured_times() -> MeasuredTimes:
@@ -98,7 +98,7 @@ def measured_times() -> MeasuredTimes:
         "missing: forward, backward and preparation times of the network on one thread (slipstick measure contention "
         "MODULE:FUNCTION --out FILE.json, then --calibration FILE.json)"
     )
-    return MeasuredTimes(Table(seconds), phi().fingerprint, "one thread a core", source, hint=hint)
+    return MeasuredTimes(FrozenDict(seconds), phi().fingerprint, "one thread a core", source, hint=hint)
 
 
 def contention_by_weights() -> ContentionByWeights:
@@ -107,7 +107,7 @@ def contention_by_weights() -> ContentionByWeights:
     A line through two of the three networks gives the third one's slope within 2.7 %.
     """
     slopes = {size: contention_fit(size).values[1] for size in SIZES}
-    return by_weights(Table({size: float(all_weights(size)) for size in SIZES}), Table(slopes))
+    return by_weights(FrozenDict({size: float(all_weights(size)) for size in SIZES}), FrozenDict(slopes))
 
 
 def schedule(beyond: Beyond) -> ThreadSchedule:
@@ -129,12 +129,12 @@ def threaded(strategy: str, beyond: Beyond) -> ThreadedTraining:
 
 def several_nodes() -> ThreadedTraining:
     """Strategy (a) on several many-core nodes that sum their weights over the machine's links (Section VII)."""
-    operation = DeviceAndLinks(InstructionCount(15.0), Collectives())
+    operation = DeviceAndCollectives(InstructionCount(15.0), Collectives())
     source = "Viebke et al. 2019, Table V, on several nodes"
     return ThreadedTraining(operation, schedule("oversubscribed"), source, exchanging="all_reduce")
 
 
-def estimator(strategy: str) -> Composite:
+def estimator(strategy: str) -> ComposedEstimator:
     """Strategy "a" or "b" (Tables V and VI), "simulated" (Figure 4, contention as measured), "queue" (as a mechanism).
 
     Raises
@@ -145,10 +145,14 @@ def estimator(strategy: str) -> Composite:
     if strategy in ("a", "b"):
         return threaded(strategy, "wider")
     if strategy == "simulated":
-        return Composite(InstructionCount(15.0), ThreadSimulation(Table(dict(contention()))), "Figure 4, simulated")
+        return ComposedEstimator(
+            InstructionCount(15.0), ThreadSimulation(FrozenDict(dict(contention()))), "Figure 4, simulated"
+        )
     if strategy == "queue":
-        queues = Table({size: fit_queue(size)[0] for size in SIZES})
-        return Composite(InstructionCount(15.0), ThreadSimulation(Table(dict(queues))), "Figure 4, memory as a queue")
+        queues = FrozenDict({size: fit_queue(size)[0] for size in SIZES})
+        return ComposedEstimator(
+            InstructionCount(15.0), ThreadSimulation(FrozenDict(dict(queues))), "Figure 4, memory as a queue"
+        )
     raise unknown_name("strategy", strategy, ["a", "b", "simulated", "queue"])
 
 

@@ -16,7 +16,7 @@ SLOWEST = 1e6
 
 
 @dataclass(frozen=True)
-class HandingOver:
+class KvTransfer:
     """The cache of a prompt on its way from one worker to another.
 
     `link`: its name on the machine, or that it was given.
@@ -30,7 +30,7 @@ class HandingOver:
     sides: tuple[Shares, Shares]
 
     @classmethod
-    def of(cls, machine: Machine, devices: int, given: float, sides: tuple[Shares, Shares]) -> HandingOver:
+    def of(cls, machine: Machine, devices: int, given: float, sides: tuple[Shares, Shares]) -> KvTransfer:
         """Over the nearest link that joins so many devices, or at a given bandwidth [bytes/s] where it is not 0.
 
         Raises InputError where no bandwidth is given and no link of the machine joins the devices.

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.errors import InputError
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.engine_steps.engines import ServingFit
 from slipstick.estimators.engine_steps.step_amounts import Batch
 from slipstick.estimators.engine_steps.step_law import columns_of_batch
@@ -52,7 +52,7 @@ WANTED = "want numbers of at least 0"
 
 
 @dataclass(frozen=True, eq=False)
-class StepOracle:
+class StepTimePredictor:
     """Seconds of the steps of one model on one machine under one engine.
 
     Numbers are of one group of ranks that share a cache (with data parallelism, a group's share of the batch). What an
@@ -72,8 +72,8 @@ class StepOracle:
 
     step: StepTime = field(repr=False)
     fit: ServingFit = field(repr=False)
-    groups: Table[str] = field(repr=False)
-    facts: Table[str]
+    groups: FrozenDict[str] = field(repr=False)
+    facts: FrozenDict[str]
 
     @overload
     def __call__(

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class MakerLibraries:
+class VendorEfficiency:
     """Times over those on Hopper at the same share of the data sheet.
 
     Parameters
@@ -43,14 +43,14 @@ class MakerLibraries:
 
 
 MAKERS = {
-    "amd-cdna3": MakerLibraries(reading=1.2, computing=1.45, fixed=2.0),
-    "amd": MakerLibraries(reading=1.2, fixed=2.0),
-    "nvidia-ampere": MakerLibraries(computing=0.85, fixed=1.4),
-    "nvidia-ada": MakerLibraries(computing=1.2, fixed=0.95),
-    "nvidia-blackwell": MakerLibraries(computing=1.05, fixed=0.9),
+    "amd-cdna3": VendorEfficiency(reading=1.2, computing=1.45, fixed=2.0),
+    "amd": VendorEfficiency(reading=1.2, fixed=2.0),
+    "nvidia-ampere": VendorEfficiency(computing=0.85, fixed=1.4),
+    "nvidia-ada": VendorEfficiency(computing=1.2, fixed=0.95),
+    "nvidia-blackwell": VendorEfficiency(computing=1.05, fixed=0.9),
 }
 
 
-def libraries_of(family: str) -> MakerLibraries:
+def libraries_of(family: str) -> VendorEfficiency:
     """Of a machine's family, "amd-cdna3": what is known of its generation, else of its maker."""
-    return next((known for name, known in MAKERS.items() if family.startswith(name)), MakerLibraries())
+    return next((known for name, known in MAKERS.items() if family.startswith(name)), VendorEfficiency())

@@ -9,12 +9,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from slipstick.common.records import Table, content_digest
+from slipstick.common.records import FrozenDict, content_digest
 from slipstick.common.renamed_arguments import formerly
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, Measurement, Spread, quantile
 from slipstick.estimators.base.estimator_base import EstimatorBase
 from slipstick.estimators.base.operation_model import Clock, FormulaModel
-from slipstick.estimators.base.protocols import Estimator, TimeFunction, Uncertainty
+from slipstick.estimators.base.protocols import CompiledEstimator, Estimator, Uncertainty
 from slipstick.estimators.fitting.least_squares import Fit
 from slipstick.estimators.fitting.objective import Objective
 from slipstick.estimators.fitting.posterior import posterior_draws
@@ -75,7 +75,7 @@ class Calibration(EstimatorBase):
     sample: tuple[tuple[float, ...], ...] = ()
     residual_seconds: float | None = None
     residual_freedom: float | None = None
-    metric_std: Table[float] = Table()
+    metric_std: FrozenDict[float] = FrozenDict()
     warnings: tuple[str, ...] = ()
     common_std: float = 0.0
 
@@ -102,7 +102,7 @@ class Calibration(EstimatorBase):
             best,
             spread=spread,
             band=None,
-            metric_intervals=Table(self.metric_intervals(best.metrics)),
+            metric_intervals=FrozenDict(self.metric_intervals(best.metrics)),
             assumptions=(*best.assumptions, note, *(f"the calibration warns: {line}" for line in self.warnings)),
         )
 
@@ -127,9 +127,9 @@ class Calibration(EstimatorBase):
 
     def compile(
         self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
-    ) -> TimeFunction:
+    ) -> CompiledEstimator:
         """The fitted estimator as a function of arrays."""
-        function: TimeFunction = self.estimator.compile(workload, machine, free, run)
+        function: CompiledEstimator = self.estimator.compile(workload, machine, free, run)
         return function
 
     @property
@@ -303,10 +303,10 @@ def calibrate(
     Examples
     --------
     >>> import slipstick as ss
-    >>> h100, half = ss.machine("H100"), ss.Composite(ss.Roofline(compute_efficiency=0.5), ss.Sequential())
+    >>> h100, half = ss.machine("H100"), ss.ComposedEstimator(ss.Roofline(compute_efficiency=0.5), ss.Sequential())
     >>> products = [ss.Workload("product", (ss.operations.dense("layer", n, 4096, 4096),)) for n in (1024, 2048, 4096)]
     >>> measured = [ss.Measurement(p, h100, half.estimate(p, h100).time) for p in products]
-    >>> perfect = ss.Composite(ss.Roofline(), ss.Sequential())
+    >>> perfect = ss.ComposedEstimator(ss.Roofline(), ss.Sequential())
     >>> fitted = ss.calibrate(perfect, measured, ["operation.compute_efficiency"])
     >>> round(fitted.values["operation.compute_efficiency"], 6)
     0.5

@@ -11,7 +11,7 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import read_json, require_mapping
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.common.renamed_arguments import checked
 from slipstick.common.writer import atomic_write
 from slipstick.estimators.base.protocols import Estimator
@@ -93,7 +93,7 @@ def load_calibration(path: str | os.PathLike[str], estimator: Estimator) -> Cali
         residual_seconds=_optional(fields, "residual_seconds", path),
         residual_freedom=_optional(fields, "residual_freedom", path),
         common_std=_optional(fields, "common_std", path) or 0.0,
-        metric_std=Table(
+        metric_std=FrozenDict(
             {
                 name: _number(value, path, f"metric_std.{name}")
                 for name, value in require_mapping(fields.get("metric_std") or {}, path, "metric_std").items()

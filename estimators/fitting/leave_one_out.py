@@ -12,7 +12,7 @@ from slipstick.estimators.symbolic.lambdified import FloatArray
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class Holdout:
     """The error on one group, fitted to the others.
 
     `baseline` is the error of one factor for all: the others' uncalibrated estimates times their median ratio.
@@ -25,7 +25,7 @@ class HeldOut:
     baseline: float
 
 
-def leave_one_group_out(objective: Objective, loss: str = "linear", starts: int = 1) -> list[HeldOut]:
+def leave_one_group_out(objective: Objective, loss: str = "linear", starts: int = 1) -> list[Holdout]:
     """|log(estimated / measured)| of every group, with the parameters fitted to the others.
 
     Raises InputError where there are fewer than two groups, or too few measurements beside one of them.
@@ -42,7 +42,7 @@ def leave_one_group_out(objective: Objective, loss: str = "linear", starts: int 
         errors: FloatArray = np.abs(objective.some(inside).residuals(np.array(fit.values)))
         factor = float(np.median(before[outside]))
         scores.append(
-            HeldOut(
+            Holdout(
                 group,
                 len(inside),
                 float(np.median(errors)),

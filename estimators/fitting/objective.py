@@ -13,7 +13,7 @@ from slipstick.common.lazy_sympy import sp
 from slipstick.common.readers import unknown_name
 from slipstick.estimators.base.estimate import Measurement
 from slipstick.estimators.base.operation_model import machine_values
-from slipstick.estimators.base.protocols import Estimator, TimeFunction
+from slipstick.estimators.base.protocols import CompiledEstimator, Estimator
 from slipstick.estimators.fitting.least_squares import Fit, fit_least_squares, weighed
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified import FloatArray
@@ -38,7 +38,7 @@ class Objective:
     start: FloatArray
     low: FloatArray
     high: FloatArray
-    functions: tuple[TimeFunction, ...]
+    functions: tuple[CompiledEstimator, ...]
     slopes: tuple[Callable[[Mapping[str, float]], FloatArray], ...] | None
     measured: FloatArray
     groups: tuple[str, ...]

@@ -25,7 +25,7 @@ ROWS, SINGLE = ("weights", "errors", "shaped"), ("scatter", "library", "memory",
 
 
 @dataclass(frozen=True)
-class Kinship:
+class SimilarityWeights:
     """What machines with which 0, 1, 2 and 3 words of the family (vendor, generation, chip) are shared say of one.
 
     Weights are in units of what is known before any machine was measured: the prior of a parameter counts 1. Numbers
@@ -67,7 +67,7 @@ class Kinship:
             raise InputError(f"kinship: want {len(ALIKE)} weights and errors, all numbers above 0: {self}")
 
     @classmethod
-    def of(cls, numbers: Mapping[str, Any]) -> Kinship:
+    def of(cls, numbers: Mapping[str, Any]) -> SimilarityWeights:
         """From plain JSON values.
 
         Raises
@@ -84,7 +84,7 @@ class Kinship:
 
 
 @cache
-def fitted_kinship(without: str = "") -> Kinship:
+def fitted_kinship(without: str = "") -> SimilarityWeights:
     """The numbers of ``slipstick validate --refit operations``.
 
     Parameters
@@ -98,7 +98,7 @@ def fitted_kinship(without: str = "") -> Kinship:
         Where the file is missing or none.
     """
     facts = load_fitted(NAME).facts
-    return Kinship.of(facts[WITHOUT].get(without, facts[ALL]))
+    return SimilarityWeights.of(facts[WITHOUT].get(without, facts[ALL]))
 
 
 def generation(family: str) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 from slipstick.common.formatting import ratio_shown
 from slipstick.estimators.fitting.fitted_model import Coordinate, Design, LawFit, slopes_of
 from slipstick.estimators.fitting.group_effects_model import SOURCE, UNGROUPED, FloatArray, LawRows, TimeLaw
-from slipstick.estimators.fitting.user_rows import KnownRows, left_out_errors
+from slipstick.estimators.fitting.user_rows import UserRows, left_out_errors
 
 SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 """Of the way to what the rows say."""
@@ -26,7 +26,7 @@ CAPPED, MOST = 0.7, 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class LawKnown(KnownRows):
+class LawKnown(UserRows):
     """Measured rows as a function of coordinates z: log values are ``mean + roots z``."""
 
     law: TimeLaw
@@ -45,16 +45,16 @@ class LawKnown(KnownRows):
 
     @property
     def size(self) -> int:
-        """See `KnownRows.size`."""
+        """See `UserRows.size`."""
         return len(self.mean)
 
     def at(self, coordinates: FloatArray) -> FloatArray:
-        """See `KnownRows.at`."""
+        """See `UserRows.at`."""
         values = self.design.values(self.mean + self.roots @ coordinates)
         return np.asarray(np.log(self.law.predict(values, self.rows.columns)), dtype=float)
 
     def linear(self, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """See `KnownRows.linear`."""
+        """See `UserRows.linear`."""
         values = self.design.values(self.mean + self.roots @ coordinates)
         slopes = self.design.jacobian(slopes_of(self.law, self.rows.columns, values))
         return np.log(self.law.predict(values, self.rows.columns)), slopes @ self.roots

@@ -30,7 +30,7 @@ GAINED = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class KnownRows(ABC):
+class UserRows(ABC):
     """Measured rows as a function of the unknown coordinates.
 
     `measured`: log seconds, shape (rows,).
@@ -152,7 +152,7 @@ def chosen(
 
 
 def left_out_errors(
-    model: KnownRows,
+    model: UserRows,
     best: FloatArray,
     shares: Sequence[float],
     believed: Callable[[npt.NDArray[np.bool_]], FloatArray] | None = None,

@@ -28,7 +28,7 @@ STREAMS = ("elementwise", "reduction", "move", "optimizer", "pool", "gather", "s
 
 
 @dataclass(frozen=True)
-class Standing:
+class FallbackClass:
     """A measured class that stands for another; `spread` is added to its scatter (standard deviations of log time).
 
     The spreads are judgements, not fits. Products in FP8 have a class of their own: by BF16 parameters they are 35 to
@@ -79,7 +79,7 @@ def _measured(kind: str, dtype: str) -> Mapping[str, tuple[float, float]]:
     return next((MEASURED_RANGES[name] for name in names if name in MEASURED_RANGES), {})
 
 
-def standing_for(name: str, measured: Collection[str]) -> Standing | None:
+def standing_for(name: str, measured: Collection[str]) -> FallbackClass | None:
     """The measured class nearest to one (`class_of`); None where none resembles it."""
     return next((one for one in _candidates(name) if one.measured in measured), None)
 
@@ -89,27 +89,27 @@ def stored_narrower(op: Op) -> bool:
     return op.kind == "gemm" and "weights" in op.attributes
 
 
-def _candidates(name: str) -> Iterator[Standing]:
-    yield Standing(name, 0.0)
+def _candidates(name: str) -> Iterator[FallbackClass]:
+    yield FallbackClass(name, 0.0)
     if one := apart(name):
-        yield from (Standing(twin, 0.0) for twin in (one.plain, one.many))
+        yield from (FallbackClass(twin, 0.0) for twin in (one.plain, one.many))
     kind, dtype = name.split(".")[:2]
     if dtype in SIXTEEN:
-        yield from (Standing(f"{kind}.{twin}", 0.05) for twin in SIXTEEN)
+        yield from (FallbackClass(f"{kind}.{twin}", 0.05) for twin in SIXTEEN)
     if kind in ("gemm", "attention"):
         if dtype in NARROW[1:]:
-            yield Standing(f"{kind}.float8", 0.25)
+            yield FallbackClass(f"{kind}.float8", 0.25)
         if dtype in ("tfloat32", *NARROW):
-            yield Standing(f"{kind}.bfloat16", 0.15 if dtype == "tfloat32" else 0.25)
+            yield FallbackClass(f"{kind}.bfloat16", 0.15 if dtype == "tfloat32" else 0.25)
         if dtype in ("float32", "float64"):
-            yield Standing(f"{kind}.float32", 0.15)
-            yield Standing(f"{kind}.bfloat16", 0.3)
+            yield FallbackClass(f"{kind}.float32", 0.15)
+            yield FallbackClass(f"{kind}.bfloat16", 0.3)
     if kind == "convolution":
         if dtype in ("tfloat32", *SIXTEEN, *NARROW):
-            yield Standing("convolution.float16", 0.05 if dtype in SIXTEEN else 0.15)
-            yield Standing("gemm.bfloat16", 0.25)
-        yield Standing("convolution.float32", 0.2)
+            yield FallbackClass("convolution.float16", 0.05 if dtype in SIXTEEN else 0.15)
+            yield FallbackClass("gemm.bfloat16", 0.25)
+        yield FallbackClass("convolution.float32", 0.2)
     if kind in ("norm", "softmax"):
-        yield Standing(f"{kind}.float32", 0.1)
+        yield FallbackClass(f"{kind}.float32", 0.1)
     if kind in STREAMS:
-        yield Standing("elementwise.float32", 0.1 if kind == "elementwise" else 0.2)
+        yield FallbackClass("elementwise.float32", 0.1 if kind == "elementwise" else 0.2)

@@ -15,11 +15,11 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import format_quantity
-from slipstick.common.records import Same, Table
+from slipstick.common.records import FrozenDict, Same
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.base.schedule_model import Schedule
-from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.estimators.fitting.calibration import Calibration
 from slipstick.estimators.gpu.fallback_class import beyond, standing_for
@@ -36,7 +36,7 @@ from slipstick.estimators.gpu.transfer.parameter_priors import DEFAULT
 from slipstick.estimators.gpu.transfer.pooling_constants import UNKNOWN
 from slipstick.estimators.gpu.transfer.transfer_bands import Scatter
 from slipstick.estimators.interconnect.collectives import Collectives
-from slipstick.estimators.interconnect.compute_and_collectives import DeviceAndLinks
+from slipstick.estimators.interconnect.compute_and_collectives import DeviceAndCollectives
 from slipstick.estimators.roofline.roofline import widened
 from slipstick.estimators.schedules.host_issue import HostIssue
 from slipstick.estimators.symbolic.parameters import declared
@@ -58,8 +58,8 @@ class MeasuredKernels:
     """
 
     model: TiledRoofline
-    scatter: Table[Scatter]
-    notes: Table[str]
+    scatter: FrozenDict[Scatter]
+    notes: FrozenDict[str]
 
 
 def measured_kernels(
@@ -102,7 +102,7 @@ def _measured_kernels(
         scatter[name] = forecast.rule(source).scatter.wider(standing.spread)
         notes[name] = ("" if source == name else f"as {source}, ") + belief.notes[source]
     kernels.setdefault(DEFAULT, KernelParameters())
-    return MeasuredKernels(TiledRoofline(Table(kernels)), Table(scatter), Table(notes))
+    return MeasuredKernels(TiledRoofline(FrozenDict(kernels)), FrozenDict(scatter), FrozenDict(notes))
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def gpu_step(
     classes = {class_of(op) for op in operations if op.kind not in (*free, "collective")}
     kernels = measured_kernels(known, machine, classes, stack_of(operations, machine))
     device = SharedKernels(kernels.model, ProgramRuntimes(), program_shares(known, machine, classes))
-    model: FormulaModel = device if links is None else DeviceAndLinks(device, links)
+    model: FormulaModel = device if links is None else DeviceAndCollectives(device, links)
     estimator = TorchProgram(model, schedule or HostIssue(), "measured kernels under a schedule")
     words = [*_grouped(kernels.notes), *([IMAGE_NETWORKS] if device.shares else [])]
     made = Calibration(
@@ -168,7 +168,12 @@ def _inside(op: Op) -> None:
 
 
 def _by_programs(
-    second: Composite, workload: Workload, machine: Machine, run: Mapping[str, float] | None, time: float, width: float
+    second: ComposedEstimator,
+    workload: Workload,
+    machine: Machine,
+    run: Mapping[str, float] | None,
+    time: float,
+    width: float,
 ) -> tuple[float, str] | None:
     """The band that holds what a second model says, and a line on it; None where that lies in the band already.
 

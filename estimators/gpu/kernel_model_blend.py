@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.machine_family import shared_words
 from slipstick.estimators.base.protocols import Estimator
 from slipstick.estimators.fitting.calibration import Calibration
@@ -41,7 +41,7 @@ GENERATION = 2
 """Words of the family (maker, generation) that a relative shares."""
 
 
-def program_shares(known: DeviceCalibration, machine: Machine, classes: Iterable[str]) -> Table[float]:
+def program_shares(known: DeviceCalibration, machine: Machine, classes: Iterable[str]) -> FrozenDict[float]:
     """Share of whole programs in the log time of each class that they were fitted to: in 16 bits, and convolutions in
     TF32, which nobody timed by themselves.
 
@@ -61,7 +61,7 @@ def program_shares(known: DeviceCalibration, machine: Machine, classes: Iterable
             share = 1.0 if name in IN_NETWORKS else _share(known, machine, kind, dtype)
             if share:
                 shares[f"{name}.{dtype}"] = share
-    return Table(shares)
+    return FrozenDict(shares)
 
 
 def _share(known: DeviceCalibration, machine: Machine, kind: str, dtype: str) -> float:

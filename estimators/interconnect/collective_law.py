@@ -12,7 +12,7 @@ from functools import cache
 
 import numpy as np
 
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import amount_of, machine_values
 from slipstick.estimators.fitting.fitted_file import load_fitted
 from slipstick.estimators.fitting.fitted_model import LawFit
@@ -36,13 +36,13 @@ STATED = ("nvlink", "nvswitch", "pcie")
 UNSTATED = ("host", "network")
 """Links by data sheet, and those whose rate none states."""
 LIBRARY = Collectives(
-    efficiency=Table(dict.fromkeys(("default", *STATED, *UNSTATED), 1.0)),
-    floor=Table(default=0.0, all_reduce=0.0, send_recv=0.0),
-    relayed=Table(default=1.0, network=1.0, **dict.fromkeys(ENTRIES, 1.0)),
-    latency=Table(default=1.0, **dict.fromkeys(ENTRIES, 1.0)),
+    efficiency=FrozenDict(dict.fromkeys(("default", *STATED, *UNSTATED), 1.0)),
+    floor=FrozenDict(default=0.0, all_reduce=0.0, send_recv=0.0),
+    relayed=FrozenDict(default=1.0, network=1.0, **dict.fromkeys(ENTRIES, 1.0)),
+    latency=FrozenDict(default=1.0, **dict.fromkeys(ENTRIES, 1.0)),
     tree_share=0.92,
     # 16 channels of 20 GB/s at 5/6 (NCCL 2.22) over a ring's rate; Blackwell 0.74 where Hopper has 0.85 (NCCL 2.27)
-    in_switch=Table(default=0.0, nvswitch4=0.77, nvswitch5=0.67, nvlink5=0.67),
+    in_switch=FrozenDict(default=0.0, nvswitch4=0.77, nvswitch5=0.67, nvlink5=0.67),
     protocols=LIBRARIES,
     algorithms=("ring", "tree"),
 )
@@ -179,11 +179,11 @@ def library(fit: LawFit) -> Collectives:
     return replace(
         LIBRARY,
         # of networks those that were rented alone were timed: they say nothing of others
-        efficiency=Table(default=float(plain["efficiency.other"][0]), **reached),
-        launch=Table(default=float(plain["launch.loop"][0])),
-        floor=Table(default=0.0),
-        relayed=Table(default=1.0, **by_link("relayed")),
-        latency=Table(default=1.0, **by_link("latency")),
+        efficiency=FrozenDict(default=float(plain["efficiency.other"][0]), **reached),
+        launch=FrozenDict(default=float(plain["launch.loop"][0])),
+        floor=FrozenDict(default=0.0),
+        relayed=FrozenDict(default=1.0, **by_link("relayed")),
+        latency=FrozenDict(default=1.0, **by_link("latency")),
         copied=float(plain["copied"][0]),
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slipstick.common.errors import InputError
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 
 NVLINK = ("nvlink", "nvswitch")
 
@@ -51,8 +51,8 @@ class MessageProtocol(Terms):
     bulk: bool = False
 
 
-PLAIN = Table({"plain": MessageProtocol(switched=Terms())})
-NCCL = Table(
+PLAIN = FrozenDict({"plain": MessageProtocol(switched=Terms())})
+NCCL = FrozenDict(
     {
         "LL": MessageProtocol(0.41, 0.6 / 3.4, 6.6e-6, 2.7 / 14, tree=Terms(1 / 3.8, 0.6 / 3.4, 6.8e-6, 5.0 / 14)),
         "LL128": MessageProtocol(
@@ -68,7 +68,7 @@ of a tree 0.6, 1.25, 4 and 5, 8.5, 14 us; NVLS (adding in switches) 25 us. LL128
 table) and is on over NVLink only; LL moves 4 of 8 bytes and at most 87.7, 141 and 282 GB/s on Ampere, Hopper and
 Blackwell: 0.37 to 0.39 of what NCCL counts for their links (240, 371 and 722 GB/s, src/graph/topo.h), 0.41 of the 0.93
 of that which eight devices reach."""
-RCCL = Table(
+RCCL = FrozenDict(
     {
         "LL": MessageProtocol(0.08, 0.8 / 3.4, 12e-6, 9.5 / 14, tree=Terms(0.06, 0.9 / 3.4, 12e-6, 10.5 / 14)),
         "LL128": MessageProtocol(0.41, 0.8 / 3.4, 12e-6, 19.8 / 14, tree=Terms(0.22, 0.9 / 3.4, 12e-6, 18.2 / 14)),
@@ -80,5 +80,5 @@ RCCL = Table(
 """RCCL's table for MI300 (its tuning model 5; LL128 of models 0 and 4, since that model sets it by size alone): higher
 base latencies (12, 12, 17 us), shorter steps over Infinity Fabric (0.8, 0.8, 2.1 us), far less of the bandwidth by LL,
 nothing that adds in switches. No public timings of it are here."""
-LIBRARIES = Table({"default": NCCL, "xgmi": RCCL})
+LIBRARIES = FrozenDict({"default": NCCL, "xgmi": RCCL})
 """By the name of the nearest link."""

@@ -21,11 +21,11 @@ from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
 from slipstick.common.lazy_sympy import sp
 from slipstick.common.readers import unknown_name
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel, amount_of, machine_values
 from slipstick.estimators.interconnect.collective_libraries import PLAIN, MessageProtocol, Terms
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
-from slipstick.estimators.symbolic.min_over_configs import Least
+from slipstick.estimators.symbolic.min_over_configs import MinOverConfigs
 from slipstick.estimators.symbolic.parameters import Parameter, check_parameters, parameters
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import SIZE_BYTES
@@ -65,16 +65,24 @@ class Collectives(FormulaModel):
     `protocols`: by the name of the nearest link, or "default"; each a table of protocols by name.
     """
 
-    efficiency: Annotated[Table[float], Parameter("1", "share of a link's bandwidth", 1e-4, 2.0)] = Table(default=1.0)
-    floor: Annotated[Table[float], Parameter("s", "the least that a call takes", 0.0, 1.0)] = Table(default=0.0)
-    launch: Annotated[Table[float], Parameter("s", "added to every call", 0.0, 1.0)] = Table(default=0.0)
-    relayed: Annotated[Table[float], Parameter("1", "share of the rate left in rings", 1e-3, 1.0)] = Table(default=1.0)
-    latency: Annotated[Table[float], Parameter("1", "latencies over the protocols'", 0.1, 10.0)] = Table(default=1.0)
+    efficiency: Annotated[FrozenDict[float], Parameter("1", "share of a link's bandwidth", 1e-4, 2.0)] = FrozenDict(
+        default=1.0
+    )
+    floor: Annotated[FrozenDict[float], Parameter("s", "the least that a call takes", 0.0, 1.0)] = FrozenDict(
+        default=0.0
+    )
+    launch: Annotated[FrozenDict[float], Parameter("s", "added to every call", 0.0, 1.0)] = FrozenDict(default=0.0)
+    relayed: Annotated[FrozenDict[float], Parameter("1", "share of the rate left in rings", 1e-3, 1.0)] = FrozenDict(
+        default=1.0
+    )
+    latency: Annotated[FrozenDict[float], Parameter("1", "latencies over the protocols'", 0.1, 10.0)] = FrozenDict(
+        default=1.0
+    )
     bulk: Annotated[float, Parameter("1", "latency of the protocol of large messages over its", 0.1, 10.0)] = 1.0
     tree_share: Annotated[float, Parameter("1", "bandwidth of a tree over a ring's", 1e-3, 1.0)] = 0.9
     copied: Annotated[float, Parameter("1", "time of a ring's last copy over a link's", 0.0, 10.0)] = 0.0
-    in_switch: Table[float] = Table(default=0.0)
-    protocols: Table[Table[MessageProtocol]] = Table(default=PLAIN)
+    in_switch: FrozenDict[float] = FrozenDict(default=0.0)
+    protocols: FrozenDict[FrozenDict[MessageProtocol]] = FrozenDict(default=PLAIN)
     algorithms: tuple[Algorithm, ...] = ("ring",)
 
     def __post_init__(self) -> None:
@@ -95,7 +103,7 @@ class Collectives(FormulaModel):
         """The model as a whole, for numbers of protocols and switches stand in the formulas, and the machine's form."""
         return self, machine.form
 
-    def formula(self, op: Op, machine: Machine) -> Least:
+    def formula(self, op: Op, machine: Machine) -> MinOverConfigs:
         """Symbols: operation.elements, .participants, .stride, .sharing, machine.links.*, parameter.*.
 
         Raises InputError where the operation is no collective that is known, or the machine has no links between
@@ -136,10 +144,10 @@ class Collectives(FormulaModel):
         several = Smallest(1, peers - 1)
         passed = volume * slowest + (kept if function in TRAFFIC else 0)
         time = several * Largest(least, launch + waiting + passed / share)
-        terms = Table({level.name: moved * each for level, each in zip(levels, spread, strict=True)})
+        terms = FrozenDict({level.name: moved * each for level, each in zip(levels, spread, strict=True)})
         rows = [row for _, _, row in self._menu(function, machine)]
-        menu = Table({f"choice.{name}": tuple(row[name] for row in rows) for name in rows[0]})
-        return Least(time, "s", SOURCE, terms, menu)
+        menu = FrozenDict({f"choice.{name}": tuple(row[name] for row in rows) for name in rows[0]})
+        return MinOverConfigs(time, "s", SOURCE, terms, menu)
 
     def _in_switch(self, function: str, machine: Machine) -> float:
         """The share at which the nearest link's switches add, where a call may use them."""
@@ -226,7 +234,7 @@ def _levels(model: Collectives, op: Op, machine: Machine, function: str) -> list
     return levels
 
 
-def _entry(table: Table[float], link: str, machine: Machine) -> str:
+def _entry(table: FrozenDict[float], link: str, machine: Machine) -> str:
     """The entry of a table that serves a link: of its name and generation, of its name, or "default"."""
     of_generation = f"{link}{machine.links[link].generation}"
     return next((name for name in (of_generation, link) if name in table), "default")

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from slipstick.common.expressions import symbol
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import Clock, FormulaModel, promised_form
 from slipstick.estimators.interconnect.collectives import Collectives
 from slipstick.estimators.symbolic.formula import Formula
@@ -17,7 +17,7 @@ from slipstick.workloads.graph.workload import Op
 
 
 @dataclass(frozen=True)
-class DeviceAndLinks(FormulaModel):
+class DeviceAndCollectives(FormulaModel):
     """What a device does by itself, and what it does over its links.
 
     `device`: evaluated for every kind but "collective".
@@ -85,13 +85,13 @@ OTHER = "other"
 
 
 @dataclass(frozen=True)
-class ByKind(FormulaModel):
+class ComputeAndCollectives(FormulaModel):
     """A model for each kind of operation.
 
     `kinds`: by kind ("gemm"); "other" serves those that are not named.
     """
 
-    kinds: Table[FormulaModel]
+    kinds: FrozenDict[FormulaModel]
 
     def key(self, op: Op, machine: Machine) -> tuple[Hashable, ...]:
         """The part, and its own key."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, Spread, quantile
 from slipstick.estimators.base.estimator_base import EstimatorBase, PointByPoint
-from slipstick.estimators.base.protocols import Estimator, TimeFunction
+from slipstick.estimators.base.protocols import CompiledEstimator, Estimator
 from slipstick.estimators.base.quantity import Quantity
 from slipstick.estimators.power.power_cap import cap_watts, rated_watts
 from slipstick.estimators.power.power_limit import PowerLimit, fitted_limit
@@ -21,7 +21,7 @@ SOURCE = "training on one GPU; fitted on P100, V100 and RTX 6000 (validate energ
 
 
 @dataclass(frozen=True)
-class LimitedRun(EstimatorBase):
+class PowerLimitRun(EstimatorBase):
     """A run whose time and mean power were measured without a limit, under the machine's power cap.
 
     `time`, `power`: seconds, and mean watts of the device.
@@ -88,7 +88,7 @@ class LimitedRun(EstimatorBase):
 
     def compile(
         self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
-    ) -> TimeFunction:
+    ) -> CompiledEstimator:
         """The run at each point of the free quantities."""
         return LimitFunction(self, workload, machine, dict(run or {}), tuple(free))
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import Clock, FormulaModel, amount_of
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified import FloatArray
@@ -57,13 +57,13 @@ class MeasuredTimes(OfOneMachine):
         What to measure where a time is missing.
     """
 
-    seconds: Table[float]
+    seconds: FrozenDict[float]
     fingerprint: str
     protocol: str = ""
     source: str = ""
     scale: Annotated[float, Parameter("1", "time inside a model over time alone", 0.01, 100.0)] = 1.0
     overhead: Annotated[float, Parameter("s", "of the framework for each operation in a model", -1e-3, 1.0)] = 0.0
-    warm: Table[float] = Table()
+    warm: FrozenDict[float] = FrozenDict()
     hint: str = ""
     warmth: Annotated[float, Parameter("1", "share of the way from cold to warm inside a model", 0.0, 1.0)] = 0.0
 

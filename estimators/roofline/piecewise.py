@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from slipstick.common.expressions import symbol
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel, OperationModel
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified import FloatArray
@@ -25,7 +25,7 @@ class Piecewise:
     `otherwise`: for every other kind: a roofline.
     """
 
-    by_kind: Table[OperationModel]
+    by_kind: FrozenDict[OperationModel]
     otherwise: OperationModel
 
     def times(self, operations: Sequence[Op], machine: Machine) -> FloatArray:
@@ -46,7 +46,7 @@ class FormulaPiecewise(FormulaModel):
     `by_kind`, `otherwise`: as in `Piecewise`; their parameters are named ``by_kind.KIND.NAME`` and ``otherwise.NAME``.
     """
 
-    by_kind: Table[FormulaModel]
+    by_kind: FrozenDict[FormulaModel]
     otherwise: FormulaModel
 
     def key(self, op: Op, machine: Machine) -> Hashable:

@@ -13,7 +13,7 @@ from typing import Annotated
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
 from slipstick.common.lazy_sympy import sp
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.symbolic.cache_residency import capacity_of_all, cost_by_level, kept_caches, rated_caches
 from slipstick.estimators.symbolic.formula import Formula
@@ -70,7 +70,7 @@ class Roofline(FormulaModel):
             terms["memory"] = traffic_time(machine) / symbol("parameter.memory_efficiency")
         overhead = symbol("machine.runtime.launch_overhead") + symbol("parameter.overhead")
         expression = sp.Max(*terms.values()) + symbol("operation.launches") * overhead
-        return Formula(expression, "s", SOURCE, Table(terms))
+        return Formula(expression, "s", SOURCE, FrozenDict(terms))
 
 
 def serving_rate(machine: Machine, unit: str, dtype: str) -> tuple[str, str]:

@@ -42,7 +42,7 @@ class Projection:
 
 
 @dataclass(frozen=True, eq=False)
-class Selection:
+class RepresentativeSet:
     """Representative iterations of a run.
 
     Parameters
@@ -94,7 +94,7 @@ class Selection:
         return len(self.indices)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Selection) and self.identity == other.identity
+        return isinstance(other, RepresentativeSet) and self.identity == other.identity
 
     def __hash__(self) -> int:
         return hash(self.identity)

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.estimators.sampling.iteration_choice import IntArray, Selection
+from slipstick.estimators.sampling.iteration_choice import IntArray, RepresentativeSet
 from slipstick.estimators.sampling.length_groups import by_length, iteration_noise, times_by_length
 from slipstick.workloads.runs.iterations import FloatArray, Iterations
 
@@ -18,27 +18,27 @@ MOST_CELLS = 2000
 """k-means runs on unique lengths, or on so many cells of neighbouring ones."""
 
 
-def frequent(iterations: Iterations) -> Selection:
+def frequent(iterations: Iterations) -> RepresentativeSet:
     """One iteration of the most frequent length (the shortest of equals)."""
     lengths = by_length(iterations)
     return _single("frequent", iterations, int(lengths.closest[np.argmax(lengths.counts)]))
 
 
-def median(iterations: Iterations) -> Selection:
+def median(iterations: Iterations) -> RepresentativeSet:
     """One iteration of the median length, counted over iterations."""
     lengths = by_length(iterations)
     middle = np.searchsorted(np.cumsum(lengths.counts), (len(iterations) + 1) // 2)
     return _single("median", iterations, int(lengths.closest[middle]))
 
 
-def worst(iterations: Iterations) -> Selection:
+def worst(iterations: Iterations) -> RepresentativeSet:
     """One iteration of the length that projects the run worst: the bound of an arbitrary choice."""
     lengths = by_length(iterations)
     off = np.abs(lengths.times * len(iterations) / iterations.total - 1)
     return _single("worst", iterations, int(lengths.closest[np.argmax(off)]))
 
 
-def prior(iterations: Iterations, size: int = 50, warm_up: int = 50) -> Selection:
+def prior(iterations: Iterations, size: int = 50, warm_up: int = 50) -> RepresentativeSet:
     """`size` consecutive iterations after a warm-up (Zhu et al., IISWC 2018); fewer where the run is shorter.
 
     Its interval supposes that they are like a random sample of the run, which is what the method supposes.
@@ -51,7 +51,7 @@ def prior(iterations: Iterations, size: int = 50, warm_up: int = 50) -> Selectio
     return _drawn("prior", iterations, indices, np.zeros(len(iterations), dtype=np.int64), 1)
 
 
-def uniform(iterations: Iterations, size: int = 15, seed: int = 0) -> Selection:
+def uniform(iterations: Iterations, size: int = 15, seed: int = 0) -> RepresentativeSet:
     """`size` iterations at random."""
     _check_size("uniform", size, iterations)
     indices = np.sort(np.random.default_rng(seed).choice(len(iterations), size, replace=False))
@@ -65,7 +65,7 @@ def stratified(
     error: float = 0.01,
     level: float = 0.9,
     weighting: Literal["stratum", "calibrated"] = "calibrated",
-) -> Selection:
+) -> RepresentativeSet:
     """Random iterations from strata of similar length, more where times scatter more (Neyman's optimal allocation).
 
     Strata hold equal shares of the run's time, two draws each or more. Where the lengths are durations themselves (a
@@ -103,7 +103,7 @@ def stratified(
     return _calibrated(chosen, iterations) if weighting == "calibrated" else chosen
 
 
-def k_means(iterations: Iterations, size: int = 15, seed: int = 0) -> Selection:
+def k_means(iterations: Iterations, size: int = 15, seed: int = 0) -> RepresentativeSet:
     """One iteration for each of `size` clusters of execution profiles: the one nearest to the cluster's centre.
 
     Profiles are the iterations' own; where there are none, length and time, each over its standard deviation.
@@ -133,7 +133,7 @@ def k_means(iterations: Iterations, size: int = 15, seed: int = 0) -> Selection:
     groups = fitted.labels_.astype(np.int64)[cells]
     order = np.argsort(iterations.lengths[indices], kind="stable")
     chosen = np.array(indices, dtype=np.int64)[order]
-    return Selection(
+    return RepresentativeSet(
         method="k-means",
         indices=chosen,
         weights=np.bincount(groups, minlength=size)[order].astype(np.float64),
@@ -146,9 +146,9 @@ def k_means(iterations: Iterations, size: int = 15, seed: int = 0) -> Selection:
     )
 
 
-def _single(method: str, iterations: Iterations, index: int) -> Selection:
+def _single(method: str, iterations: Iterations, index: int) -> RepresentativeSet:
     indices = np.array([index])
-    return Selection(
+    return RepresentativeSet(
         method=method,
         indices=indices,
         weights=np.array([float(len(iterations))]),
@@ -161,11 +161,11 @@ def _single(method: str, iterations: Iterations, index: int) -> Selection:
     )
 
 
-def _drawn(method: str, iterations: Iterations, indices: IntArray, strata: IntArray, number: int) -> Selection:
+def _drawn(method: str, iterations: Iterations, indices: IntArray, strata: IntArray, number: int) -> RepresentativeSet:
     groups = strata[indices]
     sizes = np.bincount(strata, minlength=number)
     times = iterations.known_times
-    return Selection(
+    return RepresentativeSet(
         method=method,
         indices=indices,
         weights=(sizes / np.maximum(np.bincount(groups, minlength=number), 1))[groups],
@@ -179,7 +179,7 @@ def _drawn(method: str, iterations: Iterations, indices: IntArray, strata: IntAr
     )
 
 
-def _calibrated(selection: Selection, iterations: Iterations) -> Selection:
+def _calibrated(selection: RepresentativeSet, iterations: Iterations) -> RepresentativeSet:
     """Weights moved least so that they reproduce the totals of 1, length and smooth time.
 
     Where that needs a weight below 0, the smooth time is given up, then the length.

@@ -14,16 +14,16 @@ import numpy as np
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.estimators.sampling import selection_baselines
-from slipstick.estimators.sampling.iteration_choice import IntArray, Projection, Selection
+from slipstick.estimators.sampling.iteration_choice import IntArray, Projection, RepresentativeSet
 from slipstick.estimators.sampling.length_groups import ByLength, by_length, iteration_noise
 from slipstick.workloads.runs.iterations import FloatArray, Iterations
 
-__all__ = ["METHODS", "Projection", "Selection", "select", "seqpoint", "values_from"]
+__all__ = ["METHODS", "Projection", "RepresentativeSet", "select", "seqpoint", "values_from"]
 
 
 def seqpoint(
     iterations: Iterations, threshold: int = 10, bins: int = 5, error: float = 0.01, most: int = 1000
-) -> Selection:
+) -> RepresentativeSet:
     """SeqPoint, Figure 10: bins of equal width over the range of lengths, in each the length closest to its mean time.
 
     Below `threshold` unique lengths all of them stand for themselves, weighted by frequency. Else the range is cut into
@@ -83,13 +83,13 @@ def _nearest(distance: FloatArray, starts: IntArray, group: IntArray) -> IntArra
 
 def _chosen(
     iterations: Iterations, lengths: ByLength, group: IntArray, points: IntArray, weights: FloatArray
-) -> Selection:
+) -> RepresentativeSet:
     """The selection of some unique lengths; `group` is the bin of every unique length."""
     groups = group[lengths.cells]
     times = iterations.known_times
     noise = iteration_noise(iterations, groups, len(points))
     indices = lengths.closest[points]
-    return Selection(
+    return RepresentativeSet(
         method="seqpoint",
         indices=indices,
         weights=weights,
@@ -102,7 +102,7 @@ def _chosen(
     )
 
 
-def values_from(selection: Selection, chosen_on: Iterations, measured: Iterations) -> tuple[FloatArray, str]:
+def values_from(selection: RepresentativeSet, chosen_on: Iterations, measured: Iterations) -> tuple[FloatArray, str]:
     """The representatives' values in another log, and how they were found, in words.
 
     By index where both logs hold the same iterations in the same order; else by length, the mean of all iterations of
@@ -127,7 +127,7 @@ def values_from(selection: Selection, chosen_on: Iterations, measured: Iteration
     return lengths.times[place], "by length"
 
 
-METHODS: dict[str, Callable[..., Selection]] = {
+METHODS: dict[str, Callable[..., RepresentativeSet]] = {
     "seqpoint": seqpoint,
     "frequent": selection_baselines.frequent,
     "median": selection_baselines.median,
@@ -139,7 +139,7 @@ METHODS: dict[str, Callable[..., Selection]] = {
 }
 
 
-def select(method: str, iterations: Iterations, **settings: Any) -> Selection:
+def select(method: str, iterations: Iterations, **settings: Any) -> RepresentativeSet:
     """Representative iterations by the name of a method; settings are those of its function.
 
     Raises

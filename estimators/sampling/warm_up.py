@@ -17,7 +17,7 @@ from scipy.ndimage import median_filter
 from scipy.stats import hypergeom, theilslopes
 
 from slipstick.common.formatting import ratio_shown
-from slipstick.estimators.sampling.iteration_choice import IntArray, Selection
+from slipstick.estimators.sampling.iteration_choice import IntArray, RepresentativeSet
 from slipstick.workloads.runs.iterations import FloatArray, Iterations
 
 BoolArray = npt.NDArray[np.bool_]
@@ -86,7 +86,7 @@ class WarmUp:
             )
         return sentences
 
-    def warm(self, chosen: Selection) -> Selection:
+    def warm(self, chosen: RepresentativeSet) -> RepresentativeSet:
         """The selection with a warm iteration of the same length in place of each slow first one, where there is one.
 
         A length that occurs once stays: run it twice where it is measured again, and take the second time.

@@ -45,7 +45,7 @@ NEUTRAL_SLOPE = {"strong": 0.0, "weak": 1.0, "problem_size": 1.0, "collective": 
 
 
 @dataclass(frozen=True)
-class Doubt:
+class AnswerWarning:
     """The parts of the band at each target, before level and ratio: relative standard deviations.
 
     All have the shape of the targets; `reach` is log2(ratio)^GROWTH.
@@ -99,7 +99,7 @@ def checked(level: float) -> float:
     return level
 
 
-def doubt(mixture: Mixture, kind: str, x: FloatArray, y: FloatArray, to: FloatArray) -> Doubt | None:
+def doubt(mixture: Mixture, kind: str, x: FloatArray, y: FloatArray, to: FloatArray) -> AnswerWarning | None:
     """The parts of the band; None where no earlier extrapolation could be tried (fewer than four points).
 
     `x`, `y`: values of the parameter and times in seconds, shape (n,).
@@ -120,7 +120,7 @@ def doubt(mixture: Mixture, kind: str, x: FloatArray, y: FloatArray, to: FloatAr
         last = mixture(x[-2:])
         neutral = max(neutral, float(np.log(last[1] / last[0]) / step))
     whole = np.ones_like(to)
-    return Doubt(
+    return AnswerWarning(
         min(misses, 1.0) * whole,
         np.minimum(disagreement, 1.0),
         min(max(-float(np.mean(mixture.ahead)), 0.0), 1.0) * whole,
@@ -130,12 +130,12 @@ def doubt(mixture: Mixture, kind: str, x: FloatArray, y: FloatArray, to: FloatAr
     )
 
 
-def reasons(doubt: Doubt) -> tuple[str, ...]:
+def reasons(doubt: AnswerWarning) -> tuple[str, ...]:
     """What makes the band as wide as it is, the largest part of it, one a target."""
     return tuple(_worst(doubt, i) for i in range(len(doubt.reach)))
 
 
-def _worst(doubt: Doubt, i: int) -> str:
+def _worst(doubt: AnswerWarning, i: int) -> str:
     parts = {
         f"the last points, predicted from the earlier ones, were missed by {doubt.misses[i]:.0%}": (
             MISSES * doubt.misses[i]

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.errors import InputError
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.scaling.laws.families import CONSTANT, LINEAR
 from slipstick.estimators.scaling.laws.terms import Law, PowerTerm
 from slipstick.estimators.scaling.prediction import Prediction
@@ -69,7 +69,7 @@ def fit_line(
         level=level,
         verdicts=(),
         law=Law(((intercept, CONSTANT), (slope, LINEAR))),
-        shares=Table({"line": 1.0}),
+        shares=FrozenDict({"line": 1.0}),
         covariance=covariance,
         assumptions=("a straight line with the same absolute scatter everywhere (ordinary least squares)",),
     )
@@ -101,7 +101,7 @@ def fit_power(
         low=_exp(straight.low),
         high=_exp(straight.high),
         law=Law(((float(np.exp(intercept)), PowerTerm(exponent)),)),
-        shares=Table({"power": 1.0}),
+        shares=FrozenDict({"power": 1.0}),
         covariance=None,
         assumptions=("a power law with the same relative scatter everywhere (least squares in logarithms)",),
     )

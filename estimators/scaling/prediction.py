@@ -14,7 +14,7 @@ import numpy as np
 from slipstick.common.answer import Answer, Provenance
 from slipstick.common.columns import SHARE, Column
 from slipstick.common.formatting import ends_shown, shown
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.common.writer import save_picture
 from slipstick.estimators.scaling.laws.terms import Law
 from slipstick.estimators.scaling.series import Series
@@ -76,7 +76,7 @@ class Prediction(Answer):
     level: float | None
     verdicts: tuple[Verdict, ...]
     law: Law
-    shares: Table[float] = Table()
+    shares: FrozenDict[float] = FrozenDict()
     covariance: tuple[tuple[float, ...], ...] | None = None
     assumptions: tuple[str, ...] = ()
     curves: tuple[AveragedLaw, ...] = ()
@@ -229,7 +229,7 @@ class Prediction(Answer):
         return self.formula._repr_html_() + super()._repr_html_()
 
 
-def shares_of(names: list[str], weights: list[float]) -> Table[float]:
+def shares_of(names: list[str], weights: list[float]) -> FrozenDict[float]:
     """Family names with their shares, those below one in a thousand left out."""
     shares: Mapping[str, float] = {n: float(w) for n, w in zip(names, weights, strict=True) if w >= 1e-3}
-    return Table(dict(shares))
+    return FrozenDict(dict(shares))

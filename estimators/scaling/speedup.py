@@ -36,7 +36,7 @@ class Gains:
 
 
 @dataclass(frozen=True)
-class Advice:
+class ScalingAdvice:
     """How many workers to take, between the fewest measured and the last target.
 
     Parameters
@@ -73,7 +73,7 @@ def gains(prediction: Prediction, x: FloatArray, times: FloatArray) -> Gains | N
     return Gains(efficiency * x, efficiency, x * times / SECONDS_AN_HOUR)
 
 
-def advise(prediction: Prediction) -> Advice | None:
+def advise(prediction: Prediction) -> ScalingAdvice | None:
     """How many workers to take, by the fitted law; None where the parameter does not count workers.
 
     Examples
@@ -95,7 +95,7 @@ def advise(prediction: Prediction) -> Advice | None:
     if result is None:
         return None
     best = int(np.argmax(result.speedup * result.efficiency))
-    return Advice(float(counts[best]), float(counts[int(np.argmin(times))]))
+    return ScalingAdvice(float(counts[best]), float(counts[int(np.argmin(times))]))
 
 
 def gain_rows(prediction: Prediction, cores_per_node: float | None = None) -> list[dict[str, float]]:

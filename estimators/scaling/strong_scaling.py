@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.fitting.nonnegative_terms import nearest_terms
 from slipstick.estimators.scaling.laws.marginal_likelihood import Points, ScalingPosterior, believe
 from slipstick.estimators.scaling.laws.priors import PRIORS, Priors
@@ -29,7 +29,7 @@ MISFIT = float(np.log(1.5))
 
 
 @dataclass(frozen=True, eq=False)
-class Strong:
+class StrongScaling:
     """The average at the targets.
 
     Parameters
@@ -47,7 +47,7 @@ class Strong:
     value: FloatArray
     belief: ScalingPosterior
     law: Law
-    shares: Table[float]
+    shares: FrozenDict[float]
     notes: tuple[str, ...]
     missed: float
 
@@ -80,7 +80,9 @@ class Strong:
         return Certainty(within, low, high, reasons, misfit, tuple(np.where(least < SURE, rival, "").tolist()))
 
 
-def strong(series: Series, targets: FloatArray, issue: SharedIssue | None = None, priors: Priors = PRIORS) -> Strong:
+def strong(
+    series: Series, targets: FloatArray, issue: SharedIssue | None = None, priors: Priors = PRIORS
+) -> StrongScaling:
     """Average the laws of strong scaling over a series, at targets (numbers of workers, shape (targets,))."""
     x = np.asarray(series.x)
     first, last = float(x[0]), float(x[-1])
@@ -98,7 +100,7 @@ def strong(series: Series, targets: FloatArray, issue: SharedIssue | None = None
     value = law(targets)
     value = np.where(value > 0, value, answers[:ahead])
     missed = np.abs(np.log(series.typical or series.y) - belief.fitted)
-    return Strong(
+    return StrongScaling(
         value,
         belief.at(ahead),
         law,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.schedule_model import Outcome, Schedule
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
@@ -33,4 +33,4 @@ class CriticalPath(Schedule):
             path.add(place)
             place = after[place]
         elapsed = tuple(duration[op.name] if op.name in path else 0.0 for op in workload)
-        return Outcome(longest, "longest path of parts", Table(parallelism=parallelism), elapsed=elapsed)
+        return Outcome(longest, "longest path of parts", FrozenDict(parallelism=parallelism), elapsed=elapsed)

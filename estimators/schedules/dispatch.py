@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import Event
 from slipstick.estimators.base.schedule_model import Outcome, Schedule
 from slipstick.estimators.schedules.device_memory import device_memory
@@ -106,7 +106,7 @@ class AsynchronousDispatch(Schedule):
         done = _completion(plan, service)
         share, notes = device_memory(workload, machine, run)
         outcome = _outcome(plan, service, done, "dispatch: max-plus recurrence")
-        metrics = outcome.metrics if share is None else Table({**outcome.metrics, "memory_share": share})
+        metrics = outcome.metrics if share is None else FrozenDict({**outcome.metrics, "memory_share": share})
         return replace(outcome, metrics=metrics, assumptions=notes)
 
 
@@ -259,6 +259,8 @@ def _outcome(plan: Dispatched, service: FloatArray, done: FloatArray, rule: str)
     return Outcome(
         span,
         rule,
-        Table(device_busy=min(busy, 1.0), host_busy=min(host / span, 1.0) if span else 0.0, gaps=max(0.0, 1 - busy)),
+        FrozenDict(
+            device_busy=min(busy, 1.0), host_busy=min(host / span, 1.0) if span else 0.0, gaps=max(0.0, 1 - busy)
+        ),
         trace,
     )

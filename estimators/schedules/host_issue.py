@@ -19,7 +19,7 @@ import numpy as np
 from slipstick.common.expressions import symbol
 from slipstick.common.formatting import shown
 from slipstick.common.lazy_sympy import sp
-from slipstick.common.records import Same, Table
+from slipstick.common.records import FrozenDict, Same
 from slipstick.estimators.base.schedule_model import FormulaSchedule, Outcome
 from slipstick.estimators.schedules.host_constants import ISSUE
 from slipstick.estimators.symbolic.formula import Formula
@@ -84,17 +84,17 @@ class HostIssue(FormulaSchedule):
             each = f"the host issues {pace[0]:,.0f} operations{fused} in {shown(pace[1], 's')} each: {busy}"
             notes = (each, f"hosts differ by 4 x: a step on yours / {pace[0]:,.0f} is estimator.schedule.issue")
         # kernels run one after the other: each adds its own time, and what the host takes beyond them is waiting
-        return Outcome(time, f"formula: {formula.source}", metrics=Table(metrics), assumptions=notes)
+        return Outcome(time, f"formula: {formula.source}", metrics=FrozenDict(metrics), assumptions=notes)
 
 
 @lru_cache(maxsize=64)
 def _longer_of(*, replayed: bool, count: float | None) -> Formula:
     device = symbol("time.issued") + symbol("time.quiet")
     if replayed:
-        return Formula(device, "s", SOURCE, Table(device=device))
+        return Formula(device, "s", SOURCE, FrozenDict(device=device))
     issued = symbol("count.issued") if count is None else sp.Float(count)
     host = issued * (symbol("machine.runtime.issue_overhead") + symbol("parameter.issue"))
-    return Formula(sp.Max(device, host), "s", SOURCE, Table(device=device, host=host))
+    return Formula(sp.Max(device, host), "s", SOURCE, FrozenDict(device=device, host=host))
 
 
 @lru_cache(maxsize=8)

@@ -10,7 +10,7 @@ import numpy as np
 
 from slipstick.common.expressions import symbol
 from slipstick.common.lazy_sympy import sp
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.schedule_model import FormulaSchedule, Outcome
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified import FloatArray
@@ -43,7 +43,7 @@ class InfeedOverlap(FormulaSchedule):
         """Symbols: time.device, time.infeed, parameter.start, parameter.exposed."""
         device, infeed = symbol("time.device"), symbol("parameter.start") + symbol("time.infeed")
         whole = sp.Max(device, infeed) + symbol("parameter.exposed") * sp.Min(device, infeed)
-        return Formula(whole, "s", SOURCE, Table(device=device, infeed=infeed))
+        return Formula(whole, "s", SOURCE, FrozenDict(device=device, infeed=infeed))
 
     def combine(self, workload: Workload, times: FloatArray, machine: Machine, run: Mapping[str, float]) -> Outcome:
         """See `Schedule.combine`; metrics are shares of the step.
@@ -64,7 +64,7 @@ class InfeedOverlap(FormulaSchedule):
         if "matrix" in machine.engines:
             dtype = next(iter(machine.engines["matrix"].flop_per_cycle))
             metrics["matrix"] = flop * machine.cores / machine.peak("matrix", dtype) / outcome.time
-        return replace(outcome, metrics=Table(metrics))
+        return replace(outcome, metrics=FrozenDict(metrics))
 
     def metric_at(self, name: str, metrics: Mapping[str, float], factor: float) -> float:
         """See `Schedule.metric_at`; for infeed the factor is that of the host's time over the device's."""

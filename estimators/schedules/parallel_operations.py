@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from slipstick.common.errors import InputError
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import Event
 from slipstick.estimators.base.schedule_model import Outcome, Schedule
 from slipstick.estimators.symbolic.lambdified import FloatArray
@@ -86,7 +86,7 @@ class SideBySide(Schedule):
                 if not waits[after]:
                     heapq.heappush(ready, place[after])
         parallelism = sum(duration.values()) / now if now else 1.0
-        return Outcome(now, "end of the last part", Table(parallelism=parallelism), tuple(events))
+        return Outcome(now, "end of the last part", FrozenDict(parallelism=parallelism), tuple(events))
 
     def _together(self, one: tuple[tuple[bool, bool], ...], other: tuple[tuple[bool, bool], ...]) -> bool:
         return any((a and d) or (b and c) for (a, b), (c, d) in zip(one, other, strict=True))

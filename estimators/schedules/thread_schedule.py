@@ -10,7 +10,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
 from slipstick.common.lazy_sympy import sp
 from slipstick.common.readers import unknown_name
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.schedule_model import FormulaSchedule, Outcome
 from slipstick.estimators.schedules.thread_contention import Contention, ContentionByWeights
 from slipstick.estimators.symbolic.formula import Formula
@@ -50,7 +50,7 @@ class ThreadSchedule(FormulaSchedule):
         answer says so.
     """
 
-    contention: Table[Contention] = Table()
+    contention: FrozenDict[Contention] = FrozenDict()
     by_weights: ContentionByWeights | None = None
     beyond: Beyond = "oversubscribed"
     measured_on: str = ""

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import Event
 from slipstick.estimators.base.schedule_model import Outcome, Schedule
 from slipstick.estimators.schedules.thread_contention import Contention
@@ -55,7 +55,7 @@ class ThreadSimulation(Schedule):
         By kind, either as measured (a penalty each time) or as a mechanism (a queue).
     """
 
-    contention: Table[Contention | SharedMemory] = Table()
+    contention: FrozenDict[Contention | SharedMemory] = FrozenDict()
 
     def run_defaults(self, machine: Machine) -> Mapping[str, float]:
         """All hardware threads."""
@@ -74,7 +74,7 @@ class ThreadSimulation(Schedule):
             Where run.threads or run.epochs is no whole number of at least 1, or a phase does not divide by rounds.
         """
         threads, rounds = _whole(run, "threads"), _whole({"epochs": 1, **run}, "epochs")
-        lanes = ThreadSchedule(Table({kind: Contention(0.0, 0.0) for kind in self.contention}))
+        lanes = ThreadSchedule(FrozenDict({kind: Contention(0.0, 0.0) for kind in self.contention}))
         factor = float(evaluate(cycles_per_instruction(machine), _cpi_values(machine, threads)))
         penalty, memory = self._memory(workload, threads)
         serial, phases = 0.0, []
@@ -96,7 +96,7 @@ class ThreadSimulation(Schedule):
         return Outcome(
             total,
             f"simulated: {threads} threads, one of {rounds} equal rounds",
-            Table(
+            FrozenDict(
                 utilisation=sum(busy) / len(busy),
                 utilisation_lowest=min(busy),
                 serial_share=serial / total if total else 0.0,

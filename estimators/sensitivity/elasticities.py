@@ -56,7 +56,7 @@ def sensitivity(function: Compiled, values: Mapping[str, Any] | None = None) -> 
     --------
     >>> import slipstick as ss
     >>> step = ss.workload("gpt2").bind(batch=8, seq_len=1024)
-    >>> roofline = ss.Composite(ss.Roofline(), ss.Sequential())
+    >>> roofline = ss.ComposedEstimator(ss.Roofline(), ss.Sequential())
     >>> time = roofline.compile(step, ss.machine("H100"), ["machine.clock"])
     >>> slow, fast = ss.analysis.sensitivity(time, {"machine.clock": [0.5e9, 2e9]}).elasticity["machine.clock"]
     >>> bool(-1 <= slow < fast <= 0)  # the slower the clock, the more of the time hangs on it

@@ -8,11 +8,11 @@ from functools import cached_property
 
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import format_quantity
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.engine_steps.engines import ServingFit, cache_for, engine_of
 from slipstick.estimators.engine_steps.first_token import FirstParts, FirstToken
 from slipstick.estimators.engine_steps.fitted_steps import groups_on, server_on, serving_fit, unseen_machine
-from slipstick.estimators.engine_steps.kv_transfer import HandingOver
+from slipstick.estimators.engine_steps.kv_transfer import KvTransfer
 from slipstick.estimators.engine_steps.measured_steps import TimedServerStep, kept_measured
 from slipstick.estimators.engine_steps.prompt_steps import LoopSteps, first_parts, least_prompt_seconds
 from slipstick.estimators.engine_steps.speculative_decoding import Speculation
@@ -20,7 +20,7 @@ from slipstick.estimators.engine_steps.step_amounts import Batch, Shares
 from slipstick.estimators.engine_steps.step_device import widening
 from slipstick.estimators.engine_steps.step_law import StepSum
 from slipstick.estimators.engine_steps.step_time import StepTime
-from slipstick.estimators.engine_steps.step_time_predictor import StepOracle
+from slipstick.estimators.engine_steps.step_time_predictor import StepTimePredictor
 from slipstick.estimators.power.power_cap import beyond_rated
 from slipstick.estimators.serving.batching.scheduler import Scheduler
 from slipstick.hwmodels.machine import Machine
@@ -90,12 +90,12 @@ class Deployment:
         return self.prefill or self
 
     @cached_property
-    def handing_over(self) -> HandingOver:
+    def handing_over(self) -> KvTransfer:
         """How the cache of a prompt goes from the workers that read it to these.
 
         Raises InputError where no link joins the devices.
         """
-        return HandingOver.of(self.machine, self.devices, self.link_bandwidth, (self.reader.shares, self.shares))
+        return KvTransfer.of(self.machine, self.devices, self.link_bandwidth, (self.reader.shares, self.shares))
 
     def at_pace(self, pace: float, front: float) -> Deployment:
         """The same with every step, and what comes before the first one, so many times as long."""
@@ -154,14 +154,14 @@ class Deployment:
         return StepSum(plain, plain, self.step.device, self.step.layers, batch.decodes, stages=self.layout.pipeline)
 
     @cached_property
-    def oracle(self) -> StepOracle:
+    def oracle(self) -> StepTimePredictor:
         """The time of a step by what it works on, with its band."""
         facts = {
             "model": self.model.stands_for or self.model.name, "machine": self.machine.name,
             "engine": self.runs_under, "weights": self.stored,
             "cache": self.cache[0], "layout": self.layout.text(),
         }  # fmt: skip
-        return StepOracle(self.step, self.fitted, Table(self.groups), Table(facts))
+        return StepTimePredictor(self.step, self.fitted, FrozenDict(self.groups), FrozenDict(facts))
 
     @cached_property
     def first_token(self) -> FirstToken:

@@ -20,7 +20,7 @@ from slipstick.common.lazy_sympy import sp
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.base.operation_model import Clock
 from slipstick.estimators.base.schedule_model import FormulaSchedule, Outcome
-from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.engine_steps.engines import ServingFit, engine_of
 from slipstick.estimators.engine_steps.fitted_steps import (
     groups_on,
@@ -126,7 +126,7 @@ def least_seconds(operations: Sequence[Op], machine: Machine) -> float:
 
 
 @dataclass(frozen=True)
-class ServedStep(_Law):
+class EngineStep(_Law):
     """Steps of a server: the law of `step_time`."""
 
     step: StepParameters = StepParameters()
@@ -261,7 +261,7 @@ def served_step(
         if fitted.knows(groups, "version")
         else f", {'version not among those measured' if version else 'no version given'}"
     )
-    made = Composite(Needs(), ServedStep(fitted.parameters(groups)), SOURCE)
+    made = ComposedEstimator(Needs(), EngineStep(fitted.parameters(groups)), SOURCE)
     line = unseen_machine(machine, groups, fitted)
     return ServingAnswer(
         _banded(made, fitted.half_width(row, groups), "measured serving rows"),
@@ -278,9 +278,9 @@ def _local(step: GraphStep, machine: Machine, engine: str, fitted: LocalFit) -> 
     prompts = step.sequences == 0
     phase, one = (fitted.prompting, work.per_token(step.amounts)) if prompts else (fitted.generating, work)
     half = phase.half_width(one, groups)
-    made = Composite(Needs(), LocalToken(fitted.parameters(groups)), LOCAL_SOURCE)
+    made = ComposedEstimator(Needs(), LocalToken(fitted.parameters(groups)), LOCAL_SOURCE)
     return ServingAnswer(_banded(made, half, "measured runs of llama.cpp and llamafile"), engine)
 
 
-def _banded(made: Composite, half: float, source: str) -> Calibration:
+def _banded(made: ComposedEstimator, half: float, source: str) -> Calibration:
     return Calibration(made, (), residual_std=half / quantile(DEFAULT_LEVEL, None), source=source)

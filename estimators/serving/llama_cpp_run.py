@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 from slipstick.common.answer import Answer, Provenance
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import count_shown, format_quantity, shown
-from slipstick.common.records import Table
-from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, Part, Spread, quantile
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, OperationTime, Spread, quantile
 from slipstick.estimators.base.quantity import Quantity
 from slipstick.estimators.composition.power_capped import cap_was_set
 from slipstick.estimators.engine_steps.fitted_steps import local_fit, local_groups_on
@@ -36,7 +36,7 @@ _Band: TypeAlias = tuple[float, float, float]
 
 
 @dataclass(frozen=True)
-class KnownRate:
+class MeasuredRate:
     """A run on the same machine: a model, its type of weights, and measured tokens/s of generation."""
 
     model: LanguageModel
@@ -53,7 +53,7 @@ class Local(Answer):
     stored: str
     input_tokens: int = 1024
     output_tokens: int = 256
-    anchor: KnownRate | None = None
+    anchor: MeasuredRate | None = None
 
     @property
     def provenance(self) -> Provenance:
@@ -86,7 +86,7 @@ class Local(Answer):
         known = self.anchor
         return local_fit(self.backend).with_known(self._known_work(known), self.groups(known.stored), 1 / known.rate)
 
-    def _known_work(self, known: KnownRate) -> LocalWork:
+    def _known_work(self, known: MeasuredRate) -> LocalWork:
         return LocalWork.of(known.model, weight_type(known.stored), self.machine)
 
     @cached_property
@@ -285,7 +285,7 @@ class Local(Answer):
         low, high = whole.low or whole.value, whole.high or whole.value
         return Estimate(
             whole.value,
-            parts=(Part(PROMPT, PROMPT, prompt), Part(TOKENS, TOKENS, tokens)),
+            parts=(OperationTime(PROMPT, PROMPT, prompt), OperationTime(TOKENS, TOKENS, tokens)),
             rule="a prompt's tokens, then one token after the other",
             spread=Spread(residual=math.log(high / low) / 2 / quantile(DEFAULT_LEVEL, None)),
             assumptions=(*self.assumptions, CACHE, SOURCE),
@@ -303,7 +303,7 @@ def _rates(seconds: _Band) -> tuple[float, str, float, float]:
 
 def _time(name: str, seconds: _Band, meaning: str, **parts: float) -> Quantity:
     value, low, high = seconds
-    return Quantity(name, value, "s", low, high, "less", f"mean {meaning}", Table(parts))
+    return Quantity(name, value, "s", low, high, "less", f"mean {meaning}", FrozenDict(parts))
 
 
 def _scaled(seconds: _Band, times: float) -> _Band:

@@ -16,11 +16,11 @@ from typing import Annotated
 
 from slipstick.common.columns import Better
 from slipstick.common.errors import InputError
-from slipstick.common.records import Table
-from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, Part, Spread, quantile
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, OperationTime, Spread, quantile
 from slipstick.estimators.base.estimator_base import PointByPoint
-from slipstick.estimators.base.primary_quantity import BeginsWith
-from slipstick.estimators.base.protocols import TimeFunction
+from slipstick.estimators.base.primary_quantity import PrimaryQuantity
+from slipstick.estimators.base.protocols import CompiledEstimator
 from slipstick.estimators.base.quantity import Quantity
 from slipstick.estimators.engine_steps.fitted_steps import is_llama_cpp
 from slipstick.estimators.engine_steps.llama_cpp_step import plain_type, product_type
@@ -38,7 +38,7 @@ from slipstick.workloads.language.requests_to import Requests
 from slipstick.workloads.language.weight_types import AUTO, in_gguf
 from slipstick.workloads.runs.traffic import Traffic
 
-LIMITS = Table(ttft_limit="ttft", tpot_limit="tpot", latency_limit="latency")
+LIMITS = FrozenDict(ttft_limit="ttft", tpot_limit="tpot", latency_limit="latency")
 """Numbers of the run [s], and the times that they limit."""
 ATTAINED = 0.9
 MOST_USERS = 1024
@@ -47,7 +47,7 @@ FINE = 1.05
 """Numbers of users closer than this factor count as one."""
 
 
-def limits_of(run: Mapping[str, float]) -> Table[float]:
+def limits_of(run: Mapping[str, float]) -> FrozenDict[float]:
     """Seconds by measure, of the numbers of a run that are limits.
 
     Raises InputError where a limit is no time above 0.
@@ -55,7 +55,7 @@ def limits_of(run: Mapping[str, float]) -> Table[float]:
     for name in LIMITS:
         if name in run and not run[name] > 0:
             raise InputError(f"run.{name} = {run[name]:g} s: want a time above 0")
-    return Table({measure: float(run[name]) for name, measure in LIMITS.items() if name in run})
+    return FrozenDict({measure: float(run[name]) for name, measure in LIMITS.items() if name in run})
 
 
 def kept(run: Serving) -> Quantity:
@@ -125,7 +125,7 @@ SOURCE = "a server's steps (docs/notes/serving.md) under continuous batching, re
 
 
 @dataclass(frozen=True)
-class ServedRequests(BeginsWith):
+class RequestEstimator(PrimaryQuantity):
     """A server of a language model: a closed loop of users, a stream, or recorded requests, simulated.
 
     The workload is `Requests`; the engine is the machine's runtime (`machine.runtime.library`); users, rate, degrees
@@ -240,7 +240,7 @@ class ServedRequests(BeginsWith):
 
     def compile(
         self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
-    ) -> TimeFunction:
+    ) -> CompiledEstimator:
         """A simulation at each point of the free quantities."""
         return ServerFunction(self, workload, machine, dict(run or {}), tuple(free))
 
@@ -286,7 +286,7 @@ class ServerFunction(PointByPoint):
     @property
     def base(self) -> Mapping[str, float]:
         """Values of all that is read, in SI units."""
-        made: ServedRequests = self.estimator
+        made: RequestEstimator = self.estimator
         return made.reads(self.workload, self.machine, self.run)
 
     @property
@@ -297,7 +297,7 @@ class ServerFunction(PointByPoint):
 
 
 @lru_cache(maxsize=256)
-def simulated(deployment: Deployment, traffic: Traffic, limits: Table[float]) -> Estimate:
+def simulated(deployment: Deployment, traffic: Traffic, limits: FrozenDict[float]) -> Estimate:
     """The answer for a deployment under traffic; what was simulated lately is kept.
 
     `limits`: seconds by measure (ttft, tpot, latency).
@@ -313,9 +313,9 @@ def answer_of(run: Serving) -> Estimate:
     shares = ("busy", "prompt_share", "cache_peak")
     return Estimate(
         time,
-        parts=tuple(Part(name, name, seconds) for name, seconds in _parts(run).items()),
+        parts=tuple(OperationTime(name, name, seconds) for name, seconds in _parts(run).items()),
         rule="simulated: mean over the requests",
-        metrics=Table({name: min(1.0, float(summary[name])) for name in shares}),
+        metrics=FrozenDict({name: min(1.0, float(summary[name])) for name in shares}),
         spread=Spread(residual=_deviation(even)),
         assumptions=(
             run.traffic.text(),
@@ -364,7 +364,7 @@ def _others(run: Serving) -> list[Quantity]:
     whole = " of all devices" if devices > 1 else ""
     result = [Quantity("output", rate, "tokens/s", slow, fast, "more", f"output tokens/s{whole}")]
     times = _parts(run)
-    first = Table({name: times[name] for name in (WAIT, PROMPT, OVER) if name in times})
+    first = FrozenDict({name: times[name] for name in (WAIT, PROMPT, OVER) if name in times})
     further = max(1.0, float((run.served.output_tokens - 1).mean()))
     later = {name: seconds / further for name, seconds in times.items() if name not in first}
     for measure in MEASURES:
@@ -376,7 +376,7 @@ def _others(run: Serving) -> list[Quantity]:
             value, low, high = run.band(measure, statistic)
             name = measure if statistic == "mean" else f"{measure}_{statistic}"
             words = f"{statistic} {WORDS[measure]}"
-            parts = first if name == "ttft" else _scaled(later, value) if name == "tpot" else Table[float]()
+            parts = first if name == "ttft" else _scaled(later, value) if name == "tpot" else FrozenDict[float]()
             result.append(Quantity(name, value, "s", low, high, "less", words, parts))
     result += one("requests", "requests/s", "requests_per_s", "more", "requests/s")
     result += one("power", "W", "power_W", "less", f"mean power{whole}, hosts and cooling apart")
@@ -388,7 +388,7 @@ def _others(run: Serving) -> list[Quantity]:
     return result
 
 
-def _scaled(parts: Mapping[str, float], value: float) -> Table[float]:
+def _scaled(parts: Mapping[str, float], value: float) -> FrozenDict[float]:
     """Parts that sum to a value: a mean over requests weighs the short ones as the long."""
     whole = sum(parts.values())
-    return Table({name: part * value / whole for name, part in parts.items()}) if whole else Table()
+    return FrozenDict({name: part * value / whole for name, part in parts.items()}) if whole else FrozenDict()

@@ -8,7 +8,7 @@ from typing import Literal
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.schedule_model import check_run_number
 from slipstick.estimators.engine_steps.fitted_steps import server_on
 from slipstick.estimators.engine_steps.measured_steps import TimedServerStep
@@ -25,21 +25,21 @@ from slipstick.workloads.runs.traffic import Traffic
 
 Preemption = Literal["cached", "recompute", "swap"]
 PREEMPTIONS: Mapping[str, Preemption] = {"cached": "cached", "recompute": "recompute", "swap": "swap"}
-DEGREES = Table(tensor_parallel=1.0, pipeline_parallel=1.0, data_parallel=1.0, expert_parallel=1.0, replicas=1.0)
+DEGREES = FrozenDict(tensor_parallel=1.0, pipeline_parallel=1.0, data_parallel=1.0, expert_parallel=1.0, replicas=1.0)
 """Of a layout; all but expert_parallel multiply to the devices."""
-RULES = Table(step_tokens=8192.0, max_sequences=256.0)
+RULES = FrozenDict(step_tokens=8192.0, max_sequences=256.0)
 """Tokens of a step, and sequences at a time."""
-DRAWN = Table(spread=0.2, prefix=0.0, burstiness=1.0, seed=0.0)
+DRAWN = FrozenDict(spread=0.2, prefix=0.0, burstiness=1.0, seed=0.0)
 """How lengths are drawn, which share of prompts is in the cache, how a stream comes; see `Traffic`."""
 USERS = 1.0
 """Of a closed loop, where neither users nor a rate are given."""
-GUESSED = Table(draft_tokens=0.0, acceptance=0.0, draft_share=0.0)
+GUESSED = FrozenDict(draft_tokens=0.0, acceptance=0.0, draft_share=0.0)
 """Speculative decoding: tokens guessed in a step (0: none), the chance that one is kept, and what guessing one takes of
 a plain step (0: as a head of one layer)."""
-POOL = Table(prefill_workers=0.0, prefill_tensor_parallel=0.0, link_bandwidth=0.0)
+POOL = FrozenDict(prefill_workers=0.0, prefill_tensor_parallel=0.0, link_bandwidth=0.0)
 """Workers that read prompts for the others (0: none), their tensor ranks (0: as the others), and bytes/s between them
 (0: of the machine's link)."""
-DEFAULTS = Table({**DEGREES, **RULES, **DRAWN, **GUESSED, **POOL})
+DEFAULTS = FrozenDict({**DEGREES, **RULES, **DRAWN, **GUESSED, **POOL})
 CHOSEN = frozenset({"concurrency", "rate", "count"})
 """Users of a closed loop, requests/s of a stream, and how many are simulated."""
 

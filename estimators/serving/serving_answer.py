@@ -17,7 +17,7 @@ import numpy as np
 from slipstick.common.answer import Answer, Provenance
 from slipstick.common.errors import InputError
 from slipstick.common.frames import write_csv
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.common.writer import atomic_write
 from slipstick.estimators.engine_steps.first_token import FirstParts
 from slipstick.estimators.engine_steps.prompt_steps import first_parts, stepped_prompt_seconds
@@ -27,7 +27,7 @@ from slipstick.estimators.power.power_cap import cap_watts
 from slipstick.estimators.power.serving_power import ServingPower, ServingWork
 from slipstick.estimators.power.serving_power_law import COLUMNS, power_fit, power_groups
 from slipstick.estimators.serving.batching.server import PrefillWorkers, simulate
-from slipstick.estimators.serving.batching.simulation_result import Served
+from slipstick.estimators.serving.batching.simulation_result import SimulationResult
 from slipstick.estimators.serving.deployment import Deployment
 from slipstick.workloads.runs.traffic import Traffic
 
@@ -47,7 +47,7 @@ SAME_CLOCK = 1e-9
 
 
 @dataclass(frozen=True)
-class DrawnPower:
+class DeploymentPower:
     """Mean power of all devices of a deployment [W], hosts and cooling apart, and half of the 80 % band of its log."""
 
     watts: float
@@ -78,7 +78,7 @@ class DrawnPower:
         return self.cap / low
 
 
-def drawn_power(deployment: Deployment, served: Served) -> DrawnPower | None:
+def drawn_power(deployment: Deployment, served: SimulationResult) -> DeploymentPower | None:
     """Mean power over a simulated run; None where the machine states no power cap."""
     machine, layout = deployment.machine, deployment.layout
     if machine.power.cap is None:
@@ -90,22 +90,22 @@ def drawn_power(deployment: Deployment, served: Served) -> DrawnPower | None:
     work = _mean_work(deployment, served)
     watts = ServingPower.of(machine).watts(machine, work, min(busy, 1.0)) * layout.devices
     half = power_fit().half_width(dict(zip(COLUMNS, work.columns(), strict=True)), power_groups(machine))
-    return DrawnPower(watts, half, cap_watts(machine) * layout.devices)
+    return DeploymentPower(watts, half, cap_watts(machine) * layout.devices)
 
 
-def _pools(deployment: Deployment, served: Served) -> tuple[tuple[Deployment, Served], ...]:
+def _pools(deployment: Deployment, served: SimulationResult) -> tuple[tuple[Deployment, SimulationResult], ...]:
     """The workers that decode and those that read prompts, each with its steps."""
     decoding = replace(deployment, prefill=None, link_bandwidth=0.0)
     return (decoding, served.of_workers(read=False)), (deployment.reader, served.of_workers(read=True))
 
 
-def _together(pools: Sequence[DrawnPower]) -> DrawnPower:
+def _together(pools: Sequence[DeploymentPower]) -> DeploymentPower:
     """Power of all: errors of one law, so that widths do not average out."""
     watts, cap = sum(one.watts for one in pools), sum(one.cap for one in pools)
-    return DrawnPower(watts, sum(one.half_width * one.watts for one in pools) / watts, cap)
+    return DeploymentPower(watts, sum(one.half_width * one.watts for one in pools) / watts, cap)
 
 
-def held_back(deployment: Deployment, served: Served) -> Deployment:
+def held_back(deployment: Deployment, served: SimulationResult) -> Deployment:
     """The deployment at the clock that its power cap leaves; the same one where the cap holds nothing back.
 
     Nothing is held back at the stated cap and clock: measured times of a board are already those under its rated power.
@@ -125,7 +125,7 @@ def held_back(deployment: Deployment, served: Served) -> Deployment:
     return replace(deployment, machine=machine.using({"clock": clock}))
 
 
-def _mean_work(deployment: Deployment, served: Served) -> ServingWork:
+def _mean_work(deployment: Deployment, served: SimulationResult) -> ServingWork:
     """What one device does in a mean step of a run, at the clock that its machine states."""
     rows, layout = served.stretches, deployment.layout
     machine, step = deployment.machine, deployment.step
@@ -158,7 +158,7 @@ def _mean_work(deployment: Deployment, served: Served) -> ServingWork:
     )
 
 
-KINDS = Table(prefill=True, decode=False)
+KINDS = FrozenDict(prefill=True, decode=False)
 """Workers, and whether they read prompts."""
 MEASURES = ("ttft", "tpot", "itl", "latency")
 QUANTILES = ("mean", "p50", "p90", "p99")
@@ -181,10 +181,10 @@ class Serving(Answer):
 
     deployment: Deployment
     traffic: Traffic
-    limits: Table[float]
-    served: Served
-    fast: Served
-    slow: Served
+    limits: FrozenDict[float]
+    served: SimulationResult
+    fast: SimulationResult
+    slow: SimulationResult
     clock: float | None = None
 
     def band(self, measure: str, quantile: str) -> tuple[float, float, float]:
@@ -246,15 +246,15 @@ class Serving(Answer):
         return flop / reader.step.seconds(reading)
 
     @property
-    def workers(self) -> Table[float]:
+    def workers(self) -> FrozenDict[float]:
         """Shares of the time that each kind of worker is busy, and mean seconds from a prompt read to its first token.
 
         Nothing where no workers read prompts apart.
         """
         if self.deployment.prefill is None:
-            return Table()
+            return FrozenDict()
         busy = {f"{name}_busy": self.served.of_workers(read=read).share("busy") for name, read in KINDS.items()}
-        return Table({**busy, "handed_over_s": float((self.served.first - self.served.read).mean())})
+        return FrozenDict({**busy, "handed_over_s": float((self.served.first - self.served.read).mean())})
 
     def rows(self) -> list[dict[str, Any]]:
         """One row a measure and statistic, seconds with the 80 % band."""
@@ -388,10 +388,10 @@ def serve(deployment: Deployment, traffic: Traffic, limits: Mapping[str, float] 
     served = simulated_run(held, traffic, front) if held.front != 1.0 else served
     half = math.exp(held.half_width(mean_batch(held, served)))
     fast, slow = simulated_run(held, traffic, front, 1 / half), simulated_run(held, traffic, front, half)
-    return Serving(held, traffic, Table(dict(limits or {})), served, fast, slow, deployment.machine.clock)
+    return Serving(held, traffic, FrozenDict(dict(limits or {})), served, fast, slow, deployment.machine.clock)
 
 
-def first_median(deployment: Deployment, traffic: Traffic, served: Served, front: float) -> float:
+def first_median(deployment: Deployment, traffic: Traffic, served: SimulationResult, front: float) -> float:
     """The median first token: in a closed loop the law's, as plans have it, or what the simulated steps alone take.
 
     Either is as much longer as measured first tokens of one's own say.
@@ -403,7 +403,7 @@ def first_median(deployment: Deployment, traffic: Traffic, served: Served, front
     return factor * max(deployment.first_seconds(*load), median - front)
 
 
-def means(traffic: Traffic, served: Served) -> tuple[float, float, float, float]:
+def means(traffic: Traffic, served: SimulationResult) -> tuple[float, float, float, float]:
     """Tokens of a prompt that are read, those made for it, requests at a time, and tokens found in the cache.
 
     Requests at a time are those of the loop, else those that a run had.
@@ -419,7 +419,7 @@ def _cached(traffic: Traffic) -> float:
     return sum(request.cached_tokens for request in traffic.requests) / len(traffic.requests)
 
 
-def mean_batch(deployment: Deployment, served: Served) -> Batch:
+def mean_batch(deployment: Deployment, served: SimulationResult) -> Batch:
     """The decode step that a run took at the mean."""
     rows = served.of_workers(read=False).stretches
     decodes = float((rows[:, 3] * rows[:, 4]).sum() / rows[:, 3].sum()) / deployment.layout.data
@@ -427,7 +427,9 @@ def mean_batch(deployment: Deployment, served: Served) -> Batch:
     return Batch(max(decodes, 1.0), context)
 
 
-def simulated_run(deployment: Deployment, traffic: Traffic, front: float | None = None, factor: float = 1.0) -> Served:
+def simulated_run(
+    deployment: Deployment, traffic: Traffic, front: float | None = None, factor: float = 1.0
+) -> SimulationResult:
     """One simulated run with every step `factor` times as long; `front` seconds before the queue, else those fitted.
 
     Raises InputError where prefill workers read requests of one token alone.

@@ -12,7 +12,7 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import read_json, require_mapping
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.common.writer import atomic_write
 from slipstick.estimators.fitting.calibration import SEED, gaussian_draws
 from slipstick.estimators.fitting.calibration_file import listed
@@ -46,10 +46,10 @@ class JobCalibration:
     names: tuple[str, ...]
     values: tuple[float, ...]
     covariance: tuple[tuple[float, ...], ...]
-    bases: Table[float] = Table()
+    bases: FrozenDict[float] = FrozenDict()
     residuals: tuple[float, ...] = ()
     degrees_of_freedom: int = 0
-    formula: Table[float] = Table()
+    formula: FrozenDict[float] = FrozenDict()
     sample: tuple[tuple[float, ...], ...] = ()
     source: str = ""
     fingerprint: str = ""
@@ -131,10 +131,10 @@ def from_fit(
         fit.names,
         fit.values,
         fit.covariance,
-        Table(bases),
+        FrozenDict(bases),
         fit.residuals,
         fit.degrees_of_freedom,
-        Table(fit.formula),
+        FrozenDict(fit.formula),
         _sample(fit),
         source,
         fingerprint,
@@ -231,9 +231,9 @@ def _named(value: Any, path: object, field: str) -> str:
     return value.removeprefix("job.")
 
 
-def _table(fields: Mapping[str, Any], field: str, path: object) -> Table[float]:
+def _table(fields: Mapping[str, Any], field: str, path: object) -> FrozenDict[float]:
     entries = require_mapping(fields.get(field, {}), path, field)
-    return Table({_named(name, path, field): _number(value, path, field) for name, value in entries.items()})
+    return FrozenDict({_named(name, path, field): _number(value, path, field) for name, value in entries.items()})
 
 
 def _number(value: Any, path: object, field: str) -> float:

@@ -22,7 +22,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Visit:
+class StationVisit:
     """A station of a closed network: mean seconds of a visit; None servers where nobody waits (threads that think)."""
 
     service: float
@@ -37,7 +37,7 @@ class ClosedAnswer:
     seconds: tuple[float, ...]
 
 
-def closed_network(visits: Sequence[Visit], population: int) -> ClosedAnswer:
+def closed_network(visits: Sequence[StationVisit], population: int) -> ClosedAnswer:
     """Exact rate and times of a closed network that every customer goes round station by station.
 
     By Buzen's convolution, in logarithms: it gives what mean-value analysis gives, and stays stable where stations have
@@ -51,7 +51,7 @@ def closed_network(visits: Sequence[Visit], population: int) -> ClosedAnswer:
     Examples
     --------
     >>> import slipstick as ss
-    >>> answer = ss.runs.closed_network([ss.runs.Visit(1.0), ss.runs.Visit(1.0)], population=2)
+    >>> answer = ss.runs.closed_network([ss.runs.StationVisit(1.0), ss.runs.StationVisit(1.0)], population=2)
     >>> round(answer.rate, 6)  # n / (n + 1) of two equal stations
     0.666667
     """
@@ -72,7 +72,7 @@ def closed_network(visits: Sequence[Visit], population: int) -> ClosedAnswer:
     return ClosedAnswer(rate, tuple(seconds))
 
 
-def _log_weights(visit: Visit, population: int) -> Floats:
+def _log_weights(visit: StationVisit, population: int) -> Floats:
     """Log of a station's weight by its customers: service^n over the servers that n customers keep busy, one by one."""
     weights = np.zeros(population + 1)
     if visit.service == 0:

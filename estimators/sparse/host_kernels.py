@@ -11,7 +11,7 @@ from typing import Any
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import read_json, require_mapping, unknown_name
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.common.writer import atomic_write
 from slipstick.estimators.sparse.kernel_costs import MEMORY_TERMS, KernelCosts, State
 from slipstick.estimators.sparse.reuse_model import CacheSizes
@@ -72,8 +72,8 @@ class HostKernels:
     cores: int
     caches: CacheSizes
     costs: tuple[KernelCosts, ...]
-    threads: Table[ThreadCosts] = Table()
-    power: Table[float] = Table()
+    threads: FrozenDict[ThreadCosts] = FrozenDict()
+    power: FrozenDict[float] = FrozenDict()
     source: str = ""
 
     def __post_init__(self) -> None:
@@ -188,7 +188,7 @@ def load_host_kernels(path: str | Path = SHIPPED) -> HostKernels:
             KernelCosts(
                 str(one["kernel"]),
                 one["state"],
-                Table({str(name): float(value) for name, value in one["cost_s"].items()}),
+                FrozenDict({str(name): float(value) for name, value in one["cost_s"].items()}),
                 float(one["spread"]),
                 None if one.get("freedom") is None else float(one["freedom"]),
                 float(one["reach"]),
@@ -208,8 +208,8 @@ def load_host_kernels(path: str | Path = SHIPPED) -> HostKernels:
             int(document["cores"]),
             CacheSizes(**{str(name): float(size) for name, size in document["caches_bytes"].items()}),
             costs,
-            Table(several),
-            Table({str(name): float(watts) for name, watts in document.get("power_w", {}).items()}),
+            FrozenDict(several),
+            FrozenDict({str(name): float(watts) for name, watts in document.get("power_w", {}).items()}),
             str(document.get("source", "")),
         )
     except InputError as error:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.fitting.nonnegative_terms import ROUNDS, nearest_terms
 from slipstick.estimators.sparse.reuse_model import CacheSizes
@@ -136,7 +136,7 @@ class KernelCosts:
 
     kernel: str
     state: State
-    cost: Table[float]
+    cost: FrozenDict[float]
     spread: float
     freedom: float | None = None
     reach: float = REACHES[1]
@@ -245,7 +245,7 @@ def calibrated(
         logs = held_out_logs(amounts, seconds, families)
         cost = dict(zip(TERMS[state], map(float, fit_costs(amounts, seconds)), strict=True))
         result = KernelCosts(
-            kernel, state, Table(cost), min(spread_over_families(logs), 10.0), freedom, reach, software
+            kernel, state, FrozenDict(cost), min(spread_over_families(logs), 10.0), freedom, reach, software
         )
         error = float(np.mean(np.abs(logs)))
         if best is None or error < best[0]:

@@ -9,10 +9,10 @@ from math import hypot
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.common.renamed_arguments import checked
-from slipstick.estimators.base.estimate import Estimate, Part, Spread
-from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.base.estimate import Estimate, OperationTime, Spread
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.cpu.vector_loops import LevelLoops
 from slipstick.estimators.fitting.calibration import Calibration
 from slipstick.estimators.roofline.piecewise import Piecewise
@@ -175,9 +175,9 @@ def estimate_product(
     return Estimate(
         time,
         energy.total,
-        (Part("spmv", "spmv", time),),
+        (OperationTime("spmv", "spmv", time),),
         "T = sum over terms of cost x count" if threads == 1 else "T = start + max over chunks of rows",
-        Table(shares),
+        FrozenDict(shares),
         Spread(between or None, within, residual_freedom=chosen.host.of(kernel, state).freedom),
         (*chosen.notes, f"energy {energy.basis}"),
     )
@@ -207,6 +207,6 @@ class KernelProducts:
 
 def kernel_estimator(kernel: OnKernel, matrices: tuple[SparseMatrix, ...]) -> Calibration:
     """A calibrated kernel as an estimator of workloads: products with these matrices, other loops on one core."""
-    operation = Piecewise(Table({"spmv": KernelProducts(kernel, matrices)}), LevelLoops())
-    inner = Composite(operation, Sequential(), f"products by kernel {kernel.kernel}, level-aware loops")
+    operation = Piecewise(FrozenDict({"spmv": KernelProducts(kernel, matrices)}), LevelLoops())
+    inner = ComposedEstimator(operation, Sequential(), f"products by kernel {kernel.kernel}, level-aware loops")
     return Calibration(inner, (), residual_std=hypot(*kernel.spreads), source=kernel.host.source)

@@ -12,7 +12,7 @@ from slipstick.common.arrays import read_arrays, text_fields
 from slipstick.common.errors import InputError
 from slipstick.estimators.sparse.reuse_model import LabelKind, label_kind
 from slipstick.estimators.sparse.spmv_model import TRAINED, SpmvModel, load_spmv_model, trained_model
-from slipstick.estimators.sparse.spmv_network import SpmvNet, load_net
+from slipstick.estimators.sparse.spmv_network import SpmvNetwork, load_net
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.kernels.blocks import network_input
 from slipstick.workloads.kernels.sparse import SparseMatrix
@@ -32,7 +32,7 @@ class NetProducts:
     or faster another processor's core is, the reuse model of the same labels says.
     """
 
-    net: SpmvNet
+    net: SpmvNetwork
 
     def __post_init__(self) -> None:
         if self.net.quantity != "time":

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.fitting.nonnegative_terms import nearest_terms
 from slipstick.estimators.symbolic.cache_residency import shares_beyond
 from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
@@ -108,7 +108,7 @@ class ReuseModel:
     """
 
     label: LabelKind
-    cost: Annotated[Table[float], Parameter("s", "what a non-zero that meets the condition costs", 0.0, 1e-3)]
+    cost: Annotated[FrozenDict[float], Parameter("s", "what a non-zero that meets the condition costs", 0.0, 1e-3)]
     caches: CacheSizes
 
     def __post_init__(self) -> None:
@@ -128,12 +128,12 @@ class ReuseModel:
         if not ratio > 0:
             raise InputError(f"clock ratio = {ratio:g}: want a number > 0")
         slower = {name: value / (1.0 if name in MEMORY_TERMS else ratio) for name, value in self.cost.items()}
-        return replace(self, cost=Table(slower))
+        return replace(self, cost=FrozenDict(slower))
 
     def memory_share(self, blocks: BlockTable) -> float:
         """Share of the time that does not follow the clock."""
         still = {name: value if name in MEMORY_TERMS else 0.0 for name, value in self.cost.items()}
-        waiting = replace(self, cost=Table(still)).seconds_per_nonzero(blocks).sum()
+        waiting = replace(self, cost=FrozenDict(still)).seconds_per_nonzero(blocks).sum()
         return float(waiting / self.seconds_per_nonzero(blocks).sum())
 
 
@@ -192,4 +192,4 @@ def fit_reuse(
     if labels.shape != (len(counts),) or not np.all(labels > 0):
         raise InputError("want one time > 0 for every block")
     costs = nearest_terms(counts, labels)
-    return ReuseModel(label, Table(dict(zip(TERMS[label], map(float, costs), strict=True))), caches)
+    return ReuseModel(label, FrozenDict(dict(zip(TERMS[label], map(float, costs), strict=True))), caches)

@@ -10,10 +10,10 @@ from typing import Protocol
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.common.renamed_arguments import formerly
-from slipstick.estimators.base.estimate import Estimate, Part, Spread
-from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.base.estimate import Estimate, OperationTime, Spread
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.composition.energy_and_cost import energy_of
 from slipstick.estimators.cpu.vector_loops import LevelLoops
 from slipstick.estimators.fitting.calibration import Calibration
@@ -43,7 +43,7 @@ UNKNOWN_SPREAD = 0.3
 class LearnedSpmv:
     """An operation model for kind "spmv": seconds by payload, as a `SpmvModel` predicts them for the given matrices."""
 
-    seconds: Table[float]
+    seconds: FrozenDict[float]
     source: str = ""
 
     @classmethod
@@ -52,7 +52,7 @@ class LearnedSpmv:
     ) -> LearnedSpmv:
         """For these matrices; with a machine, its clock and cache capacities take the place of the measured host's."""
         times = {matrix.digest: model.matrix_seconds(matrix, machine) for matrix in matrices}
-        return cls(Table(times), f"learned SpMV, {model.label} labels, {model.source}")
+        return cls(FrozenDict(times), f"learned SpMV, {model.label} labels, {model.source}")
 
     def times(self, operations: Sequence[Op], machine: Machine) -> FloatArray:
         """Seconds of one product each.
@@ -265,9 +265,9 @@ def estimate_spmv(
     return Estimate(
         time,
         energy,
-        (Part("spmv", "spmv", time),),
+        (OperationTime("spmv", "spmv", time),),
         "T = sum over terms of cost x amount" if isinstance(model_here, OnDevice) else "T = b sum t_i over blocks",
-        Table(metrics),
+        FrozenDict(metrics),
         Spread(scale.spread or None, within),
         tuple(notes),
     )
@@ -280,8 +280,8 @@ def spmv_estimator(label: LabelKind = "streaming") -> Calibration:
     """
     model = trained_model(label)
     costs = SpmvCosts(label, model.reuse.cost, model.clock, f"reuse model, {label} labels, {model.source}")
-    operation = FormulaPiecewise(Table({"spmv": costs}), LevelLoops())
-    inner = Composite(operation, Sequential(), "learned SpMV costs, level-aware loops")
+    operation = FormulaPiecewise(FrozenDict({"spmv": costs}), LevelLoops())
+    inner = ComposedEstimator(operation, Sequential(), "learned SpMV costs, level-aware loops")
     return Calibration(inner, (), residual_std=model.reuse_spread, source=costs.source)
 
 
@@ -300,8 +300,8 @@ def learned_estimator(
     """
     model_here = predictor(machine, model)
     products = LearnedSpmv.of(model, matrices, machine)
-    operation = Piecewise(Table({"spmv": products}), LevelLoops())
-    inner = Composite(operation, Sequential(), "products learned from blocks, level-aware loops")
+    operation = Piecewise(FrozenDict({"spmv": products}), LevelLoops())
+    inner = ComposedEstimator(operation, Sequential(), "products learned from blocks, level-aware loops")
     return Calibration(inner, (), residual_std=hypot(*model_here.spreads), source=products.source)
 
 
@@ -311,6 +311,8 @@ def spmv_devices_estimator() -> Calibration:
     Its interval is that of a device nobody measured, wider than need be on those measured.
     """
     trained = shipped_devices()
-    inner = Composite(trained.model, Sequential(), "five costs of a product's rows, pooled over measured devices")
+    inner = ComposedEstimator(
+        trained.model, Sequential(), "five costs of a product's rows, pooled over measured devices"
+    )
     spread = hypot(trained.machine_spread, trained.matrix_spread)
     return Calibration(inner, (), residual_std=spread, source=trained.source)

@@ -14,7 +14,7 @@ from typing import Annotated
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
 from slipstick.common.lazy_sympy import sp
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.sparse.reuse_model import (
     MEMORY_TERMS,
@@ -80,7 +80,7 @@ class SpmvCosts(FormulaModel):
     """
 
     label: LabelKind
-    cost: Annotated[Table[float], Parameter("s", "what a non-zero that meets the condition costs", 0.0, 1e-3)]
+    cost: Annotated[FrozenDict[float], Parameter("s", "what a non-zero that meets the condition costs", 0.0, 1e-3)]
     clock: float
     source: str = ""
 
@@ -117,7 +117,7 @@ def _formula(label: LabelKind, clock: float, source: str, second: str, last: str
     for term in TERMS[label]:
         pace = 1 if term in MEMORY_TERMS else slower
         terms[term] = symbol(f"parameter.cost.{term}") * pace * _count(term, caches)
-    return Formula(sp.Add(*terms.values()), "s", source or "reuse model, docs/notes/spmv.md", Table(terms))
+    return Formula(sp.Add(*terms.values()), "s", source or "reuse model, docs/notes/spmv.md", FrozenDict(terms))
 
 
 def _count(term: str, caches: dict[str, str]) -> sp.Expr:

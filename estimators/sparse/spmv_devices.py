@@ -19,7 +19,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
 from slipstick.common.lazy_sympy import sp
 from slipstick.common.readers import read_json, require_mapping, unknown_name
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.machine_family import shared_words
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.fitting.nonnegative_terms import ROUNDS, nearest_terms
@@ -44,7 +44,7 @@ class DeviceCosts:
     machine: str
     family: str
     accelerator: bool
-    cost: Table[float]
+    cost: FrozenDict[float]
 
     def __post_init__(self) -> None:
         if set(self.cost) != set(TERMS) or not all(0 <= value < 1e6 for value in self.cost.values()):
@@ -105,7 +105,7 @@ class SpmvDevices(FormulaModel):
         terms = {
             term: factor * part * float(mean) for (term, part), mean in zip(parts.items(), shares @ costs, strict=True)
         }
-        return Formula(factor * whole, "s", SOURCE, Table(terms))
+        return Formula(factor * whole, "s", SOURCE, FrozenDict(terms))
 
     def caches(self, machine: Machine) -> str:
         """What the times take for granted of the caches."""
@@ -151,7 +151,10 @@ def fit_device(amount: FloatArray, seconds: npt.ArrayLike, machine: Machine) -> 
         )
     cost = nearest_terms(amount, measured, ROUNDS)
     return DeviceCosts(
-        machine.name, machine.family, is_accelerator(machine), Table(dict(zip(TERMS, map(float, cost), strict=True)))
+        machine.name,
+        machine.family,
+        is_accelerator(machine),
+        FrozenDict(dict(zip(TERMS, map(float, cost), strict=True))),
     )
 
 
@@ -169,7 +172,7 @@ class TrainedDevices:
     machine_spread: float
     matrix_spread: float
     source: str
-    doubts: Table[float] = Table()
+    doubts: FrozenDict[float] = FrozenDict()
 
     def doubt(self, anchors: int) -> float:
         """The factor for so many anchors: that of the largest number tried below; 1 where none was."""
@@ -220,7 +223,7 @@ def load_devices(path: str | Path) -> TrainedDevices:
                 str(one["machine"]),
                 str(one["family"]),
                 bool(one["accelerator"]),
-                Table({str(name): _bounded(str(name), value, 1e6) for name, value in one["cost"].items()}),
+                FrozenDict({str(name): _bounded(str(name), value, 1e6) for name, value in one["cost"].items()}),
             )
             for one in document["devices"]
         )
@@ -235,7 +238,7 @@ def load_devices(path: str | Path) -> TrainedDevices:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{path}: devices without a usable {error}") from None
     model = SpmvDevices(devices, usual, stored=str(document.get("format", "csr")))
-    return TrainedDevices(model, between, within, str(document.get("source", "")), Table(doubts))
+    return TrainedDevices(model, between, within, str(document.get("source", "")), FrozenDict(doubts))
 
 
 def _bounded(name: str, value: Any, high: float) -> float:

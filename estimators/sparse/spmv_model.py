@@ -12,7 +12,7 @@ import numpy.typing as npt
 from slipstick.common.arrays import read_arrays, text_fields
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
-from slipstick.common.records import Table, content_digest
+from slipstick.common.records import FrozenDict, content_digest
 from slipstick.common.writer import atomic_write
 from slipstick.estimators.sparse.boosted_trees import BoostedTrees, fit_boosted
 from slipstick.estimators.sparse.reuse_model import CacheSizes, LabelKind, ReuseModel, fit_reuse
@@ -158,7 +158,7 @@ def load_spmv_model(path: str | Path) -> SpmvModel:
         raise InputError(f"{path}: want an SpMV model of schema {SCHEMA!r} (slipstick spmv train writes one)")
     try:
         caches = CacheSizes(**{name: float(value) for name, value in head["caches_bytes"].items()})
-        reuse = ReuseModel(head["label"], Table({str(k): float(v) for k, v in head["cost_s"].items()}), caches)
+        reuse = ReuseModel(head["label"], FrozenDict({str(k): float(v) for k, v in head["cost_s"].items()}), caches)
         spreads = [None if head.get(name) is None else float(head[name]) for name in ("matrix_spread", "reuse_spread")]
         correction = Correction(_trees(arrays, "ratio"), _trees(arrays, "whole")) if arrays else None
         clock, block = float(head["clock_hz"]), int(head["block"])

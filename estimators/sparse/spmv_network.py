@@ -21,7 +21,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from slipstick.common.arrays import read_arrays, text_fields
 from slipstick.common.errors import InputError
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.common.writer import atomic_write
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.workloads.kernels.blocks import BLOCK
@@ -82,7 +82,7 @@ ENERGY_NET = NetShape(kernels=(5, 3), pools=(7, 7), neurons=(100, 1000), dropout
 
 
 @dataclass(frozen=True, eq=False)
-class SpmvNet:
+class SpmvNetwork:
     """A trained network: weights by torch's names, the label's scale, and where the labels came from.
 
     `scale` turns the network's output (of order 1) into seconds or joules a non-zero.
@@ -92,7 +92,7 @@ class SpmvNet:
     weights: Mapping[str, npt.NDArray[np.float32]]
     scale: float
     quantity: str = "time"
-    provenance: Table[Any] = Table()
+    provenance: FrozenDict[Any] = FrozenDict()
 
     def predict(self, blocks: FloatBlocks) -> FloatArray:
         """Seconds or joules a non-zero of every block; `blocks` is `network_input`, shape (blocks, block - 1)."""
@@ -126,7 +126,7 @@ class SpmvNet:
             np.savez_compressed(stream, head=np.array(json.dumps(head)), **arrays)
 
 
-def load_net(path: str | Path) -> SpmvNet:
+def load_net(path: str | Path) -> SpmvNetwork:
     """A network from its .npz; nothing is unpickled.
 
     Raises InputError where the file is no such network, or its weights do not fit its shape.
@@ -138,8 +138,8 @@ def load_net(path: str | Path) -> SpmvNet:
         if head.get("schema") != SCHEMA:
             raise InputError(f"{path}: want a network of schema {SCHEMA!r}, got {str(head.get('schema'))[:40]!r}")
         fields: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in head["shape"].items()}
-        net = SpmvNet(
-            NetShape(**fields), weights, float(head["scale"]), str(head["quantity"]), Table(head["provenance"])
+        net = SpmvNetwork(
+            NetShape(**fields), weights, float(head["scale"]), str(head["quantity"]), FrozenDict(head["provenance"])
         )
     except InputError:
         raise

@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.errors import InputError
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.sparse.spmv_network import (
     ENERGY_NET,
     TIME_NET,
     FloatBlocks,
     NetShape,
-    SpmvNet,
+    SpmvNetwork,
     network_of,
 )
 
@@ -52,11 +52,11 @@ def train(
     shape: NetShape = TIME_NET,
     recipe: Recipe | None = None,
     *,
-    start: SpmvNet | None = None,
+    start: SpmvNetwork | None = None,
     quantity: str = "time",
     provenance: Mapping[str, Any] | None = None,
     progress: Callable[[int, float], None] | None = None,
-) -> SpmvNet:
+) -> SpmvNetwork:
     """Train on blocks with labels in seconds or joules a non-zero; the weights of the best validation epoch are kept.
 
     With `start`, training goes on from another network's weights: another frequency, metric or machine (fine-tuning).
@@ -109,7 +109,7 @@ def train(
                 break
     facts = {"epochs": epoch, "validation_rms": best**0.5, "blocks": len(values), **asdict(recipe)}
     weights = {name: tensor.numpy().copy() for name, tensor in best_weights.items()}
-    return SpmvNet(shape, weights, scale, quantity, Table({**facts, **(provenance or {})}))
+    return SpmvNetwork(shape, weights, scale, quantity, FrozenDict({**facts, **(provenance or {})}))
 
 
 SEARCH_SPACE: Mapping[str, tuple[Any, ...]] = {
@@ -194,8 +194,8 @@ def train_family(
     recipe: Recipe | None = None,
     tuning: Recipe | None = None,
     provenance: Mapping[str, Any] | None = None,
-    progress: Callable[[float, str, SpmvNet], None] | None = None,
-) -> dict[tuple[float, str], SpmvNet]:
+    progress: Callable[[float, str, SpmvNetwork], None] | None = None,
+) -> dict[tuple[float, str], SpmvNetwork]:
     """One network for every clock [Hz] and metric (`METRICS`), hyper-parameters inherited (Section 5.2).
 
     At the highest clock the networks of time and of total energy are trained from the start, with the shapes of
@@ -209,7 +209,7 @@ def train_family(
     recipe = recipe or Recipe()
     tuning = tuning or replace(recipe, epochs=max(1, recipe.epochs // 5), rate=recipe.rate / 3)
     top = max(clock for clock, _ in labels)
-    networks: dict[tuple[float, str], SpmvNet] = {}
+    networks: dict[tuple[float, str], SpmvNetwork] = {}
     ordered = sorted(labels, key=lambda key: (-key[0], METRICS.index(key[1])))
     for clock, metric in ordered:
         parent = (top, metric) if clock != top else (top, "total energy")

@@ -21,7 +21,7 @@ MOST_BORDERS = 100_000
 
 
 @dataclass(frozen=True)
-class Border:
+class BranchBorder:
     """Two sides that are equal where the formula turns, and the symbols on which their difference hangs."""
 
     left: Steps
@@ -30,10 +30,10 @@ class Border:
 
 
 @dataclass(frozen=True)
-class Turns:
+class Breakpoints:
     """The borders of a formula."""
 
-    borders: tuple[Border, ...]
+    borders: tuple[BranchBorder, ...]
 
     def at(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Symbol -> whether the point lies where a maximum, a minimum, a condition or a step of that symbol turns."""
@@ -52,23 +52,25 @@ class Turns:
         return [[border.left.data(), border.right.data(), list(border.names)] for border in self.borders]
 
     @classmethod
-    def of(cls, data: Any) -> Turns:
+    def of(cls, data: Any) -> Breakpoints:
         """The borders of `data`.
 
         Raises InputError where that are none.
         """
         try:
             rows = [kept_list(row, "border", 3) for row in kept_list(data, "borders", MOST_BORDERS)]
-            borders = [Border(Steps.of(one), Steps.of(other), kept_texts(names, "names")) for one, other, names in rows]
+            borders = [
+                BranchBorder(Steps.of(one), Steps.of(other), kept_texts(names, "names")) for one, other, names in rows
+            ]
         except (TypeError, ValueError):
             raise InputError("borders as steps: want two sides and names") from None
         return cls(tuple(borders))
 
     @classmethod
-    def of_expression(cls, expression: sp.Expr) -> Turns:
+    def of_expression(cls, expression: sp.Expr) -> Breakpoints:
         """The borders of an expression."""
         pairs = [(left, right, names_of(left - right)) for left, right in _borders(expression)]
-        return cls(tuple(Border(steps_of(left), steps_of(right), names) for left, right, names in pairs))
+        return cls(tuple(BranchBorder(steps_of(left), steps_of(right), names) for left, right, names in pairs))
 
 
 def _borders(expression: sp.Expr) -> list[tuple[sp.Expr, sp.Expr]]:

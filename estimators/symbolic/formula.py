@@ -11,7 +11,7 @@ from typing import Any
 from slipstick.common.expressions import symbol
 from slipstick.common.lazy_sympy import sp
 from slipstick.common.readers import unknown_name
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.symbolic.lambdified import FloatArray, evaluate, names_of, steps_of
 from slipstick.estimators.symbolic.lambdified.evaluable import Evaluable
 from slipstick.estimators.symbolic.parameters import parameters
@@ -42,7 +42,7 @@ class Formula:
     expression: sp.Expr
     unit: str
     source: str
-    terms: Table[sp.Expr] = Table()
+    terms: FrozenDict[sp.Expr] = FrozenDict()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -63,7 +63,7 @@ class Formula:
     def lowered(self) -> Evaluable:
         """The formula and its terms as steps, without the expressions."""
         terms = {name: steps_of(term) for name, term in self.terms.items()}
-        return Evaluable(self.unit, steps_of(self.expression), Table(terms), source=self.source)
+        return Evaluable(self.unit, steps_of(self.expression), FrozenDict(terms), source=self.source)
 
     def bound_by(self, values: Mapping[str, Any]) -> str | None:
         """The name of the largest term at one point; None where the formula has no terms."""
@@ -107,7 +107,7 @@ class Formula:
             self.expression.xreplace(put),
             self.unit,
             self.source,
-            Table({name: term.xreplace(put) for name, term in self.terms.items()}),
+            FrozenDict({name: term.xreplace(put) for name, term in self.terms.items()}),
         )
 
     def latex(self) -> str:

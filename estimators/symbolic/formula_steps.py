@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from slipstick.common.cached_parts import kept_texts
 from slipstick.estimators.symbolic.batched_sum import Chosen, SeparatedTerms, Term
-from slipstick.estimators.symbolic.breakpoints import Turns
+from slipstick.estimators.symbolic.breakpoints import Breakpoints
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.gradient import GradientSteps, slopes_of
 from slipstick.estimators.symbolic.lambdified.evaluable import Evaluable, FloatArray
@@ -92,7 +92,7 @@ class FormulaSteps:
         return slopes_of(self.steps, self._gradient, values)
 
     def turns(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """See `Turns.at`."""
+        """See `Breakpoints.at`."""
         return self._turns.at(values)
 
     def terms(self, numbers: Mapping[str, float], parts: KeptParts) -> tuple[Term, ...]:
@@ -108,8 +108,10 @@ class FormulaSteps:
         return self.parts.part(f"{self.place} gradient", GradientSteps.of, self._gradient_steps)
 
     @cached_property
-    def _turns(self) -> Turns:
-        return self.parts.part(f"{self.place} turns", Turns.of, lambda: Turns.of_expression(self.formula.expression))
+    def _turns(self) -> Breakpoints:
+        return self.parts.part(
+            f"{self.place} turns", Breakpoints.of, lambda: Breakpoints.of_expression(self.formula.expression)
+        )
 
     def _gradient_steps(self) -> GradientSteps:
         from slipstick.estimators.symbolic.gradient_lowering import gradient_steps
@@ -126,10 +128,10 @@ class FormulaSteps:
         from slipstick.common.expressions import symbol
         from slipstick.common.lazy_sympy import sp
         from slipstick.estimators.symbolic.factored_formula import separate
-        from slipstick.estimators.symbolic.min_over_configs import Least
+        from slipstick.estimators.symbolic.min_over_configs import MinOverConfigs
 
         formula = self.formula
-        if isinstance(formula, Least):
+        if isinstance(formula, MinOverConfigs):
             return SeparatedTerms((Chosen(formula.substitute(numbers).lowered),))
         put = {symbol(name): sp.Float(value) for name, value in numbers.items()}
         return SeparatedTerms(

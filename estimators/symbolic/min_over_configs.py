@@ -9,14 +9,14 @@ from typing import Any
 
 from slipstick.common.errors import InputError
 from slipstick.common.lazy_sympy import sp
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified import FloatArray, names_of, steps_of
 from slipstick.estimators.symbolic.lambdified.evaluable import Evaluable
 
 
 @dataclass(frozen=True)
-class Least(Formula):
+class MinOverConfigs(Formula):
     """The least value of `expression` over the rows of a menu.
 
     `menu`: symbol -> its value in each row (equal lengths). These symbols are no longer names of the formula.
@@ -36,7 +36,7 @@ class Least(Formula):
     (('n',), [64.0, 96.0, 144.0])
     """
 
-    menu: Table[tuple[float, ...]] = Table()
+    menu: FrozenDict[tuple[float, ...]] = FrozenDict()
     criterion: sp.Expr | None = None
 
     def __post_init__(self) -> None:
@@ -74,7 +74,7 @@ class Least(Formula):
         """The partial derivative by one symbol, in the row that the function picks."""
         slope = Formula(self.expression, self.unit, self.source).derivative(name)
         picked = self.expression if self.criterion is None else self.criterion
-        return Least(slope.expression, slope.unit, slope.source, menu=self.menu, criterion=picked)
+        return MinOverConfigs(slope.expression, slope.unit, slope.source, menu=self.menu, criterion=picked)
 
     def gradient(self, values: Mapping[str, Any]) -> dict[str, FloatArray]:
         """The derivative by every symbol at points, in the row that the function picks there."""
@@ -89,4 +89,4 @@ class Least(Formula):
         criterion = None
         if self.criterion is not None:
             criterion = Formula(self.criterion, self.unit, self.source).substitute(values).expression
-        return Least(plain.expression, plain.unit, plain.source, plain.terms, self.menu, criterion)
+        return MinOverConfigs(plain.expression, plain.unit, plain.source, plain.terms, self.menu, criterion)

@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
-from slipstick.common.records import Same, Table
+from slipstick.common.records import FrozenDict, Same
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def _changed(thing: Any, values: dict[str, float]) -> Any:
             rest = name[len(head) + 1 :]
         heads.setdefault(head, {})[rest] = value
     if isinstance(thing, Mapping):
-        return Table(
+        return FrozenDict(
             {**thing, **{head: rest[""] if "" in rest else _changed(thing[head], rest) for head, rest in heads.items()}}
         )
     return replace(

@@ -19,18 +19,18 @@ import numpy as np
 
 from slipstick.common.formatting import shown
 from slipstick.common.lazy_sympy import is_symbolic, sp
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, Spread
 from slipstick.estimators.base.estimator_base import PointByPoint
-from slipstick.estimators.composition.clipped_at_peak import BoundedComposite, between_uses
+from slipstick.estimators.composition.clipped_at_peak import ClippedAtPeak, between_uses
 from slipstick.estimators.composition.compiled_estimator import Compiled
-from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.composition.energy_and_cost import energy_of
-from slipstick.estimators.composition.power_capped import HeldTimes
+from slipstick.estimators.composition.power_capped import PowerCappedTimes
 from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.estimators.roofline.physical_bound import PhysicalBound
 from slipstick.estimators.symbolic.lambdified import FloatArray
-from slipstick.estimators.tpu.input_bound_run import Fed, numbers_of_run
+from slipstick.estimators.tpu.input_bound_run import InputBoundRun, numbers_of_run
 from slipstick.estimators.tpu.tpu_step import TpuOperations
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import Amount, Cost
@@ -129,29 +129,29 @@ def _scaled(op: Op, factor: Amount, read: Amount, written: Amount) -> Op:
     return replace(op, cost=Cost({**op.cost, **{k: kept + (op.cost[k] - kept) * factor for k, kept in sides.items()}}))
 
 
-SCATTER = Table(device=0.4, link=0.3, host=0.3, start=0.25)
+SCATTER = FrozenDict(device=0.4, link=0.3, host=0.3, start=0.25)
 """Standard deviation of the log of seconds on the device, over the link, of the host, and of the start-up, for networks
 that nothing was fitted to: their public rates came out 1.3 to 1.9 times longer."""
 DRAWS, SEED = 400, 18
 
 
 @dataclass(frozen=True)
-class FedAccelerator(BoundedComposite):
+class InputBoundAccelerator(ClippedAtPeak):
     """A composite that first divides the global batch among the cores, and feeds them.
 
     All cores that the machine states work; of more (`machine.using(cores=...)`), as many as shorten the time, since
     each that works reads the weights over the memory that all share.
 
-    Its answers say how the batch was divided and what feeds the cores; beside the metrics of `Fed` they have `mxu`, the
-    share of the run in which the matrix units are occupied, padding included.
+    Its answers say how the batch was divided and what feeds the cores; beside the metrics of `InputBoundRun` they have
+    `mxu`, the share of the run in which the matrix units are occupied, padding included.
 
     `scatter`: standard deviation of the log of the seconds of the device, the host and the start-up, for the band.
     """
 
     operation: TpuOperations
-    schedule: Fed
+    schedule: InputBoundRun
     source: str = ""
-    scatter: Table[float] = field(default=SCATTER)
+    scatter: FrozenDict[float] = field(default=SCATTER)
 
     @property
     def keeps_open(self) -> frozenset[str]:
@@ -167,11 +167,11 @@ class FedAccelerator(BoundedComposite):
         return laid_out(as_compiled(workload, machine))
 
     def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
-        """See `Composite.estimate`."""
+        """See `ComposedEstimator.estimate`."""
         whole_machine, machine = machine, self._working(workload, machine, run or {})
         given = self.graph(workload, machine).defaults
         fed = {name: given[name] for name in SYMBOLS if name in given}
-        numbers = Table({**fed, **self.schedule.run_defaults(machine), **numbers_of_run(workload, run or {})})
+        numbers = FrozenDict({**fed, **self.schedule.run_defaults(machine), **numbers_of_run(workload, run or {})})
         answer = super().estimate(workload, machine, numbers)
         graph = self.handed_over(self.graph(workload, machine), machine).bound(numbers)
         lanes = self.schedule.lanes(graph, np.array([part.time for part in answer.parts]))
@@ -180,7 +180,9 @@ class FedAccelerator(BoundedComposite):
         plain = self.schedule.account(graph, machine, numbers, lanes)
         used = self._used(workload, machine, numbers) * machine.cores / whole_machine.cores
         matrix = answer.metrics["matrix"] * used
-        metrics = Table({**answer.metrics, "matrix": matrix, "mxu": occupied * float(plain["work"] / plain["seen"])})
+        metrics = FrozenDict(
+            {**answer.metrics, "matrix": matrix, "mxu": occupied * float(plain["work"] / plain["seen"])}
+        )
         generator = np.random.default_rng(SEED)
         factor = {name: np.exp(std * generator.standard_normal(DRAWS)) for name, std in self.scatter.items()}
         changed: dict[str, float | FloatArray] = {
@@ -206,17 +208,17 @@ class FedAccelerator(BoundedComposite):
             least=least,
             metrics=metrics,
             spread=Spread(residual=float(np.std(np.log(drawn["time"]), ddof=1))),
-            metric_intervals=Table({name: (low, high) for name, (low, high) in bands.items()}),
+            metric_intervals=FrozenDict({name: (low, high) for name, (low, high) in bands.items()}),
             assumptions=(*answer.assumptions, *self._fed(workload, machine, numbers, whole_machine.cores)),
         )
 
     def compile(
         self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
-    ) -> Compiled | HeldTimes | PointByPoint:
-        """See `Composite.compile`."""
+    ) -> Compiled | PowerCappedTimes | PointByPoint:
+        """See `ComposedEstimator.compile`."""
         numbers = numbers_of_run(workload, run or {})
         if "machine.cores" in free or machine.cores > machine.stated.cores:  # those that work divide the graph itself
-            return PointByPoint(self, workload, machine, Table(numbers), tuple(free))
+            return PointByPoint(self, workload, machine, FrozenDict(numbers), tuple(free))
         return super().compile(workload, machine, free, numbers)
 
     def _working(self, workload: Workload, machine: Machine, run: Mapping[str, float]) -> Machine:
@@ -235,7 +237,7 @@ class FedAccelerator(BoundedComposite):
             return machine.using(cores=stated)
         return min(
             (machine.using(cores=count) for count in sorted(counts)),
-            key=lambda some: Composite.estimate(self, workload, some, run).time,
+            key=lambda some: ComposedEstimator.estimate(self, workload, some, run).time,
         )
 
     def _used(self, workload: Workload, machine: Machine, numbers: Mapping[str, float]) -> float:

@@ -13,7 +13,7 @@ from slipstick.common.expressions import symbol
 from slipstick.common.formatting import format_quantity
 from slipstick.common.lazy_sympy import is_symbolic, sp
 from slipstick.common.readers import unknown_name
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.schedule_model import FormulaSchedule, Outcome
 from slipstick.estimators.schedules.infeed import InfeedOverlap
 from slipstick.estimators.symbolic.formula import Formula
@@ -39,7 +39,7 @@ SHARES = ("infeed", "idle", "device", "link", "host")
 
 
 @dataclass(frozen=True)
-class Fed(InfeedOverlap):
+class InputBoundRun(InfeedOverlap):
     """Whole run = steps x step + sessions + evaluations + checkpoints.
 
     step = max(overlap, host) + what is not prefetched, overlap as `InfeedOverlap`: the host makes the next batches
@@ -74,7 +74,7 @@ class Fed(InfeedOverlap):
 
     def formula(self, workload: Workload, machine: Machine) -> Formula:
         """Symbols: time.device, time.infeed, time.host, run.*, parameter.*."""
-        sides = Table(device=symbol("time.device"), infeed=symbol("time.infeed"), host=symbol("time.host"))
+        sides = FrozenDict(device=symbol("time.device"), infeed=symbol("time.infeed"), host=symbol("time.host"))
         return Formula(self.client_time(workload) + self.accelerator_time(workload), "s", SOURCE, sides)
 
     def client_time(self, workload: Workload) -> sp.Expr:
@@ -124,7 +124,7 @@ class Fed(InfeedOverlap):
         useful = flop * cores / machine.peak("matrix", dtype)
         metrics["matrix"] = useful * float(account["work"] / account["seen"])
         notes = _run_notes(run, float(account["step"]))
-        return replace(outcome, metrics=Table(metrics), assumptions=notes)
+        return replace(outcome, metrics=FrozenDict(metrics), assumptions=notes)
 
     def lanes(self, workload: Workload, times: FloatArray) -> dict[str, float]:
         """Seconds of each lane in one step."""

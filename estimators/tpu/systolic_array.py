@@ -39,7 +39,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
 from slipstick.common.lazy_sympy import sp
 from slipstick.common.readers import unknown_name
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.roofline.roofline import (
     Roofline,
@@ -189,7 +189,7 @@ class SystolicArray(FormulaModel):
         if op.cost.moves:
             terms["memory"] = traffic_time(machine)
         launch = symbol("operation.launches") * symbol("machine.runtime.launch_overhead")
-        return Formula(sp.Max(*terms.values()) + launch, "s", SOURCES[self.convention], Table(terms))
+        return Formula(sp.Max(*terms.values()) + launch, "s", SOURCES[self.convention], FrozenDict(terms))
 
 
 def _on_array(op: Op, machine: Machine) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from slipstick.estimators.composition.clipped_at_peak import BoundedComposite
+from slipstick.estimators.composition.clipped_at_peak import ClippedAtPeak
 from slipstick.estimators.fitting.calibration import Calibration
 from slipstick.estimators.schedules.infeed import InfeedOverlap
 from slipstick.estimators.tpu.tpu_step import TpuOperations
@@ -24,6 +24,6 @@ def tpu_step(fitted: Calibration, machine: Machine) -> Calibration:
     """
     operation: TpuOperations = replace(fitted.estimator.operation, work_of="all_cores")
     schedule: InfeedOverlap = fitted.estimator.schedule
-    estimator = BoundedComposite(operation, schedule, "training step shared out over the cores of a TPU board")
+    estimator = ClippedAtPeak(operation, schedule, "training step shared out over the cores of a TPU board")
     spread = SCATTER if machine.name == FITTED_TO else ELSEWHERE
     return Calibration(estimator, (), residual_std=spread, source=fitted.source)

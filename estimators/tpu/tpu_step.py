@@ -20,7 +20,7 @@ import numpy as np
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
 from slipstick.common.lazy_sympy import sp
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel, machine_values
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified import FloatArray
@@ -159,7 +159,7 @@ class TpuOperations(FormulaModel):
             rate = self._rate(machine, machine.peak_factors("matrix", operands(op, machine)))
             compute = padded_flop(op, machine) / (symbol("parameter.compute_efficiency") * rate)
             hidden = symbol("parameter.exposed") * sp.Min(compute, memory)
-            terms = Table(compute=compute, memory=memory)
+            terms = FrozenDict(compute=compute, memory=memory)
             return Formula(sp.Max(compute, memory) + hidden + start, "s", SOURCE, terms)
         match self.key(op, machine):
             case "free":

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from slipstick.common.expressions import symbol
 from slipstick.common.lazy_sympy import is_symbolic, sp
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.interconnect.compute_and_collectives import joint_form
 from slipstick.estimators.roofline.roofline import product_of_fields
@@ -32,7 +32,7 @@ FAR = "operation.far"
 
 
 @dataclass(frozen=True)
-class OnChip(FormulaModel):
+class UnifiedBuffer(FormulaModel):
     """An operation takes as `inner` says with warm caches, or as long as what lies far away needs to come.
 
     t = max(t_inner, far bytes / bandwidth of main memory x share that the last cache does not hold)
@@ -66,7 +66,7 @@ class OnChip(FormulaModel):
         rate = product_of_fields(machine.bandwidth_factors(machine.main_memory))
         seconds = symbol(FAR) / rate * share_beyond(sp.Float(max(self.kept, 1.0)), held)
         terms = {**near.terms, "memory": sp.Max(near.terms.get("memory", sp.Integer(0)), seconds)}
-        return Formula(sp.Max(near.expression, seconds), near.unit, near.source, Table(terms))
+        return Formula(sp.Max(near.expression, seconds), near.unit, near.source, FrozenDict(terms))
 
     def amount(self, op: Op, name: str) -> Amount:
         """Far bytes, and the amounts of the inner model."""

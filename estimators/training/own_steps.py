@@ -27,7 +27,7 @@ RECIPE = ("factor", "recipe")
 
 
 @dataclass(frozen=True)
-class KnownStep:
+class UpdatedStep:
     """A measured step: its layout, sequences, tokens of one, precision of the products, and seconds.
 
     Batch and sequence of 0 and a precision of "" are those of the question (`filled`).
@@ -44,7 +44,7 @@ class KnownStep:
             raise InputError(f"measured step = {self.seconds:g} s: want a finite time > 0")
 
 
-def filled(step: KnownStep, batch: int, sequence: int, precision: str) -> KnownStep:
+def filled(step: UpdatedStep, batch: int, sequence: int, precision: str) -> UpdatedStep:
     """The step with the question's batch, tokens of a sequence and precision where it does not say its own."""
     return replace(
         step,
@@ -70,7 +70,7 @@ class StepCalibration:
         Half of the moved law's 80 % band of log time at these steps.
     """
 
-    known: tuple[KnownStep, ...]
+    known: tuple[UpdatedStep, ...]
     fit: TrainingFit
     moved: Known
     factors: tuple[float, ...]
@@ -101,7 +101,7 @@ def moved(terms: TrainingTerms, logs: FloatArray) -> TrainingTerms:
 def calibrated(
     model: LanguageModel,
     machine: Machine,
-    known: Sequence[KnownStep],
+    known: Sequence[UpdatedStep],
     fit: TrainingFit,
     groups: Sequence[Mapping[str, str]],
 ) -> StepCalibration:

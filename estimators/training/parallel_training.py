@@ -20,13 +20,13 @@ import numpy as np
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
 from slipstick.common.lazy_sympy import sp
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import Estimate, Spread
 from slipstick.estimators.base.operation_model import amount_of, machine_values
-from slipstick.estimators.base.primary_quantity import BeginsWith
+from slipstick.estimators.base.primary_quantity import PrimaryQuantity
 from slipstick.estimators.base.quantity import Quantity
 from slipstick.estimators.base.schedule_model import FormulaSchedule, Outcome, run_values
-from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.composition.energy_and_cost import device_count
 from slipstick.estimators.composition.flop_utilisation import utilisation
 from slipstick.estimators.fitting.fitted_model import QUANTILE
@@ -34,7 +34,7 @@ from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.interconnect.collective_law import half_width, library, shipped
 from slipstick.estimators.interconnect.collectives import Collectives
-from slipstick.estimators.interconnect.compute_and_collectives import DeviceAndLinks
+from slipstick.estimators.interconnect.compute_and_collectives import DeviceAndCollectives
 from slipstick.estimators.schedules.device_memory import device_memory
 from slipstick.estimators.schedules.dispatch import AsynchronousDispatch
 from slipstick.estimators.schedules.sequential import Sequential
@@ -111,14 +111,14 @@ class PipelineParallel(FormulaSchedule):
         share, notes = device_memory(workload, machine, run)
         if share is not None:
             shares["memory_share"] = share
-        return replace(outcome, metrics=Table(shares), assumptions=(*notes, *_rounded(run)))
+        return replace(outcome, metrics=FrozenDict(shares), assumptions=(*notes, *_rounded(run)))
 
 
 @cache
-def _part_steps() -> Table[Steps]:
+def _part_steps() -> FrozenDict[Steps]:
     """The parts, ready to be evaluated."""
     known = Formulas("parts of a pipeline")
-    made = known.get("parts", lambda: Formula(sp.Integer(0), "s", SOURCE, Table(_parts())).lowered)
+    made = known.get("parts", lambda: Formula(sp.Integer(0), "s", SOURCE, FrozenDict(_parts())).lowered)
     known.keep()
     return made.terms
 
@@ -194,7 +194,7 @@ def _rounded(run: Mapping[str, float]) -> tuple[str, ...]:
     )
 
 
-KERNELS = Table(
+KERNELS = FrozenDict(
     {
         # Fitted to 2,000 half-precision linear layers of vidur's A100 80 GB (scatter 4.8 %).
         "gemm": KernelParameters(
@@ -222,7 +222,7 @@ LAYOUT = frozenset(
 )
 """Sizes that the schedule reads as well."""
 FITTED_FAMILY = "nvidia-ampere-ga100"
-SCATTER = Table(
+SCATTER = FrozenDict(
     arithmetic=0.07,
     tensor_parallel=0.15,
     pipeline_bubble=0.07,
@@ -265,14 +265,14 @@ def ways(links: Collectives, workload: Workload, machine: Machine) -> str:
 
 
 @dataclass(frozen=True)
-class ParallelTraining(BeginsWith, Composite):
+class ParallelTraining(PrimaryQuantity, ComposedEstimator):
     """A composite whose band follows from the scatter of each part of the iteration.
 
     `scatter`: standard deviation of log time by part of the schedule's account.
     `quantity`: with which its answers begin; "" for the time alone, which compiles to a formula.
     """
 
-    scatter: Table[float] = SCATTER
+    scatter: FrozenDict[float] = SCATTER
     quantity: str = ""
 
     @property
@@ -281,7 +281,7 @@ class ParallelTraining(BeginsWith, Composite):
         return LAYOUT
 
     def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
-        """See `Composite.estimate`; the parts' errors count as independent."""
+        """See `ComposedEstimator.estimate`; the parts' errors count as independent."""
         check_layout(workload, {**workload.defaults, **(run or {})})
         answer = super().estimate(workload, machine, run)
         wide = 1.0 if machine.family == FITTED_FAMILY else ELSEWHERE
@@ -295,7 +295,7 @@ class ParallelTraining(BeginsWith, Composite):
     ) -> Estimate:
         """The answer with tokens/s, MFU, memory, power and cost beside its time, of all devices together."""
         numbers = {**workload.defaults, **run}
-        bound = self.bound(workload, machine, Table(numbers))
+        bound = self.bound(workload, machine, FrozenDict(numbers))
         low, high = (answer.time / end for end in answer.interval() or (answer.time, answer.time))
         made: list[Quantity] = []
 
@@ -320,12 +320,12 @@ class ParallelTraining(BeginsWith, Composite):
         return replace(answer, others=tuple(made)).about(self.quantity)
 
     def assumptions(self, workload: Workload, machine: Machine) -> tuple[str, ...]:
-        """See `Composite.assumptions`."""
+        """See `ComposedEstimator.assumptions`."""
         return (*super().assumptions(workload, machine), TOGETHER)
 
 
 @dataclass(frozen=True)
-class CollectiveTimes(Composite):
+class CollectiveTimes(ComposedEstimator):
     """Collectives by themselves, with the band of the law that public transfers gave (`collective_law`).
 
     `scatter`: standard deviation of log time where sizes are not known: of 17,000 public transfers on machines left out
@@ -335,7 +335,7 @@ class CollectiveTimes(Composite):
     scatter: float = 0.32
 
     def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
-        """See `Composite.estimate`; all collectives err alike."""
+        """See `ComposedEstimator.estimate`; all collectives err alike."""
         answer = super().estimate(workload, machine, run)
         bound = workload.bind_known({**workload.defaults, **(run or {})})
         sums = [op for op in bound.operations if op.kind == "collective" and float(amount_of(op, "participants")) > 1]
@@ -343,8 +343,8 @@ class CollectiveTimes(Composite):
         return replace(answer, spread=Spread(residual=widest))
 
     def assumptions(self, workload: Workload, machine: Machine) -> tuple[str, ...]:
-        """See `Composite.assumptions`, and the algorithm and protocol of each collective."""
-        links = self.operation.links if isinstance(self.operation, DeviceAndLinks) else nccl()
+        """See `ComposedEstimator.assumptions`, and the algorithm and protocol of each collective."""
+        links = self.operation.links if isinstance(self.operation, DeviceAndCollectives) else nccl()
         known = ways(links, workload, machine)
         return (*super().assumptions(workload, machine), *([known] if known else []))
 
@@ -352,29 +352,29 @@ class CollectiveTimes(Composite):
 def collective_times() -> CollectiveTimes:
     """The estimator by the name "collectives"."""
     source = "rings, trees and adding switches by NCCL's protocols"
-    return CollectiveTimes(DeviceAndLinks(TiledRoofline(), nccl()), Sequential(), source)
+    return CollectiveTimes(DeviceAndCollectives(TiledRoofline(), nccl()), Sequential(), source)
 
 
 @dataclass(frozen=True)
-class DataParallelTraining(Composite):
+class DataParallelTraining(ComposedEstimator):
     """Replicas that each have all of the network, their sums of gradients beside the backward pass."""
 
     def assumptions(self, workload: Workload, machine: Machine) -> tuple[str, ...]:
-        """See `Composite.assumptions`."""
+        """See `ComposedEstimator.assumptions`."""
         return (*super().assumptions(workload, machine), TOGETHER)
 
 
 def data_parallel_training() -> DataParallelTraining:
     """The estimator by the name "data-parallel-dispatch"."""
     return DataParallelTraining(
-        DeviceAndLinks(TiledRoofline(), nccl()), AsynchronousDispatch(), "collectives beside kernels"
+        DeviceAndCollectives(TiledRoofline(), nccl()), AsynchronousDispatch(), "collectives beside kernels"
     )
 
 
 def parallel_training() -> ParallelTraining:
     """The estimator by the name "parallel-training"."""
     return ParallelTraining(
-        DeviceAndLinks(TiledRoofline(KERNELS), nccl()),
+        DeviceAndCollectives(TiledRoofline(KERNELS), nccl()),
         PipelineParallel(),
         "tiled roofline and NCCL's collectives under a pipeline of microbatches",
     )

@@ -12,19 +12,19 @@ import numpy as np
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import shown
 from slipstick.common.readers import unknown_name
-from slipstick.common.records import Table
-from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, Part, Spread, quantile
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, OperationTime, Spread, quantile
 from slipstick.estimators.base.estimator_base import PointByPoint
-from slipstick.estimators.base.primary_quantity import BeginsWith
-from slipstick.estimators.base.protocols import Estimator, TimeFunction
+from slipstick.estimators.base.primary_quantity import PrimaryQuantity
+from slipstick.estimators.base.protocols import CompiledEstimator, Estimator
 from slipstick.estimators.base.quantity import Quantity
 from slipstick.estimators.base.schedule_model import check_run_number
 from slipstick.estimators.symbolic.parameters import Parameter, check_parameters, parameters
 from slipstick.estimators.training.layout_memory import FITS, fit_of
-from slipstick.estimators.training.own_steps import KnownStep, filled, moved
+from slipstick.estimators.training.own_steps import UpdatedStep, filled, moved
 from slipstick.estimators.training.training_domain import SOFTWARE
 from slipstick.estimators.training.training_step import PRECISIONS
-from slipstick.estimators.training.training_step_answer import TrainedBatch, TrainedStep, known_text
+from slipstick.estimators.training.training_step_answer import TrainedBatch, TrainingStepAnswer, known_text
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.language.training_layout import RECOMPUTE, Recompute, TrainingLayout
@@ -40,7 +40,7 @@ DEGREES = {
     "microbatch": "micro",
 }
 """Numbers of the run, and what a `TrainingLayout` calls them."""
-LAYOUT = Table({**dict.fromkeys(DEGREES, 1.0), "shard": 2.0, "recompute": 2.0})
+LAYOUT = FrozenDict({**dict.fromkeys(DEGREES, 1.0), "shard": 2.0, "recompute": 2.0})
 """Where none are given. `shard` is one more than the ZeRO stage, `recompute` none, selective, full."""
 INPUT_RATE = "input_rate"
 WORDS = {
@@ -63,7 +63,7 @@ SOURCE = "terms fitted to 323 published steps (docs/notes/training.md); power by
 
 
 @dataclass(frozen=True)
-class TrainedModel(BeginsWith):
+class TrainingEstimator(PrimaryQuantity):
     """A step of training a language model on many devices, under one layout, by the law fitted to published steps.
 
     The workload is `Training`; the software is the machine's runtime (`machine.runtime.library`, megatron or fsdp); the
@@ -85,7 +85,7 @@ class TrainedModel(BeginsWith):
     network: Annotated[float, Parameter("1", "exposed traffic over that fitted to published steps", 0.02, 50.0)] = 1.0
     stragglers: Annotated[float, Parameter("1", "wait for stragglers over the fitted", 0.02, 50.0)] = 1.0
     quantity: str = "time"
-    known: tuple[KnownStep, ...] = ()
+    known: tuple[UpdatedStep, ...] = ()
 
     def __post_init__(self) -> None:
         check_parameters(self)
@@ -146,7 +146,7 @@ class TrainedModel(BeginsWith):
 
     def compile(
         self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
-    ) -> TimeFunction:
+    ) -> CompiledEstimator:
         """A step at each point of the free quantities."""
         return TrainingFunction(self, workload, machine, dict(run or {}), tuple(free))
 
@@ -172,7 +172,7 @@ class TrainedModel(BeginsWith):
 class MeasuredTraining:
     """Steps of training that were measured on the machine: they calibrate the terms of the law."""
 
-    steps: tuple[KnownStep, ...]
+    steps: tuple[UpdatedStep, ...]
 
     def for_question(
         self, workload: Workload, machine: Machine, run: Mapping[str, float], instead_of: Estimator
@@ -184,7 +184,7 @@ class MeasuredTraining:
         InputError
             Where the workload is no training of a language model.
         """
-        if not isinstance(instead_of, TrainedModel):
+        if not isinstance(instead_of, TrainingEstimator):
             raise InputError(
                 f"measured steps are of training a language model, {workload.name} is not: want train:NAME"
             )
@@ -198,13 +198,13 @@ class TrainingFunction(PointByPoint):
     @property
     def base(self) -> Mapping[str, float]:
         """Values of all that is read, in SI units."""
-        made: TrainedModel = self.estimator
+        made: TrainingEstimator = self.estimator
         return made.reads(self.workload, self.machine, self.run)
 
     @property
     def read(self) -> frozenset[str]:  # type: ignore[override]
         """Names of all that is read, the layout among them."""
-        made: TrainedModel = self.estimator
+        made: TrainingEstimator = self.estimator
         numbers = made.run_names(self.workload, self.machine)
         sizes = {f"workload.{name}" for name in SIZES}
         return frozenset({*self.base, *sizes, *(f"run.{name}" for name in numbers)})
@@ -249,12 +249,14 @@ def run_of_layout(layout: TrainingLayout) -> dict[str, float]:
     return {**degrees, "shard": layout.shard + 1.0, "recompute": RECOMPUTE.index(layout.recompute) + 1.0}
 
 
-def answer_of(step: TrainedStep) -> Estimate:
+def answer_of(step: TrainingStepAnswer) -> Estimate:
     """A step as an answer: its time, and what devices give, hold and draw, each with its 80 % band."""
     made, layout = step.of, step.layout
     return Estimate(
         step.seconds,
-        parts=tuple(Part(name, WORDS[name], seconds) for name, seconds in step.time.parts.items() if seconds > 0),
+        parts=tuple(
+            OperationTime(name, WORDS[name], seconds) for name, seconds in step.time.parts.items() if seconds > 0
+        ),
         rule="sum of parts",
         spread=Spread(residual=step.half / quantile(DEFAULT_LEVEL, None)),
         assumptions=tuple(_assumptions(step)),
@@ -266,7 +268,7 @@ def answer_of(step: TrainedStep) -> Estimate:
     )
 
 
-def _assumptions(step: TrainedStep) -> list[str]:
+def _assumptions(step: TrainingStepAnswer) -> list[str]:
     made, layout, memory = step.of, step.layout, step.memory
     fits = fit_of(step.stages, made.capacity)
     band = f"{memory.low / 1e9:.3g} .. {memory.high / 1e9:.3g} GB"
@@ -285,7 +287,7 @@ def _assumptions(step: TrainedStep) -> list[str]:
     return lines + ([known_text(made.fit)] if made.fit else [])
 
 
-def _others(step: TrainedStep) -> list[Quantity]:
+def _others(step: TrainingStepAnswer) -> list[Quantity]:
     """Everything but the time."""
     made, memory, seconds = step.of, step.memory, step.seconds
     fast, slow = (seconds / end for end in step.band)

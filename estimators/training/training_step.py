@@ -14,7 +14,7 @@ from functools import cached_property
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.training.time_breakdown import PARTS, StepAmounts, TrainingTerms, step_parts
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
@@ -135,7 +135,7 @@ OPTIMIZER_TRAFFIC = 30.0
 class TrainingStepTime:
     """Seconds of a step by part; they add up to it."""
 
-    parts: Table[float]
+    parts: FrozenDict[float]
 
     @property
     def seconds(self) -> float:
@@ -144,7 +144,7 @@ class TrainingStepTime:
 
     def fed(self, loading: float) -> TrainingStepTime:
         """A step whose input takes so many seconds to load, while the step before it runs: it waits for the rest."""
-        return TrainingStepTime(Table({**self.parts, "input": max(0.0, loading - self.seconds)}))
+        return TrainingStepTime(FrozenDict({**self.parts, "input": max(0.0, loading - self.seconds)}))
 
     @property
     def bound(self) -> str:
@@ -231,7 +231,7 @@ class TrainingStep:
             Where model, batch or sequence do not divide so, or the layout has more devices than were named.
         """
         parts = step_parts(self.amounts(layout, batch), self.terms)
-        return TrainingStepTime(Table({name: parts.get(name, 0.0) for name in PARTS}))
+        return TrainingStepTime(FrozenDict({name: parts.get(name, 0.0) for name in PARTS}))
 
     def amounts(self, layout: TrainingLayout, batch: int) -> StepAmounts:
         """What the closed form reads of a step of `batch` sequences.

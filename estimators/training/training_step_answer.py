@@ -27,7 +27,7 @@ from slipstick.estimators.power.power_cap import (
 )
 from slipstick.estimators.power.voltage import knee
 from slipstick.estimators.training.layout_memory import fullest, stages
-from slipstick.estimators.training.own_steps import KnownStep, StepCalibration, calibrated
+from slipstick.estimators.training.own_steps import StepCalibration, UpdatedStep, calibrated
 from slipstick.estimators.training.time_breakdown import TrainingTerms
 from slipstick.estimators.training.training_domain import SOFTWARE, groups_at, outside, training_fit
 from slipstick.estimators.training.training_law import columns_of
@@ -123,7 +123,7 @@ class TrainedBatch:
     sequence: int
     precision: str = "bf16"
     software: str = "megatron"
-    known: tuple[KnownStep, ...] = ()
+    known: tuple[UpdatedStep, ...] = ()
     input_rate: float | None = None
     terms: TrainingTerms | None = None
 
@@ -186,7 +186,7 @@ class TrainedBatch:
         at = self.machine if clock is None else self.machine.using({"clock": clock})
         return TrainingStep(self.model, at, self.sequence, self.precision, devices, self.terms or self.fitted)
 
-    def under(self, layout: TrainingLayout) -> TrainedStep:
+    def under(self, layout: TrainingLayout) -> TrainingStepAnswer:
         """The step under a layout; where a cap was set below what it draws, at the clock that the cap leaves.
 
         Raises
@@ -222,7 +222,7 @@ class TrainedBatch:
     def _flop_of_a_device(self, layout: TrainingLayout) -> float:
         return self.flop * self.sequence * self.batch / layout.devices
 
-    def _at(self, layout: TrainingLayout, clock: float | None) -> TrainedStep:
+    def _at(self, layout: TrainingLayout, clock: float | None) -> TrainingStepAnswer:
         step = self.step(layout.devices, clock)
         time = step.step(layout, self.batch)
         law = self.fit.fit if self.fit else training_fit()
@@ -232,7 +232,7 @@ class TrainedBatch:
         if watts is not None and clock is None and self.machine.clock < self.machine.stated.clock:
             watts = min(watts[0], self._slower(step, layout, time)), watts[1]
         by_stage = stages(self.model, layout, self.batch, self.sequence)
-        return TrainedStep(self, layout, time, by_stage, half, watts, clock, step.network.devices)
+        return TrainingStepAnswer(self, layout, time, by_stage, half, watts, clock, step.network.devices)
 
     def _slower(self, step: TrainingStep, layout: TrainingLayout, time: TrainingStepTime) -> float:
         """Watts of a device at a clock below the stated one, by what the step draws at that."""
@@ -243,7 +243,7 @@ class TrainedBatch:
 
 
 @dataclass(frozen=True)
-class TrainedStep:
+class TrainingStepAnswer:
     """A step under a layout.
 
     Parameters
@@ -326,6 +326,8 @@ def _fitted_terms(groups: tuple[tuple[str, str], ...]) -> TrainingTerms:
 
 
 @lru_cache(maxsize=8)
-def _calibrated(model: LanguageModel, machine: Machine, known: tuple[KnownStep, ...], software: str) -> StepCalibration:
+def _calibrated(
+    model: LanguageModel, machine: Machine, known: tuple[UpdatedStep, ...], software: str
+) -> StepCalibration:
     groups = [groups_at(model, machine, step.precision, software) for step in known]
     return calibrated(model, machine, known, training_fit(), groups)

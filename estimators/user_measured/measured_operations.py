@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.protocols import Estimator
-from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.gpu.gpu_step import gpu_step
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
 from slipstick.hwmodels.machine import Machine
@@ -36,7 +36,7 @@ class MeasuredOperations:
                 "FILE, which slipstick probe and slipstick calibrate write"
             )
         answers = instead_of.model
-        if not isinstance(answers, Composite) or "collective" in workload.kinds:
+        if not isinstance(answers, ComposedEstimator) or "collective" in workload.kinds:
             return self.kernels.for_machine(machine, workload, run)
         made = gpu_step(self.kernels, machine, workload, run, answers.schedule).estimator
         accepted = self.kernels.forecast(machine).accepted

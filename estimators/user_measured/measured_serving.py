@@ -22,7 +22,7 @@ from slipstick.estimators.engine_steps.step_graph import is_step
 from slipstick.estimators.roofline.physical_bound import TOLERANCE
 from slipstick.estimators.serving.deployment import Deployment
 from slipstick.estimators.serving.engine_step import served_step
-from slipstick.estimators.serving.request_estimator import ServedRequests
+from slipstick.estimators.serving.request_estimator import RequestEstimator
 from slipstick.estimators.serving.serving_answer import mean_batch, serve
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
@@ -45,7 +45,7 @@ class MeasuredSteps:
 
         Raises InputError where the workload is no step of serving, or a step contradicts the data sheet.
         """
-        if isinstance(instead_of, ServedRequests):
+        if isinstance(instead_of, RequestEstimator):
             return replace(instead_of, known=self.steps)
         if not is_step(workload):
             raise InputError(f"measured steps are of serving, {workload.name} is no step of it: give operations")
@@ -122,7 +122,7 @@ class MeasuredRuns:
 
         Raises InputError where the question is no requests to a language model.
         """
-        if not isinstance(instead_of, ServedRequests):
+        if not isinstance(instead_of, RequestEstimator):
             raise InputError(
                 f"--known {self.source}: runs of a server say how its requests fare, {workload.name} is none: name the "
                 "model alone (llama-3.1-8b, serve:config.json), or give the time of this question (23.4ms)"
@@ -154,7 +154,7 @@ class MeasuredTokens:
 
         Raises InputError where the workload is no step of a language model, or has several sequences.
         """
-        if not is_step(workload) or isinstance(instead_of, ServedRequests):
+        if not is_step(workload) or isinstance(instead_of, RequestEstimator):
             raise InputError(
                 f"a run of llama.cpp says how long its tokens take, {workload.name} is no step of one sequence: "
                 "estimate decode:MODEL or prompt:MODEL, or slipstick serve"

@@ -18,23 +18,23 @@ import numpy.typing as npt
 
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import ratio_shown, shown
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, Spread, quantile
 from slipstick.estimators.base.estimator_base import AsInner
 from slipstick.estimators.base.operation_model import FormulaModel
-from slipstick.estimators.base.protocols import Estimator, TimeFunction
+from slipstick.estimators.base.protocols import CompiledEstimator, Estimator
 from slipstick.estimators.base.ratio_band import DISAGREES, Held
 from slipstick.estimators.composition.compiled_estimator import Compiled
 from slipstick.estimators.composition.energy_and_cost import energy
-from slipstick.estimators.composition.power_capped import HeldTimes
+from slipstick.estimators.composition.power_capped import PowerCappedTimes
 from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.estimators.gpu.ratio_uncertainty import shipped
 from slipstick.estimators.roofline.physical_bound import TOLERANCE, PhysicalBound
-from slipstick.estimators.serving.request_estimator import ServedRequests
+from slipstick.estimators.serving.request_estimator import RequestEstimator
 from slipstick.estimators.symbolic.formula_steps import FormulaSteps
 from slipstick.estimators.symbolic.lambdified import FloatArray
-from slipstick.estimators.training.own_steps import KnownStep
-from slipstick.estimators.training.training_estimator import TrainedModel
+from slipstick.estimators.training.own_steps import UpdatedStep
+from slipstick.estimators.training.training_estimator import TrainingEstimator
 from slipstick.estimators.user_measured.measured_serving import MeasuredRuns, TimedServerRun
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
@@ -62,8 +62,8 @@ class MeasuredTime:
     seconds: float
     deviation: float = 0.0
     source: str = ""
-    steps: tuple[KnownStep, ...] = ()
-    columns: Table[tuple[float, float]] = Table()
+    steps: tuple[UpdatedStep, ...] = ()
+    columns: FrozenDict[tuple[float, float]] = FrozenDict()
 
     def __post_init__(self) -> None:
         if not 0 < self.seconds <= LONGEST:
@@ -79,13 +79,13 @@ class MeasuredTime:
         Raises InputError where the measured time is shorter than physics allows, or was measured at other sizes.
         """
         self._require_sizes({**workload.defaults, **run})
-        if isinstance(instead_of, TrainedModel):
+        if isinstance(instead_of, TrainingEstimator):
             return replace(instead_of, known=self.steps or (self._step(workload, machine, run, instead_of),))
-        if isinstance(instead_of, ServedRequests):
+        if isinstance(instead_of, RequestEstimator):
             return MeasuredRuns((TimedServerRun(self.seconds),), self.source).for_question(
                 workload, machine, run, instead_of
             )
-        held = HeldToTime(instead_of, self, workload, machine, Table({k: float(v) for k, v in run.items()}))
+        held = MatchedToTime(instead_of, self, workload, machine, FrozenDict({k: float(v) for k, v in run.items()}))
         least = max(held.plain_at(machine).least, _arithmetic(instead_of.model.graph(workload, machine), machine, run))
         if self.seconds < least * (1 - TOLERANCE):
             raise InputError(
@@ -103,10 +103,12 @@ class MeasuredTime:
                     f"{numbers[name]:g}: want rows of that alone (a column that counts steps is called step)"
                 )
 
-    def _step(self, workload: Workload, machine: Machine, run: Mapping[str, float], law: TrainedModel) -> KnownStep:
+    def _step(
+        self, workload: Workload, machine: Machine, run: Mapping[str, float], law: TrainingEstimator
+    ) -> UpdatedStep:
         """A step of training under the layout of the question."""
         made, layout = law.of_run(workload, machine, run)
-        return KnownStep(layout, made.batch, made.sequence, made.precision, self.seconds)
+        return UpdatedStep(layout, made.batch, made.sequence, made.precision, self.seconds)
 
 
 def _arithmetic(graph: Workload, machine: Machine, run: Mapping[str, float]) -> float:
@@ -119,7 +121,7 @@ def _arithmetic(graph: Workload, machine: Machine, run: Mapping[str, float]) -> 
 
 
 @dataclass(frozen=True)
-class HeldToTime(AsInner):
+class MatchedToTime(AsInner):
     """An estimator times the factor by which a measured time of its question differs.
 
     `measured`: what it is held to.
@@ -129,7 +131,7 @@ class HeldToTime(AsInner):
     measured: MeasuredTime
     workload: Workload
     machine: Machine
-    run: Table[float] = Table()
+    run: FrozenDict[float] = FrozenDict()
 
     @cached_property
     def _known(self) -> dict[tuple[str, str], Estimate]:
@@ -189,7 +191,7 @@ class HeldToTime(AsInner):
 
     def _same(self, workload: Workload, run: Mapping[str, float]) -> bool:
         """Whether the workload at its sizes is the one that was measured."""
-        return workload == self.workload and Table({k: float(v) for k, v in run.items()}) == self.run
+        return workload == self.workload and FrozenDict({k: float(v) for k, v in run.items()}) == self.run
 
     def _here(self, machine: Machine) -> bool:
         """Whether the machine is the one of the measurement; the runtime may have been chosen since."""
@@ -233,12 +235,12 @@ class HeldToTime(AsInner):
 
     def compile(
         self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
-    ) -> TimeFunction:
+    ) -> CompiledEstimator:
         """The inner function times the factor: seconds as a function of arrays."""
         function, factor = self.inner.compile(workload, machine, free, run), self.factor(machine)
         if isinstance(function, Compiled):
             return _longer(function, factor)
-        if isinstance(function, HeldTimes):
+        if isinstance(function, PowerCappedTimes):
             return replace(function, inner=_longer(function.inner, factor))
         return Longer(function, factor)
 
@@ -261,9 +263,9 @@ def _longer(function: Compiled, factor: float) -> Compiled:
 
 @dataclass(frozen=True)
 class Longer:
-    """A function of seconds times a factor; see `TimeFunction`."""
+    """A function of seconds times a factor; see `CompiledEstimator`."""
 
-    inner: TimeFunction
+    inner: CompiledEstimator
     factor: float
 
     @property

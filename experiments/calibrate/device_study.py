@@ -12,7 +12,7 @@ from pydantic import Field
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
-from slipstick.common.records import Record, Table, validated
+from slipstick.common.records import FrozenDict, Record, validated
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL
 from slipstick.estimators.gpu.transfer.anchor_rows import Anchor
 from slipstick.estimators.gpu.transfer.device_calibration import SAMPLE, DeviceCalibration, fit_devices
@@ -27,7 +27,7 @@ class AnchorShape(Record):
     """An operation to be measured on a new machine: its class (``gemm.float32``) and dims."""
 
     operation: str = Field(pattern=r"^[a-z]+\.[a-z0-9]+$")
-    dims: Table[float]
+    dims: FrozenDict[float]
 
 
 class DeviceFit(Record):

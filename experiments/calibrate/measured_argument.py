@@ -10,7 +10,7 @@ from pathlib import Path
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name, whole_number
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.experiments.question.settings import number_of
 
 _NUMBER = re.compile(r"\d+(?:\.\d*)?(?:e[+-]?\d+)?", re.IGNORECASE)
@@ -27,7 +27,7 @@ class KnownTime:
     """
 
     seconds: float
-    numbers: Table[int]
+    numbers: FrozenDict[int]
     text: str
 
     def only(self, names: Collection[str], what: str) -> None:
@@ -73,4 +73,4 @@ def known_time(known: str) -> KnownTime | None:
         if name in numbers:
             raise InputError(f"--known {known[:60]!r}: {name} stands twice")
         numbers[name] = number
-    return KnownTime(seconds, Table(numbers), known.strip())
+    return KnownTime(seconds, FrozenDict(numbers), known.strip())

@@ -16,9 +16,9 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import read_csv_rows, read_number
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.protocols import Fitted
-from slipstick.estimators.power.power_limit_run import LimitedRun
+from slipstick.estimators.power.power_limit_run import PowerLimitRun
 from slipstick.estimators.training.training_estimator import MeasuredTraining
 from slipstick.estimators.user_measured.measured_serving import (
     MeasuredRuns,
@@ -45,7 +45,7 @@ def holds_run(path: str | os.PathLike[str]) -> bool:
     return look(path).columns == set(COLUMNS)
 
 
-def read_run(path: str | os.PathLike[str]) -> LimitedRun:
+def read_run(path: str | os.PathLike[str]) -> PowerLimitRun:
     """A run measured without a limit, as the estimator of it under limits.
 
     `path`: a CSV of one line: `time_s` (seconds) and `power_W` (mean watts of the device).
@@ -56,7 +56,7 @@ def read_run(path: str | os.PathLike[str]) -> LimitedRun:
         raise InputError(f"{path}: {len(rows)} lines: want one run, its time_s and power_W")
     ((line, cells),) = rows
     time = read_number(cells["time_s"], path, line, "time_s", 1e-9, LONGEST)
-    return LimitedRun(time, read_number(cells["power_W"], path, line, "power_W", 1e-3, MOST_WATTS))
+    return PowerLimitRun(time, read_number(cells["power_W"], path, line, "power_W", 1e-3, MOST_WATTS))
 
 
 NAMESPACES = ("run.", "machine.", "workload.")
@@ -125,10 +125,10 @@ def _logged(path: str, machine: Machine, kind: Format | None) -> MeasuredTime:
     return MeasuredTime(seconds, spread, source, tuple(read_known(path)) if layout else (), _columns(path))
 
 
-def _columns(path: str) -> Table[tuple[float, float]]:
+def _columns(path: str) -> FrozenDict[tuple[float, float]]:
     """Least and greatest of each column of numbers of a CSV; lengths that vary are left out, as steps of one run do."""
     if not Path(path).name.removesuffix(".gz").endswith(".csv"):
-        return Table()
+        return FrozenDict()
     ranges: dict[str, tuple[float, float]] = {}
     for _, row in read_csv_rows(path, limit_bytes=LOG_LIMIT_BYTES, limit_rows=MOST_ITERATIONS):
         for name, text in row.items():
@@ -138,7 +138,7 @@ def _columns(path: str) -> Table[tuple[float, float]]:
                 continue
             low, high = ranges.get(name, (value, value))
             ranges[name] = min(low, value), max(high, value)
-    return Table({name: ends for name, ends in ranges.items() if name not in LENGTH_COLUMNS or ends[0] == ends[1]})
+    return FrozenDict({name: ends for name, ends in ranges.items() if name not in LENGTH_COLUMNS or ends[0] == ends[1]})
 
 
 def _refuse_scaling(path: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.engine_steps.llama_cpp_step import LocalWork
-from slipstick.estimators.serving.llama_cpp_run import DEFAULT_TYPE, KnownRate
+from slipstick.estimators.serving.llama_cpp_run import DEFAULT_TYPE, MeasuredRate
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.importers.serving.llama_bench import LocalRun, read_llama_bench
 from slipstick.workloads.importers.serving.vllm_bench import ServedRun
@@ -69,7 +69,7 @@ def generation(runs: Sequence[LocalRun]) -> LocalRun | None:
     return min(alone, key=lambda run: (run.depth, run.generated), default=None)
 
 
-class AnchorRun(KnownRate):
+class AnchorRun(MeasuredRate):
     """One run on the same machine, from what a user typed or a file of llama-bench."""
 
     @classmethod

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from slipstick.common.errors import InputError, errors_at
 from slipstick.common.readers import read_csv_rows, read_number, unknown_name
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import Measurement
 from slipstick.estimators.base.schedule_model import check_run_number
 from slipstick.experiments.question.settings import machine_change, number_of
@@ -75,7 +75,7 @@ def read_measurements(
                 sized,
                 machine.using(changes) if changes else machine,
                 time,
-                Table(settings["run"]),
+                FrozenDict(settings["run"]),
                 protocol=row.get("protocol", ""),
                 group=row.get("group", ""),
             )
@@ -114,7 +114,7 @@ def benchmarked(path: str, workload: Workload, machine: Machine, quantity: str |
             load = replace(traffic_of(run), count=min(run.requests, MOST_REQUESTS))
         tokens = {"input_tokens": float(load.input_tokens), "output_tokens": float(load.output_tokens)}
         known = {name: value for name, value in {**run_of(load), **tokens}.items() if name in SAID}
-        measurements.append(Measurement(workload, machine, value, Table(known), protocol=f"{run.backend} bench"))
+        measurements.append(Measurement(workload, machine, value, FrozenDict(known), protocol=f"{run.backend} bench"))
     return tuple(measurements)
 
 

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from slipstick.common.trusted_code import OwnName
+from slipstick.common.trusted_code import TrustedName
 from slipstick.experiments.cli.vocabulary import Format, Input, option
 
 MODEL = "a built-in workload, a .json file, zoo:NAME, or MODULE:FUNCTION"
-Models = Annotated[list[OwnName], typer.Argument(parser=OwnName, help=MODEL)]
+Models = Annotated[list[TrustedName], typer.Argument(parser=TrustedName, help=MODEL)]
 Granularity = Annotated[int, option("granularity", "", "-g", min=1, max=1000000)]
 Store = Annotated[list[Path] | None, option("store", "again for a second store, of another machine")]
 Batch = Annotated[int, option("batch", "first size of every input of zoo:NAME and MODULE:FUNCTION", min=1, max=65536)]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slipstick.common.trusted_code import OwnName
+from slipstick.common.trusted_code import TrustedName
 from slipstick.experiments.cli.typed_numbers import WithNumbers, only
 from slipstick.experiments.cli.vocabulary import (
     Dtype,
@@ -34,9 +34,9 @@ def register(app: typer.Typer) -> None:
     def estimate(
         context: typer.Context,
         workload: Annotated[
-            OwnName,
+            TrustedName,
             typer.Argument(
-                parser=OwnName,
+                parser=TrustedName,
                 help="built-in (workloads list), a .json file, FILE.py:FUNCTION, or a job's .yaml",
             ),
         ],

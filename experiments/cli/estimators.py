@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from slipstick.common.trusted_code import OwnName
+from slipstick.common.trusted_code import TrustedName
 from slipstick.experiments.cli.vocabulary import Format
 
 
@@ -30,8 +30,8 @@ def register(app: typer.Typer) -> None:
     @estimators.command()
     def show(
         name: Annotated[
-            OwnName,
-            typer.Argument(parser=OwnName, help="an estimator of the list, or your own, MODULE:ATTRIBUTE"),
+            TrustedName,
+            typer.Argument(parser=TrustedName, help="an estimator of the list, or your own, MODULE:ATTRIBUTE"),
         ],
         format: Format = "table",
     ) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from slipstick.common.trusted_code import OwnName
+from slipstick.common.trusted_code import TrustedName
 from slipstick.experiments.cli.typed_numbers import WithNumbers, only
 from slipstick.experiments.cli.vocabulary import (
     Calibration,
@@ -35,8 +35,8 @@ def register(app: typer.Typer) -> None:
     def explain(
         context: typer.Context,
         workload: Annotated[
-            OwnName | None,
-            typer.Argument(parser=OwnName, help="built-in, a .json file, FILE.py:FUNCTION, or a job's .yaml"),
+            TrustedName | None,
+            typer.Argument(parser=TrustedName, help="built-in, a .json file, FILE.py:FUNCTION, or a job's .yaml"),
         ] = None,
         on: Annotated[str | None, option("on")] = None,
         trace: Annotated[
@@ -74,7 +74,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.common.errors import InputError
         from slipstick.experiments.cli.typed_numbers import named_settings
         from slipstick.experiments.explain import explanation as why
-        from slipstick.experiments.explain.evaluator import Dials
+        from slipstick.experiments.explain.evaluator import Evaluator
         from slipstick.experiments.explain.remedies import move_rows
         from slipstick.experiments.question.dtype_domain import remarks as doubts_of
         from slipstick.experiments.question.question import Question, question
@@ -116,7 +116,7 @@ def register(app: typer.Typer) -> None:
             fitted = read_calibration(calibration, known, on, [estimator] if estimator else [])
         query = question(subject, on, estimator, settings, dtype, calibration=fitted, quantity=quantity)
         query = why.of_time(query, quantity)
-        answer, dials = query.answer(), Dials.of(query, tuple(vary or ()))
+        answer, dials = query.answer(), Evaluator.of(query, tuple(vary or ()))
 
         def again(*given: Any) -> Question:
             graph, machine, sizes, number_type = given

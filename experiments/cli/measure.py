@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from slipstick.common.trusted_code import OwnName
+from slipstick.common.trusted_code import TrustedName
 from slipstick.experiments.cli import measure_anchors, measure_threads
 from slipstick.experiments.cli.vocabulary import Clock, Format, Input, option
 
-USUAL = OwnName("usual")
+USUAL = TrustedName("usual")
 
 
 def register(app: typer.Typer) -> None:
@@ -79,9 +79,10 @@ def host(
 
 def decoders(
     decoder: Annotated[
-        OwnName,
+        TrustedName,
         typer.Argument(
-            parser=OwnName, help="your own MODULE:FUNCTION, which makes an example (it is imported and run); or usual"
+            parser=TrustedName,
+            help="your own MODULE:FUNCTION, which makes an example (it is imported and run); or usual",
         ),
     ] = USUAL,
     repeats: Annotated[int, option("repeats", min=3)] = 15,
@@ -131,8 +132,8 @@ def pipeline(
 
 def bricks(
     models: Annotated[
-        list[OwnName],
-        typer.Argument(parser=OwnName, help="zoo:NAME, MODULE:FUNCTION, or a .json of bricks split --sheet"),
+        list[TrustedName],
+        typer.Argument(parser=TrustedName, help="zoo:NAME, MODULE:FUNCTION, or a .json of bricks split --sheet"),
     ],
     granularity: Annotated[list[int] | None, option("granularity", "again for a second one", "-g")] = None,
     store: Annotated[Path, option("store", "only new bricks are measured")] = Path("slipstick-out/bricks.sqlite"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slipstick.common.trusted_code import OwnName
+from slipstick.common.trusted_code import TrustedName
 from slipstick.experiments.cli.typed_numbers import WithNumbers
 from slipstick.experiments.cli.vocabulary import Format, Input, Number, Train, option
 
@@ -25,7 +25,8 @@ def register(measures: typer.Typer) -> None:
 def anchors(
     on: Annotated[str, option("on")],
     workload: Annotated[
-        OwnName | None, option("for", "FILE.py:f, decode:MODEL, prompt:MODEL, a config.json, ...", parser=OwnName)
+        TrustedName | None,
+        option("for", "FILE.py:f, decode:MODEL, prompt:MODEL, a config.json, ...", parser=TrustedName),
     ] = None,
     next: Annotated[int, option("next", min=1, max=50)] = 5,
     dtype: Annotated[
@@ -119,7 +120,7 @@ def anchors(
 
 
 def _for_workload(
-    workload: OwnName,
+    workload: TrustedName,
     on: str,
     count: int,
     dtype: str | None,

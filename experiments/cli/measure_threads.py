@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slipstick.common.trusted_code import OwnName
+from slipstick.common.trusted_code import TrustedName
 from slipstick.experiments.cli.vocabulary import Clock, Format, Input, option
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ def register(measures: typer.Typer) -> None:
 
 def contention(
     network: Annotated[
-        OwnName,
-        typer.Argument(parser=OwnName, help="MODULE:FUNCTION that returns a torch model, or (model, inputs)"),
+        TrustedName,
+        typer.Argument(parser=TrustedName, help="MODULE:FUNCTION that returns a torch model, or (model, inputs)"),
     ],
     threads: Annotated[str, option("threads", "1..8 (doubling) or 1,2,6")] = "1..2",
     input: Input = None,

@@ -54,7 +54,7 @@ def register(app: typer.Typer) -> None:
         format: Format = "table",
     ) -> None:
         """The front of tokens/s a device against tokens/s a user, and the cheapest layout that keeps the limits."""
-        from slipstick.common.records import Table
+        from slipstick.common.records import FrozenDict
         from slipstick.estimators.serving.batching.scheduler import Scheduler
         from slipstick.estimators.serving.server_config import require_guesses
         from slipstick.experiments.report.output import show
@@ -66,8 +66,8 @@ def register(app: typer.Typer) -> None:
         types = tuple(word.strip() for word in dtype.split(",")) if dtype else (None,)
         best_plan = Search(
             model, names, types, float(input_tokens), float(output_tokens), devices, engine, cache_dtype,
-            limits(limit) if limit else Table(), prices(price or "", names), Scheduler(step_tokens, 1024),
-            known, Table(draft_tokens=float(draft_tokens), acceptance=acceptance, draft_share=draft_share),
+            limits(limit) if limit else FrozenDict(), prices(price or "", names), Scheduler(step_tokens, 1024),
+            known, FrozenDict(draft_tokens=float(draft_tokens), acceptance=acceptance, draft_share=draft_share),
         ).run()  # fmt: skip
         if out:
             from slipstick.common.frames import write_csv

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slipstick.common.trusted_code import OwnName
+from slipstick.common.trusted_code import TrustedName
 from slipstick.experiments.cli.vocabulary import Format, Objective, Trusted, option
 
 if TYPE_CHECKING:
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 File = Annotated[str, typer.Argument(help="a study's .toml file, or a preset (slipstick study list)")]
 Folder = Annotated[str | None, option("folder", "slipstick-out/NAME if left out")]
 Kind = Annotated[
-    OwnName,
-    option("executor", "serial | threads | processes | dask | MODULE:FACTORY: your own code, run", parser=OwnName),
+    TrustedName,
+    option("executor", "serial | threads | processes | dask | MODULE:FACTORY: your own code, run", parser=TrustedName),
 ]
 Share = Annotated[str | None, option("share", "study merge joins them")]
 Workers = Annotated[int, option("workers", "of threads, processes, or a local dask cluster", min=1)]
 Scheduler = Annotated[str | None, option("scheduler")]
 
-SERIAL = OwnName("serial")
+SERIAL = TrustedName("serial")
 
 
 def register(app: typer.Typer) -> None:

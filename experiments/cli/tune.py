@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slipstick.common.trusted_code import OwnName
+from slipstick.common.trusted_code import TrustedName
 from slipstick.experiments.cli.vocabulary import Format, option
 
 if TYPE_CHECKING:
     from slipstick.experiments.methods.tuning.tuner import Tuning
 
-SIMULATED = OwnName("simulated")
+SIMULATED = TrustedName("simulated")
 
 
 def register(app: typer.Typer) -> None:
@@ -21,9 +21,9 @@ def register(app: typer.Typer) -> None:
     @app.command()
     def tune(
         job: Annotated[
-            OwnName,
+            TrustedName,
             typer.Argument(
-                parser=OwnName,
+                parser=TrustedName,
                 help="your own input pipeline, MODULE:FUNCTION (it is imported and run); simulated (all ten), "
                 "simulated-1 .. simulated-10, or loader (real, needs torch)",
             ),
@@ -53,7 +53,15 @@ def register(app: typer.Typer) -> None:
 
 
 def _own(
-    target: OwnName, steps: int, step_time: str, finish: int, share: float, policy: str, start: str, *, exhaustive: bool
+    target: TrustedName,
+    steps: int,
+    step_time: str,
+    finish: int,
+    share: float,
+    policy: str,
+    start: str,
+    *,
+    exhaustive: bool,
 ) -> dict[str, Any]:
     """A user's pipeline tuned, the gain confirmed in turns with the defaults, and the run gone on with the best."""
     from slipstick.common.units import parse_quantity

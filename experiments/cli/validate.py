@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from slipstick.common.trusted_code import OwnName
+from slipstick.common.trusted_code import TrustedName
 
 
 def register(app: typer.Typer) -> None:
@@ -30,9 +30,9 @@ def register(app: typer.Typer) -> None:
             Path | None, typer.Option(help="write the rows as JSON below this folder, and its pages anew")
         ] = None,
         predictor: Annotated[
-            list[OwnName] | None,
+            list[TrustedName] | None,
             typer.Option(
-                parser=OwnName, metavar="MODULE:FUNCTION", help="score this function (imported and run); repeatable"
+                parser=TrustedName, metavar="MODULE:FUNCTION", help="score this function (imported and run); repeatable"
             ),
         ] = None,
         predictions: Annotated[

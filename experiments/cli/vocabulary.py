@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from slipstick.common.trusted_code import OwnName
+from slipstick.common.trusted_code import TrustedName
 
 WORDS: Mapping[str, str] = MappingProxyType(
     {
@@ -205,7 +205,7 @@ Plot = Annotated[str | None, option("plot")]
 Set = Annotated[list[str] | None, option("set", "run.threads=240, machine.clock=2GHz, ...")]
 Input = Annotated[list[str] | None, option("input", "batch,3,224,224 or name=batch,seq_len:int64")]
 Train = Annotated[str | None, option("train", "sgd, momentum, adam, adamw")]
-Estimator = Annotated[OwnName | None, option("estimator", parser=OwnName)]
+Estimator = Annotated[TrustedName | None, option("estimator", parser=TrustedName)]
 Calibration = Annotated[str | None, option("calibration", "of slipstick calibrate --out")]
 KnownHere = Annotated[
     str | None,
@@ -231,4 +231,4 @@ OutputTokens = Annotated[int, option("output_tokens", min=1)]
 StepTokens = Annotated[int, option("step_tokens", min=1)]
 CacheDtype = Annotated[str, option("cache_dtype", "bf16, fp8, ...; auto: as the checkpoint and the engine have it")]
 Clock = Annotated[str, option("clock", "2.6GHz; found if none is given")]
-Trusted = Annotated[list[OwnName] | None, option("trusted", parser=OwnName)]
+Trusted = Annotated[list[TrustedName] | None, option("trusted", parser=TrustedName)]

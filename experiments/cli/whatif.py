@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from slipstick.common.trusted_code import OwnName
+from slipstick.common.trusted_code import TrustedName
 from slipstick.experiments.cli.typed_numbers import WithNumbers, only
 from slipstick.experiments.cli.vocabulary import (
     Calibration,
@@ -33,8 +33,8 @@ def register(app: typer.Typer) -> None:
     def whatif(
         context: typer.Context,
         workload: Annotated[
-            OwnName | None,
-            typer.Argument(parser=OwnName, help="built-in, a .json file, FILE.py:FUNCTION, or a job's .yaml"),
+            TrustedName | None,
+            typer.Argument(parser=TrustedName, help="built-in, a .json file, FILE.py:FUNCTION, or a job's .yaml"),
         ] = None,
         on: Annotated[str | None, option("on", "today's")] = None,
         vary: Annotated[

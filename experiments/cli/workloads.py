@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from slipstick.common.trusted_code import OwnName
+from slipstick.common.trusted_code import TrustedName
 from slipstick.experiments.cli.vocabulary import Estimator, Format, Input, Train, option
 
 
@@ -36,8 +36,8 @@ def register(app: typer.Typer) -> None:
     @workloads.command()
     def show(
         name: Annotated[
-            OwnName,
-            typer.Argument(parser=OwnName, help="a built-in workload, a .json or .json.gz file, FILE.py:FUNCTION"),
+            TrustedName,
+            typer.Argument(parser=TrustedName, help="a built-in workload, a .json or .json.gz file, FILE.py:FUNCTION"),
         ],
         set: Annotated[list[str] | None, option("set", "workload.NAME=VALUE; with --on any")] = None,
         plot: Annotated[str | None, option("plot", "of the graph, FILE.svg or FILE.html")] = None,
@@ -100,8 +100,8 @@ def register(app: typer.Typer) -> None:
     @workloads.command("import")
     def import_workload(
         source: Annotated[
-            OwnName,
-            typer.Argument(parser=OwnName, help="a .onnx, a trace (.json), or MODULE:FUNCTION"),
+            TrustedName,
+            typer.Argument(parser=TrustedName, help="a .onnx, a trace (.json), or MODULE:FUNCTION"),
         ],
         out: Annotated[Path | None, option("out", "the workload, FILE.json or .json.gz")] = None,
         input: Input = None,

@@ -11,7 +11,7 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.operation_model import grouped
-from slipstick.estimators.composition.power_capped import CAP, HeldTimes, keep_function
+from slipstick.estimators.composition.power_capped import CAP, PowerCappedTimes, keep_function
 from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.estimators.symbolic.cache_residency import sizes_read
 from slipstick.estimators.symbolic.lambdified import FloatArray, names_of
@@ -24,7 +24,7 @@ STEP = 1.01
 
 
 @dataclass(frozen=True)
-class Dials:
+class Evaluator:
     """The quantities of a question as dials: the time over today's with some of them turned.
 
     `function`: of `today`'s names.
@@ -38,17 +38,17 @@ class Dials:
     function: Any
     today: Mapping[str, float]
     whole: frozenset[str]
-    held: HeldTimes | None = None
+    held: PowerCappedTimes | None = None
     cap: float = np.inf
 
     @classmethod
-    def of(cls, question: Question, names: Sequence[str] = ()) -> Dials:
+    def of(cls, question: Question, names: Sequence[str] = ()) -> Evaluator:
         """The named quantities, or all that the estimator's formula names."""
         chosen = tuple(names or numbers_of(question))
         function = question.estimator.compile(question.workload, question.machine, chosen, question.run)
         cap = question.machine.power.cap
         at_rated = cap == question.machine.stated.power.cap
-        held = function if isinstance(function, HeldTimes) and at_rated else None
+        held = function if isinstance(function, PowerCappedTimes) and at_rated else None
         counts = [n for n in chosen if n.startswith("machine.") and isinstance(question.machine.get(n[8:]), int)]
         today = {name: value_of(question, name) for name in chosen}
         return cls(held.plain if held else function, today, frozenset(counts), held, np.inf if cap is None else cap)
@@ -61,7 +61,7 @@ class Dials:
     @property
     def is_formula(self) -> bool:
         """Whether a point is a formula's, not a simulation's."""
-        return bool(self.function.vectorised) and not isinstance(self.function, HeldTimes)
+        return bool(self.function.vectorised) and not isinstance(self.function, PowerCappedTimes)
 
     @cached_property
     def today_time(self) -> float:
@@ -151,7 +151,7 @@ def value_of(question: Question, name: str) -> float:
     return float(known[path])
 
 
-def slope(dials: Dials, name: str) -> float | None:
+def slope(dials: Evaluator, name: str) -> float | None:
     """d log time / d log quantity between a step below and one above; None where neither can be taken."""
     whole = name in dials.whole or name.startswith(("run.", "workload."))
     today = dials.today[name]

@@ -11,10 +11,10 @@ from slipstick.common.answer import Answer, AnswerTable, Provenance
 from slipstick.common.columns import Column
 from slipstick.common.renamed_arguments import checked
 from slipstick.estimators.base.protocols import Estimator, Fitted
-from slipstick.estimators.base.shipped_estimator import NamedEstimator
+from slipstick.estimators.base.shipped_estimator import ShippedEstimator
 from slipstick.experiments.explain import explanation
 from slipstick.experiments.explain.cheapest import Together, cheapest_together
-from slipstick.experiments.explain.evaluator import Dials
+from slipstick.experiments.explain.evaluator import Evaluator
 from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.question.settings import Value, with_numbers
 from slipstick.experiments.question.user_code import own_workload
@@ -46,8 +46,8 @@ class Explanation(Answer):
     cost: Mapping[str, float]
 
     @cached_property
-    def _dials(self) -> Dials:
-        return Dials.of(self.question, self.vary)
+    def _dials(self) -> Evaluator:
+        return Evaluator.of(self.question, self.vary)
 
     @cached_property
     def bottlenecks(self) -> Rows:
@@ -109,7 +109,7 @@ def explain(
     *,
     target: float = 0.8,
     cost: Mapping[str, float] | None = None,
-    estimator: str | NamedEstimator | Estimator | None = None,
+    estimator: str | ShippedEstimator | Estimator | None = None,
     settings: Mapping[str, Value] | Sequence[str] = (),
     dtype: str | None = None,
     calibration: Fitted | None = None,

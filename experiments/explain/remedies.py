@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from slipstick.common.errors import InputError
-from slipstick.experiments.explain.evaluator import Dials
+from slipstick.experiments.explain.evaluator import Evaluator
 from slipstick.experiments.question.facts import items_of
 from slipstick.experiments.question.question import Question, question
 from slipstick.hwmodels.machine import Machine
@@ -32,7 +32,7 @@ Ask = Callable[..., Question]
 
 
 def move_rows(
-    today: Question, workload: str | Workload, ask: Ask | None = None, dials: Dials | None = None
+    today: Question, workload: str | Workload, ask: Ask | None = None, dials: Evaluator | None = None
 ) -> list[dict[str, Any]]:
     """Moves that shorten the time (of an item, where the batch changes): of software, then of the machine.
 
@@ -68,7 +68,7 @@ def _shortest(rows: Sequence[dict[str, Any]], most: int) -> list[dict[str, Any]]
     return sorted(shorter, key=lambda row: float(row["ratio"]))[:most]
 
 
-def _bought(name: str, dials: Dials, seconds: float) -> dict[str, Any]:
+def _bought(name: str, dials: Evaluator, seconds: float) -> dict[str, Any]:
     ratio = dials.ratio(name, 2.0)
     return {"move": f"twice {name}", "time_s": None if ratio is None else ratio * seconds, "ratio": ratio}
 

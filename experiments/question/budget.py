@@ -11,7 +11,7 @@ from slipstick.common.formatting import shown
 from slipstick.common.renamed_arguments import checked
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate
 from slipstick.estimators.base.protocols import Estimator
-from slipstick.estimators.base.shipped_estimator import NamedEstimator
+from slipstick.estimators.base.shipped_estimator import ShippedEstimator
 from slipstick.experiments.question.facts import bounds
 from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.question.settings import Value, with_numbers
@@ -96,7 +96,7 @@ def budget(
     machine: str | Machine,
     settings: Mapping[str, Value] | Sequence[str] = (),
     *,
-    estimator: str | NamedEstimator | Estimator | None = None,
+    estimator: str | ShippedEstimator | Estimator | None = None,
     dtype: str | None = None,
     slack: float = 1.0,
     level: float = DEFAULT_LEVEL,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
     from slipstick.estimators.roofline.roofline import Roofline
     from slipstick.estimators.tpu.systolic_array import SystolicArray
-    from slipstick.estimators.tpu.unified_buffer import OnChip
+    from slipstick.estimators.tpu.unified_buffer import UnifiedBuffer
 
 PLAIN = "plain: --estimator roofline"
 THREADS = "threads that share the cores: instructions counted and contention, strategy (a) of Viebke et al. 2019"
@@ -286,7 +286,7 @@ def served(workload: Workload, machine: Machine) -> None:
 def _parallel_training(workload: Workload, machine: Machine, dtype: str | None) -> Default:
     from slipstick.estimators.gpu.gpu_step import measured_kernels
     from slipstick.estimators.gpu.kernels.kernel_classes import class_of
-    from slipstick.estimators.interconnect.compute_and_collectives import DeviceAndLinks
+    from slipstick.estimators.interconnect.compute_and_collectives import DeviceAndCollectives
     from slipstick.estimators.training.parallel_training import FITTED_FAMILY, nccl, parallel_training
     from slipstick.hwmodels.machine_kind import machine_kind
 
@@ -296,15 +296,15 @@ def _parallel_training(workload: Workload, machine: Machine, dtype: str | None) 
     if machine.family != FITTED_FAMILY and machine_kind(machine) == "gpu":
         classes = {class_of(op) for op in converted.distinct.operations if op.kind != "collective"}
         kernels = measured_kernels(gpu_kernels(), machine, classes)
-        made = replace(made, operation=DeviceAndLinks(kernels.model, nccl()))
+        made = replace(made, operation=DeviceAndCollectives(kernels.model, nccl()))
         why = "kernels as measured on GPUs, NCCL's collectives, a pipeline of microbatches"
     return Default(converted, machine, made, f"{why}; {PLAIN}")
 
 
 def _unmeasured(workload: Workload, machine: Machine, kind: str) -> Default:
     """Machines that no public measurements speak of: what is usual of the data sheet's rates, and a wide band."""
-    from slipstick.estimators.composition.clipped_at_peak import BoundedComposite
-    from slipstick.estimators.composition.composed_estimator import Composite
+    from slipstick.estimators.composition.clipped_at_peak import ClippedAtPeak
+    from slipstick.estimators.composition.composed_estimator import ComposedEstimator
     from slipstick.estimators.fitting.calibration import Calibration
     from slipstick.estimators.roofline.roofline import Roofline
     from slipstick.estimators.schedules.host_constants import UNMEASURED
@@ -314,12 +314,12 @@ def _unmeasured(workload: Workload, machine: Machine, kind: str) -> Default:
     systolic = kind == "systolic" and runs_on_array(workload, machine)
     model = SystolicArray() if systolic else Roofline(compute_efficiency=0.7, memory_efficiency=0.75)
     operation, machine = _with_memory_on_chip(model, workload, machine)
-    part: Composite
+    part: ComposedEstimator
     if systolic:
-        part = BoundedComposite(operation, Sequential(), "systolic array with double-buffered operands, in sequence")
+        part = ClippedAtPeak(operation, Sequential(), "systolic array with double-buffered operands, in sequence")
         made = Calibration(part, (), residual_std=UNMEASURED, source="no measurement: a closed form")
         return Default(workload, machine, made, f"a systolic array's cycles, no measurement of this machine; {PLAIN}")
-    made_of = Composite if kind == "many-core" else BoundedComposite  # a base clock, which processors exceed
+    made_of = ComposedEstimator if kind == "many-core" else ClippedAtPeak  # a base clock, which processors exceed
     part = made_of(operation, Sequential(), "roofline at the usual share of the data sheet's rates")
     source = "no measurement: 70 % of the peaks, 75 % of the bandwidth"
     made = Calibration(part, (), residual_std=UNMEASURED, source=source)
@@ -328,13 +328,13 @@ def _unmeasured(workload: Workload, machine: Machine, kind: str) -> Default:
 
 def _with_memory_on_chip(
     model: SystolicArray | Roofline, workload: Workload, machine: Machine
-) -> tuple[SystolicArray | Roofline | OnChip, Machine]:
+) -> tuple[SystolicArray | Roofline | UnifiedBuffer, Machine]:
     """The model with an accelerator's on-chip memory in use; as it is where a state of the caches was given."""
     from slipstick.estimators.symbolic.cache_residency import rated_caches
-    from slipstick.estimators.tpu.unified_buffer import OnChip, kept_bytes
+    from slipstick.estimators.tpu.unified_buffer import UnifiedBuffer, kept_bytes
 
     caches = rated_caches(machine)
     if machine.runtime.cache is not None or not caches or not machine.memory[caches[-1]].capacity:
         return model, machine
     trains = "optimizer" in workload.kinds
-    return OnChip(model, kept_bytes(workload), trains), machine.using({"runtime.cache": "warm"})
+    return UnifiedBuffer(model, kept_bytes(workload), trains), machine.using({"runtime.cache": "warm"})

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from slipstick.common.renamed_arguments import checked
 from slipstick.estimators.base.estimate import Estimate
 from slipstick.estimators.base.protocols import Estimator, Fitted
-from slipstick.estimators.base.shipped_estimator import NamedEstimator
+from slipstick.estimators.base.shipped_estimator import ShippedEstimator
 from slipstick.experiments.question.question import question
 from slipstick.experiments.question.settings import Value, with_numbers
 from slipstick.experiments.question.user_code import own_workload
@@ -20,7 +20,7 @@ def estimate(
     workload: str | Workload,
     machine: str | Machine,
     *,
-    estimator: str | NamedEstimator | Estimator | None = None,
+    estimator: str | ShippedEstimator | Estimator | None = None,
     settings: Mapping[str, Value] | Sequence[str] = (),
     dtype: str | None = None,
     calibration: Fitted | None = None,

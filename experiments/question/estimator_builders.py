@@ -18,9 +18,9 @@ Beyond = Literal["wider", "oversubscribed"]
 
 
 def _composite(operation: OperationModel, schedule: Schedule, source: str) -> Estimator:
-    from slipstick.estimators.composition.composed_estimator import Composite
+    from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 
-    return Composite(operation, schedule, source)
+    return ComposedEstimator(operation, schedule, source)
 
 
 def roofline() -> Estimator:
@@ -81,16 +81,16 @@ def cpu() -> Estimator:
 
 def cpu_kinds() -> Estimator:
     """The same with shares of its own for each of PyTorch's kernels."""
-    from slipstick.common.records import Table
+    from slipstick.common.records import FrozenDict
     from slipstick.estimators.base.operation_model import FormulaModel
     from slipstick.estimators.cpu.cpu_roofline import CpuShares
-    from slipstick.estimators.cpu.page_reuse import ReusedMemory
+    from slipstick.estimators.cpu.page_reuse import PageReuse
     from slipstick.estimators.cpu.torch_cpu_kernels import KERNELS, TorchKernels
     from slipstick.estimators.schedules.sequential import Sequential
 
-    kinds: Table[FormulaModel] = Table({name: CpuShares() for name in KERNELS})
+    kinds: FrozenDict[FormulaModel] = FrozenDict({name: CpuShares() for name in KERNELS})
     source = "roofline of a multi-core CPU by kind of operation, in sequence"
-    return ReusedMemory(TorchKernels(kinds), Sequential(), source)
+    return PageReuse(TorchKernels(kinds), Sequential(), source)
 
 
 def layer_conditions() -> Estimator:
@@ -103,11 +103,13 @@ def layer_conditions() -> Estimator:
 
 def loops() -> Estimator:
     """Streams and stencils on cores that share a saturating memory."""
-    from slipstick.estimators.cpu.multicore_loops import LoopsOnCores
+    from slipstick.estimators.cpu.multicore_loops import MulticoreLoops
     from slipstick.estimators.cpu.saturating_loops import SaturatingLoops
     from slipstick.estimators.schedules.sequential import Sequential
 
-    return LoopsOnCores(SaturatingLoops(), Sequential(), "layer conditions, one loop after the other, memory saturates")
+    return MulticoreLoops(
+        SaturatingLoops(), Sequential(), "layer conditions, one loop after the other, memory saturates"
+    )
 
 
 def loops_lack(machine: Machine) -> str:
@@ -123,11 +125,13 @@ def loops_lack(machine: Machine) -> str:
 def fitted_tpu() -> Calibration:
     """The training step of fully connected networks on a TPU, with its fit."""
     from slipstick.estimators.fitting.calibration_file import load_calibration
-    from slipstick.estimators.tpu.input_bound_accelerator import FedAccelerator
-    from slipstick.estimators.tpu.input_bound_run import Fed
+    from slipstick.estimators.tpu.input_bound_accelerator import InputBoundAccelerator
+    from slipstick.estimators.tpu.input_bound_run import InputBoundRun
     from slipstick.estimators.tpu.tpu_step import TpuOperations
 
-    plain = FedAccelerator(TpuOperations(), Fed(), "a network divided over the cores, behind its input pipeline")
+    plain = InputBoundAccelerator(
+        TpuOperations(), InputBoundRun(), "a network divided over the cores, behind its input pipeline"
+    )
     return load_calibration(CALIBRATIONS / "tpu.json", plain)
 
 
@@ -239,13 +243,13 @@ def best_known() -> Estimator:
 
 def trained_model() -> Estimator:
     """A training step of a language model."""
-    from slipstick.estimators.training.training_estimator import TrainedModel
+    from slipstick.estimators.training.training_estimator import TrainingEstimator
 
-    return TrainedModel()
+    return TrainingEstimator()
 
 
 def served_requests() -> Estimator:
     """A language model's server under continuous batching."""
-    from slipstick.estimators.serving.request_estimator import ServedRequests
+    from slipstick.estimators.serving.request_estimator import RequestEstimator
 
-    return ServedRequests()
+    return RequestEstimator()

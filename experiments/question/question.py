@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
-from slipstick.common.records import Same, Table
+from slipstick.common.records import FrozenDict, Same
 from slipstick.common.renamed_arguments import checked
 from slipstick.common.trusted_code import is_own
-from slipstick.estimators.base.estimate import Estimate, Run
+from slipstick.estimators.base.estimate import Estimate, RunParameters
 from slipstick.estimators.base.estimator_base import check_run_names
 from slipstick.estimators.base.protocols import Estimator, Fitted
 from slipstick.estimators.base.schedule_model import check_run_number
-from slipstick.estimators.base.shipped_estimator import NamedEstimator
+from slipstick.estimators.base.shipped_estimator import ShippedEstimator
 from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.experiments.question import registry
 from slipstick.experiments.question.axes import Values, axes_of
@@ -50,7 +50,7 @@ class Original:
 
     workload: str | Workload | nx.DiGraph[Any]
     machine: str | Machine
-    settings: Table[Value]
+    settings: FrozenDict[Value]
     dtype: str | None
 
 
@@ -81,9 +81,9 @@ class Question:
     workload: Workload
     machine: Machine
     estimator: Estimator
-    run: Run = Run()
+    run: RunParameters = RunParameters()
     why: str = ""
-    sizes: Run = Run()
+    sizes: RunParameters = RunParameters()
     vary: Space = Space()
     dtype: str = ""
     calibration: Fitted | None = None
@@ -122,7 +122,7 @@ class Question:
 def question(
     workload: str | Workload | nx.DiGraph[Any],
     machine: str | Machine,
-    estimator: str | NamedEstimator | Estimator | None = None,
+    estimator: str | ShippedEstimator | Estimator | None = None,
     settings: Mapping[str, Value] | Sequence[str] = (),
     dtype: str | None = None,
     vary: Mapping[str, Values] | Sequence[str] = (),
@@ -171,7 +171,7 @@ def question(
     plain = not (vary or where or quantity or calibration is not None)
     if not plain or not (estimator is None or isinstance(estimator, str)) or is_own(estimator):
         return _about(_resolved(graph, base, estimator, values, dtype, vary, calibration, where), quantity)
-    settled = Table({space: Table(each) for space, each in values.items()})
+    settled = FrozenDict({space: FrozenDict(each) for space, each in values.items()})
     kept = _kept(Same(graph), base, estimator, settled, dtype)
     if not kept:
         kept.append(_resolved(graph, base, estimator, values, dtype))
@@ -185,7 +185,11 @@ def _about(query: Question, quantity: str | None) -> Question:
 
 @lru_cache(maxsize=8)
 def _kept(
-    workload: Same[Workload], machine: Machine, estimator: str | None, values: Table[Table[Value]], dtype: str | None
+    workload: Same[Workload],
+    machine: Machine,
+    estimator: str | None,
+    values: FrozenDict[FrozenDict[Value]],
+    dtype: str | None,
 ) -> list[Question]:
     """The place for a question to an estimator that ships: the same one is often asked again."""
     return []
@@ -194,7 +198,7 @@ def _kept(
 def _resolved(
     workload: Workload,
     base: Machine,
-    estimator: str | NamedEstimator | Estimator | None,
+    estimator: str | ShippedEstimator | Estimator | None,
     values: Mapping[str, Mapping[str, Value]],
     dtype: str | None = None,
     vary: Mapping[str, Values] | Sequence[str] = (),
@@ -242,12 +246,23 @@ def _resolved(
     if values["estimator"]:
         chosen = set_parameters(chosen, parameter_values(chosen, values["estimator"]))
     numbers = {name: number_of(f"workload.{name}", value) for name, value in sizes.items()}
-    space = Space(Table(axes_of(vary, target)), where=tuple(where)) if vary else Space()
+    space = Space(FrozenDict(axes_of(vary, target)), where=tuple(where)) if vary else Space()
     original = None
     if estimator is None and calibration is None:
         named = {f"{name}.{key}": value for name, inner in values.items() for key, value in inner.items()}
-        original = Original(workload, base, Table(named), wanted_type)
-    made = Question(graph, target, chosen, Run(run), why, Run(numbers), space, dtype or stored, calibration, remarks)
+        original = Original(workload, base, FrozenDict(named), wanted_type)
+    made = Question(
+        graph,
+        target,
+        chosen,
+        RunParameters(run),
+        why,
+        RunParameters(numbers),
+        space,
+        dtype or stored,
+        calibration,
+        remarks,
+    )
     return replace(made, original=original)
 
 

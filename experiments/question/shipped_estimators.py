@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Literal
 
-from slipstick.estimators.base.shipped_estimator import Example, NamedEstimator
+from slipstick.estimators.base.shipped_estimator import Example, ShippedEstimator
 from slipstick.estimators.base.validity_domain import Domain
 from slipstick.experiments.question import estimator_builders as build
 
@@ -26,7 +26,9 @@ OTHER_THREADS = Example(
 ON_BOARD = Example("data-parallel-mlp", "tpu-v2-8")
 
 
-def _threads(name: str, strategy: Literal["a", "b"], beyond: build.Beyond, purpose: str, error: str) -> NamedEstimator:
+def _threads(
+    name: str, strategy: Literal["a", "b"], beyond: build.Beyond, purpose: str, error: str
+) -> ShippedEstimator:
     """A strategy of the study: banded on its machine, most where its networks run; elsewhere nothing was measured."""
     study = (
         (Domain(networks=(network,), families=PHI), partial(build.threads_in_study, strategy, beyond, size))
@@ -34,7 +36,7 @@ def _threads(name: str, strategy: Literal["a", "b"], beyond: build.Beyond, purpo
     )
     others = (Domain(families=PHI), partial(build.threads_beside_study, strategy, beyond))
     elsewhere = (Domain(), partial(build.threads, strategy, "oversubscribed"))
-    return NamedEstimator(
+    return ShippedEstimator(
         name,
         partial(build.threads, strategy, beyond),
         purpose=purpose,
@@ -48,7 +50,7 @@ def _threads(name: str, strategy: Literal["a", "b"], beyond: build.Beyond, purpo
     )
 
 
-DEFAULT = NamedEstimator(
+DEFAULT = ShippedEstimator(
     "default",
     build.best_known,
     purpose="any workload on any machine: the best of the others that is known, with a band",
@@ -59,8 +61,8 @@ DEFAULT = NamedEstimator(
 )
 """What answers where no estimator is named (`question.defaults`)."""
 
-SHIPPED: tuple[NamedEstimator, ...] = (
-    NamedEstimator(
+SHIPPED: tuple[ShippedEstimator, ...] = (
+    ShippedEstimator(
         "roofline",
         build.roofline,
         purpose="the data sheet's bound: no kernel is faster",
@@ -70,7 +72,7 @@ SHIPPED: tuple[NamedEstimator, ...] = (
         source="Williams, Waterman, Patterson, Roofline, CACM 52, 2009",
         example=NET,
     ),
-    NamedEstimator(
+    ShippedEstimator(
         "roofline-critical-path",
         build.roofline_critical_path,
         purpose="the same where operations run side by side",
@@ -78,7 +80,7 @@ SHIPPED: tuple[NamedEstimator, ...] = (
         board="dlbricks",
         example=NET,
     ),
-    NamedEstimator(
+    ShippedEstimator(
         "roofline-dispatch",
         build.roofline_dispatch,
         purpose="the same, issued by a host onto streams",
@@ -86,7 +88,7 @@ SHIPPED: tuple[NamedEstimator, ...] = (
         board="dispatch",
         example=NET,
     ),
-    NamedEstimator(
+    ShippedEstimator(
         "contended-dispatch",
         build.contended_dispatch,
         purpose="streams that share the memory's bandwidth, simulated",
@@ -94,7 +96,7 @@ SHIPPED: tuple[NamedEstimator, ...] = (
         board="dispatch",
         example=NET,
     ),
-    NamedEstimator(
+    ShippedEstimator(
         "tiled-roofline",
         build.tiled_roofline,
         purpose="kernels as tiles, unfitted",
@@ -102,7 +104,7 @@ SHIPPED: tuple[NamedEstimator, ...] = (
         board="operations",
         example=NET,
     ),
-    NamedEstimator(
+    ShippedEstimator(
         "collectives",
         build.collectives,
         purpose="collectives by themselves, by NCCL's algorithms and protocols",
@@ -114,7 +116,7 @@ SHIPPED: tuple[NamedEstimator, ...] = (
         why="the least of rings, trees and NVLS by NCCL's protocols",
         example=Example("all-reduce", "a100-80-dgx", (("devices", 8),)),
     ),
-    NamedEstimator(
+    ShippedEstimator(
         "parallel-training",
         build.parallel_training,
         purpose="a transformer under tensor, pipeline, data and sequence parallelism",
@@ -132,7 +134,7 @@ SHIPPED: tuple[NamedEstimator, ...] = (
             ),
         ),
     ),
-    NamedEstimator(
+    ShippedEstimator(
         "data-parallel-dispatch",
         build.data_parallel_dispatch,
         purpose="replicas whose gradients are summed beside the backward pass",
@@ -148,7 +150,7 @@ SHIPPED: tuple[NamedEstimator, ...] = (
             ),
         ),
     ),
-    NamedEstimator(
+    ShippedEstimator(
         "training",
         build.trained_model,
         purpose="a training step of a language model: time, tokens/s, MFU, memory, power, cost under a layout",
@@ -167,7 +169,7 @@ SHIPPED: tuple[NamedEstimator, ...] = (
             ),
         ),
     ),
-    NamedEstimator(
+    ShippedEstimator(
         "serving",
         build.served_requests,
         purpose="requests to a language model: tokens/s, times to first and further tokens, power, memory, cost",
@@ -178,7 +180,7 @@ SHIPPED: tuple[NamedEstimator, ...] = (
         why="a server's steps as fitted to measured ones, request by request",
         example=Example("llama-3.1-8b", "h100-sxm", (("concurrency", 16),)),
     ),
-    NamedEstimator(
+    ShippedEstimator(
         "loops",
         build.loops,
         purpose="streams and stencils on cores that share a saturating memory (--threads N)",
@@ -192,7 +194,7 @@ SHIPPED: tuple[NamedEstimator, ...] = (
         lacks=build.loops_lack,
         example=Example("stream-triad", "xeon-gold-6148", (("threads", 5),)),
     ),
-    NamedEstimator(
+    ShippedEstimator(
         "layer-conditions",
         build.layer_conditions,
         purpose="streams and stencils (jacobi-2d-5pt, stream-triad, ...): layer conditions and the ECM model",
@@ -210,7 +212,7 @@ SHIPPED: tuple[NamedEstimator, ...] = (
             ),
         ),
     ),
-    NamedEstimator(
+    ShippedEstimator(
         "cpu",
         build.cpu,
         purpose="multi-core CPUs by cache level, unfitted",
@@ -219,7 +221,7 @@ SHIPPED: tuple[NamedEstimator, ...] = (
         source="ECM and roofline of multi-core CPUs: Stengel et al., ICS 2015; Hofmann et al., ISC 2018",
         example=Example("mlp-inference", "xeon-gold-6148", (("batch", 64),)),
     ),
-    NamedEstimator(
+    ShippedEstimator(
         "cpu-kinds",
         build.cpu_kinds,
         purpose="the same with shares of its own for products, convolutions, attention and all else: what probe fits",
@@ -227,7 +229,7 @@ SHIPPED: tuple[NamedEstimator, ...] = (
         source="ECM and roofline of multi-core CPUs: Stengel et al., ICS 2015; Hofmann et al., ISC 2018",
         example=Example("mlp-inference", "xeon-gold-6148", (("batch", 64),)),
     ),
-    NamedEstimator(
+    ShippedEstimator(
         "systolic",
         build.systolic,
         purpose="products on a systolic array, cycles in closed form",
@@ -237,7 +239,7 @@ SHIPPED: tuple[NamedEstimator, ...] = (
         source="Samajdar et al., SCALE-Sim, ISPASS 2020",
         example=Example("gemm", "tpu-v2-8"),
     ),
-    NamedEstimator(
+    ShippedEstimator(
         "tpu",
         build.tpu,
         purpose="training steps of fully connected networks on a TPU board",
@@ -250,7 +252,7 @@ SHIPPED: tuple[NamedEstimator, ...] = (
         why="its own calibration: training steps of fully connected networks on a TPU v2",
         example=ON_BOARD,
     ),
-    NamedEstimator(
+    ShippedEstimator(
         "spmv",
         build.spmv,
         purpose="sparse matrix times vector",
@@ -263,7 +265,7 @@ SHIPPED: tuple[NamedEstimator, ...] = (
         why="the sparse matrix product's own model",
         example=Example("spmv-grid", "xeon-gold-6148"),
     ),
-    NamedEstimator(
+    ShippedEstimator(
         "spmv-devices",
         build.spmv_devices,
         purpose="the same on GPUs and other machines",
@@ -274,7 +276,7 @@ SHIPPED: tuple[NamedEstimator, ...] = (
         why="sparse products as measured on other devices",
         example=Example("spmv-grid", "a100-sxm-80gb"),
     ),
-    NamedEstimator(
+    ShippedEstimator(
         "torch-program",
         build.torch_program,
         purpose="forward passes of PyTorch programs, eager or compiled",
@@ -284,7 +286,7 @@ SHIPPED: tuple[NamedEstimator, ...] = (
         source="times of KernelBench v0.1 on H100, L4 and L40S, and of timm's image networks in 16 bits",
         example=Example("mlp-inference", "h100-sxm", (("batch", 64),)),
     ),
-    NamedEstimator(
+    ShippedEstimator(
         "measure",
         build.measure,
         purpose="runs the kernels on this host",
@@ -303,7 +305,7 @@ SHIPPED: tuple[NamedEstimator, ...] = (
     ),
     _threads("threads-counted", "a", "oversubscribed", "threads that share images: instructions and contention", ""),
     _threads("threads-timed", "b", "oversubscribed", "the same from the times of one thread", ""),
-    NamedEstimator(
+    ShippedEstimator(
         "threads-nodes",
         build.threads_nodes,
         purpose="threads on several nodes that sum their weights over links",
@@ -320,7 +322,7 @@ SHIPPED: tuple[NamedEstimator, ...] = (
             ),
         ),
     ),
-    NamedEstimator(
+    ShippedEstimator(
         "phi-simulated",
         partial(build.phi_simulated, "simulated"),
         purpose="strategy (a) as a simulation, contention as measured",
@@ -328,7 +330,7 @@ SHIPPED: tuple[NamedEstimator, ...] = (
         source=f"{VIEBKE}, Figure 4 and Table IV",
         example=ON_PHI,
     ),
-    NamedEstimator(
+    ShippedEstimator(
         "phi-queue",
         partial(build.phi_simulated, "queue"),
         purpose="the same, contention as a queue at the memory",

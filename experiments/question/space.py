@@ -14,7 +14,7 @@ import numpy as np
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import parse_expression
 from slipstick.common.lazy_sympy import sp
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.symbolic.lambdified import FloatArray, evaluate
 
 Sampler = Literal["random", "latin-hypercube", "sobol"]
@@ -74,8 +74,8 @@ class Space:
         `MAX_POINTS`.
     """
 
-    axes: Table[tuple[float, ...]] = Table()
-    sampled: Table[Range] = Table()
+    axes: FrozenDict[tuple[float, ...]] = FrozenDict()
+    sampled: FrozenDict[Range] = FrozenDict()
     samples: int = 1
     sampler: Sampler = "sobol"
     seed: int = 0

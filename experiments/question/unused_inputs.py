@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slipstick.estimators.base.protocols import TimeFunction
+from slipstick.estimators.base.protocols import CompiledEstimator
 from slipstick.estimators.composition.energy_and_cost import Consumption
 
 
-def unread(function: TimeFunction, names: Sequence[str], consumed: Sequence[Consumption] = ()) -> tuple[str, ...]:
+def unread(function: CompiledEstimator, names: Sequence[str], consumed: Sequence[Consumption] = ()) -> tuple[str, ...]:
     """A line on the names that no formula of a compiled estimator holds; none where that cannot be known.
 
     `function`: what an estimator compiled with these names left free.

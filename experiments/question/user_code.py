@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from slipstick.common.errors import InputError
-from slipstick.common.trusted_code import OwnName, found_here, is_own
-from slipstick.estimators.base.shipped_estimator import NamedEstimator
+from slipstick.common.trusted_code import TrustedName, found_here, is_own
+from slipstick.estimators.base.shipped_estimator import ShippedEstimator
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
@@ -53,21 +53,21 @@ def _callable(name: str, form: str, want: str) -> Callable[..., Any]:
     return function
 
 
-def own_record(name: str) -> NamedEstimator:
+def own_record(name: str) -> ShippedEstimator:
     """The record that MODULE:ATTRIBUTE is, or one around the estimator that it is or makes.
 
     What is imported is reported on standard error; modules of the current folder count too.
     Raises InputError where the name came from a file, there is none, it fails, or it has no `estimate`.
     """
     made = _imported(name)
-    return made if isinstance(made, NamedEstimator) else NamedEstimator(name, lambda: made, purpose="your own")
+    return made if isinstance(made, ShippedEstimator) else ShippedEstimator(name, lambda: made, purpose="your own")
 
 
 def _imported(name: str) -> Any:
     try:
         with redirect_stdout(sys.stderr):
             made = found_here(name)
-            is_made = hasattr(made, "estimate") or isinstance(made, NamedEstimator)
+            is_made = hasattr(made, "estimate") or isinstance(made, ShippedEstimator)
             made = made() if callable(made) and not is_made else made
     except InputError:
         raise
@@ -78,7 +78,7 @@ def _imported(name: str) -> Any:
         ) from error
     if isinstance(made, type):
         raise InputError(f"estimator {name!r}: is the class {made.__name__}; want one of it: a function or an object")
-    if not isinstance(made, NamedEstimator) and not callable(getattr(made, "estimate", None)):
+    if not isinstance(made, ShippedEstimator) and not callable(getattr(made, "estimate", None)):
         raise InputError(f"estimator {name!r}: a {type(made).__name__} has no estimate(workload, machine, run)")
     return made
 
@@ -140,7 +140,7 @@ def own_workload(
             f"{workload!r} would import your or somebody's code and run it: if you trust it, trusted=[{workload!r}]"
         )
     machines = [machine] if isinstance(machine, str) else []
-    return own_or_none(OwnName(workload), machines, input, train) or workload
+    return own_or_none(TrustedName(workload), machines, input, train) or workload
 
 
 def _require_one_known(machines: Sequence[str]) -> None:
@@ -175,7 +175,7 @@ def own_program(
     def record() -> tuple[Workload, Inputs]:
         from slipstick.workloads.importers.torch.importer import import_torch
 
-        if isinstance(name, OwnName):
+        if isinstance(name, TrustedName):
             print(f"slipstick: imports {name.rpartition(':')[0]} and runs its code ({name})", file=sys.stderr)
         label = name.rpartition(":")[2]
         model, shapes, sizes = sized_model(name, inputs)

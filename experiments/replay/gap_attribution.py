@@ -26,7 +26,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Miss:
+class GapAttribution:
     """A trace beside its prediction.
 
     Parameters
@@ -100,7 +100,7 @@ def miss_of(
     machine: Machine,
     ran_at: Machine | None = None,
     unfused: float = 0.0,
-) -> Miss:
+) -> GapAttribution:
     """A trace beside the tiled roofline of the machine.
 
     Parameters
@@ -122,7 +122,7 @@ def miss_of(
         return seconds
 
     here = times(machine)
-    return Miss(graph, here, here if ran_at is None else times(ran_at), unfused)
+    return GapAttribution(graph, here, here if ran_at is None else times(ran_at), unfused)
 
 
 def explain_trace(

@@ -23,7 +23,7 @@ from slipstick.workloads.importers.traces.trace_graph import TraceGraph
 
 
 @dataclass(frozen=True, eq=False)
-class Recorded:
+class LoadedTrace:
     """A step as it was recorded.
 
     Parameters
@@ -43,7 +43,7 @@ class Recorded:
     provenance: Provenance = "measured"
 
 
-def read_recorded(path: str, machine: Machine | None = None, marker: str | None = None) -> Recorded:
+def read_recorded(path: str, machine: Machine | None = None, marker: str | None = None) -> LoadedTrace:
     """A profiler's timeline, or a Chakra trace with durations or without (then estimated on `machine`).
 
     What a file is, its content says: Chrome traces (Kineto), Nsight Systems' SQLite, rocprofv3's JSON and CSV. `marker`
@@ -67,11 +67,11 @@ def read_recorded(path: str, machine: Machine | None = None, marker: str | None 
             f"shapes known for {sized} of {len(kernels)} kernels"
         )
         note = "; ".join([note, *graph.notes])
-        return Recorded(graph, operations, machine or machine_of_device(graph.device), note)
+        return LoadedTrace(graph, operations, machine or machine_of_device(graph.device), note)
     document = require_mapping(read_json(path, LIMIT_BYTES), path, "the document")
     if has_durations(document):
         graph = chakra_graph(document, path)
-        return Recorded(graph, {}, machine, f"{len(graph.nodes) - 2} nodes of a Chakra trace with its durations")
+        return LoadedTrace(graph, {}, machine, f"{len(graph.nodes) - 2} nodes of a Chakra trace with its durations")
     if machine is None:
         raise InputError(f"{path}: no durations (duration_micros): say --recorded-on MACHINE, and they are estimated")
     from slipstick.estimators.roofline.roofline import Roofline
@@ -85,10 +85,10 @@ def read_recorded(path: str, machine: Machine | None = None, marker: str | None 
     note = (
         f"{len(workload)} operations of a Chakra trace without durations: estimated by the roofline of {machine.name}"
     )
-    return Recorded(graph, operations, machine, note, "estimated")
+    return LoadedTrace(graph, operations, machine, note, "estimated")
 
 
-def step_named(path: str, read: Recorded) -> str:
+def step_named(path: str, read: LoadedTrace) -> str:
     """Which step the answer is of: ``a.json.gz, the median of 3 steps``."""
     count = len(read.graph.steps)
     return f"{shortened(Path(path).name, 60)}, " + ("one step" if count == 1 else f"the median of {count} steps")

@@ -17,7 +17,7 @@ from slipstick.common.renamed_arguments import checked
 from slipstick.estimators.gpu.kernels.traced_kernels import between_vendors
 from slipstick.experiments.replay.loaded_trace import read_recorded, step_named
 from slipstick.experiments.replay.read_files import TOP, Holding, ReadOptions, read_any
-from slipstick.experiments.replay.trace_whatif import COLUMNS, TERMS, Change, trace_whatif
+from slipstick.experiments.replay.trace_whatif import COLUMNS, TERMS, TraceChange, trace_whatif
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
@@ -27,7 +27,7 @@ RUNTIMES = ("compiled", "graph_replay")
 
 
 def measured_rows(
-    graph: TraceGraph, changes: Sequence[Change], operations: Mapping[int, Op] | None = None
+    graph: TraceGraph, changes: Sequence[TraceChange], operations: Mapping[int, Op] | None = None
 ) -> list[dict[str, Any]]:
     """One row a change: ratio to the trace first, then the step with its 80 % band and the account."""
     lines = []
@@ -47,7 +47,7 @@ def measured_rows(
 
 def changes(
     vary: Sequence[str], today: Machine | None, other: Machine | None, set_: Sequence[str] = ()
-) -> list[Change]:
+) -> list[TraceChange]:
     """Changes from ``run.workers=0..8`` and ``run.host_ratio=0.5,1``: every combination, on one other machine.
 
     `set_`: settings of the other machine (today's where none is named): ``machine.clock=1.2GHz``,
@@ -70,7 +70,7 @@ def changes(
         if base is None:
             raise InputError("--set machine.* needs --recorded-on: the machine that the trace was recorded on")
         other = base.using(settings)
-    result = [Change(today, other, runtime=runtime)]
+    result = [TraceChange(today, other, runtime=runtime)]
     for text in vary:
         if today is None:
             from slipstick.hwmodels.catalog import machine, machine_names

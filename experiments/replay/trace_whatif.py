@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from slipstick.common.answer import Answer, Provenance
 from slipstick.common.columns import SHARE, Column, in_seconds
-from slipstick.common.records import Table
-from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, Part, Spread, quantile
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, OperationTime, Spread, quantile
 from slipstick.estimators.base.quantity import Quantity
 from slipstick.estimators.gpu.kernels.traced_kernels import KernelScaling, resource_of
 from slipstick.estimators.schedules.trace_replay import (
@@ -55,7 +55,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Change:
+class TraceChange:
     """What is different from the trace.
 
     Parameters
@@ -120,12 +120,14 @@ class TraceAnswer(Answer):
         """The changed step as an answer like all others: its time and band, kernels, and how long the device idles."""
         after = self.after
         kernels = Quantity("kernels", after.shares.get("kernel", 0.0) * after.step, "s", meaning="of kernels in a step")
-        parts = tuple(Part(name, name, share * after.step, bound_by=name) for name, share in self.critical.items())
+        parts = tuple(
+            OperationTime(name, name, share * after.step, bound_by=name) for name, share in self.critical.items()
+        )
         return Estimate(
             after.step,
             parts=parts,
             rule="the critical path of the replayed graph",
-            metrics=Table(busy=min(1.0, after.busy), idle=max(0.0, 1.0 - after.busy)),
+            metrics=FrozenDict(busy=min(1.0, after.busy), idle=max(0.0, 1.0 - after.busy)),
             spread=Spread(residual=math.log(self.high / after.step) / quantile(DEFAULT_LEVEL, None)),
             others=(kernels, Quantity("measured", self.before.step, "s", meaning="the step of the trace, replayed")),
             band=(min(self.low, after.step), max(self.high, after.step)),
@@ -155,7 +157,7 @@ class TraceAnswer(Answer):
 
 def trace_whatif(
     graph: TraceGraph,
-    change: Change,
+    change: TraceChange,
     scaling: KernelScaling | None = None,
     operations: Mapping[int, Op] | None = None,
 ) -> TraceAnswer:
@@ -201,7 +203,7 @@ class _Changed:
     """A trace and what changes about it."""
 
     graph: TraceGraph
-    change: Change
+    change: TraceChange
     scaling: KernelScaling
     operations: Mapping[int, Op] = field(default_factory=dict)
 

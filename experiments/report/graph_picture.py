@@ -7,7 +7,7 @@ from pathlib import Path
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import shown
 from slipstick.common.writer import atomic_write
-from slipstick.estimators.base.estimate import Estimate, Part
+from slipstick.estimators.base.estimate import Estimate, OperationTime
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.report.summary import heads
 from slipstick.workloads.graph.draw import Shade, to_html, to_svg
@@ -48,7 +48,7 @@ def bounded(question: Question, answer: Estimate) -> tuple[dict[str, Shade], lis
     return shades, [*legend, ("", f"bars: share of the time, the longest {shown(100 * most, '%')}")]
 
 
-def _bound(part: Part | None) -> str:
+def _bound(part: OperationTime | None) -> str:
     """What bounds an operation, in a word of the legend."""
     if part is None or not part.contribution:
         return WITHIN

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 
 from slipstick.common.writer import save_picture
-from slipstick.estimators.sampling.iteration_choice import Selection
+from slipstick.estimators.sampling.iteration_choice import RepresentativeSet
 from slipstick.experiments.report.plots import si_ticks
 from slipstick.workloads.runs.iterations import Iterations
 
 MOST_POINTS = 20_000
 
 
-def draw_selection(iterations: Iterations, selection: Selection, path: Path) -> None:
+def draw_selection(iterations: Iterations, selection: RepresentativeSet, path: Path) -> None:
     """Write a histogram of lengths and a scatter of times, with the representatives (area by weight).
 
     Raises InputError where the name ends in no known form.

@@ -30,7 +30,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.formatting import common_scale
 from slipstick.common.lazy_sympy import is_symbolic, sp
 from slipstick.common.readers import read_text
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.base.operation_model import amount_of
 from slipstick.estimators.base.ratio_band import NEAR, SAME_OPERATIONS
@@ -43,7 +43,7 @@ from slipstick.estimators.symbolic.lambdified import names_of, steps_of
 from slipstick.estimators.symbolic.lambdified.evaluable import Steps
 from slipstick.estimators.symbolic.lambdified.tape import OPERATIONS
 from slipstick.estimators.symbolic.parameters import Parameter
-from slipstick.experiments.explain.evaluator import Dials, numbers_of, value_of
+from slipstick.experiments.explain.evaluator import Evaluator, numbers_of, value_of
 from slipstick.experiments.question.facts import HOST, facts
 from slipstick.experiments.question.memory_need import FITS, MAY, NOT
 from slipstick.experiments.question.question import Question
@@ -241,7 +241,7 @@ def _number_table(question: Question, name: str, level: float) -> dict[str, Any]
     today = value_of(question, name)
     counted = name.startswith("run.") or isinstance(question.machine.get(name.partition(".")[2]), int)
     values = sorted({_turned(today, power, counted) for power in TABLE_POWERS})
-    frame = answer(replace(question, vary=Space(Table({name: tuple(values)}))), level).frame
+    frame = answer(replace(question, vary=Space(FrozenDict({name: tuple(values)}))), level).frame
     banded = "low_ratio" in frame
     return {
         "at": [math.log2(value / today) for value in values],
@@ -266,7 +266,7 @@ def _bounds(question: Question, name: str, table: dict[str, Any]) -> list[dict[s
     for power in table["at"]:
         value = today * 2.0**power
         if name.startswith("run."):
-            changed = replace(question, run=Table({**question.run, name[4:]: value}))
+            changed = replace(question, run=FrozenDict({**question.run, name[4:]: value}))
         else:
             whole = isinstance(question.machine.get(name[8:]), int)
             changed = replace(question, machine=question.machine.using({name[8:]: round(value) if whole else value}))
@@ -474,16 +474,16 @@ def data_of(question: Question, level: float = DEFAULT_LEVEL) -> tuple[str, list
     return _script(model_script(dials.function, names), about), names, ""
 
 
-def _formula_dials(question: Question) -> Dials | None:
+def _formula_dials(question: Question) -> Evaluator | None:
     """The quantities that a formula reads; None where the estimator is none, or its operations are a table."""
     try:
         names = sorted(numbers_of(question), key=lambda name: (KINDS.index(name.partition(".")[0]), name))
     except InputError:
         return None
-    dials = Dials.of(question, names)
+    dials = Evaluator.of(question, names)
     if dials.held is not None:  # the page has the formula alone, under which a cap above the rated one would help
         names = [name for name in names if not dials.is_held(name)]
-        dials = Dials.of(question, names)
+        dials = Evaluator.of(question, names)
     of_machine = any(name.startswith("machine.") and not name.startswith("machine.runtime.") for name in names)
     return dials if dials.is_formula and of_machine else None
 

@@ -27,7 +27,7 @@ from slipstick.common.renamed_arguments import checked
 from slipstick.common.writer import atomic_write
 from slipstick.estimators.engine_steps.step_amounts import Batch
 from slipstick.estimators.engine_steps.step_time import StepParts, step_parts
-from slipstick.estimators.engine_steps.step_time_predictor import StepOracle
+from slipstick.estimators.engine_steps.step_time_predictor import StepTimePredictor
 
 TOKENS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 8192, 16384)
 SEQUENCES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -48,7 +48,7 @@ class StepOperators:
         Where the layout has stages or groups of its own caches: a profile is of one stage of one group.
     """
 
-    oracle: StepOracle
+    oracle: StepTimePredictor
 
     def __post_init__(self) -> None:
         layout = self.oracle.step.shares.layout
@@ -141,7 +141,7 @@ class StepOperators:
 
 
 @checked
-def write_profile(oracle: StepOracle, folder: str | os.PathLike[str], simulator: str) -> list[Path]:
+def write_profile(oracle: StepTimePredictor, folder: str | os.PathLike[str], simulator: str) -> list[Path]:
     """Write a step's time as a simulator's tables of operators; returns the files.
 
     Parameters
@@ -176,10 +176,10 @@ def write_profile(oracle: StepOracle, folder: str | os.PathLike[str], simulator:
     return made
 
 
-Table: TypeAlias = tuple[str, Sequence[str], list[list[Any]]]
+FrozenDict: TypeAlias = tuple[str, Sequence[str], list[list[Any]]]
 
 
-def _vidur(profile: StepOperators) -> Iterator[Table]:
+def _vidur(profile: StepOperators) -> Iterator[FrozenDict]:
     m, tensor = profile.oracle.step.shares.model, profile.oracle.step.shares.layout.tensor
     if m.experts or m.latent or m.linear:
         raise InputError(f"{m.name}: Vidur's tables hold dense layers with plain attention")
@@ -238,7 +238,7 @@ def _milliseconds(times: Mapping[str, float]) -> dict[str, Any]:
     }
 
 
-def _llmservingsim(profile: StepOperators) -> Iterator[Table]:
+def _llmservingsim(profile: StepOperators) -> Iterator[FrozenDict]:
     m, tensor = profile.oracle.step.shares.model, profile.oracle.step.shares.layout.tensor
     if m.latent or m.linear or (m.experts and m.plain_layers):
         raise InputError(f"{m.name}: LLMServingSim's tables hold layers that are alike, with plain attention")

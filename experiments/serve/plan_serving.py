@@ -15,7 +15,7 @@ from slipstick.common.answer import Answer, AnswerTable, Provenance
 from slipstick.common.columns import RATE, SHARE, Column
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import count_shown, money_shown, share_shown, shown
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.engine_steps.measured_steps import TimedServerStep, engine_of_steps, kept_measured
 from slipstick.estimators.engine_steps.step_amounts import Batch
@@ -41,13 +41,13 @@ SURELY = 0.99
 
 
 @dataclass(frozen=True)
-class ServedBatch:
+class EngineBatch:
     """What the steps of a deployment work on."""
 
     deployment: Deployment
     batch: Batch
 
-    def half_width_over(self, other: ServedBatch) -> float:
+    def half_width_over(self, other: EngineBatch) -> float:
         """Half of the 80 % band of the log ratio of both steps: what one law misses alike in both cancels."""
         fitted = self.deployment.fitted
         ours, theirs = ((one.deployment.sum_of(one.batch), one.deployment.groups) for one in (self, other))
@@ -77,7 +77,7 @@ class ServingChoice:
     keeps: float
     half_width: float
     dollars: float | None
-    served: ServedBatch | None = field(default=None, repr=False, compare=False)
+    served: EngineBatch | None = field(default=None, repr=False, compare=False)
 
     def text(self) -> str:
         """As people say it."""
@@ -155,13 +155,13 @@ class Plan(Answer):
     """All candidates, the front of each machine, and the cheapest that keeps the limits with 90 % probability."""
 
     model: str
-    limits: Table[float]
+    limits: FrozenDict[float]
     traffic: str
     candidates: tuple[ServingChoice, ...]
-    refused: Table[int]
+    refused: FrozenDict[int]
     remarks: tuple[str, ...] = ()
     """Machines of which the calibration has no measured row, a line each."""
-    priced: Table[str] = Table()
+    priced: FrozenDict[str] = FrozenDict()
     """The price of a device's hour by machine, with its source and age; "" where it is not known."""
 
     @property
@@ -304,11 +304,11 @@ class Search:
     devices: int = 8
     engine: str = ""
     cache_type: str = AUTO
-    limits: Table[float] = Table()
-    prices: Table[float] = Table()
+    limits: FrozenDict[float] = FrozenDict()
+    prices: FrozenDict[float] = FrozenDict()
     rules: Scheduler = Scheduler()
     known: str | None = None
-    guesses: Table[float] = GUESSED
+    guesses: FrozenDict[float] = GUESSED
 
     def run(self) -> Plan:
         """Every layout under every load.
@@ -342,7 +342,9 @@ class Search:
         traffic = (
             f"{self.input_tokens:g} + {self.output_tokens:g} tokens (each drawn from {1 - Traffic.spread:g}-1 x that)"
         )
-        return Plan(model.name, self.limits, traffic, tuple(candidates), Table(refused), tuple(remarks), Table(priced))
+        return Plan(
+            model.name, self.limits, traffic, tuple(candidates), FrozenDict(refused), tuple(remarks), FrozenDict(priced)
+        )
 
     def _known(self, name: str, at: Machine) -> tuple[TimedServerStep, ...]:
         """Steps measured on the machine; a run of a server is taken to have had one device where it does not say."""
@@ -394,7 +396,7 @@ class Search:
             dollars = at.price / 3600 / rate * 1e6 if at.price is not None else None
             yield ServingChoice(
                 name, layout, stored, users, ttft, state.tpot, rate, load.output_tokens / cycle, keeps,
-                half, dollars, ServedBatch(deployment, batch),
+                half, dollars, EngineBatch(deployment, batch),
             )  # fmt: skip
 
     def _keeps(self, half: float, widths: Mapping[str, float], times: Mapping[str, float]) -> float:

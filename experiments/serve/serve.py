@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import overload
 
 from slipstick.common.errors import InputError
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.common.renamed_arguments import checked, formerly
 from slipstick.estimators.engine_steps.fitted_steps import is_llama_cpp
-from slipstick.estimators.engine_steps.step_time_predictor import StepOracle
+from slipstick.estimators.engine_steps.step_time_predictor import StepTimePredictor
 from slipstick.estimators.serving.llama_cpp_run import Local
 from slipstick.estimators.serving.server_config import require_guesses
 from slipstick.estimators.serving.serving_answer import Serving
@@ -137,7 +137,7 @@ def serve_locally(model: str, machine: str, *, dtype: str | None = None, known: 
 @checked
 def oracle(
     model: str, machine: str, engine: str = "", *, devices: int = 1, dtype: str | None = None, cache_dtype: str = "auto"
-) -> StepOracle:
+) -> StepTimePredictor:
     """Seconds of a server's steps by what each works on, with an 80 % band: for simulators and schedulers to call.
 
     Parameters
@@ -217,6 +217,6 @@ def plan_serving(
     types = (dtype,) if dtype is None or isinstance(dtype, str) else tuple(dtype)
     return Search(
         model, machines, types, float(input_tokens), float(output_tokens), devices,
-        limits=Table(dict(limit or {})), prices=Table(dict(price or {})), known=known,
-        guesses=Table(draft_tokens=float(draft_tokens), acceptance=acceptance, draft_share=draft_share),
+        limits=FrozenDict(dict(limit or {})), prices=FrozenDict(dict(price or {})), known=known,
+        guesses=FrozenDict(draft_tokens=float(draft_tokens), acceptance=acceptance, draft_share=draft_share),
     ).run()  # fmt: skip

@@ -9,7 +9,7 @@ from pathlib import Path
 from slipstick.common.errors import InputError
 from slipstick.estimators.engine_steps.measured_steps import TimedServerStep, engine_of_steps
 from slipstick.estimators.serving.deployment import Deployment
-from slipstick.estimators.serving.request_estimator import ServedRequests
+from slipstick.estimators.serving.request_estimator import RequestEstimator
 from slipstick.estimators.serving.server_config import POOL, deployment_of, run_of
 from slipstick.experiments.question.question import Question, question
 from slipstick.hwmodels.catalog import machine
@@ -96,7 +96,7 @@ class ServingOptions:
         if self.engine:
             changes["machine.runtime.library"] = self.engine
         run = {f"run.{name}": value for name, value in {**self._run(made.layout), **run_of(load)}.items()}
-        server = ServedRequests(
+        server = RequestEstimator(
             cache_type=self.cache_type, mixing=self.mixing or "", preemption=self.preemption, known=made.known
         )
         return question(requests, self.machine, server, {**changes, **run}, vary=vary)

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.common.units import parse_quantity
 
 LIMITED = ("ttft", "tpot", "latency")
 
 
-def limits(text: str) -> Table[float]:
+def limits(text: str) -> FrozenDict[float]:
     """Limits from "ttft=0.5s,tpot=30ms": seconds by measure.
 
     Raises InputError where a measure is unknown or a limit is no time above 0.
@@ -30,7 +30,7 @@ def limits(text: str) -> Table[float]:
             raise InputError(f"limit {name}: {error}") from None
         if not 0 < result[name] < float("inf"):
             raise InputError(f"limit {name} = {value}: want a time above 0")
-    return Table(result)
+    return FrozenDict(result)
 
 
 def limits_text(wanted: Mapping[str, float]) -> str:
@@ -38,7 +38,7 @@ def limits_text(wanted: Mapping[str, float]) -> str:
     return ", ".join(f"{name} <= {value * 1e3:g} ms" for name, value in wanted.items())
 
 
-def prices(text: str, machines: Sequence[str]) -> Table[float]:
+def prices(text: str, machines: Sequence[str]) -> FrozenDict[float]:
     """Dollars an hour by machine from "h100-sxm=2.5,mi300x=2".
 
     Raises InputError where a machine is not among those searched, or a price is no number above 0.
@@ -54,4 +54,4 @@ def prices(text: str, machines: Sequence[str]) -> Table[float]:
             raise InputError(f"price of {name}: {value!r}: want dollars an hour") from None
         if not 0 < result[name] < 1e6:
             raise InputError(f"price of {name} = {value} $/h: want a number above 0")
-    return Table(result)
+    return FrozenDict(result)

@@ -15,7 +15,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.estimators.engine_steps.measured_steps import ServerStep, TimedServerStep
 from slipstick.estimators.engine_steps.step_amounts import Batch
-from slipstick.estimators.engine_steps.step_time_predictor import StepOracle
+from slipstick.estimators.engine_steps.step_time_predictor import StepTimePredictor
 from slipstick.estimators.fitting.group_effects_model import FloatArray
 from slipstick.experiments.serve.serving_question import ServingOptions
 
@@ -123,9 +123,9 @@ class StepRegressor:
     def _wanted(self) -> ServingOptions:
         return ServingOptions(self.model, self.machine, devices=self.devices, dtype=self.dtype, engine=self.engine)
 
-    def _oracle(self) -> StepOracle:
+    def _oracle(self) -> StepTimePredictor:
         fitted = getattr(self, "oracle_", None)
-        return fitted if isinstance(fitted, StepOracle) else self._wanted().deployment().oracle
+        return fitted if isinstance(fitted, StepTimePredictor) else self._wanted().deployment().oracle
 
 
 def _columns(X: Any) -> FloatArray:

@@ -22,9 +22,9 @@ from slipstick.common.errors import InputError
 from slipstick.common.expressions import parse_expression
 from slipstick.common.formatting import short_name
 from slipstick.common.readers import read_toml
-from slipstick.common.records import Record, Table, validated
+from slipstick.common.records import FrozenDict, Record, validated
 from slipstick.common.renamed_arguments import checked
-from slipstick.common.trusted_code import OwnName, named_here
+from slipstick.common.trusted_code import TrustedName, named_here
 from slipstick.common.writer import atomic_write
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Measurement
 from slipstick.estimators.base.protocols import Fitted
@@ -174,8 +174,8 @@ class Study(Record):
     train: str | None = None
     level: float = Field(default=DEFAULT_LEVEL, gt=0, lt=1)
     bands: Literal["auto", "always", "never"] = "auto"
-    set: Table[Value] = Table()
-    vary: Table[Values] = Table()
+    set: FrozenDict[Value] = FrozenDict()
+    vary: FrozenDict[Values] = FrozenDict()
     sample: Sample | None = None
     where: tuple[str, ...] = ()
     fit: Fitting | None = None
@@ -205,7 +205,7 @@ class Study(Record):
 
     @field_validator("vary")
     @classmethod
-    def _axes_have_values(cls, vary: Table[Values]) -> Table[Values]:
+    def _axes_have_values(cls, vary: FrozenDict[Values]) -> FrozenDict[Values]:
         for name, values in vary.items():
             if not values:
                 raise ValueError(f"axis {name} has no values")
@@ -262,7 +262,7 @@ class Study(Record):
             },
             "what-if",
         )
-        made._trusted = frozenset(name for name in (estimator, workload) if isinstance(name, OwnName))
+        made._trusted = frozenset(name for name in (estimator, workload) if isinstance(name, TrustedName))
         made._graphs = {} if graph is None else {str(workload): graph}
         return made
 
@@ -359,7 +359,8 @@ class Study(Record):
         # what a row says of the workload goes before what stays, which is for the question
         rest = {name.partition(".")[2]: number_of(name, value) for name, value in symbols.items()}
         return tuple(
-            replace(one, workload=one.workload.bind_known(rest), run=Table({**query.run, **one.run})) for one in result
+            replace(one, workload=one.workload.bind_known(rest), run=FrozenDict({**query.run, **one.run}))
+            for one in result
         )
 
     def spaces(self) -> list[Space]:
@@ -378,10 +379,10 @@ class Study(Record):
             made = counts_values(name, values, machine) if isinstance(values, str) else values_of(name, values, machine)
             axes[name] = tuple(made.tolist())
         if (sample := self.sample) is None:
-            return self._located(lambda: Space(Table(axes), where=self.where))
+            return self._located(lambda: Space(FrozenDict(axes), where=self.where))
         ranges = {name: self._range(name, limits, machine) for name, limits in sample.ranges.items()}
         return self._located(
-            lambda: Space(Table(axes), Table(ranges), sample.count, sample.method, sample.seed, self.where)
+            lambda: Space(FrozenDict(axes), FrozenDict(ranges), sample.count, sample.method, sample.seed, self.where)
         )
 
     def _range(self, name: str, limits: SampledRange, machine: Machine) -> Range:

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.errors import InputError
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
-from slipstick.estimators.base.protocols import TimeFunction
+from slipstick.estimators.base.protocols import CompiledEstimator
 from slipstick.estimators.base.ratio_band import Today
 from slipstick.estimators.composition.energy_and_cost import COST, ENERGY, Consumption, over_cap
 from slipstick.estimators.composition.power_capped import CAP, CLOCK, distinct_values, slower_joules
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class SlowerClock:
+class ClockEnergy:
     """Joules of points whose clock lies below the stated one: as `slower_joules`.
 
     Parameters
@@ -54,13 +54,13 @@ class SlowerClock:
         That of the question [Hz], where the clock does not vary.
     """
 
-    function: TimeFunction
+    function: CompiledEstimator
     consumed: Consumption
     machine: Machine
     clock: float
 
     @classmethod
-    def of(cls, question: Question, consumed: Sequence[Consumption]) -> SlowerClock | None:
+    def of(cls, question: Question, consumed: Sequence[Consumption]) -> ClockEnergy | None:
         """None where no point has a lower clock, or the energy is unknown."""
         names, machine = question.vary.names, question.machine
         stated = at_stated_clock(at_rated_cap(machine))
@@ -150,11 +150,11 @@ class Task:
         Joules of points below the machine's stated clock; None where there are none.
     """
 
-    function: TimeFunction
+    function: CompiledEstimator
     space: Space
     today: float
     level: float
-    drawn: tuple[TimeFunction, tuple[str, ...], FloatArray] | None = None
+    drawn: tuple[CompiledEstimator, tuple[str, ...], FloatArray] | None = None
     residual: float | None = None
     degrees_of_freedom: float | None = None
     residual_seconds: float = 0.0
@@ -171,7 +171,7 @@ class Task:
     least: Question | None = None
     quantities: QuantityColumns | None = None
     repeats: float | None = None
-    slower: SlowerClock | None = None
+    slower: ClockEnergy | None = None
 
     def rows(self, start: int, stop: int) -> pd.DataFrame:
         """The table of `columns` as a frame."""
@@ -306,7 +306,7 @@ def task(question: Question, level: float = DEFAULT_LEVEL, bands: Bands = "auto"
     memory = None if question.estimator.alone or answer.others else MemoryColumns(question)
     read = space.names if function.read is None else [name for name in space.names if name in function.read]
     fields = {name: question.machine.get(name.removeprefix("machine.")) for name in read if name.startswith("machine.")}
-    values = Table({name: float(value) for name, value in fields.items() if isinstance(value, (int, float))})
+    values = FrozenDict({name: float(value) for name, value in fields.items() if isinstance(value, (int, float))})
     rated = question.machine.stated.power.cap if question.estimator.runs_at() == "held" else None
     known = Today(values, rated or math.inf)
     least = question if answer.least and space.size <= SHARE_POINTS else None
@@ -315,7 +315,7 @@ def task(question: Question, level: float = DEFAULT_LEVEL, bands: Bands = "auto"
         return Task(function, space, today, level, notes=notes, fields=known, quantities=several)
     plain = Task(
         function, space, today, level, consumed=consumed, unknown=unknown, notes=notes, memory=memory, fields=known,
-        least=least, slower=SlowerClock.of(question, consumed), operations=len(answer.parts),
+        least=least, slower=ClockEnergy.of(question, consumed), operations=len(answer.parts),
     )  # fmt: skip
     shares = BandedMetrics(question, level) if answer.metric_intervals and space.size <= SHARE_POINTS else None
     wanted = bands == "always" or (bands == "auto" and space.size <= BAND_POINTS)

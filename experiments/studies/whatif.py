@@ -15,7 +15,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.renamed_arguments import formerly
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate
 from slipstick.estimators.base.protocols import Estimator, Fitted
-from slipstick.estimators.base.shipped_estimator import NamedEstimator
+from slipstick.estimators.base.shipped_estimator import ShippedEstimator
 from slipstick.estimators.composition.energy_and_cost import COST, ENERGY
 from slipstick.estimators.composition.power_capped import keep_function
 from slipstick.estimators.schedules.thread_schedule import hardware_threads
@@ -126,7 +126,7 @@ def whatif(
     machine: str | Machine,
     vary: Mapping[str, Values] | Sequence[str],
     *,
-    estimator: str | NamedEstimator | Estimator | None = None,
+    estimator: str | ShippedEstimator | Estimator | None = None,
     settings: Mapping[str, Value] | Sequence[str] = (),
     dtype: str | None = None,
     calibration: Fitted | None = None,

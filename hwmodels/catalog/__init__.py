@@ -14,7 +14,7 @@ from slipstick.common.opener import head
 from slipstick.hwmodels.catalog.names import closest, exact, within
 
 if TYPE_CHECKING:
-    from slipstick.hwmodels.catalog.index import Outline
+    from slipstick.hwmodels.catalog.index import CatalogEntry
     from slipstick.hwmodels.machine import Machine
 
 FOLDER = Path(__file__).parent
@@ -39,7 +39,7 @@ def machine_names() -> list[str]:
     return sorted(_files(os.environ.get(OWN, "")))
 
 
-def outlines() -> dict[str, Outline]:
+def outlines() -> dict[str, CatalogEntry]:
     """Each machine by name in a line, the shipped ones without being read and validated."""
     from slipstick.hwmodels.catalog.index import outline
 

@@ -18,7 +18,7 @@ from slipstick.common.writer import atomic_write
 FILE = Path(__file__).with_name("index.json")
 
 
-class Outline(NamedTuple):
+class CatalogEntry(NamedTuple):
     """A machine in a line: SI units; `bandwidth` of main memory, `price` in dollars an hour or None."""
 
     name: str
@@ -28,21 +28,21 @@ class Outline(NamedTuple):
     price: float | None
 
 
-def outline(path: Path) -> Outline:
+def outline(path: Path) -> CatalogEntry:
     """The line of a machine's file, from the index where that is of this very file."""
     row = _rows().get(path.name)
     if row is not None and row[0] == digest_of(path):
         _, name, cores, clock, bandwidth, price = row
-        return Outline(name, cores, clock, bandwidth, price)
+        return CatalogEntry(name, cores, clock, bandwidth, price)
     return built(path)
 
 
-def built(path: Path) -> Outline:
+def built(path: Path) -> CatalogEntry:
     """The line of a machine that is read for it."""
     from slipstick.hwmodels.machine_file import load_machine
 
     one = load_machine(path)
-    return Outline(one.name, one.cores, one.clock, one.bandwidth(one.main_memory), one.price)
+    return CatalogEntry(one.name, one.cores, one.clock, one.bandwidth(one.main_memory), one.price)
 
 
 def digest_of(path: Path) -> str:

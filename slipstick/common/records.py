@@ -19,7 +19,7 @@ Value = TypeVar("Value")
 Model = TypeVar("Model", bound=BaseModel)
 
 
-class Table(Mapping[str, Value], Generic[Value]):
+class FrozenDict(Mapping[str, Value], Generic[Value]):
     """An immutable mapping from names to values; equality, hash and pickle work.
 
     >>> Table({"L1": 1}) == Table(L1=1)
@@ -65,17 +65,17 @@ class Table(Mapping[str, Value], Generic[Value]):
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Table) and self._entries == other._entries
+        return isinstance(other, FrozenDict) and self._entries == other._entries
 
     def __repr__(self) -> str:
         return f"Table({self._entries!r})"
 
-    def __reduce__(self) -> tuple[type[Table[Value]], tuple[dict[str, Value]]]:
-        return Table, (self._entries,)
+    def __reduce__(self) -> tuple[type[FrozenDict[Value]], tuple[dict[str, Value]]]:
+        return FrozenDict, (self._entries,)
 
-    def using(self, **changes: Value) -> Table[Value]:
+    def using(self, **changes: Value) -> FrozenDict[Value]:
         """The same table with some entries added or replaced."""
-        return Table({**self._entries, **changes})
+        return FrozenDict({**self._entries, **changes})
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:

@@ -11,7 +11,7 @@ from typing import Any
 from slipstick.common.errors import InputError
 
 
-class OwnName(str):
+class TrustedName(str):
     """A name that the user typed (`parser=OwnName` of an option): ``MODULE:ATTRIBUTE`` in it may be imported and run.
 
     Every other `str` finds only what ships. Text that is read from a file, cut or put together is a plain `str`, and so
@@ -32,7 +32,7 @@ def is_own(name: str | None) -> bool:
 
 
 def named_here(name: str, trusted: Collection[str], place: object) -> str:
-    """A name that stands in a file; one of code is an `OwnName` only where the user named the same.
+    """A name that stands in a file; one of code is a `TrustedName` only where the user named the same.
 
     `trusted`: what the user named himself.
     `place`: the file and its field.
@@ -42,7 +42,7 @@ def named_here(name: str, trusted: Collection[str], place: object) -> str:
         return name
     if name not in trusted:
         raise not_trusted(f"{place} = {name!r}", name)
-    return OwnName(name)
+    return TrustedName(name)
 
 
 def not_trusted(what: str, name: str) -> InputError:
@@ -57,9 +57,9 @@ def import_own(name: str) -> Any:
     """What MODULE:ATTRIBUTE or FILE.py:FUNCTION is: the only place where a name that is no word of ours is imported.
 
     The caller sees to it that the module is found; whatever it raises comes through.
-    Raises InputError where the name is no `OwnName`, or a file is called like a module of Python's library.
+    Raises InputError where the name is no `TrustedName`, or a file is called like a module of Python's library.
     """
-    if not isinstance(name, OwnName):
+    if not isinstance(name, TrustedName):
         raise not_trusted(repr(name), name)
     module, _, attribute = name.rpartition(":")
     name_in_python = Path(module).stem if module.endswith(".py") else module
@@ -71,10 +71,10 @@ def import_own(name: str) -> Any:
 def found_here(name: str) -> Any:
     """What MODULE:ATTRIBUTE is, modules of the current folder too; the import is reported on standard error.
 
-    Raises InputError where the name is no `OwnName`: it came from a file.
+    Raises InputError where the name is no `TrustedName`: it came from a file.
     """
     here = str(Path.cwd())
-    if isinstance(name, OwnName):
+    if isinstance(name, TrustedName):
         if here not in sys.path:
             sys.path.insert(0, here)  # stays: workers import the same module
         print(f"slipstick: imports {name.partition(':')[0]} and runs its code ({name})", file=sys.stderr)

@@ -10,7 +10,7 @@ import pytest
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
 from slipstick.common.lazy_sympy import sp
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.sensitivity.elasticities import crossovers
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Smallest
@@ -141,5 +141,5 @@ def test_a_layout_gives_each_replica_a_microbatch(change: str, capsys: pytest.Ca
 def test_no_terms_cross_where_one_has_no_real_value() -> None:
     """Just beyond the cap the root of the power that is left was complex, and its real part compared."""
     left = symbol("cap") - symbol("idle")
-    terms = Table({"power": 1 / Smallest(left, left ** sp.Rational(1, 3)), "other": sp.Integer(10**6)})
+    terms = FrozenDict({"power": 1 / Smallest(left, left ** sp.Rational(1, 3)), "other": sp.Integer(10**6)})
     assert crossovers(Formula(sp.Integer(0), "s", "test", terms), "idle", {"cap": 700.0}) == []

@@ -14,7 +14,7 @@ import yaml
 
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import parse_expression, symbol
-from slipstick.common.trusted_code import OwnName
+from slipstick.common.trusted_code import TrustedName
 from slipstick.estimators.scaling.extrapolate import extrapolate
 from slipstick.estimators.scaling.series import Series
 from slipstick.estimators.symbolic.formula import Formula
@@ -144,7 +144,7 @@ def test_a_job_names_code_that_the_user_names_too(evil: Path, capsys: pytest.Cap
 
 
 def test_text_is_never_imported(evil: Path) -> None:
-    """From Python, too: only an `OwnName` is, and that no reader makes."""
+    """From Python, too: only a `TrustedName` is, and that no reader makes."""
     (evil / "j.yaml").write_text(JOB)
     name = "evil:make"
     asked: list[Callable[[], object]] = [
@@ -167,13 +167,15 @@ def test_text_is_never_imported(evil: Path) -> None:
     assert _unharmed()
 
 
-@pytest.mark.parametrize("made", [str(OwnName("a:b")), OwnName("a:b")[:], OwnName("a:b") + "", f"{OwnName('a:b')}"])
+@pytest.mark.parametrize(
+    "made", [str(TrustedName("a:b")), TrustedName("a:b")[:], TrustedName("a:b") + "", f"{TrustedName('a:b')}"]
+)
 def test_what_is_made_of_an_own_name_is_plain_text(made: str) -> None:
     assert type(made) is str
 
 
 def test_records_of_files_hold_plain_text() -> None:
-    stage = StageFile.model_validate({"name": "s", "workload": "gemm", "estimator": OwnName("evil:make")})
+    stage = StageFile.model_validate({"name": "s", "workload": "gemm", "estimator": TrustedName("evil:make")})
     assert type(stage.estimator) is str
 
 

@@ -43,9 +43,9 @@ def test_what_is_missing_is_named() -> None:
 
 
 def test_the_largest_term_binds() -> None:
-    from slipstick.common.records import Table
+    from slipstick.common.records import FrozenDict
 
-    formula = Formula(sp.Max(A, B), "s", "", Table({"compute": A, "memory": B}))
+    formula = Formula(sp.Max(A, B), "s", "", FrozenDict({"compute": A, "memory": B}))
     assert formula.bound_by({"a": 1.0, "b.c": 2.0}) == "memory"
     assert formula.bound_by({"a": 3.0, "b.c": 2.0}) == "compute"
 

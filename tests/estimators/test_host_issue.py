@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.fitting.fitted_file import load_fitted
 from slipstick.estimators.fitting.fitted_model import QUANTILE
 from slipstick.estimators.gpu.gpu_bands import longer_of
@@ -27,7 +27,9 @@ NETWORK, ON = workload("resnet18-inference"), machine("v100-sxm")
 
 
 def seconds(schedule: HostIssue | AsynchronousDispatch | Sequential, mode: str = "eager") -> float:
-    return Composite(Roofline(), schedule).estimate(NETWORK, ON.using({"runtime.mode": mode}), {"batch": 8}).time
+    return (
+        ComposedEstimator(Roofline(), schedule).estimate(NETWORK, ON.using({"runtime.mode": mode}), {"batch": 8}).time
+    )
 
 
 @pytest.mark.parametrize("issue", [0.0, 1e-6, 1e-5, 1e-4, 1e-3])
@@ -51,7 +53,7 @@ def test_compiling_leaves_the_host_its_work() -> None:
 
 
 def test_compiled_and_estimated_are_one() -> None:
-    made = Composite(Roofline(), HostIssue())
+    made = ComposedEstimator(Roofline(), HostIssue())
     function = made.compile(NETWORK, ON, ("machine.clock",), {"batch": 8})
     assert float(function({"machine.clock": [ON.clock]})[0]) == pytest.approx(
         made.estimate(NETWORK, ON, {"batch": 8}).time

@@ -14,7 +14,7 @@ from slipstick.estimators.simulation.input_pipeline import Pipeline
 from slipstick.estimators.simulation.job import Failures, Job
 from slipstick.estimators.simulation.job_run import Checkpoint, JobRun
 from slipstick.estimators.simulation.queueing import (
-    Visit,
+    StationVisit,
     closed_network,
     seconds_with_failures,
 )
@@ -65,7 +65,7 @@ def test_a_closed_network_meets_mean_value_analysis(population: int) -> None:
         Stage("three", 1.0, workers=3, **free),  # type: ignore[arg-type]
     )
     run = job(*stages, steps=20_000, population=population).simulate(1)
-    exact = closed_network([Visit(10.0, None), Visit(0.5), Visit(1.0, 3)], population)
+    exact = closed_network([StationVisit(10.0, None), StationVisit(0.5), StationVisit(1.0, 3)], population)
     ends = run.step_ends()
     rate = (len(ends) - 2_000) / (ends[-1] - ends[1_999])
     assert rate == pytest.approx(exact.rate, rel=0.02)
@@ -75,9 +75,9 @@ def test_a_closed_network_meets_mean_value_analysis(population: int) -> None:
 def test_closed_forms_meet_textbook_values() -> None:
     # Kleinrock 1975, chapter 3, the machine repairman of two with Z = s = 1:
     # p0 = 1 / (1 + 2 + 2) for two customers, think and service of 1 s: the server is busy 4 / 5 of the time
-    assert closed_network([Visit(1.0, None), Visit(1.0)], 2).rate == pytest.approx(4 / 5)
+    assert closed_network([StationVisit(1.0, None), StationVisit(1.0)], 2).rate == pytest.approx(4 / 5)
     # M/M/2//2: two servers for two customers leave no queue
-    assert closed_network([Visit(1.0, None), Visit(1.0, 2)], 2).seconds[1] == pytest.approx(1.0)
+    assert closed_network([StationVisit(1.0, None), StationVisit(1.0, 2)], 2).seconds[1] == pytest.approx(1.0)
     # without failures in sight work costs itself and its checkpoints
     assert seconds_with_failures(1000, 100, 5, 1e12, 50) == pytest.approx(1050, rel=1e-6)
     with pytest.raises(InputError):
@@ -93,7 +93,7 @@ def test_the_closed_network_is_mean_value_analysis(population: int) -> None:
         seconds = [own * (1 + length) for own, length in zip(services, lengths, strict=True)]
         rate = customers / (think + sum(seconds))
         lengths = [rate * own for own in seconds]
-    found = closed_network([Visit(think, None), *(Visit(own) for own in services)], population)
+    found = closed_network([StationVisit(think, None), *(StationVisit(own) for own in services)], population)
     assert found.rate == pytest.approx(rate, rel=1e-9)
     assert found.seconds[1:] == pytest.approx(seconds, rel=1e-6)
 

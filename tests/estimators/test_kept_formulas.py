@@ -15,14 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slipstick.common.disk_cache import FORMAT, VARIABLE, kept_folder
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel, grouped
-from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.cpu.cpu_roofline import CpuRoofline
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
-from slipstick.estimators.gpu.transfer.residual_by_shape import ShapedRoofline
+from slipstick.estimators.gpu.transfer.residual_by_shape import ResidualByShape
 from slipstick.estimators.interconnect.collectives import Collectives
-from slipstick.estimators.interconnect.compute_and_collectives import ByKind
+from slipstick.estimators.interconnect.compute_and_collectives import ComputeAndCollectives
 from slipstick.estimators.roofline.roofline import Roofline
 from slipstick.estimators.schedules.sequential import Sequential
 from slipstick.estimators.symbolic.formula import Formula
@@ -115,11 +115,13 @@ def test_machines_of_one_form_have_one_formula(
 
 def test_a_kept_answer_follows_the_machine_and_the_parameters() -> None:
     network, whole = workload("mlp"), machine("h100")
-    times = [Composite(Roofline(), Sequential()).estimate(network, whole).time for _ in range(2)]
-    slower = Composite(Roofline(), Sequential()).estimate(network, whole.using({"memory.HBM3.bandwidth": "1 TB/s"}))
-    half = Composite(Roofline(memory_efficiency=0.5), Sequential()).estimate(network, whole)
+    times = [ComposedEstimator(Roofline(), Sequential()).estimate(network, whole).time for _ in range(2)]
+    slower = ComposedEstimator(Roofline(), Sequential()).estimate(
+        network, whole.using({"memory.HBM3.bandwidth": "1 TB/s"})
+    )
+    half = ComposedEstimator(Roofline(memory_efficiency=0.5), Sequential()).estimate(network, whole)
     assert times[0] == times[1] < slower.time and half.time > times[0]
-    assert Composite(Roofline(), Sequential()).estimate(network, whole).time == times[0]
+    assert ComposedEstimator(Roofline(), Sequential()).estimate(network, whole).time == times[0]
 
 
 @dataclass(frozen=True)
@@ -135,14 +137,17 @@ class Slower(Roofline):
 
 def test_what_replaces_formulas_and_not_their_form_is_not_kept() -> None:
     network, whole = workload("mlp"), machine("h100")
-    times = [Composite(Slower(by=by), Sequential()).estimate(network, whole).time for by in (1.0, 2.0, 3.0)]
+    times = [ComposedEstimator(Slower(by=by), Sequential()).estimate(network, whole).time for by in (1.0, 2.0, 3.0)]
     assert times == pytest.approx([times[0], 2 * times[0], 3 * times[0]])
-    both = Table(gemm=Slower(by=2.0), other=Roofline())
-    assert ByKind(both).form(whole) is None and ByKind(Table(other=Roofline())).form(whole) is not None
+    both = FrozenDict(gemm=Slower(by=2.0), other=Roofline())
+    assert (
+        ComputeAndCollectives(both).form(whole) is None
+        and ComputeAndCollectives(FrozenDict(other=Roofline())).form(whole) is not None
+    )
 
 
 def test_shape_factors_are_part_of_the_form() -> None:
     whole = machine("h100")
     with_factor: Any = {"gemm.float32": None}
-    forms = [ShapedRoofline().form(whole), ShapedRoofline(factors=Table(with_factor)).form(whole)]
+    forms = [ResidualByShape().form(whole), ResidualByShape(factors=FrozenDict(with_factor)).form(whole)]
     assert forms[0] != forms[1] and TiledRoofline().form(whole) not in forms

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slipstick.common.errors import InputError
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.sparse.host_kernels import HostKernels, ThreadCosts, beside, load_host_kernels
 from slipstick.estimators.sparse.kernel_costs import (
     TERMS,
@@ -72,9 +72,9 @@ def test_chunks_are_the_matrix_once(threads: int, split: str, seed: int) -> None
 
 def host(several: ThreadCosts | None = None) -> HostKernels:
     cost = dict.fromkeys(TERMS["warm"], 0.0) | {"call": 1e-6, "nonzero": 1e-9, "stream_beyond_L2": 1e-9}
-    costs = KernelCosts("numba", "warm", Table(cost), 0.1, 4.0, software="numba 1")
+    costs = KernelCosts("numba", "warm", FrozenDict(cost), 0.1, 4.0, software="numba 1")
     threads = {} if several is None else {"numba warm": several}
-    return HostKernels("own", 2e9, 4, CACHES, (costs,), Table(threads), Table(), "by hand")
+    return HostKernels("own", 2e9, 4, CACHES, (costs,), FrozenDict(threads), FrozenDict(), "by hand")
 
 
 def test_threads_share_out_even_work_and_wait_for_the_fullest_chunk() -> None:

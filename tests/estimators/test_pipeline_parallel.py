@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slipstick.common.errors import InputError
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import Estimate
-from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.roofline.measured_table import MeasuredTimes, measured_key
 from slipstick.estimators.training.parallel_training import LANES, PipelineParallel
 from slipstick.experiments.explain.explanation import crossover_rows
@@ -29,11 +29,12 @@ seconds = st.floats(0.01, 10.0)
 def _lanes(times: dict[str, float], run: dict[str, float]) -> Estimate:
     """One operation a lane with a given time."""
     operations = tuple(
-        Op(lane, "measured", dims=Table(number=place), attributes=Table(lane=lane)) for place, lane in enumerate(LANES)
+        Op(lane, "measured", dims=FrozenDict(number=place), attributes=FrozenDict(lane=lane))
+        for place, lane in enumerate(LANES)
     )
     on = machine("a100-80-dgx")
-    known = Table({measured_key(op): times.get(op.name, 0.0) for op in operations})
-    model = Composite(MeasuredTimes(known, on.fingerprint), PipelineParallel())
+    known = FrozenDict({measured_key(op): times.get(op.name, 0.0) for op in operations})
+    model = ComposedEstimator(MeasuredTimes(known, on.fingerprint), PipelineParallel())
     whole = {"interleave": 1.0, "batch": 1.0, "microbatch": 1.0, "data_parallel": 1.0, "overlap_gradients": 1.0}
     return model.estimate(Workload("lanes", operations), on, {"pipeline_parallel": 1.0, **whole, **run})
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from slipstick.common.dotted_paths import truth_in
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.operation_model import FormulaModel, amount_of, amounts_of, is_formula
-from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.composition.power_capped import FIRST, distinct_values
 from slipstick.estimators.gpu.transfer.transfer_bands import Scatter
 from slipstick.estimators.roofline.roofline import Roofline
@@ -69,12 +69,12 @@ def test_operations_are_asked_anew_only_where_they_or_the_machine_change() -> No
             return super().times(operations, machine)
 
     repeated = replace(dense("a", 512, 512, 512), times=sp.Symbol("batch", positive=True))
-    model, graph, on = Composite(Asked(), Sequential()), Workload("one", (repeated,)), machine("h100")
+    model, graph, on = ComposedEstimator(Asked(), Sequential()), Workload("one", (repeated,)), machine("h100")
     first, third = (model.estimate(graph, on, {"batch": count}).time for count in (1.0, 3.0))
     assert len(asked) == 1 and third == pytest.approx(3 * first)
     slower = on.using(clock=on.clock / 2)
     assert model.estimate(graph, slower, {"batch": 3.0}).time > third and asked == [on.clock, slower.clock]
-    Composite(Asked(), Sequential()).estimate(graph, on, {"batch": 3.0})
+    ComposedEstimator(Asked(), Sequential()).estimate(graph, on, {"batch": 3.0})
     assert len(asked) == 3
 
 

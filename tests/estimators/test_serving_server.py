@@ -17,7 +17,7 @@ from slipstick.estimators.serving.batching.closed_loop import Load, steady
 from slipstick.estimators.serving.batching.replica import CacheBlocks
 from slipstick.estimators.serving.batching.scheduler import Scheduler
 from slipstick.estimators.serving.batching.server import simulate
-from slipstick.estimators.serving.batching.simulation_result import Served
+from slipstick.estimators.serving.batching.simulation_result import SimulationResult
 from slipstick.workloads.runs.requests import Request, arriving, drawn, recorded
 
 
@@ -33,7 +33,7 @@ def slow(batch: Batch) -> float:
     return 1e-4 + memory + 15e9 * batch.tokens / 5e14
 
 
-def conserved(served: Served, requests: tuple[Request, ...]) -> None:
+def conserved(served: SimulationResult, requests: tuple[Request, ...]) -> None:
     """Every request finishes once, in order; tokens add up; nothing is faster than its steps allow."""
     assert np.isfinite(served.last).all()
     assert (served.arrived <= served.placed).all()

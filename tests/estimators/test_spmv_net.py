@@ -13,7 +13,7 @@ from slipstick.estimators.sparse.spmv_network import (
     ENERGY_NET,
     TIME_NET,
     NetShape,
-    SpmvNet,
+    SpmvNetwork,
     load_net,
     network_of,
     weight_shapes,
@@ -74,12 +74,12 @@ def test_the_forward_pass_is_that_of_torch(shape: NetShape) -> None:
     blocks = np.random.default_rng(2).standard_normal((300, 249)).astype(np.float32)
     with torch.no_grad():
         theirs = network(torch.from_numpy(blocks[:, None, :])).numpy()[:, 0]
-    assert SpmvNet(shape, weights, 1.0).predict(blocks) == pytest.approx(theirs, rel=1e-4, abs=1e-5)
+    assert SpmvNetwork(shape, weights, 1.0).predict(blocks) == pytest.approx(theirs, rel=1e-4, abs=1e-5)
 
 
 def test_weights_of_another_shape_are_refused(tmp_path: Path) -> None:
     weights = {name: np.zeros(shape[::-1], np.float32) for name, shape in weight_shapes(TIME_NET).items()}
-    SpmvNet(TIME_NET, weights, 1.0).save(tmp_path / "turned.npz")
+    SpmvNetwork(TIME_NET, weights, 1.0).save(tmp_path / "turned.npz")
     with pytest.raises(InputError, match="want 340625 in the arrays 0.weight"):
         load_net(tmp_path / "turned.npz")
 

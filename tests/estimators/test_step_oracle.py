@@ -91,7 +91,7 @@ def test_the_oracle_of_an_answer_repeats_its_steps() -> None:
     assert again.last == pytest.approx(steps.last, rel=1e-9)
 
 
-def _asked(oracle: ss.records.StepOracle, batch: Batch) -> float:
+def _asked(oracle: ss.records.StepTimePredictor, batch: Batch) -> float:
     return oracle(
         batch.decodes, batch.context, batch.prompt, past=batch.past, chunk=batch.chunk, finished=batch.finished
     ).seconds

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slipstick.common.errors import InputError
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.cpu import xeon_phi_study
 from slipstick.estimators.cpu.thread_calibration import ThreadMeasurement, by_weights, strategy
 from slipstick.estimators.roofline.roofline import serving_rate
@@ -55,7 +55,8 @@ def test_contention_of_a_network_from_the_weights_of_two_others(left_out: str) -
     slopes = {size: xeon_phi_study.contention_fit(size).values[1] for size in xeon_phi_study.SIZES}
     others = [size for size in xeon_phi_study.SIZES if size != left_out]
     law = by_weights(
-        Table({size: float(all_weights(size)) for size in others}), Table({size: slopes[size] for size in others})
+        FrozenDict({size: float(all_weights(size)) for size in others}),
+        FrozenDict({size: slopes[size] for size in others}),
     )
     assert law.fixed + law.by_weight * all_weights(left_out) == pytest.approx(slopes[left_out], rel=0.03)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from slipstick.common.errors import InputError
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.experiments.cli.cli import run
 from slipstick.experiments.measure.bricks.brick_store import (
     COLD,
@@ -60,7 +60,7 @@ def test_rows_that_somebody_else_wrote(case: str, tmp_path: Path, phi, capsys: p
     store = BrickStore(path)
     store.add_machine(phi)
     store.add(Where(phi.fingerprint, "torch"), [result("a", 1e-3)])
-    store.add_model(1, Composition("net", "whole", Table({"a": 3})))
+    store.add_model(1, Composition("net", "whole", FrozenDict({"a": 3})))
     with closing(sqlite3.connect(path)) as database, database:
         database.execute(change)
     assert run(["bricks", "compose", "mlp", "--store", str(path)]) == 2
@@ -91,8 +91,8 @@ def test_cold_and_warm_results_of_a_machine_are_read_together(tmp_path: Path, ph
     by_protocol = {own.protocol: own for own in store.measured()}
     assert dict(by_protocol["turns"].cold) == {"a": 2e-3} and dict(by_protocol["turns"].warm) == {"a": 1e-3}
     assert dict(by_protocol["alone"].cold) == {} and dict(by_protocol["alone"].warm) == {"b": 5e-3}
-    store.add_model(1, Composition("net", "whole", Table({"a": 3})))
-    assert store.models(1) == [Composition("net", "whole", Table({"a": 3}))] and store.models(2) == []
+    store.add_model(1, Composition("net", "whole", FrozenDict({"a": 3})))
+    assert store.models(1) == [Composition("net", "whole", FrozenDict({"a": 3}))] and store.models(2) == []
 
 
 def test_a_killed_measurement_resumes_and_ends_with_the_same_results(
@@ -110,7 +110,8 @@ def test_a_killed_measurement_resumes_and_ends_with_the_same_results(
     def build(name: str, shapes=(), batch=1):
         """The same model under many names, each with a layer of its own."""
         own = [
-            replace(op, attributes=Table({"does": f"{op.attributes['does']} {name}"})) for op in small_model.workload
+            replace(op, attributes=FrozenDict({"does": f"{op.attributes['does']} {name}"}))
+            for op in small_model.workload
         ]
         workload = Workload(name, tuple(own), small_model.workload.edges)
         return replace(small_model, name=name, workload=workload)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from slipstick.common.errors import InputError
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.roofline.measured_table import measured_key
 from slipstick.experiments.cli.cli import run
 from slipstick.experiments.measure.bricks.brick_store import (
@@ -49,7 +49,7 @@ def planted(folder: Path, counts: tuple[int, ...], stored: int) -> tuple[BrickSt
             continue
         whole = measured_key(composed(net, count).operations[0])
         alone[whole] = sum(1.05 * alone[measured_key(op)] + 14e-6 for op in net)
-        store.add_model(1, Composition(net.name, whole, Table(dict(Counter(measured_key(op) for op in net)))))
+        store.add_model(1, Composition(net.name, whole, FrozenDict(dict(Counter(measured_key(op) for op in net)))))
     for state, factor in ((COLD, 2.0), (WARM, 1.0)):
         rows = [result(key, value * factor, f"turns{state}") for key, value in alone.items()]
         store.add(Where(phi.fingerprint, "torch"), rows)
@@ -96,14 +96,14 @@ def test_the_overhead_of_the_framework_is_found_and_left_out_models_are_composed
 
 def test_a_share_of_the_way_from_cold_to_warm_is_found_again(phi) -> None:
     """Each time inside the model is 0.3 cold + 0.7 warm, and a table of that answers with its sum."""
-    cold = Table({f"b{i}": 1e-3 * (1 + i % 4) for i in range(12)})
-    warm = Table(dict.fromkeys(cold, 0.001))
+    cold = FrozenDict({f"b{i}": 1e-3 * (1 + i % 4) for i in range(12)})
+    warm = FrozenDict(dict.fromkeys(cold, 0.001))
     known, wholes = [], {}
     for size in (3, 5, 7, 9, 11):
         counts = {f"b{i}": 1 for i in range(size)}
-        known.append(Composition(f"net{size}", f"whole{size}", Table(counts)))
+        known.append(Composition(f"net{size}", f"whole{size}", FrozenDict(counts)))
         wholes[f"whole{size}"] = sum(0.3 * cold[key] + 0.7 * warm[key] for key in counts)
-    measured = MeasuredBricks(phi, "torch", "turns", Table({**cold, **wholes}), Table({**warm, **wholes}))
+    measured = MeasuredBricks(phi, "torch", "turns", FrozenDict({**cold, **wholes}), FrozenDict({**warm, **wholes}))
     fit = calibrated(measured, known, free=["operation.warmth"])
     assert fit.values["operation.warmth"] == pytest.approx(0.7, rel=1e-6)
 

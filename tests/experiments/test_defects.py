@@ -85,9 +85,9 @@ def test_what_nobody_foresaw_is_one_line_with_verb_file_and_place(
         params = ()
 
         def main(self, **given: object) -> None:
-            from slipstick.common.records import Table
+            from slipstick.common.records import FrozenDict
 
-            Table({})["nothing"]
+            FrozenDict({})["nothing"]
 
     monkeypatch.setattr(cli.typer.main, "get_command", lambda _: Broken())
     path = tmp_path / "mine.yaml"

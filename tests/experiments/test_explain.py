@@ -211,6 +211,6 @@ def test_no_digit_hangs_on_the_order_of_hashes() -> None:
 def test_quantities_that_are_turned_are_not_0_and_give_the_time_of_today() -> None:
     """`weights_between` is 0 in the machine's file and found by the estimator: as a dial it stood at 0, for ever."""
     asked = question("mlp-inference", "h100-sxm", dtype="bfloat16")
-    dials = why.Dials.of(asked)
+    dials = why.Evaluator.of(asked)
     assert [name for name, value in dials.today.items() if not value] == []
     assert dials.today_time == pytest.approx(asked.answer().time, rel=1e-9)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import slipstick as ss
-from slipstick.estimators.base.shipped_estimator import NamedEstimator
+from slipstick.estimators.base.shipped_estimator import ShippedEstimator
 from slipstick.experiments.cli.cli import run
 from slipstick.experiments.explain.explanation import bottleneck_rows
 from slipstick.experiments.question.facts import bounds, facts
@@ -114,7 +114,7 @@ def test_seconds_of_the_whole_and_what_is_left_make_the_time(machine: str) -> No
     assert answer.to_frame()["total_s"].sum() + left == pytest.approx(answer.time)
 
 
-def _made(one: NamedEstimator) -> tuple[float, float, str]:
+def _made(one: ShippedEstimator) -> tuple[float, float, str]:
     """Items of an estimator's example, their rate times the time, and the line that says what the time is for."""
     assert one.example is not None
     asked = question(
@@ -126,7 +126,7 @@ def _made(one: NamedEstimator) -> tuple[float, float, str]:
 
 
 @pytest.mark.parametrize("one", [one for one in SHIPPED if one.example], ids=lambda one: one.name)
-def test_a_rate_times_the_time_is_what_the_time_is_for(one: NamedEstimator) -> None:
+def test_a_rate_times_the_time_is_what_the_time_is_for(one: ShippedEstimator) -> None:
     """A run of threads takes in its images as often as it has epochs, every other example the batch of a step."""
     assert one.example is not None
     items, made, work = _made(one)

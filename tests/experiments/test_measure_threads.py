@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from slipstick.common.errors import InputError
-from slipstick.common.trusted_code import OwnName
+from slipstick.common.trusted_code import TrustedName
 from slipstick.estimators.cpu import thread_file
 from slipstick.estimators.cpu.thread_calibration import ThreadMeasurement
 from slipstick.experiments.cli import cli
@@ -237,13 +237,15 @@ def test_an_own_module_of_a_fresh_folder_is_trained_by_several_processes(
 ) -> None:
     (tmp_path / "own_network_here.py").write_text(OWN)
     monkeypatch.chdir(tmp_path)
-    times = training_times.measure_training(OwnName("own_network_here:mine"), (2,), ("batch,16",), images=3, repeats=1)
+    times = training_times.measure_training(
+        TrustedName("own_network_here:mine"), (2,), ("batch,16",), images=3, repeats=1
+    )
     assert [one.threads for one in times] == [2] and times[0].seconds > 0
     for name, words in (("gone", "ended without an answer (exit code 9)"), ("wrong", "no such thing in a worker")):
         start = time.monotonic()
         with pytest.raises(InputError, match=re.escape(words)):
             training_times.measure_training(
-                OwnName(f"own_network_here:{name}"), (2,), ("batch,16",), images=3, repeats=1
+                TrustedName(f"own_network_here:{name}"), (2,), ("batch,16",), images=3, repeats=1
             )
         assert time.monotonic() - start < 120  # starting two processes with torch; it was 600 s
 

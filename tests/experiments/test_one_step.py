@@ -11,7 +11,7 @@ import pytest
 
 import slipstick as ss
 from slipstick.common.errors import InputError
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.engine_steps.engines import cache_for
 from slipstick.estimators.engine_steps.fitted_steps import engine_on
 from slipstick.estimators.engine_steps.step_amounts import Batch
@@ -236,7 +236,7 @@ def test_weights_stored_otherwise_are_the_step_written_down_so(name: str, dtype:
     model = language_model(name)
     wanted = language_step(model, stored_as(model, dtype)).bind_known(sizes).bound()
     made = in_stored_type(language_step(model, "bf16"), dtype)
-    assert made is not None and Table(made.metadata) == wanted.metadata
+    assert made is not None and FrozenDict(made.metadata) == wanted.metadata
     for one, other in zip(wanted, made.bind_known(sizes).bound(), strict=True):
         assert (one.name, one.dtype, one.dims) == (other.name, other.dtype, other.dims)
         assert dict(one.cost) == pytest.approx(dict(other.cost))

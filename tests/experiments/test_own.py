@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from slipstick.common.errors import InputError
-from slipstick.common.trusted_code import OwnName
+from slipstick.common.trusted_code import TrustedName
 from slipstick.experiments.cli.cli import run
 from slipstick.experiments.studies.runner import plan
 from slipstick.experiments.studies.study import load_study
@@ -99,7 +99,7 @@ def test_what_is_no_estimator_is_said(name: str, words: str) -> None:
     from slipstick.experiments.question.registry import named_estimator
 
     with pytest.raises(InputError, match=words):
-        named_estimator(OwnName(name))
+        named_estimator(TrustedName(name))
 
 
 def test_a_program_on_several_machines(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

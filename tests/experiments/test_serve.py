@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from slipstick.common.errors import InputError
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.engine_steps.step_amounts import Batch
 from slipstick.estimators.serving.batching.scheduler import Scheduler
 from slipstick.estimators.serving.deployment import Deployment
@@ -70,8 +70,8 @@ def test_a_plan_of_three_machines(config: str, capsys: pytest.CaptureFixture[str
 
 def test_prices_decide() -> None:
     machines = ("h100-sxm", "b200-sxm")
-    dear = Search("llama-3.1-8b", machines, prices=Table({"h100-sxm": 1.0, "b200-sxm": 1000.0})).run()
-    cheap = Search("llama-3.1-8b", machines, prices=Table({"h100-sxm": 1000.0, "b200-sxm": 1.0})).run()
+    dear = Search("llama-3.1-8b", machines, prices=FrozenDict({"h100-sxm": 1.0, "b200-sxm": 1000.0})).run()
+    cheap = Search("llama-3.1-8b", machines, prices=FrozenDict({"h100-sxm": 1000.0, "b200-sxm": 1.0})).run()
     assert dear.best is not None and dear.best.machine == "h100-sxm"
     assert cheap.best is not None and cheap.best.machine == "b200-sxm"
 

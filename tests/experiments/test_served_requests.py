@@ -10,7 +10,7 @@ import pytest
 
 import slipstick as ss
 from slipstick.common.errors import InputError
-from slipstick.estimators.serving.request_estimator import ServedRequests
+from slipstick.estimators.serving.request_estimator import RequestEstimator
 from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question.question import question
 from slipstick.workloads.language.requests_to import Requests, requests_to
@@ -135,7 +135,7 @@ def test_a_study_over_machines_tensor_ranks_and_types(tmp_path: Path) -> None:
 
 def test_a_benchmark_of_the_server_calibrates_its_pace(tmp_path: Path) -> None:
     """Times that a server 1.3 x as slow would show; the fit finds it, and its answers are within their band."""
-    slow, runs = ServedRequests(pace=1.3, quantity="tpot"), []
+    slow, runs = RequestEstimator(pace=1.3, quantity="tpot"), []
     for users in (2, 8):
         load = {"concurrency": users, "input_tokens": 500, "output_tokens": 100, "spread": 0, "count": 20}
         seconds = slow.estimate(ss.workload("llama-3.1-8b"), ss.machine("h100-sxm"), load).time

@@ -12,7 +12,7 @@ import pytest
 
 from slipstick.common import sqlite_files
 from slipstick.common.errors import InputError
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.experiments.cli.cli import run
 from slipstick.experiments.measure.bricks.brick_store import BrickStore, Composition, Where
 from slipstick.hwmodels.catalog import machine
@@ -37,7 +37,7 @@ def store(path: Path) -> Path:
     made, host = BrickStore(path), machine("xeon-phi-7120p")
     made.add_machine(host)
     made.add(Where(host.fingerprint, "torch"), [result("a", 1e-3)])
-    made.add_model(1, Composition("net", "whole", Table({"a": 3})))
+    made.add_model(1, Composition("net", "whole", FrozenDict({"a": 3})))
     return path
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from slipstick.estimators.base.estimate import Measurement
-from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.fitting.calibration import calibrate, from_objective
 from slipstick.estimators.fitting.objective import Objective
 from slipstick.estimators.roofline.roofline import Roofline
@@ -14,7 +14,7 @@ from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import dense
 
-ON, PLAIN = machine("v100-pcie"), Composite(Roofline(), Sequential())
+ON, PLAIN = machine("v100-pcie"), ComposedEstimator(Roofline(), Sequential())
 NAMES = ("operation.compute_efficiency", "operation.memory_efficiency", "operation.overhead")
 
 

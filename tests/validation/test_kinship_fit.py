@@ -9,7 +9,7 @@ import pytest
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.machine_family import MOST_WORDS
-from slipstick.estimators.fitting.similarity_weights import Kinship, fitted_kinship, generation, unseen_group
+from slipstick.estimators.fitting.similarity_weights import SimilarityWeights, fitted_kinship, generation, unseen_group
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, fit_devices
@@ -87,9 +87,9 @@ def test_the_file_has_numbers_without_every_generation_that_was_fitted() -> None
 def test_numbers_of_kinship_are_above_zero(field: str) -> None:
     numbers = {**vars(fitted_kinship()), field: 0.0}
     with pytest.raises(InputError, match="all numbers above 0"):
-        Kinship.of(numbers)
+        SimilarityWeights.of(numbers)
     with pytest.raises(InputError, match="no numbers of kinship"):
-        Kinship.of({name: value for name, value in numbers.items() if name != field})
+        SimilarityWeights.of({name: value for name, value in numbers.items() if name != field})
 
 
 @pytest.mark.slow

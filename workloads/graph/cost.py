@@ -9,7 +9,7 @@ from typing import TypeAlias
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import value_at
 from slipstick.common.lazy_sympy import is_symbolic, sp
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.common.units import check_count
 from slipstick.workloads.graph.exact import exactly
 
@@ -108,7 +108,7 @@ class Cost(Mapping[str, Amount]):
                 raise InputError(f"resource {resource[:60]!r}: want flop.UNIT.DTYPE, such as flop.matrix.float32")
             if not is_symbolic(amount) and not 0 <= amount <= LARGEST:
                 raise InputError(f"resource {resource!r} = {amount!r}: want an amount >= 0, up to {LARGEST:g}")
-        self._amounts = Table({name: amount for name, amount in (amounts or {}).items() if amount != 0})
+        self._amounts = FrozenDict({name: amount for name, amount in (amounts or {}).items() if amount != 0})
 
     def __getitem__(self, resource: str) -> Amount:
         return self._amounts.get(resource, 0)
@@ -144,11 +144,11 @@ class Cost(Mapping[str, Amount]):
     __rmul__ = __mul__
 
     @property
-    def amounts(self) -> Table[Amount]:
+    def amounts(self) -> FrozenDict[Amount]:
         """The same as a table."""
         return self._amounts
 
-    def using(self, amounts: Table[Amount]) -> Cost:
+    def using(self, amounts: FrozenDict[Amount]) -> Cost:
         """Other amounts of the same resources."""
         made = object.__new__(Cost)
         made._amounts = amounts

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from slipstick.common.errors import InputError
 from slipstick.common.lazy_sympy import is_symbolic
 from slipstick.common.readers import unknown_name
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import SIZE_BYTES, Amount
 from slipstick.workloads.graph.work import (
     AXES,
@@ -169,7 +169,7 @@ def operation(
         raise InputError(f"{kind} {name!r}: {entry.divisor} = {divisor!r}: want 1 or more")
     facts = dict(attributes or {})
     cost = entry.work(dims, facts).cost(dtype)
-    return Op(name, kind, Table(dict(dims)), dtype, cost, times, Table(facts), body)
+    return Op(name, kind, FrozenDict(dict(dims)), dtype, cost, times, FrozenDict(facts), body)
 
 
 def stored_norm(elements: Amount, channels: Amount) -> tuple[str, dict[str, Amount], dict[str, Attribute]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
-from slipstick.common.records import Table, content_digest
+from slipstick.common.records import FrozenDict, content_digest
 from slipstick.workloads.graph.cost import SIZE_BYTES, Amount, Cost, symbols_of
 from slipstick.workloads.graph.given import Binding, Later, LaterCost
 
@@ -44,11 +44,11 @@ class Op:
 
     name: str
     kind: str
-    dims: Table[Amount] = Table()
+    dims: FrozenDict[Amount] = FrozenDict()
     dtype: str = "float32"
     cost: Cost = Cost()
     times: Amount = 1
-    attributes: Table[Attribute] = Table()
+    attributes: FrozenDict[Attribute] = FrozenDict()
     body: Workload | None = None
     payload: str | None = None
 

@@ -21,7 +21,7 @@ from slipstick.common.formatting import count_shown, share_shown, shown
 from slipstick.common.html_tables import html_table
 from slipstick.common.lazy_sympy import is_symbolic, sp
 from slipstick.common.readers import unknown_name
-from slipstick.common.records import Table, content_digest
+from slipstick.common.records import FrozenDict, content_digest
 from slipstick.workloads.graph.alike import Distinct, distinct
 from slipstick.workloads.graph.cost import Amount, Cost, check_size, symbols_of
 from slipstick.workloads.graph.given import Binding, KeptAmount, opened
@@ -61,7 +61,7 @@ def workload_html(workload: Workload) -> str:
 
 FIELDS = ("kind", "dims", "dtype", "cost", "times", "attributes")
 """What a node of `Workload.graph` says of an operation."""
-_NO_SIZES: Mapping[str, float] = Table()
+_NO_SIZES: Mapping[str, float] = FrozenDict()
 WHOLE = ("name", "defaults", "metadata", "uncounted")
 """What the graph itself says of the workload."""
 
@@ -86,12 +86,12 @@ class Workload:
     name: str
     operations: tuple[Op, ...]
     edges: tuple[tuple[str, str], ...] = ()
-    defaults: Table[float] = Table()
-    metadata: Table[Attribute] = Table()
+    defaults: FrozenDict[float] = FrozenDict()
+    metadata: FrozenDict[Attribute] = FrozenDict()
     uncounted: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        makers: dict[str, Any] = {"operations": tuple, "edges": tuple, "defaults": Table, "metadata": Table}
+        makers: dict[str, Any] = {"operations": tuple, "edges": tuple, "defaults": FrozenDict, "metadata": FrozenDict}
         for field, make in makers.items():
             if not isinstance(given := getattr(self, field), make):  # lists and dicts are no key of what is kept
                 object.__setattr__(self, field, make(map(tuple, given) if field == "edges" else given))
@@ -139,8 +139,8 @@ class Workload:
         cls,
         name: str,
         edges: tuple[tuple[str, str], ...],
-        defaults: Table[float],
-        metadata: Table[Attribute],
+        defaults: FrozenDict[float],
+        metadata: FrozenDict[Attribute],
         uncounted: tuple[str, ...],
         names: tuple[str, ...],
         raw_times: tuple[Amount | KeptAmount, ...],
@@ -312,7 +312,7 @@ class Workload:
             {each.name: getattr(self, each.name) for each in fields(self) if each.name != "operations"}
         )
         made.__dict__.update(
-            defaults=Table({name: value for name, value in self.defaults.items() if name not in values}),
+            defaults=FrozenDict({name: value for name, value in self.defaults.items() if name not in values}),
             distinct=self.distinct.bound_by(binding),
             _given=given,
         )

@@ -13,7 +13,7 @@ from slipstick.common.expressions import parse_expression
 from slipstick.common.lazy_sympy import sp
 from slipstick.common.opener import MEGABYTE
 from slipstick.common.readers import read_json, require_mapping, unknown_name
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.common.renamed_arguments import checked
 from slipstick.common.units import check_count
 from slipstick.workloads.graph.cost import LARGEST, Amount, Cost
@@ -69,7 +69,7 @@ def from_json(document: Any, where: str) -> Workload:
     for name, value in defaults.items():
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
             raise InputError(f"{where}: defaults.{name} = {str(value)[:40]!r}: want a finite number > 0")
-    return Workload(document["name"], operations, tuple(edges), Table(defaults), metadata, uncounted)
+    return Workload(document["name"], operations, tuple(edges), FrozenDict(defaults), metadata, uncounted)
 
 
 def _op_from_json(node: Any, where: str) -> Op:
@@ -85,7 +85,7 @@ def _op_from_json(node: Any, where: str) -> Op:
         return Op(
             name=node["id"],
             kind=node["kind"],
-            dims=Table(_amounts(node, "dims", where)),
+            dims=FrozenDict(_amounts(node, "dims", where)),
             dtype=str(node.get("dtype", "float32")),
             cost=Cost(_amounts(node, "cost", where)),
             times=_counted(_amount_from_json(node.get("times", 1), f"{where}: times"), f"{where}: times"),
@@ -132,7 +132,7 @@ def _parsed(text: str) -> sp.Expr:
     return parse_expression(text)
 
 
-def _attributes(value: Any, where: str) -> Table[Attribute]:
+def _attributes(value: Any, where: str) -> FrozenDict[Attribute]:
     def freeze(entry: Any) -> Attribute:
         if isinstance(entry, list):
             return tuple(freeze(part) for part in entry)
@@ -140,4 +140,4 @@ def _attributes(value: Any, where: str) -> Table[Attribute]:
             return entry
         raise InputError(f"{where}: want plain values, got {str(entry)[:40]!r}")
 
-    return Table({name: freeze(entry) for name, entry in require_mapping(value, where, "attributes").items()})
+    return FrozenDict({name: freeze(entry) for name, entry in require_mapping(value, where, "attributes").items()})

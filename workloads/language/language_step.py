@@ -16,7 +16,7 @@ from typing import Any, Literal
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
 from slipstick.common.lazy_sympy import sp
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import SIZE_BYTES, Amount, Cost
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
@@ -68,11 +68,13 @@ def language_step(model: LanguageModel, stored: str | None = None, purpose: Purp
         known["stands_for"] = model.stands_for
     if model.cache and writer.kind.name == model.weights:
         known |= {"cache": model.cache, "quantiser": model.quantiser}
-    metadata = _stored(Table(known), writer.kind)
+    metadata = _stored(FrozenDict(known), writer.kind)
     open_ = Workload(f"{model.name}-{purpose}", operations, edges, metadata=metadata)
     bound = open_.bind_known(_FIXED[purpose])
     defaults = {**_DEFAULTS, **dict.fromkeys(DEGREES, 1)}
-    return replace(bound, defaults=Table({name: value for name, value in defaults.items() if name in bound.symbols}))
+    return replace(
+        bound, defaults=FrozenDict({name: value for name, value in defaults.items() if name in bound.symbols})
+    )
 
 
 def on_one_device(step: Workload) -> Workload:
@@ -96,7 +98,7 @@ def in_stored_type(step: Workload, dtype: str) -> Workload | None:
         return None
     operations = tuple(_stored_in(op, before, after) if op.kind == "gemm" else op for op in step)
     other = OF_CHECKPOINT if after != before else ()  # other weights are another checkpoint
-    kept = Table({name: fact for name, fact in step.metadata.items() if name not in other})
+    kept = FrozenDict({name: fact for name, fact in step.metadata.items() if name not in other})
     stored = replace(step, operations=operations, metadata=_stored(kept, after))
     if after.compute != "float16":
         return stored
@@ -113,18 +115,18 @@ def cached_in(step: Workload, cache: str) -> Workload:
 
     def cached(op: Op) -> Op:
         cost = Cost({**op.cost, "read": op.cost["read"] * SIZE_BYTES[kind] / SIZE_BYTES[op.dtype]})
-        return replace(op, cost=cost, attributes=Table({**op.attributes, "kv_dtype": kind}))
+        return replace(op, cost=cost, attributes=FrozenDict({**op.attributes, "kv_dtype": kind}))
 
     return replace(step, operations=tuple(cached(op) if op.kind == "attention" else op for op in step))
 
 
-def _stored(metadata: Mapping[str, Attribute], kind: WeightType) -> Table[Attribute]:
+def _stored(metadata: Mapping[str, Attribute], kind: WeightType) -> FrozenDict[Attribute]:
     """What a graph says of its weights: how they are stored, and bytes of all of them."""
     parameters, linear, routed = (
         float(str(metadata[name])) for name in ("parameters", "linear_weights", "routed_weights")
     )
     held = linear * kind.linear + routed * kind.experts + (parameters - linear - routed) * kind.rest
-    return Table({**metadata, "weights": kind.name, "weight_bytes": held / 8})
+    return FrozenDict({**metadata, "weights": kind.name, "weight_bytes": held / 8})
 
 
 def _stored_in(op: Op, before: WeightType, after: WeightType) -> Op:

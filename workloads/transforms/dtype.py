@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from slipstick.common.lazy_sympy import is_symbolic, sp
 from slipstick.common.readers import unknown_name
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import SIZE_BYTES, Amount, Cost
 from slipstick.workloads.graph.kinds import KINDS
 from slipstick.workloads.graph.workload import Op, Workload
@@ -59,7 +59,7 @@ def in_dtype(workload: Workload, dtype: str) -> Workload:
         replace(once[place], name=op.name, times=op.times)
         for op, place in zip(workload.operations, places, strict=True)
     )
-    return replace(workload, operations=operations, metadata=Table({**workload.metadata, "dtype": dtype}))
+    return replace(workload, operations=operations, metadata=FrozenDict({**workload.metadata, "dtype": dtype}))
 
 
 def dtype_name(text: str) -> str:

@@ -16,7 +16,7 @@ from slipstick.estimators.base.operation_model import amount_of, grouped, machin
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified import FloatArray, evaluate
-from slipstick.estimators.symbolic.min_over_configs import Least
+from slipstick.estimators.symbolic.min_over_configs import MinOverConfigs
 from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
@@ -75,7 +75,7 @@ def counters(workload: Workload, machine: Machine, model: TiledRoofline) -> Coun
         for name in needed.names:
             if name.startswith("operation."):
                 values[name] = np.array([float(amount_of(workload.operations[i], name)) for i in indices])
-        if isinstance(formula, Least):
+        if isinstance(formula, MinOverConfigs):
             menu = {name: np.array(column)[:, np.newaxis] for name, column in formula.menu.items()}
             rows = len(next(iter(menu.values())))
             costs = np.broadcast_to(evaluate(formula.expression, {**values, **menu}), (rows, len(indices)))

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from slipstick.common.expressions import symbol
 from slipstick.common.lazy_sympy import sp
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.gpu.kernels.matrix_tiles import (
     SPLITS,
     TILES,
@@ -23,7 +23,7 @@ from slipstick.estimators.gpu.kernels.matrix_tiles import (
 )
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
-from slipstick.estimators.symbolic.min_over_configs import Least
+from slipstick.estimators.symbolic.min_over_configs import MinOverConfigs
 from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
 from slipstick.workloads.graph.cost import result_bytes
 from slipstick.workloads.graph.given import is_one
@@ -105,7 +105,7 @@ RECURRENT = KernelParameters(
 )  # fmt: skip
 """Steps of recurrent layers as libraries of 2016 to 2019 run them, the start of each included: the values without the
 effects of vendors and generations of `fitted/recurrences.json` (`gpu/kernels/recurrent_law.py`)."""
-KERNELS = Table(
+KERNELS = FrozenDict(
     {
         "default": KernelParameters(),
         **dict.fromkeys(ROWWISE, KernelParameters(step_cycles=1.0, small_tile=0.3)),
@@ -183,7 +183,7 @@ def matrix_product(
         scales = batch * m * sp.ceiling(k / SCALED)
         time += traffic_time(scales * SPREAD_BYTES, scales * SPREAD_BYTES, has)
         time += scales * 2 * TRIP / (has.cores * GATHERS * has.clock)
-    return Least(time, "s", SOURCE, menu=PRODUCTS)
+    return MinOverConfigs(time, "s", SOURCE, menu=PRODUCTS)
 
 
 def convolution(
@@ -205,7 +205,7 @@ def convolution(
     known = maker if dtype == "float32" and maker in SINGLE else ""
     plain, transformed = CONVOLUTIONS[known, reduces]
     if not winograd:
-        return Least(product(direct, sizes, has, parts, 1), "s", SOURCE, menu=plain)
+        return MinOverConfigs(product(direct, sizes, has, parts, 1), "s", SOURCE, menu=plain)
     points, covered, taps = (symbol(f"choice.{name}") for name in ("points", "pixels", "taps"))
     groups, m, n, k = direct
     window = _axes("kernel")
@@ -218,7 +218,7 @@ def convolution(
     pixels = symbol("operation.batch") * _axes("in" if direction == "backward_data" else "out")
     moved = Largest(0, covered - 4) / 12 * points * pixels / covered * channels * size * 2
     time = product(dims, sizes, has, parts, 1) + moved / has.memory_rate
-    return Least(time, "s", SOURCE, menu=transformed)
+    return MinOverConfigs(time, "s", SOURCE, menu=transformed)
 
 
 def convolution_dims(direction: str, *, transposed: bool = False) -> tuple[sp.Expr, sp.Expr, sp.Expr, sp.Expr]:
@@ -274,7 +274,7 @@ def attention(dtype: str, has: Resources, prefix: str, mask: str, kv_dtype: str,
     if writes_cache:
         moved = 2 * batch * kv_heads * queries * width * kv_size
         time += traffic_time(moved, moved + once, has)
-    return Least(time, "s", SOURCE, menu=ATTENTIONS)
+    return MinOverConfigs(time, "s", SOURCE, menu=ATTENTIONS)
 
 
 def product_dims(kind: str, variant: tuple[object, ...]) -> tuple[sp.Expr, sp.Expr, sp.Expr, sp.Expr] | None:
@@ -308,9 +308,9 @@ def rowwise(has: Resources, prefix: str, rows: sp.Expr, columns: sp.Expr, size: 
 
 def with_terms(formula: Formula, expression: sp.Expr, terms: dict[str, sp.Expr]) -> Formula:
     """The same formula with another expression, and the named bounds that say what decides."""
-    if isinstance(formula, Least):
-        return Least(expression, formula.unit, formula.source, Table(terms), formula.menu)
-    return Formula(expression, formula.unit, formula.source, Table(terms))
+    if isinstance(formula, MinOverConfigs):
+        return MinOverConfigs(expression, formula.unit, formula.source, FrozenDict(terms), formula.menu)
+    return Formula(expression, formula.unit, formula.source, FrozenDict(terms))
 
 
 def _axes(part: str) -> sp.Expr:

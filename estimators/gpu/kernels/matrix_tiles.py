@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from slipstick.common.expressions import symbol
 from slipstick.common.lazy_sympy import sp
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.symbolic.cache_residency import is_there, resident_share, weights_beyond
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
 
@@ -36,7 +36,7 @@ REGISTER_PARTS = 8
 """How many times the side of the tile that registers alone hold fits into the tile's: what is left without L1."""
 
 
-def menu(**columns: Iterable[tuple[float, ...]]) -> Table[tuple[float, ...]]:
+def menu(**columns: Iterable[tuple[float, ...]]) -> FrozenDict[tuple[float, ...]]:
     """Every combination of what stands under the names; a name with ``__`` names the parts of each entry.
 
     >>> menu(rows__columns=[(64, 32)], parts=[(1,), (2,)])
@@ -44,7 +44,7 @@ def menu(**columns: Iterable[tuple[float, ...]]) -> Table[tuple[float, ...]]:
     """
     rows = [sum(entries, ()) for entries in itertools.product(*columns.values())]
     names = [f"choice.{name}" for names in columns for name in names.split("__")]
-    return Table({name: tuple(float(row[i]) for row in rows) for i, name in enumerate(names)})
+    return FrozenDict({name: tuple(float(row[i]) for row in rows) for i, name in enumerate(names)})
 
 
 @dataclass(frozen=True)

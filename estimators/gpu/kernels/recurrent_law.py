@@ -24,7 +24,7 @@ from slipstick.estimators.gpu.kernels.recurrent_steps import STACKED, standard_s
 from slipstick.estimators.gpu.kernels.tiled_roofline import resources
 from slipstick.estimators.roofline.roofline import serving_rate
 from slipstick.estimators.symbolic.lambdified import evaluate, names_of
-from slipstick.estimators.symbolic.min_over_configs import Least
+from slipstick.estimators.symbolic.min_over_configs import MinOverConfigs
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
 
@@ -42,7 +42,7 @@ LARGE = 1e30
 
 
 @cache
-def _forms() -> Mapping[float, Least]:
+def _forms() -> Mapping[float, MinOverConfigs]:
     """The formula of a step by the bytes of a number, for any machine."""
     rates = {name: symbol(f"has.{name}") for name in ("flop_rate", *RATES)}
     has = Resources(**rates, rotation=sp.Integer(1), weights_between=sp.Integer(0))

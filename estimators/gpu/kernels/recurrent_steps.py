@@ -16,7 +16,7 @@ from slipstick.estimators.gpu.kernels.kernel_classes import PRODUCTS, SOURCE, al
 from slipstick.estimators.gpu.kernels.matrix_tiles import Resources, product
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
-from slipstick.estimators.symbolic.min_over_configs import Least
+from slipstick.estimators.symbolic.min_over_configs import MinOverConfigs
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import SIZE_BYTES
 from slipstick.workloads.graph.workload import Op
@@ -86,7 +86,7 @@ def recurrent(op: Op, has: Resources, prefix: str, rule: Algorithm = "standard")
         return standard
     kept = _persistent(op.dtype, has)
     share = _chosen(rule, str(op.attributes["function"]))
-    return Least(share * kept + (1 - share) * standard.expression, "s", SOURCE, menu=PRODUCTS)
+    return MinOverConfigs(share * kept + (1 - share) * standard.expression, "s", SOURCE, menu=PRODUCTS)
 
 
 def step_latency(rule: Algorithm, has: Resources, prefix: str) -> sp.Expr:
@@ -94,7 +94,7 @@ def step_latency(rule: Algorithm, has: Resources, prefix: str) -> sp.Expr:
     return symbol(f"{prefix}overhead") if rule == "standard" else BARRIER / has.clock
 
 
-def standard_step(dtype: str, has: Resources, prefix: str, beside: sp.Expr | int = 1) -> Least:
+def standard_step(dtype: str, has: Resources, prefix: str, beside: sp.Expr | int = 1) -> MinOverConfigs:
     """The product with the state in tiles, whose weights a cache may keep, and the gates.
 
     `beside` steps of other layers or directions run at the same time: together they fill the cores, and each has
@@ -107,7 +107,7 @@ def standard_step(dtype: str, has: Resources, prefix: str, beside: sp.Expr | int
     dims = (sp.sympify(beside, strict=True), gates * hidden, batch, outputs)
     time = product(dims, operand_sizes(dtype), again, habits(prefix), aligned(dtype)) / beside
     start = symbol(f"{prefix}overhead")
-    return Least(start + time + gate_bytes / has.cache_rate, "s", SOURCE, menu=PRODUCTS)
+    return MinOverConfigs(start + time + gate_bytes / has.cache_rate, "s", SOURCE, menu=PRODUCTS)
 
 
 def _persistent(dtype: str, has: Resources) -> sp.Expr:

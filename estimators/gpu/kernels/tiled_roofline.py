@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
 from slipstick.common.lazy_sympy import sp
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import Clock, FormulaModel
 from slipstick.estimators.gpu.kernels import kernel_classes
 from slipstick.estimators.gpu.kernels.kernel_classes import KERNELS, KernelParameters, apart, class_of, entry
@@ -44,7 +44,7 @@ class TiledRoofline(FormulaModel):
         By kind of operation, or "kind.dtype" (`kernel_classes.class_of`); "default" serves the rest.
     """
 
-    kernels: Table[KernelParameters] = KERNELS
+    kernels: FrozenDict[KernelParameters] = KERNELS
 
     def __post_init__(self) -> None:
         if "default" not in self.kernels:
@@ -104,7 +104,7 @@ class TiledRoofline(FormulaModel):
             del terms["memory"]
         return kernel_classes.with_terms(formula, launch + capped, terms)
 
-    def traffic(self, op: Op, machine: Machine) -> Table[sp.Expr]:
+    def traffic(self, op: Op, machine: Machine) -> FrozenDict[sp.Expr]:
         """Bytes that one execution moves out of each level of the memory, in the symbols of `formula` and of its menu.
 
         Products load tiles: from the nearest memory what a core reads, from the last cache what that cannot stage,
@@ -118,7 +118,7 @@ class TiledRoofline(FormulaModel):
             there = machine.memory[level].capacity > 0
             amount = main if level == levels[-1] else near if level == levels[0] and len(levels) > 2 else cache
             result[level] = amount if there else sp.Integer(0)
-        return Table(result)
+        return FrozenDict(result)
 
 
 def _bytes_by_level(op: Op, has: Resources) -> tuple[sp.Expr, sp.Expr, sp.Expr]:

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.errors import InputError
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
@@ -204,7 +204,7 @@ def predicted(op: Op, dtype: str, machine: Machine) -> float | None:
     parameters = KernelParameters(compute_efficiency=share, memory_efficiency=memory)
     try:
         op = in_dtype(op, dtype)
-        (time,) = TiledRoofline(Table(default=parameters)).times((op,), _without_launch(machine))
+        (time,) = TiledRoofline(FrozenDict(default=parameters)).times((op,), _without_launch(machine))
     except InputError:
         return None
     return float(time) if np.isfinite(time) and time > 0 else None

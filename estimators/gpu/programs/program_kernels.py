@@ -14,7 +14,7 @@ from functools import cache
 
 from slipstick.common.expressions import symbol
 from slipstick.common.lazy_sympy import sp
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import Clock, FormulaModel, amount_of, amounts_of, require_bound
 from slipstick.estimators.fitting.fitted_file import load_fitted
 from slipstick.estimators.fitting.group_effects_model import UNGROUPED
@@ -71,11 +71,11 @@ class ProgramKernels(FormulaModel):
     `step`: seconds of a step of a recurrent layer whose matrices stay in the caches, at `STEP_CLOCK`.
     """
 
-    compute: Table[float]
-    memory: Table[float]
-    cycles: Table[float]
-    convolution_compute: Table[float]
-    convolution_memory: Table[float]
+    compute: FrozenDict[float]
+    memory: FrozenDict[float]
+    cycles: FrozenDict[float]
+    convolution_compute: FrozenDict[float]
+    convolution_memory: FrozenDict[float]
     gap: float
     step: float
 
@@ -108,7 +108,7 @@ class ProgramKernels(FormulaModel):
         if op.kind == "recurrent":
             steps = symbol("operation.step_cycles") / symbol("machine.clock")
             terms = {"compute": need.arithmetic, "latency": steps}
-            return Formula(Largest(steps, need.arithmetic), "s", SOURCE, Table(terms))
+            return Formula(Largest(steps, need.arithmetic), "s", SOURCE, FrozenDict(terms))
         arithmetic, traffic, cores = (
             side * symbol(f"operation.slow.{name}")
             for name, side in (("compute", need.arithmetic), ("memory", need.traffic), ("cores", need.cores))
@@ -119,7 +119,7 @@ class ProgramKernels(FormulaModel):
         # shares above 1 were fitted where a mask or a cache saves what is counted
         least = Largest(whole, least_time(machine, rates(op, machine)))
         terms = {"latency": gap, "memory": traffic, "compute": arithmetic, "cores": cores}
-        return Formula(least, "s", SOURCE, Table(terms))
+        return Formula(least, "s", SOURCE, FrozenDict(terms))
 
     def amount(self, op: Op, name: str) -> Amount:
         """What the cores and the memory have to do (`program_sides.amount`), and what the fit says of its class."""
@@ -242,11 +242,11 @@ def program_kernels(family: str, mode: str = EAGER, law: str = NAME) -> ProgramK
     values = _values(law, tuple(machine_groups(family).items()), "" if mode == EAGER else mode)
     classes = [name.removeprefix("compute.") for name in values if name.startswith("compute.")]
 
-    def table(side: str) -> Table[float]:
-        return Table({name: values[f"{side}.{name}"] * values[f"machine.{side}"] for name in classes})
+    def table(side: str) -> FrozenDict[float]:
+        return FrozenDict({name: values[f"{side}.{name}"] * values[f"machine.{side}"] for name in classes})
 
-    def shapes(side: str) -> Table[float]:
-        return Table({feature: math.log(values[f"{side}_shape.{feature}"]) for feature in FEATURES})
+    def shapes(side: str) -> FrozenDict[float]:
+        return FrozenDict({feature: math.log(values[f"{side}_shape.{feature}"]) for feature in FEATURES})
 
     compute, memory, cycles = (table(side) for side in SIDES)
     slow, late = (shapes(side) for side in SHAPED)

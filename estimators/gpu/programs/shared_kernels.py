@@ -10,7 +10,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from slipstick.common.expressions import symbol
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import Clock, FormulaModel
 from slipstick.estimators.gpu.kernels.kernel_classes import with_terms
 from slipstick.estimators.gpu.programs.program_kernels import ProgramRuntimes
@@ -37,7 +37,7 @@ class SharedKernels(FormulaModel):
 
     timed: FormulaModel
     programs: ProgramRuntimes
-    shares: Table[float]
+    shares: FrozenDict[float]
 
     def share(self, op: Op) -> float:
         """Of `programs` in the log time of an operation; 0 of kernels of backward passes, which they do not have."""

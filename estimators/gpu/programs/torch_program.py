@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimator_base import PointByPoint, put_in
 from slipstick.estimators.base.operation_model import FormulaModel
-from slipstick.estimators.composition.clipped_at_peak import BoundedComposite, between_uses
+from slipstick.estimators.composition.clipped_at_peak import ClippedAtPeak, between_uses
 from slipstick.estimators.composition.compiled_estimator import Compiled
 from slipstick.estimators.composition.power_capped import CAP, cap_was_set
 from slipstick.estimators.composition.workload_cache import as_compiled
@@ -31,11 +31,11 @@ PASSED = ("machine.clock", "machine.memory.", "machine.price.", "machine.runtime
 
 
 @dataclass(frozen=True)
-class TorchProgram(BoundedComposite):
+class TorchProgram(ClippedAtPeak):
     """Operations as PyTorch hands them over: compiled, chains are fused and convolutions change their layout."""
 
     def handed_over(self, workload: Workload, machine: Machine) -> Workload:
-        """See `Composite.handed_over`; a workload with open sizes keeps its layout."""
+        """See `ComposedEstimator.handed_over`; a workload with open sizes keeps its layout."""
         return handed_over(workload, machine)
 
     def as_found(self, bound: Workload, machine: Machine) -> Machine:
@@ -61,7 +61,7 @@ class TorchProgram(BoundedComposite):
         return result
 
     def _compile(
-        self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Table[float]
+        self, workload: Workload, machine: Machine, free: tuple[str, ...], run: FrozenDict[float]
     ) -> Compiled | PointByPoint:
         """Point by point where a free size decides the class of a kernel, where weights are found, or what is fused."""
         sizes = {name.partition(".")[2] for name in free if name.startswith(("workload.", "run."))}

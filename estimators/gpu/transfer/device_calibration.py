@@ -13,20 +13,20 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
-from slipstick.common.records import Table, content_digest
+from slipstick.common.records import FrozenDict, content_digest
 from slipstick.estimators.base.protocols import Estimator
-from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.estimators.fitting.calibration import Calibration
-from slipstick.estimators.fitting.similarity_weights import Kinship, fitted_kinship
+from slipstick.estimators.fitting.similarity_weights import SimilarityWeights, fitted_kinship
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters, apart, entry
 from slipstick.estimators.gpu.transfer.family_pooling import MachineFit, Prior, fit_machine, priors_of
 from slipstick.estimators.gpu.transfer.kernel_class import MODEL, PREFIX, KernelClass
 from slipstick.estimators.gpu.transfer.kernel_libraries import library_spreads
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, RowFormula, joined_times, thinned
-from slipstick.estimators.gpu.transfer.parameter_priors import DEFAULT, Belief
+from slipstick.estimators.gpu.transfer.parameter_priors import DEFAULT, ParameterPosterior
 from slipstick.estimators.gpu.transfer.pooling_constants import MOST_SURE, UNKNOWN
-from slipstick.estimators.gpu.transfer.residual_by_shape import ShapedComposite, ShapedRoofline
+from slipstick.estimators.gpu.transfer.residual_by_shape import ResidualByShape, ResidualByShapeEstimator
 from slipstick.estimators.gpu.transfer.transfer_bands import Scatter
 from slipstick.estimators.gpu.transfer.unmeasured_machine import Forecast
 from slipstick.estimators.schedules.sequential import Sequential
@@ -81,7 +81,7 @@ class DeviceCalibration:
     """
 
     classes: tuple[KernelClass, ...]
-    machines: Table[Machine]
+    machines: FrozenDict[Machine]
     anchors: tuple[OperationTimes, ...] = ()
     fingerprint: str = ""
     source: str = ""
@@ -114,7 +114,7 @@ class DeviceCalibration:
         machine: Machine,
         without: Sequence[str] = (),
         anchors: Sequence[OperationTimes] | None = None,
-        kinship: Kinship | None = None,
+        kinship: SimilarityWeights | None = None,
     ) -> Forecast:
         """The forecast for a machine, by the library that it names (`machine.runtime.library`) where that was measured.
 
@@ -165,8 +165,8 @@ class DeviceCalibration:
         classes = {_class(op, known) for op in operations if op.kind not in free} if workload else {*known.noise}
         kernels = {name: KernelParameters(**_inside(known.values(name))) for name in known.noise}
         rules = {name: forecast.rule(name) for name in classes if name != DEFAULT}
-        model = ShapedRoofline(Table(kernels), Table({name: rule.factor for name, rule in rules.items()}))
-        estimator = ShapedComposite(model, Sequential(), "tiled roofline pooled over devices")
+        model = ResidualByShape(FrozenDict(kernels), FrozenDict({name: rule.factor for name, rule in rules.items()}))
+        estimator = ResidualByShapeEstimator(model, Sequential(), "tiled roofline pooled over devices")
         words = [f"{name}: {text}" for name, text in known.notes.items() if name in classes]
         words += forecast.accepted.doubts if forecast.accepted else ()
         widest = max([UNKNOWN, *(max(vars(rule.scatter).values()) for rule in rules.values())])
@@ -232,7 +232,7 @@ def fit_devices(
     digest = content_digest(
         [[f.machine.fingerprint, f.name, f.op.identity, content_digest(f.times.tolist())] for f in forms]
     )
-    return DeviceCalibration(tuple(classes), Table(machines), tuple(anchors), digest, source)
+    return DeviceCalibration(tuple(classes), FrozenDict(machines), tuple(anchors), digest, source)
 
 
 def _of_the_chip(
@@ -263,8 +263,8 @@ def _by_source(forms: Sequence[OperationTimes], count: int) -> list[OperationTim
 
 def _band(
     scatters: Mapping[str, Scatter],
-    known: Belief,
-    estimator: Composite,
+    known: ParameterPosterior,
+    estimator: ComposedEstimator,
     workload: Workload,
     machine: Machine,
     run: Mapping[str, float] | None,
@@ -287,7 +287,7 @@ def _parameter_std(made: Calibration, workload: Workload, machine: Machine, run:
     return 0.0 if times is None or not np.all(times > 0) else float(np.std(np.log(times), ddof=1))
 
 
-def _sample(known: Belief, spread: float) -> tuple[tuple[float, ...], ...]:
+def _sample(known: ParameterPosterior, spread: float) -> tuple[tuple[float, ...], ...]:
     """Parameters drawn, inside their bounds, their deviations from the mean times `spread`."""
     bounds = declared(KernelParameters)
     low, high = (np.array([getattr(bounds[p], end) for _, p in known.names]) for end in ("low", "high"))
@@ -295,7 +295,7 @@ def _sample(known: Belief, spread: float) -> tuple[tuple[float, ...], ...]:
     return tuple(map(tuple, np.clip(drawn, low, high).tolist()))
 
 
-def _class(op: Op, known: Belief) -> str:
+def _class(op: Op, known: ParameterPosterior) -> str:
     """Which parameters serve an operation, as `TiledRoofline` looks them up."""
     return entry(known.noise, op)
 

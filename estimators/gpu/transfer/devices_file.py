@@ -15,7 +15,7 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import read_json, require_mapping, unknown_name
-from slipstick.common.records import Table, validated
+from slipstick.common.records import FrozenDict, validated
 from slipstick.common.writer import atomic_write
 from slipstick.estimators.base.machine_family import MOST_WORDS
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
@@ -110,7 +110,7 @@ def load_device_calibration(path: str | os.PathLike[str]) -> DeviceCalibration:
     fitted = {fit.machine for one in classes for fit in one.fits}
     return DeviceCalibration(
         classes,
-        Table({name: machine for name, machine in machines.items() if name in fitted}),
+        FrozenDict({name: machine for name, machine in machines.items() if name in fitted}),
         anchors,
         str(fields.get("fingerprint", "")),
         str(fields.get("source", "")),
@@ -160,7 +160,7 @@ def _fit(entry: Any, name: str, machines: Mapping[str, Machine], path: object) -
     scatter = _number(fields.get("median_log_error"), path, f"{name}.median_log_error", 0.0, LARGEST_SPREAD)
     count = int(_number(fields.get("measurements"), path, f"{name}.measurements", 1.0, 1e12))
     library = str(fields.get("library", machine.runtime.library))
-    return MachineFit(machine.name, machine.family, technology(machine), Table(values), scatter, count, library)
+    return MachineFit(machine.name, machine.family, technology(machine), FrozenDict(values), scatter, count, library)
 
 
 def _scatters(fields: Mapping[str, Any], name: str, path: object) -> tuple[Scatter, ...]:

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.machine_family import MOST_WORDS, shared_words
-from slipstick.estimators.fitting.similarity_weights import Kinship
+from slipstick.estimators.fitting.similarity_weights import SimilarityWeights
 from slipstick.estimators.gpu.kernels.kernel_classes import KERNELS, ROWWISE
 from slipstick.estimators.gpu.transfer.pooling_constants import KNOWN_ROTATION, PRIOR_STRENGTH, ROTATION_STATED, SOFT
 from slipstick.estimators.symbolic.formula import Formula
@@ -52,14 +52,14 @@ OVERHEAD = 2e-6
 """Seconds beside the machine's own launch overhead; a logarithm has no prior at 0."""
 
 
-def priors_of(name: str) -> Table[Prior]:
+def priors_of(name: str) -> FrozenDict[Prior]:
     """Of a class of operations ("gemm.float32"): its `KERNELS`, with spreads."""
     kind = name.partition(".")[0]
     known = replace(KERNELS[kind if kind in KERNELS else "default"], overhead=OVERHEAD)
     special = {"step_cycles": 0.7} if kind in ROWWISE else {}  # steps of a row differ more than those of a product
     if {kind, name} & {*ROTATION_STATED}:
         special["rotation"] = KNOWN_ROTATION
-    return Table({part: Prior(getattr(known, part), spread) for part, spread in {**SPREADS, **special}.items()})
+    return FrozenDict({part: Prior(getattr(known, part), spread) for part, spread in {**SPREADS, **special}.items()})
 
 
 PRIORS = priors_of("default")
@@ -89,7 +89,7 @@ class MachineFit:
     machine: str
     family: str
     memory: str
-    values: Table[float]
+    values: FrozenDict[float]
     scatter: float
     count: int
     library: str = ""
@@ -139,14 +139,14 @@ def fit_machine(
         machine.name,
         machine.family,
         technology(machine),
-        Table(dict(zip(names, map(float, np.exp(solution.x)), strict=True))),
+        FrozenDict(dict(zip(names, map(float, np.exp(solution.x)), strict=True))),
         scatter,
         len(target),
         machine.runtime.library,
     )
 
 
-def weights(fits: Sequence[MachineFit], kinship: Kinship, family: str, library: str = "") -> FloatArray:
+def weights(fits: Sequence[MachineFit], kinship: SimilarityWeights, family: str, library: str = "") -> FloatArray:
     """What each measured machine counts for a machine of `family`, where the prior counts 1; shape (fits,).
 
     Parameters
@@ -173,8 +173,8 @@ def technology(machine: Machine) -> str:
 
 
 def pooled(
-    fits: Sequence[MachineFit], machine: Machine, kinship: Kinship, priors: Mapping[str, Prior] = PRIORS
-) -> Table[float]:
+    fits: Sequence[MachineFit], machine: Machine, kinship: SimilarityWeights, priors: Mapping[str, Prior] = PRIORS
+) -> FrozenDict[float]:
     """The parameters of a machine that was not measured: weighted means of those measured, in log space.
 
     Raises
@@ -192,4 +192,4 @@ def pooled(
     logs = np.log([[fit.values[name] for name in names] for fit in fits])
     prior = np.log([priors[name].value for name in names])
     mean = ((share * logs).sum(axis=0) + prior) / (share.sum(axis=0) + 1)
-    return Table(dict(zip(names, map(float, np.exp(mean)), strict=True)))
+    return FrozenDict(dict(zip(names, map(float, np.exp(mean)), strict=True)))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.gpu.kernels.kernel_classes import KERNELS
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.gpu.transfer.family_pooling import MachineFit, Prior, priors_of
@@ -20,7 +20,7 @@ from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.workloads.graph.workload import Op
 
 PREFIX = "parameter.kernels.default."
-MODEL = TiledRoofline(Table({"default": KERNELS["default"]}))
+MODEL = TiledRoofline(FrozenDict({"default": KERNELS["default"]}))
 """One class at a time: whatever it is, its parameters are the default's."""
 SAMPLED = 300
 """Rows of a machine at which is learned how far others predict it."""

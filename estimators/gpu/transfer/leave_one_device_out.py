@@ -15,7 +15,7 @@ from slipstick.estimators.symbolic.lambdified import FloatArray
 
 
 @dataclass(frozen=True, eq=False)
-class DeviceTrial:
+class LeaveOneOutDevice:
     """A measured machine predicted from others; arrays of one shape (rows,), log seconds.
 
     `plain`: by the parameters that the others give it.
@@ -29,7 +29,7 @@ class DeviceTrial:
     scale: float = 1.0
 
 
-def repeats(trials: Sequence[DeviceTrial]) -> float:
+def repeats(trials: Sequence[LeaveOneOutDevice]) -> float:
     """The share of residuals at the nearest shapes that repeats, between 0 and 1, drawn towards `SHARE`.
 
     Rows of one machine err alike: a machine counts, not its rows.
@@ -51,7 +51,7 @@ def repeats(trials: Sequence[DeviceTrial]) -> float:
     return plain_fit(law, np.exp(measured), alike)["share"]
 
 
-def left(trials: Sequence[DeviceTrial], share: float, tails: float) -> Scatter:
+def left(trials: Sequence[LeaveOneOutDevice], share: float, tails: float) -> Scatter:
     """How far measured times scatter around the forecast with that share; `tails` as in `bands.scatter`.
 
     Raises InputError where there is no trial.

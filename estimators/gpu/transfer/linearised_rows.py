@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstick.estimators.fitting.user_rows import KnownRows
+from slipstick.estimators.fitting.user_rows import UserRows
 from slipstick.estimators.gpu.transfer.anchor_constants import LEAST_NOISE, NOISE
 from slipstick.estimators.gpu.transfer.kernel_class import MODEL, PREFIX
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, RowFormula, joined_times
@@ -20,7 +20,7 @@ STEP = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class AnchorModel(KnownRows):
+class LinearisedRows(UserRows):
     """Measured rows of one machine as a function of the coordinates z of its parameters.
 
     `names`: class and parameter of each entry.
@@ -44,7 +44,7 @@ class AnchorModel(KnownRows):
         scatter: Mapping[str, float],
         anchors: Sequence[OperationTimes],
         factors: FloatArray,
-    ) -> AnchorModel:
+    ) -> LinearisedRows:
         """From rows of classes that `scatter` (the median-like scatter of the sources' fits) knows."""
         forms = tuple((form.name, RowFormula.of(MODEL, [form])) for form in anchors)
         scale, least = (NOISE, LEAST_NOISE) if sum(map(len, anchors)) >= FEW else (1.0, REPEATED)
@@ -53,7 +53,7 @@ class AnchorModel(KnownRows):
 
     @property
     def size(self) -> int:
-        """See `KnownRows.size`."""
+        """See `UserRows.size`."""
         return int(self.roots.shape[1])
 
     def at(self, coordinates: FloatArray) -> FloatArray:

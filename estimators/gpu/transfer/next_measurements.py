@@ -13,9 +13,9 @@ import numpy as np
 
 from slipstick.estimators.fitting.user_rows import chosen
 from slipstick.estimators.gpu.kernels.kernel_classes import apart, class_of
-from slipstick.estimators.gpu.transfer.linearised_rows import AnchorModel
+from slipstick.estimators.gpu.transfer.linearised_rows import LinearisedRows
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
-from slipstick.estimators.gpu.transfer.parameter_priors import Belief
+from slipstick.estimators.gpu.transfer.parameter_priors import ParameterPosterior
 from slipstick.estimators.gpu.transfer.posterior_weight import other_stack
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
@@ -116,7 +116,7 @@ def program(workload: Workload, machine: Machine, known: Collection[str]) -> Pro
 
 
 def next_rows(
-    belief: Belief, offered: Sequence[OperationTimes], count: int, times: FloatArray | None = None
+    belief: ParameterPosterior, offered: Sequence[OperationTimes], count: int, times: FloatArray | None = None
 ) -> list[NextRow]:
     """The rows to measure, the most informative first.
 
@@ -124,7 +124,7 @@ def next_rows(
     `times`: how often each of them runs in the workload whose time is wanted, shape (offered,); where None all classes
         count alike, and so do the rows of each.
     """
-    model = AnchorModel.of(belief.names, belief.mean, belief.roots, belief.noise, offered, np.zeros(len(offered)))
+    model = LinearisedRows.of(belief.names, belief.mean, belief.roots, belief.noise, offered, np.zeros(len(offered)))
     model = replace(model, roots=np.concatenate([belief.roots, other_stack(belief)], axis=1))
     logs, slope = model.linear(np.zeros(model.roots.shape[1]))
     kinds = np.array([form.name for form in offered])

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstick.estimators.fitting.similarity_weights import Kinship
+from slipstick.estimators.fitting.similarity_weights import SimilarityWeights
 from slipstick.estimators.gpu.transfer.family_pooling import MachineFit, pooled, weights
 from slipstick.estimators.gpu.transfer.kernel_class import KernelClass
 from slipstick.estimators.gpu.transfer.pooling_constants import UNKNOWN
@@ -34,7 +34,7 @@ DEFAULT = "default"
 
 
 @dataclass(frozen=True, eq=False)
-class Belief:
+class ParameterPosterior:
     """What is known of a machine: log parameters normal around `mean`, with covariance ``roots @ roots.T``.
 
     `names`: class and parameter of each entry.
@@ -63,9 +63,9 @@ def believed(
     classes: Sequence[KernelClass],
     machines: Mapping[str, Machine],
     machine: Machine,
-    kinship: Kinship,
+    kinship: SimilarityWeights,
     without: Sequence[str] = (),
-) -> Belief:
+) -> ParameterPosterior:
     """What is known of a machine from fits alone: its own, or its family's mean; anchors are not looked at.
 
     `machines`: those that were fitted, by name.
@@ -103,11 +103,11 @@ def believed(
     roots = np.zeros((len(names), len(columns)))
     for place, column in enumerate(columns.values()):
         roots[list(column), place] = list(column.values())
-    return Belief(tuple(names), np.array(means), roots, noise, notes)
+    return ParameterPosterior(tuple(names), np.array(means), roots, noise, notes)
 
 
 def _deviation(
-    one: KernelClass, machine: Machine, fit: MachineFit, fits: Sequence[MachineFit], kinship: Kinship
+    one: KernelClass, machine: Machine, fit: MachineFit, fits: Sequence[MachineFit], kinship: SimilarityWeights
 ) -> FloatArray:
     """How far a machine's own log parameters lie from what the other machines say of it."""
     others = [other for other in fits if other.machine != fit.machine]

@@ -18,9 +18,9 @@ from slipstick.common.formatting import ratio_shown
 from slipstick.estimators.fitting.user_rows import left_out_errors
 from slipstick.estimators.gpu.transfer.anchor_constants import CAPPED, FALLS, OTHER_FALLS, SHARES, STACKS
 from slipstick.estimators.gpu.transfer.distance_weight import fading
-from slipstick.estimators.gpu.transfer.linearised_rows import FEW, AnchorModel
+from slipstick.estimators.gpu.transfer.linearised_rows import FEW, LinearisedRows
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
-from slipstick.estimators.gpu.transfer.parameter_priors import Belief
+from slipstick.estimators.gpu.transfer.parameter_priors import ParameterPosterior
 from slipstick.estimators.symbolic.lambdified import FloatArray
 
 FOLDS = 24
@@ -30,7 +30,7 @@ ODD = 1.6
 
 
 @dataclass(frozen=True, eq=False)
-class Accepted:
+class PosteriorWeight:
     """What anchors change.
 
     `belief`: with the anchors, as far as they are believed.
@@ -41,20 +41,20 @@ class Accepted:
     `doubts`: in words: rows that disagree with the others.
     """
 
-    belief: Belief
+    belief: ParameterPosterior
     shares: Mapping[str, float]
     errors: Mapping[str, FloatArray]
     range: Mapping[str, tuple[float, float]]
     doubts: tuple[str, ...] = ()
 
 
-def accepted(before: Belief, anchors: Sequence[OperationTimes], factors: FloatArray) -> Accepted:
+def accepted(before: ParameterPosterior, anchors: Sequence[OperationTimes], factors: FloatArray) -> PosteriorWeight:
     """What a few rows measured on the machine change in what is known of it.
 
     `anchors`: of classes that the belief knows, at least one row.
     `factors`: logarithm of what each row takes besides its parameters, shape (rows,).
     """
-    kin = AnchorModel.of(before.names, before.mean, before.roots, before.noise, anchors, factors)
+    kin = LinearisedRows.of(before.names, before.mean, before.roots, before.noise, anchors, factors)
     names = np.concatenate([np.full(len(form), form.name) for form in anchors])
     predicted = kin.at(np.zeros(kin.roots.shape[1]))
     chosen = _tried(kin, predicted)
@@ -74,7 +74,7 @@ def accepted(before: Belief, anchors: Sequence[OperationTimes], factors: FloatAr
         if max(factor, 1 / factor) > ODD:
             doubts.append(f"{name} {words} took {ratio_shown(factor)} x what the other anchors and machines say")
     belief = _moved(before, chosen, shares, {name: int((names == name).sum()) for name in before.noise})
-    return Accepted(belief, shares, errors, ranges, tuple(doubts))
+    return PosteriorWeight(belief, shares, errors, ranges, tuple(doubts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +84,7 @@ class _Tried:
     `left_out`: log(measured / predicted) of each row by the others at every share, shape (shares, rows).
     """
 
-    model: AnchorModel
+    model: LinearisedRows
     best: FloatArray
     left_out: FloatArray
 
@@ -94,12 +94,12 @@ class _Tried:
         return float(_capped(self.left_out).min())
 
 
-def _tried(model: AnchorModel, predicted: FloatArray) -> _Tried:
+def _tried(model: LinearisedRows, predicted: FloatArray) -> _Tried:
     best = model.likeliest(np.ones(len(predicted), bool))
     return _Tried(model, best, _left_out(model, best, predicted))
 
 
-def other_stack(before: Belief) -> FloatArray:
+def other_stack(before: ParameterPosterior) -> FloatArray:
     """Directions of a software stack that is no relative's, a parameter each, shape (parameters, directions)."""
     spreads = [STACKS.get(parameter, 0.0) for _, parameter in before.names]
     kept = np.flatnonzero(spreads)
@@ -113,7 +113,7 @@ def _capped(errors: FloatArray) -> FloatArray:
     return np.asarray(np.minimum(np.abs(errors), CAPPED).mean(axis=1))
 
 
-def _left_out(model: AnchorModel, best: FloatArray, predicted: FloatArray) -> FloatArray:
+def _left_out(model: LinearisedRows, best: FloatArray, predicted: FloatArray) -> FloatArray:
     """Log(measured / predicted) of each row by the others at every share, shape (shares, rows)."""
     return left_out_errors(
         model, best, SHARES, lambda out: fading(predicted[out], predicted[~out].min(), predicted[~out].max()), FOLDS
@@ -128,7 +128,9 @@ def _share(errors: FloatArray) -> tuple[float, FloatArray]:
     return SHARES[place], errors[place]
 
 
-def _moved(before: Belief, chosen: _Tried, shares: Mapping[str, float], counts: Mapping[str, int]) -> Belief:
+def _moved(
+    before: ParameterPosterior, chosen: _Tried, shares: Mapping[str, float], counts: Mapping[str, int]
+) -> ParameterPosterior:
     """Every class's parameters moved by its share, known better as far as they are moved."""
     each = np.array([shares[name] for name, _ in before.names])
     if not each.any():
@@ -144,7 +146,7 @@ def _moved(before: Belief, chosen: _Tried, shares: Mapping[str, float], counts: 
     )
 
 
-def _notes(before: Belief, shares: Mapping[str, float], counts: Mapping[str, int]) -> dict[str, str]:
+def _notes(before: ParameterPosterior, shares: Mapping[str, float], counts: Mapping[str, int]) -> dict[str, str]:
     notes = {}
     for name, text in before.notes.items():
         count = counts[name]

@@ -10,12 +10,12 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimator_base import PointByPoint
 from slipstick.estimators.base.operation_model import amount_of
 from slipstick.estimators.composition.compiled_estimator import Compiled
-from slipstick.estimators.composition.composed_estimator import Composite
-from slipstick.estimators.composition.power_capped import HeldTimes
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
+from slipstick.estimators.composition.power_capped import PowerCappedTimes
 from slipstick.estimators.gpu.kernels.kernel_classes import entry
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.gpu.transfer.distance_weight import fading
@@ -34,7 +34,7 @@ LEAST = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class Faded:
+class DistanceWeighted:
     """How far parameters that anchors moved hold: fully where the sources say times between those of the anchors.
 
     `machine`: on which the anchors were measured.
@@ -68,7 +68,7 @@ class ShapeFactor:
 
     one: KernelClass
     shares: Mapping[str, float]
-    faded: Faded | None = None
+    faded: DistanceWeighted | None = None
     known: dict[Any, float] = field(default_factory=dict, repr=False)
 
     def logs(self, form: OperationTimes) -> FloatArray:
@@ -103,10 +103,10 @@ class ShapeFactor:
 
 
 @dataclass(frozen=True)
-class ShapedRoofline(TiledRoofline):
+class ResidualByShape(TiledRoofline):
     """A tiled roofline whose classes of operations (of `kernels`) may have a factor that depends on their shape."""
 
-    factors: Table[ShapeFactor] = Table()
+    factors: FrozenDict[ShapeFactor] = FrozenDict()
 
     def form(self, machine: Machine) -> Hashable:
         """As of the tiled roofline, and which classes have a factor."""
@@ -127,16 +127,16 @@ class ShapedRoofline(TiledRoofline):
 
 
 @dataclass(frozen=True)
-class ShapedComposite(Composite):
+class ResidualByShapeEstimator(ComposedEstimator):
     """Compiles while dims are numbers; where they vary, points are evaluated one by one."""
 
     def compile(
         self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
-    ) -> Compiled | HeldTimes | PointByPoint:
+    ) -> Compiled | PowerCappedTimes | PointByPoint:
         """The time as a function of arrays of the free quantities."""
         amounts = [amount for op in workload.operations for amount in op.dims.values()]
         inside = frozenset().union(*map(symbols_of, amounts))
         if any(name.startswith(("workload.", "run.")) and name.partition(".")[2] in inside for name in free):
             self._check_names(workload, machine, free)
-            return PointByPoint(self, workload, machine, Table(run or {}), tuple(free))
+            return PointByPoint(self, workload, machine, FrozenDict(run or {}), tuple(free))
         return super().compile(workload, machine, free, run)

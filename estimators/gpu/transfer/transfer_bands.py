@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.estimators.fitting.similarity_weights import Kinship
+from slipstick.estimators.fitting.similarity_weights import SimilarityWeights
 from slipstick.estimators.gpu.transfer.pooling_constants import BORDER, LARGEST, ROWS
 from slipstick.estimators.symbolic.lambdified import FloatArray
 
@@ -44,7 +44,7 @@ class Scatter:
         return self.short if predicted < BORDER else self.long
 
 
-def of_one_source(closest: int, kinship: Kinship) -> Scatter:
+def of_one_source(closest: int, kinship: SimilarityWeights) -> Scatter:
     """Of a machine that shares `closest` words of the family with the only machine, or chip, that was measured."""
     return Scatter(*(2 * [kinship.one_source * kinship.errors[closest]]))
 
@@ -60,7 +60,7 @@ def scatter(errors: Sequence[FloatArray], predicted: Sequence[FloatArray], tails
     A rms, and not quantiles: over all public GPU data, every machine left out, their interval scores are equal.
 
     `errors`, `predicted`: of each machine: log(measured / predicted), and seconds.
-    `tails`: by which a normal law of this deviation holds 80 % of the errors (`Kinship.tails`).
+    `tails`: by which a normal law of this deviation holds 80 % of the errors (`SimilarityWeights.tails`).
     Raises InputError where there is no error.
     """
     ends = []

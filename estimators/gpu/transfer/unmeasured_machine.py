@@ -17,16 +17,16 @@ import numpy as np
 
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.base.machine_family import shared_words
-from slipstick.estimators.fitting.similarity_weights import Kinship
+from slipstick.estimators.fitting.similarity_weights import SimilarityWeights
 from slipstick.estimators.gpu.transfer.family_pooling import MachineFit, of_one_chip, pooled, weights
 from slipstick.estimators.gpu.transfer.kernel_class import SAMPLED, KernelClass, kind_of, times
 from slipstick.estimators.gpu.transfer.kernel_libraries import between_libraries
-from slipstick.estimators.gpu.transfer.leave_one_device_out import DeviceTrial, left, repeats
+from slipstick.estimators.gpu.transfer.leave_one_device_out import LeaveOneOutDevice, left, repeats
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, joined_times, thinned
-from slipstick.estimators.gpu.transfer.parameter_priors import NORMAL, Belief, believed
+from slipstick.estimators.gpu.transfer.parameter_priors import NORMAL, ParameterPosterior, believed
 from slipstick.estimators.gpu.transfer.pooling_constants import LEAST_NOISE, UNKNOWN
-from slipstick.estimators.gpu.transfer.posterior_weight import Accepted, accepted
-from slipstick.estimators.gpu.transfer.residual_by_shape import Faded, ShapeFactor
+from slipstick.estimators.gpu.transfer.posterior_weight import PosteriorWeight, accepted
+from slipstick.estimators.gpu.transfer.residual_by_shape import DistanceWeighted, ShapeFactor
 from slipstick.estimators.gpu.transfer.transfer_bands import Scatter, at_least, of_one_source, scatter, widened
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
@@ -64,7 +64,7 @@ class Forecast:
     classes: tuple[KernelClass, ...]
     machines: Mapping[str, Machine]
     machine: Machine
-    kinship: Kinship
+    kinship: SimilarityWeights
     without: tuple[str, ...] = ()
     measured: tuple[OperationTimes, ...] = ()
     libraries: Mapping[str, float] = field(default_factory=dict)
@@ -80,12 +80,12 @@ class Forecast:
         return RowForecast(time, time / wide, time * wide)
 
     @cached_property
-    def belief(self) -> Belief:
+    def belief(self) -> ParameterPosterior:
         """Of the machine's parameters, anchors counted as far as they are believed."""
         return self.accepted.belief if self.accepted else self._before
 
     @cached_property
-    def accepted(self) -> Accepted | None:
+    def accepted(self) -> PosteriorWeight | None:
         """What the anchors change; None where there are none."""
         if not self._anchors:
             return None
@@ -93,7 +93,7 @@ class Forecast:
         return accepted(self._before, self._anchors, np.concatenate(logs))
 
     @cached_property
-    def _before(self) -> Belief:
+    def _before(self) -> ParameterPosterior:
         return believed(self.classes, self.machines, self.machine, self.kinship, self.without)
 
     def rule(self, name: str) -> Rule:
@@ -105,7 +105,7 @@ class Forecast:
         result = plain
         if changed.shares[name]:
             values = self._before.values(name), self.belief.values(name)
-            faded = Faded(self.machine, *values, *changed.range[name])
+            faded = DistanceWeighted(self.machine, *values, *changed.range[name])
             result = replace(result, factor=replace(result.factor, faded=faded, known={}))
         if name in changed.errors:
             anchors = [form for form in self._anchors if form.name == name]
@@ -177,11 +177,11 @@ class Forecast:
 
     def _trial(
         self, one: KernelClass, fit: MachineFit, others: Sequence[MachineFit], values: Mapping[str, float]
-    ) -> DeviceTrial:
+    ) -> LeaveOneOutDevice:
         forms = one.sampled[fit.machine]
         factor = _factor(one, others, self.machines[fit.machine], 1.0, self.kinship)
         closeness = max(shared_words(fit.family, other.family) for other in others)
-        return DeviceTrial(
+        return LeaveOneOutDevice(
             np.log(times(forms, values)),
             np.concatenate([factor.logs(form) for form in forms]),
             np.log(joined_times(forms)),
@@ -190,7 +190,7 @@ class Forecast:
 
 
 def _factor(
-    one: KernelClass, fits: Sequence[MachineFit], machine: Machine, share: float, kinship: Kinship
+    one: KernelClass, fits: Sequence[MachineFit], machine: Machine, share: float, kinship: SimilarityWeights
 ) -> ShapeFactor:
     """Of several machines' residuals, relatives counting more."""
     if not fits:
@@ -200,7 +200,7 @@ def _factor(
     return ShapeFactor(one, {fit.machine: float(part) for fit, part in zip(fits, each, strict=True)})
 
 
-def _repeated(one: KernelClass, fit: MachineFit, kinship: Kinship) -> Rule:
+def _repeated(one: KernelClass, fit: MachineFit, kinship: SimilarityWeights) -> Rule:
     """A measured machine: as much of its own residual at the nearest shapes as repeats among its rows."""
     forms = thinned(one.rows.get(fit.machine, ()), 2 * SAMPLED)
     if not forms:

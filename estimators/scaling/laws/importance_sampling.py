@@ -55,7 +55,7 @@ def _spread(points: int, free: tuple[bool, ...]) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class Boxes:
+class ImportanceSampler:
     """Laws with the ranges of their coordinates, and where in these curves are drawn; arrays end in (boxes,).
 
     `law`, `issue`: place of the law's name in `NAMES`, and whether the work follows the machine's cycles per
@@ -79,7 +79,7 @@ class Boxes:
     counts: Places
 
     @classmethod
-    def whole(cls, parts: list[tuple[int, bool, float, Ranges]], curves: int) -> Boxes:
+    def whole(cls, parts: list[tuple[int, bool, float, Ranges]], curves: int) -> ImportanceSampler:
         """Whole ranges: of each the law, whether cycles per instruction count, its probability, and the ranges.
 
         `curves`: how many are drawn of two free coordinates.
@@ -140,7 +140,7 @@ class Boxes:
         left, volume = cuts.prod(axis=1)
         return where, np.log(volume * (2.0 ** len(away) / left) ** 1.5 * chances.take(box))
 
-    def around(self, some: Places, middle: FloatArray, covariance: FloatArray) -> Boxes:
+    def around(self, some: Places, middle: FloatArray, covariance: FloatArray) -> ImportanceSampler:
         """Some of the boxes about means, shape (4, some), with covariances, (4, 4, some), and as many curves as before.
 
         What curves told is not known to less than half of the distance between them.
@@ -152,4 +152,6 @@ class Boxes:
         lower = np.asarray(np.linalg.cholesky(squares.transpose(2, 0, 1)).transpose(1, 2, 0), dtype=np.float64)
         middle = np.where(free, middle, low)
         ranges = low, self.high[:, some], free
-        return Boxes(self.law[some], self.issue[some], self.share[some], *ranges, middle, lower, self.counts[some])
+        return ImportanceSampler(
+            self.law[some], self.issue[some], self.share[some], *ranges, middle, lower, self.counts[some]
+        )

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.fitting.model_averaging import Average
-from slipstick.estimators.scaling.laws.importance_sampling import Boxes, Places
+from slipstick.estimators.scaling.laws.importance_sampling import ImportanceSampler, Places
 from slipstick.estimators.scaling.laws.priors import PRIORS, Noise, Priors, fitted_inflation
 from slipstick.estimators.scaling.laws.scaling_laws import NAMES, OVERHEADS, Curves, prior_boxes, prior_curves
 from slipstick.estimators.scaling.laws.terms import SharedIssue
@@ -46,7 +46,7 @@ WORDS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Rivals:
+class AlternativeOverheads:
     """What each law says where its overhead matters.
 
     `average`: of ln time at the targets, over all curves.
@@ -87,9 +87,11 @@ class Rivals:
         return least, tuple(words)
 
 
-def rivals(average: Average, some: Curves, prior: Curves, targets: FloatArray) -> Rivals:
+def rivals(average: Average, some: Curves, prior: Curves, targets: FloatArray) -> AlternativeOverheads:
     """The rivals among averaged curves at targets (workers over the fewest), beside all curves of the prior."""
-    return Rivals(average, some.turned(targets, LENGTHENED), _before(prior, tuple(targets.tolist())), some.law)
+    return AlternativeOverheads(
+        average, some.turned(targets, LENGTHENED), _before(prior, tuple(targets.tolist())), some.law
+    )
 
 
 @lru_cache(maxsize=16)
@@ -289,7 +291,7 @@ class ScalingPosterior:
     prior: Curves
     targets: FloatArray
 
-    def rivals(self) -> Rivals:
+    def rivals(self) -> AlternativeOverheads:
         """The laws whose overhead the points do not exclude."""
         return rivals(self.average, self.curves, self.prior, self.targets)
 
@@ -389,7 +391,9 @@ def _weigh(curves: Curves, points: Points, possible: Noises, logs: FloatArray) -
     return _Weighed(curves, logs, centre, possible.weigh(residuals, curves.log_prior))
 
 
-def _finer(boxes: Boxes, coordinates: FloatArray, weights: FloatArray) -> tuple[Boxes | None, npt.NDArray[np.bool_]]:
+def _finer(
+    boxes: ImportanceSampler, coordinates: FloatArray, weights: FloatArray
+) -> tuple[ImportanceSampler | None, npt.NDArray[np.bool_]]:
     """Where curves are drawn anew, since too few of a box have a say, and which curves they replace; None: nowhere."""
     every, box = len(boxes.law), boxes.box
     shares = np.bincount(box, weights, every)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.fitting.fitted_file import load_fitted
 from slipstick.estimators.scaling.laws.strong_scaling_priors import (
     CURVES,
@@ -93,10 +93,10 @@ class Priors:
     `inflation`: how far the band stretches about the median; None: as fitted.
     """
 
-    weights: Table[float] = Table(WEIGHTS)
+    weights: FrozenDict[float] = FrozenDict(WEIGHTS)
     serial: tuple[float, float] = SERIAL
     no_serial: float = NO_SERIAL
-    overhead: Table[tuple[float, float]] = Table(OVERHEADS)
+    overhead: FrozenDict[tuple[float, float]] = FrozenDict(OVERHEADS)
     exponent: tuple[float, float] = EXPONENT
     border: tuple[float, float] = TURNS
     superlinear: float = SUPERLINEAR

@@ -24,7 +24,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.scaling.laws.importance_sampling import Boxes, Places, Ranges
+from slipstick.estimators.scaling.laws.importance_sampling import ImportanceSampler, Places, Ranges
 from slipstick.estimators.scaling.laws.priors import PRIORS, Priors
 from slipstick.estimators.scaling.laws.terms import PowerTerm, SharedIssue, Term
 from slipstick.estimators.symbolic.lambdified import FloatArray
@@ -61,7 +61,7 @@ class Curves:
     issue: npt.NDArray[np.bool_]
 
     @classmethod
-    def of(cls, boxes: Boxes, coordinates: FloatArray, log_prior: FloatArray) -> Curves:
+    def of(cls, boxes: ImportanceSampler, coordinates: FloatArray, log_prior: FloatArray) -> Curves:
         """Those with coordinates within boxes."""
         return cls(coordinates, log_prior, boxes.law[boxes.box], boxes.issue[boxes.box])
 
@@ -156,7 +156,7 @@ def prior_curves(issues: tuple[bool, ...] = (False,), priors: Priors = PRIORS) -
 
 
 @lru_cache(maxsize=8)
-def prior_boxes(issues: tuple[bool, ...], priors: Priors) -> Boxes:
+def prior_boxes(issues: tuple[bool, ...], priors: Priors) -> ImportanceSampler:
     """Each law with and without a serial part."""
     low, high = priors.exponent
     powers = (((low, 1.0), 1.0 - priors.superlinear), ((1.0, high), priors.superlinear))
@@ -170,7 +170,7 @@ def prior_boxes(issues: tuple[bool, ...], priors: Priors) -> Boxes:
             for issue in issues:
                 share = priors.weights[name] * one * other / len(issues)
                 parts.append((law, issue, share, (serial, overhead, exponent, border)))
-    return Boxes.whole(parts, priors.curves)
+    return ImportanceSampler.whole(parts, priors.curves)
 
 
 def _logs(ends: tuple[float, float]) -> tuple[float, float]:

@@ -16,7 +16,7 @@ from slipstick.common.errors import InputError
 from slipstick.estimators.serving.batching.replica import Replica, Seconds
 from slipstick.estimators.serving.batching.request_record import ServingRecord
 from slipstick.estimators.serving.batching.scheduler import Scheduler
-from slipstick.estimators.serving.batching.simulation_result import Served
+from slipstick.estimators.serving.batching.simulation_result import SimulationResult
 from slipstick.workloads.runs.requests import Request
 
 
@@ -89,7 +89,7 @@ def simulate(
     groups: int = 1,
     front: float = 0.0,
     prefill: PrefillWorkers | None = None,
-) -> Served:
+) -> SimulationResult:
     """Serve requests in order of arrival, or in a closed loop of `users` that each send one when theirs is done.
 
     Parameters
@@ -194,7 +194,7 @@ class _Simulation:
         self.bound = [0] * replicas  # requests of each, on their way as well
         self.free_at = [0.0] * (before + replicas)  # when each worker's connection is free
 
-    def run(self) -> Served:
+    def run(self) -> SimulationResult:
         if self.users is None:
             self.env.process(self._arrivals())
         else:
@@ -203,7 +203,7 @@ class _Simulation:
         self.env.run(until=self.over)
         workers = [*self.readers, *self.replicas]
         peak = max(worker.cache.peak / worker.cache.capacity for worker in workers)
-        return Served.of(self.requests, self.record, len(workers), peak, len(self.readers))
+        return SimulationResult.of(self.requests, self.record, len(workers), peak, len(self.readers))
 
     def _arrivals(self) -> Generator[Any, Any, None]:
         for request in self.requests:

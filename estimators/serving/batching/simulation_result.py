@@ -25,7 +25,7 @@ MEASURES = ("ttft", "tpot", "itl", "latency")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Served(Answer):
+class SimulationResult(Answer):
     """Requests of one simulated run.
 
     `input_tokens`, `output_tokens`, `arrived`, `placed`, `read`, `first`, `last`, `preempted`, `replica`: one entry a
@@ -53,7 +53,7 @@ class Served(Answer):
     @classmethod
     def of(
         cls, requests: Sequence[Request], record: ServingRecord, replicas: int, cache_peak: float, readers: int = 0
-    ) -> Served:
+    ) -> SimulationResult:
         """From the record of a finished run."""
         return cls(
             np.array([r.input_tokens for r in requests], dtype=float),
@@ -71,7 +71,7 @@ class Served(Answer):
             readers,
         )
 
-    def of_workers(self, *, read: bool) -> Served:
+    def of_workers(self, *, read: bool) -> SimulationResult:
         """The steps of the workers that only read prompts, or of the others; requests as they are."""
         mine = (self.stretches[:, 0] < self.readers) == read
         count = self.readers if read else self.replicas - self.readers

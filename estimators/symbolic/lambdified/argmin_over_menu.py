@@ -1,4 +1,4 @@
-"""The least of one formula over a small menu, on arrays in blocks of bounded memory: what `choice.Least` evaluates.
+"""The least of one formula over a small menu, on arrays in blocks of bounded memory: what `MinOverConfigs` evaluates.
 
 Rows of a menu that are the least nowhere in a block of points, found by interval arithmetic.
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from slipstick.common.cached_parts import kept_list, kept_number, kept_table, kept_text, kept_texts
 from slipstick.common.errors import InputError
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.symbolic.lambdified.argmin_over_menu import least
 from slipstick.estimators.symbolic.lambdified.tape import Tape
 
@@ -78,14 +78,14 @@ class Evaluable:
     `unit`: of the result.
     `whole`: of the formula.
     `terms`: of its terms by name.
-    `menu`, `criterion`: see `min_over_configs.Least`; an empty menu where nothing is chosen.
+    `menu`, `criterion`: see `min_over_configs.MinOverConfigs`; an empty menu where nothing is chosen.
     `source`: of the formula.
     """
 
     unit: str
     whole: Steps
-    terms: Table[Steps] = Table()
-    menu: Table[tuple[float, ...]] = Table()
+    terms: FrozenDict[Steps] = FrozenDict()
+    menu: FrozenDict[tuple[float, ...]] = FrozenDict()
     criterion: Steps | None = None
     source: str = ""
 
@@ -138,8 +138,8 @@ class Evaluable:
             return cls(
                 kept_text(unit, "unit"),
                 Steps.of(whole),
-                Table({name: Steps.of(steps) for name, steps in kept_table(terms, "terms").items()}),
-                Table(columns),
+                FrozenDict({name: Steps.of(steps) for name, steps in kept_table(terms, "terms").items()}),
+                FrozenDict(columns),
                 None if criterion is None else Steps.of(criterion),
                 kept_text(source, "source"),
             )

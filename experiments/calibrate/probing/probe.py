@@ -30,13 +30,13 @@ from typing import Any
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import Measurement
-from slipstick.estimators.base.protocols import Estimator, TimeFunction
+from slipstick.estimators.base.protocols import CompiledEstimator, Estimator
 from slipstick.estimators.cpu.torch_cpu_kernels import KEPT
 from slipstick.estimators.fitting.calibration import DRAWS, Calibration, fingerprint
 from slipstick.estimators.fitting.fit_model import FREEDOM
-from slipstick.estimators.fitting.user_rows import KnownRows, chosen
+from slipstick.estimators.fitting.user_rows import UserRows, chosen
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.experiments.measure.clocks.timing import Protocol, Task, Timing, load_per_core, measure
@@ -63,7 +63,7 @@ LOGISTIC = 1.702
 
 
 @dataclass(frozen=True, eq=False)
-class ProbedRows(KnownRows):
+class ProbedRows(UserRows):
     """Log seconds of operations over what is unknown.
 
     Parameters
@@ -74,7 +74,7 @@ class ProbedRows(KnownRows):
         Of the unknown quantities.
     """
 
-    functions: tuple[TimeFunction, ...]
+    functions: tuple[CompiledEstimator, ...]
     names: tuple[str, ...]
     expected: FloatArray
     low: FloatArray
@@ -101,7 +101,7 @@ class ProbedRows(KnownRows):
 
     @property
     def size(self) -> int:
-        """See `KnownRows`."""
+        """See `UserRows`."""
         return len(self.names)
 
     def values(self, coordinates: FloatArray) -> FloatArray:
@@ -111,12 +111,12 @@ class ProbedRows(KnownRows):
         return np.where([name == UNKNOWN for name in self.names], anywhere, made)
 
     def at(self, coordinates: FloatArray) -> FloatArray:
-        """See `KnownRows`."""
+        """See `UserRows`."""
         values = dict(zip(self.names, self.values(coordinates), strict=True))
         return np.log([float(one({name: values[name] for name in one.free})) for one in self.functions])
 
     def linear(self, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """See `KnownRows`; derivatives by differences, each by the quantities that its operation reads."""
+        """See `UserRows`; derivatives by differences, each by the quantities that its operation reads."""
         values = self.values(coordinates)
         stepped, place = self.values(coordinates + STEP), {name: number for number, name in enumerate(self.names)}
         here, slope = np.empty(len(self.functions)), np.zeros((len(self.functions), self.size))
@@ -216,7 +216,7 @@ def scale_of(errors: FloatArray, free: FloatArray | None = None, rows: float = B
     return math.sqrt(variance)
 
 
-def _reading(model: Estimator, workload: Workload, machine: Machine, names: tuple[str, ...]) -> TimeFunction:
+def _reading(model: Estimator, workload: Workload, machine: Machine, names: tuple[str, ...]) -> CompiledEstimator:
     """Seconds of an operation as a function of those of some quantities that have a say."""
     whole = model.compile(workload, machine, names)
     if whole.read is None:
@@ -272,7 +272,7 @@ def _row(name: str, op: Op, make: Callable[[], Task]) -> ProbeRow:
     """With the memory of its result kept from call to call, as `probe` has the allocator do up to `MOST_KEPT`."""
     written = op.cost["written"]
     if isinstance(written, (int, float)) and written <= MOST_KEPT:
-        op = replace(op, attributes=Table({**op.attributes, **KEPT}))
+        op = replace(op, attributes=FrozenDict({**op.attributes, **KEPT}))
     return ProbeRow(name, Workload(name, (op,)), make)
 
 

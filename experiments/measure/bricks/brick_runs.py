@@ -33,7 +33,7 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.experiments.measure.bricks.brick_modules import (
     LayerModel,
     at_batch,
@@ -70,7 +70,7 @@ MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1  # of glibc's mallopt
 
 
 @dataclass(frozen=True)
-class Turn:
+class Breakpoint:
     """Something to time: the call, and what touches its inputs before a cold one."""
 
     call: Task
@@ -95,9 +95,9 @@ class Session:
 
 
 def run_session(
-    bricks: Mapping[str, Turn],
-    whole: Turn | None,
-    empty: Turn,
+    bricks: Mapping[str, Breakpoint],
+    whole: Breakpoint | None,
+    empty: Breakpoint,
     reference: Task,
     protocol: Protocol,
     seed: int = 0,
@@ -325,7 +325,7 @@ def composition(model: LayerModel, granularity: int) -> Composition:
     """Of which bricks a model is made."""
     whole = find_bricks(model.workload, len(model.workload))[0].identity
     counts = Counter(brick.identity for brick in find_bricks(model.workload, granularity))
-    return Composition(model.name, whole, Table(dict(counts)))
+    return Composition(model.name, whole, FrozenDict(dict(counts)))
 
 
 @one_thread()
@@ -409,7 +409,7 @@ def _sheet(path: Path, store: BrickStore, where: Where, protocol_name: str, seed
             store.add(where, results, session.reference.median)
 
 
-def _stranger(path: Path, module: Any, inputs: tuple[Any, ...], device: TorchDevice) -> Turn:
+def _stranger(path: Path, module: Any, inputs: tuple[Any, ...], device: TorchDevice) -> Breakpoint:
     """A brick of a sheet that has run once: an error of its own values is reported before the session begins."""
     turn = _callable(module, inputs, device)
     try:
@@ -420,7 +420,7 @@ def _stranger(path: Path, module: Any, inputs: tuple[Any, ...], device: TorchDev
     return turn
 
 
-def _empty(device: TorchDevice) -> Turn:
+def _empty(device: TorchDevice) -> Breakpoint:
     import torch
     from torch import fx
 
@@ -463,13 +463,13 @@ def _alone(
     store.add(where, results)
 
 
-def _turn(model: LayerModel, brick: Brick, device: TorchDevice) -> Turn:
+def _turn(model: LayerModel, brick: Brick, device: TorchDevice) -> Breakpoint:
     return _callable(*brick_module(model, brick), device)
 
 
-def _callable(module: Any, inputs: tuple[Any, ...], device: TorchDevice) -> Turn:
+def _callable(module: Any, inputs: tuple[Any, ...], device: TorchDevice) -> Breakpoint:
     module, inputs = device.moved(module, inputs)
-    return Turn(device.ended(task(module, inputs)), device.ended(touch(inputs)))
+    return Breakpoint(device.ended(task(module, inputs)), device.ended(touch(inputs)))
 
 
 def _what(brick: Brick) -> str:

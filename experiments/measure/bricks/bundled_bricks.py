@@ -8,7 +8,7 @@ from pathlib import Path
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import read_csv_rows, read_json, read_number
-from slipstick.common.records import Table, validated
+from slipstick.common.records import FrozenDict, validated
 from slipstick.experiments.measure.bricks.brick_store import Composition, MeasuredBricks
 from slipstick.hwmodels.machine import Machine
 
@@ -18,18 +18,18 @@ SCHEMA = "slipstick-bricks-1"
 
 
 @dataclass(frozen=True)
-class OwnBricks:
+class BundledBricks:
     """Two runs of the same measurement, and of which bricks the models are made, by granularity."""
 
     runs: tuple[MeasuredBricks, ...]
-    models: Table[tuple[Composition, ...]]
+    models: FrozenDict[tuple[Composition, ...]]
 
     def at(self, granularity: int) -> tuple[Composition, ...]:
         """The models at a granularity that was measured (1, 3, 5)."""
         return self.models[str(granularity)]
 
 
-def own_bricks(folder: Path = FOLDER) -> OwnBricks:
+def own_bricks(folder: Path = FOLDER) -> BundledBricks:
     """Read the measurement that ships with the project.
 
     Raises InputError where a file is missing or broken.
@@ -50,7 +50,7 @@ def own_bricks(folder: Path = FOLDER) -> OwnBricks:
         references = times[f"reference_{run}_us"]
         middle = statistics.median(references)
         cold, warm = (
-            Table(
+            FrozenDict(
                 {
                     name: seconds * middle / reference
                     for name, seconds, reference in zip(names, times[f"{state}_{run}_us"], references, strict=True)
@@ -59,19 +59,19 @@ def own_bricks(folder: Path = FOLDER) -> OwnBricks:
             for state in ("cold", "warm")
         )
         runs.append(MeasuredBricks(machine, facts["software"], facts["protocol"], cold, warm))
-    return OwnBricks(tuple(runs), _models(folder / "brick_models.csv.gz", names))
+    return BundledBricks(tuple(runs), _models(folder / "brick_models.csv.gz", names))
 
 
-def _models(path: Path, names: list[str]) -> Table[tuple[Composition, ...]]:
+def _models(path: Path, names: list[str]) -> FrozenDict[tuple[Composition, ...]]:
     models: dict[str, list[Composition]] = {}
     for line, row in read_csv_rows(path, ["model", "granularity", "whole", "bricks"]):
         try:
             counts = [
                 (int(place), int(count or 1)) for place, _, count in (t.partition("x") for t in row["bricks"].split())
             ]
-            bricks = Table({names[place]: count for place, count in counts})
+            bricks = FrozenDict({names[place]: count for place, count in counts})
             whole = names[int(row["whole"])]
         except (ValueError, IndexError):
             raise InputError(f"{path}: line {line}: want places of bricks, as '17 4x3'") from None
         models.setdefault(row["granularity"], []).append(Composition(row["model"], whole, bricks))
-    return Table({granularity: tuple(compositions) for granularity, compositions in models.items()})
+    return FrozenDict({granularity: tuple(compositions) for granularity, compositions in models.items()})

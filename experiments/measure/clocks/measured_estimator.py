@@ -11,7 +11,7 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
-from slipstick.estimators.base.estimate import Estimate, Part, Spread
+from slipstick.estimators.base.estimate import Estimate, OperationTime, Spread
 from slipstick.estimators.base.estimator_base import EstimatorBase, PointByPoint
 from slipstick.experiments.measure.clocks.timing import Protocol, Timing, measure
 from slipstick.hwmodels.machine import Machine
@@ -51,7 +51,7 @@ class Clocked(EstimatorBase):
         timing = self.time(workload.bound(run or {}))
         return Estimate(
             time=timing.value,
-            parts=(Part(workload.name, "measured", timing.value),),
+            parts=(OperationTime(workload.name, "measured", timing.value),),
             provenance="measured",
             rule="measured as a whole",
             spread=Spread(residual=timing.standard_error / timing.value),

@@ -10,7 +10,7 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import read_csv_rows, read_number, whole_number
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
 
 
@@ -59,7 +59,7 @@ def _step(name: str, rows: list[tuple[dict[str, str], float]], path: Path) -> St
             totals[key] = totals.get(key, 0.0) + max(0.0, time - call) * count
             alone += time * count
     operations = [
-        Op(key, "uncounted", times=count, attributes=Table[Attribute]({"measured_as": key, "synchronise": True}))
+        Op(key, "uncounted", times=count, attributes=FrozenDict[Attribute]({"measured_as": key, "synchronise": True}))
         for key, count in counts.items()
     ]
     seconds = {key: total / counts[key] for key, total in totals.items()}

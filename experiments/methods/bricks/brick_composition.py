@@ -10,10 +10,10 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import Measurement
 from slipstick.estimators.base.schedule_model import Schedule
-from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.fitting.calibration import Calibration, calibrate, from_fit
 from slipstick.estimators.fitting.objective import Objective
 from slipstick.estimators.roofline.measured_table import MeasuredTimes, measured_key
@@ -38,13 +38,13 @@ def as_workload(composition: Composition) -> Workload:
     return Workload(
         composition.name,
         tuple(
-            Op(f"brick{i}", "brick", times=count, attributes=Table({"measured_as": identity}))
+            Op(f"brick{i}", "brick", times=count, attributes=FrozenDict({"measured_as": identity}))
             for i, (identity, count) in enumerate(composition.bricks.items())
         ),
     )
 
 
-def composer(measured: MeasuredBricks, schedule: Schedule | None = None) -> Composite:
+def composer(measured: MeasuredBricks, schedule: Schedule | None = None) -> ComposedEstimator:
     """Measured bricks under a schedule (sequential if None), warm where both cold and warm ones are known."""
     both = bool(measured.cold)
     table = MeasuredTimes(
@@ -52,10 +52,10 @@ def composer(measured: MeasuredBricks, schedule: Schedule | None = None) -> Comp
         measured.machine.fingerprint,
         measured.protocol,
         "measured bricks",
-        warm=measured.warm if both else Table(),
+        warm=measured.warm if both else FrozenDict(),
         warmth=1.0 if both else 0.0,
     )
-    return Composite(table, schedule or Sequential(), "DLBricks (Li et al. 2020)")
+    return ComposedEstimator(table, schedule or Sequential(), "DLBricks (Li et al. 2020)")
 
 
 def whole_models(measured: MeasuredBricks, known: Iterable[Composition]) -> dict[str, Measurement]:
@@ -74,7 +74,7 @@ def calibrated(
     known: Iterable[Composition],
     schedule: Schedule | None = None,
     free: Sequence[str] = PARAMETERS,
-) -> Calibration | Composite:
+) -> Calibration | ComposedEstimator:
     """The composer with what the framework adds fitted to whole models; as it is without more of them than parameters.
 
     The sum of bricks is what is fitted; another schedule takes over its parameters.
@@ -86,7 +86,7 @@ def calibrated(
     fit = calibrate(plain, wholes, free, source=f"{len(wholes)} whole models")
     if schedule is None:
         return fit
-    return replace(fit, estimator=Composite(fit.estimator.operation, schedule, fit.estimator.source))
+    return replace(fit, estimator=ComposedEstimator(fit.estimator.operation, schedule, fit.estimator.source))
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ def bricks(
     Parameters
     ----------
     models
-        A built-in workload, a .json file, zoo:NAME, or an `OwnName` of MODULE:FUNCTION.
+        A built-in workload, a .json file, zoo:NAME, or a `TrustedName` of MODULE:FUNCTION.
     store
         Of measured bricks (slipstick measure bricks); one or several, of several machines.
     granularity

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.experiments.measure.bricks.brick_store import BrickStore, Composition, MeasuredBricks
 
 SINGLE = 1
@@ -30,8 +30,8 @@ class FusionError:
     machine: str
     software: str
     granularity: int
-    single_over_blocks: Table[float]
-    blocks_over_whole: Table[float]
+    single_over_blocks: FrozenDict[float]
+    blocks_over_whole: FrozenDict[float]
 
     def row(self) -> dict[str, object]:
         """As a table shows it: geometric means, and the model that is farthest from 1."""
@@ -67,7 +67,7 @@ def fusion_errors(measured: MeasuredBricks, models: Mapping[int, Sequence[Compos
         together = {name: time / whole for name, time in blocks.items() if (whole := wholes[name])}
         if together:
             name = measured.machine.name
-            errors.append(FusionError(name, measured.software, granularity, Table(alone), Table(together)))
+            errors.append(FusionError(name, measured.software, granularity, FrozenDict(alone), FrozenDict(together)))
     return errors
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.common.writer import atomic_write
-from slipstick.estimators.sampling.iteration_choice import Selection
+from slipstick.estimators.sampling.iteration_choice import RepresentativeSet
 from slipstick.workloads.runs.iterations import FloatArray, Iterations
 
 
@@ -48,7 +48,9 @@ def write_log(path: str | os.PathLike[str], iterations: Iterations) -> None:
             stream.write(f"{index},{value:g}" + ("" if times is None else f",{float(times[index])!r}") + "\n")
 
 
-def write_representatives(path: str | os.PathLike[str], selection: Selection, proxy: str, first: int = 0) -> None:
+def write_representatives(
+    path: str | os.PathLike[str], selection: RepresentativeSet, proxy: str, first: int = 0
+) -> None:
     """JSON that a profiler's wrapper can use: which iterations or lengths to run, and what each stands for.
 
     `first`: the number of the run's first iteration.

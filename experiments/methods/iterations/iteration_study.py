@@ -8,7 +8,7 @@ from typing import Any
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.common.renamed_arguments import checked
-from slipstick.estimators.sampling.iteration_choice import Selection
+from slipstick.estimators.sampling.iteration_choice import RepresentativeSet
 from slipstick.estimators.sampling.phase_report import PhaseReport, report_phases
 from slipstick.estimators.sampling.seqpoint import select
 from slipstick.estimators.sampling.warm_up import FIRST_ITERATIONS
@@ -32,7 +32,7 @@ def seqpoint(
     seed: int | None = None,
     slow_first: str | None = None,
     **settings: Any,
-) -> Selection:
+) -> RepresentativeSet:
     """Few iterations that stand for a training run, with weights: SeqPoint and its rivals.
 
     Parameters

@@ -16,7 +16,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.expressions import parse_expression, value_at
 from slipstick.common.readers import read_yaml, require_mapping, unknown_name
 from slipstick.common.records import validated
-from slipstick.common.trusted_code import OwnName, named_here
+from slipstick.common.trusted_code import TrustedName, named_here
 from slipstick.estimators.base.estimate import Estimate
 from slipstick.estimators.simulation.input_pipeline import Pipeline
 from slipstick.estimators.simulation.job import Failures, Job
@@ -24,13 +24,13 @@ from slipstick.estimators.simulation.job_calibration import JobCalibration
 from slipstick.estimators.simulation.job_run import Checkpoint
 from slipstick.estimators.simulation.stage import Stage
 from slipstick.experiments.methods.jobs import SHIPPED, is_job, shipped_jobs
-from slipstick.experiments.methods.jobs.job_records import JobFile, Part, StageFile
+from slipstick.experiments.methods.jobs.job_records import JobFile, OperationTime, StageFile
 from slipstick.experiments.question.question import question
 from slipstick.experiments.question.settings import assignments, number_of
 from slipstick.experiments.question.user_code import is_own_program
 from slipstick.workloads.catalog import workload, workload_names
 
-METRICS: dict[Part, str] = {"host": "host", "infeed": "link", "device": "device"}
+METRICS: dict[OperationTime, str] = {"host": "host", "infeed": "link", "device": "device"}
 """The share of a step that each side of a fed accelerator is busy, by its name among the answer's metrics."""
 WORKERS = 16
 """That make examples where run.workers does not say."""
@@ -46,7 +46,12 @@ class StageTime:
 
 
 def stage_time(
-    workload: str, machine: str, estimator: str | None, settings: tuple[str, ...], dtype: str | None, part: Part
+    workload: str,
+    machine: str,
+    estimator: str | None,
+    settings: tuple[str, ...],
+    dtype: str | None,
+    part: OperationTime,
 ) -> StageTime:
     """The time of a stage; the same question is answered once.
 
@@ -228,7 +233,7 @@ class JobQuestion:
 
     def _is_own(self, stage: StageFile) -> bool:
         """Whether the code that the user named may be a stage's: what a file names runs only where he names it too."""
-        return isinstance(self.estimator, OwnName) and ":" in (stage.estimator or "")
+        return isinstance(self.estimator, TrustedName) and ":" in (stage.estimator or "")
 
     def formula(self, job: Job) -> tuple[float, str]:
         """Seconds of the job by a formula, and which: the file's own, or the slowest stage without waiting.
@@ -266,7 +271,7 @@ class JobQuestion:
         latest = {text.partition("=")[0].strip(): text for text in (*stage.set, *others)}
         estimator = self.estimator
         if stage.estimator is not None:
-            trusted = {estimator} if isinstance(estimator, OwnName) else ()
+            trusted = {estimator} if isinstance(estimator, TrustedName) else ()
             estimator = named_here(stage.estimator, trusted, f"{self.where}: stage {stage.name!r}: estimator")
         dtype = stage.dtype or self.dtype
         answer = stage_time(stage.workload, machine, estimator, tuple(latest.values()), dtype, stage.part)

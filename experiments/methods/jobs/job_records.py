@@ -10,7 +10,7 @@ from slipstick.common.records import Record
 from slipstick.common.units import Duration, Seconds
 from slipstick.estimators.simulation.stage import Distribution, Order
 
-Part: TypeAlias = Literal["whole", "host", "infeed", "device"]
+OperationTime: TypeAlias = Literal["whole", "host", "infeed", "device"]
 
 
 class StageFile(Record):
@@ -22,7 +22,7 @@ class StageFile(Record):
     machine: str | None = None
     estimator: str | None = None
     dtype: str | None = None
-    part: Part = "whole"
+    part: OperationTime = "whole"
     set: tuple[str, ...] = ()
     workers: int = Field(default=1, ge=1, le=1_000_000)
     gather: int = Field(default=1, ge=1)

@@ -13,7 +13,7 @@ from slipstick.common.answer import Answer, Provenance
 from slipstick.common.columns import Column
 from slipstick.common.errors import InputError
 from slipstick.estimators.power.power_limit import PowerLimit, fitted_limit
-from slipstick.estimators.power.power_limit_run import LimitedRun
+from slipstick.estimators.power.power_limit_run import PowerLimitRun
 
 LEAST_LIMIT = 0.4
 """Vendors accept no limit below about this share of the rated power."""
@@ -80,7 +80,7 @@ def power_plan(
     `limits`: limits to try [W]; by default steps of 5 % from 40 % of the rated power.
     Raises InputError where a number is not above 0, or a limit or the mean power lies above the rated power.
     """
-    run = LimitedRun(time, power, model or fitted_limit())
+    run = PowerLimitRun(time, power, model or fitted_limit())
     if not (math.isfinite(rated) and rated > 0):
         raise InputError(f"rated power = {rated:g}: want a finite number > 0")
     if power > rated:
@@ -100,7 +100,7 @@ def power_plan(
     return PowerPlan(time, power, rated, loss, chosen, table)
 
 
-def _row(run: LimitedRun, limit: float, rated: float) -> dict[str, float]:
+def _row(run: PowerLimitRun, limit: float, rated: float) -> dict[str, float]:
     """A limit as the estimator of the run answers it."""
     answer = run.under(limit, rated)
     power, energy, band = answer.quantities["power"], answer.quantities["energy"], answer.band or (run.time, run.time)

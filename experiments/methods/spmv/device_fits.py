@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.sparse.spmv_anchors import doubts
 from slipstick.estimators.sparse.spmv_devices import (
     DeviceCosts,
@@ -46,7 +46,7 @@ def left_out(known: Mapping[str, Products], costs: Mapping[str, DeviceCosts]) ->
     kind = next(iter(known.values())).stored
     source = f"{len(known)} devices, {count:,} {kind} products of SuiteSparse matrices in Ginkgo (CC-BY-4.0)"
     trust = doubts([np.exp(one) for one in logs], between, within)
-    by_count = Table({str(count): doubt for count, doubt in trust.items()})
+    by_count = FrozenDict({str(count): doubt for count, doubt in trust.items()})
     return TrainedDevices(pooled(known, costs, list(known)), between, within, source, by_count)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from slipstick.common.errors import InputError
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.sparse.host_kernels import HostKernels, ThreadCosts, beside
 from slipstick.estimators.sparse.kernel_costs import STATES, TERMS, KernelCosts, State, calibrated
@@ -29,7 +29,11 @@ LEAST_THREADED = 20_000
 
 
 def fit_kernels(
-    products: Sequence[MeasuredProduct], machine: Machine, software: Mapping[str, str], source: str, power: Table[float]
+    products: Sequence[MeasuredProduct],
+    machine: Machine,
+    software: Mapping[str, str],
+    source: str,
+    power: FrozenDict[float],
 ) -> HostKernels:
     """Costs of every kernel, state and number of threads that were measured.
 
@@ -63,7 +67,7 @@ def fit_kernels(
     if not costs:
         raise InputError("no product was measured")
     every = tuple(costs.values())
-    return HostKernels(machine.name, machine.clock, machine.cores, caches, every, Table(several), power, source)
+    return HostKernels(machine.name, machine.clock, machine.cores, caches, every, FrozenDict(several), power, source)
 
 
 def ran_together(key: tuple[str, State, int], product: MeasuredProduct) -> bool:
@@ -134,7 +138,7 @@ def _matrices(files: Sequence[Path], largest: int) -> Iterator[tuple[SparseMatri
             yield from_recipe(name, dict(recipe)), family(recipe)
 
 
-def _power(kernel: str, machine: Machine) -> Table[float]:
+def _power(kernel: str, machine: Machine) -> FrozenDict[float]:
     """Mean watts by domain while products run for a second; empty where no counter can be read."""
     import time
 
@@ -144,7 +148,7 @@ def _power(kernel: str, machine: Machine) -> Table[float]:
 
     domains = rapl_domains()
     if not domains:
-        return Table()
+        return FrozenDict()
     run, passed = product(kernel, stencil((300, 300), 5)), 0.0
 
     def busy() -> None:
@@ -157,7 +161,7 @@ def _power(kernel: str, machine: Machine) -> Table[float]:
     joules = energy_of(busy, domains)
     packages = sum(energy for name, energy in joules.items() if name.startswith("package"))
     memory = sum(energy for name, energy in joules.items() if name == "dram")
-    return Table({"package": packages / passed, "dram": memory / passed})
+    return FrozenDict({"package": packages / passed, "dram": memory / passed})
 
 
 def rows_of(host: HostKernels) -> list[dict[str, Any]]:

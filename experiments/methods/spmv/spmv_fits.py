@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.errors import InputError
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.sparse.reuse_model import label_kind
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.measure.spmv.label_folder import FolderLabels
@@ -109,7 +109,7 @@ def _network(
     if len(apart):
         row = _left_out(net.predict(blocks.inputs[~kept]), blocks.select(~kept), apart)
         facts = {**net.provenance, **row, "matrices_left_out": [blocks.names[i] for i in sorted(apart)]}
-        net = replace(net, provenance=Table(facts))
+        net = replace(net, provenance=FrozenDict(facts))
     net.save(save)
     row |= {"epochs": net.provenance["epochs"], "validation_rms": net.provenance["validation_rms"]}
     if folds:
@@ -133,13 +133,13 @@ def _left_out(
 
 
 def _family(blocks: LabelledBlocks, save: Path, source: Labels, epochs: int) -> list[dict[str, Any]]:
-    from slipstick.estimators.sparse.spmv_network import SpmvNet
+    from slipstick.estimators.sparse.spmv_network import SpmvNetwork
     from slipstick.estimators.sparse.spmv_network_training import Recipe, train_family
     from slipstick.experiments.measure.spmv.block_energy import SYNTHETIC, synthetic_family
 
     rows: list[dict[str, Any]] = []
 
-    def keep(clock: float, metric: str, net: SpmvNet) -> None:
+    def keep(clock: float, metric: str, net: SpmvNetwork) -> None:
         path = save / f"{metric.replace(' ', '-')}-{clock / 1e9:g}GHz.npz"
         net.save(path)
         facts = {name: net.provenance[name] for name in ("epochs", "validation_rms")}

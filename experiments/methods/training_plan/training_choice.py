@@ -13,7 +13,7 @@ from slipstick.estimators.training.layout_memory import band_text, fit_of
 from slipstick.estimators.training.own_steps import StepCalibration
 from slipstick.estimators.training.time_breakdown import PARTS
 from slipstick.estimators.training.training_estimator import WORDS, answer_of
-from slipstick.estimators.training.training_step_answer import TrainedStep, known_text
+from slipstick.estimators.training.training_step_answer import TrainingStepAnswer, known_text
 from slipstick.experiments.methods.power.facility import Facility
 from slipstick.experiments.methods.training_plan.whole_run import WholeRun
 from slipstick.experiments.question.warnings import separates
@@ -21,7 +21,7 @@ from slipstick.experiments.question.warnings import separates
 SHOWN = ("layout", "devices", "step_s", "low_s", "high_s", "tokens_per_s", "mfu", "memory_gb", "fits", "largest_part")
 
 
-def row_of(step: TrainedStep) -> dict[str, Any]:
+def row_of(step: TrainingStepAnswer) -> dict[str, Any]:
     """A step as a row of a table: the quantities of its estimate, under the keys of a plan, and seconds by part."""
     known = answer_of(step).quantities
 
@@ -93,15 +93,15 @@ class TrainingPlan(Answer):
     peak: float
     bound: float
     joined: int
-    best: tuple[TrainedStep, ...]
+    best: tuple[TrainingStepAnswer, ...]
     capacity: float
     fitted: int
     doubtful: int
     short: int
     refused: int
     calibration: StepCalibration | None = None
-    grown: TrainedStep | None = None
-    tight: TrainedStep | None = None
+    grown: TrainingStepAnswer | None = None
+    tight: TrainingStepAnswer | None = None
     remarks: tuple[str, ...] = ()
     facility: Facility = Facility()
     price: str = ""
@@ -121,7 +121,7 @@ class TrainingPlan(Answer):
         """The best layouts; days and dollars of the whole run where its tokens are known."""
         return [self._row(step) for step in self.best]
 
-    def _row(self, step: TrainedStep) -> dict[str, Any]:
+    def _row(self, step: TrainingStepAnswer) -> dict[str, Any]:
         row = row_of(step)
         ends = {"": row["step_s"], "low_": row["low_s"], "high_": row["high_s"]}
         return {**row, **self.run.row(step, ends)}
@@ -211,19 +211,19 @@ def seconds(value: float) -> str:
     return f"{value:.3g} s" if value >= 1 else shown(value, "s")
 
 
-def shares(choice: TrainedStep) -> str:
+def shares(choice: TrainingStepAnswer) -> str:
     """The three largest parts of a step."""
     largest = sorted(choice.time.parts.items(), key=lambda part: -part[1])[:3]
     return ", ".join(f"{WORDS[name]} {seconds / choice.time.seconds:.0%}" for name, seconds in largest)
 
 
-def memory_text(choice: TrainedStep) -> str:
+def memory_text(choice: TrainingStepAnswer) -> str:
     """Parts of the memory."""
     parts = ", ".join(f"{name} {size / 1e9:.3g}" for name, size in choice.memory.counted.parts().items() if size > 0)
     return f"{choice.memory.counted.total / 1e9:.3g} GB ({parts})"
 
 
-def why_worse(best: TrainedStep, other: TrainedStep) -> str:
+def why_worse(best: TrainingStepAnswer, other: TrainingStepAnswer) -> str:
     """Which parts of a step make another layout slower."""
     slower = other.time.seconds / best.time.seconds - 1
     gaps = {name: other.time.parts[name] - best.time.parts[name] for name in best.time.parts}

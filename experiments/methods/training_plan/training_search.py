@@ -10,7 +10,7 @@ from itertools import islice, product
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.training.layout_memory import fit_of, fullest, stages
-from slipstick.estimators.training.training_step_answer import TrainedBatch, TrainedStep
+from slipstick.estimators.training.training_step_answer import TrainedBatch, TrainingStepAnswer
 from slipstick.experiments.methods.training_plan.training_choice import TrainingPlan
 from slipstick.workloads.language.training_layout import TrainingLayout
 
@@ -94,12 +94,12 @@ class TrainingSearch:
             made.fit, self._grown(), tight, made.remarks(top[0].layout.devices),
         )  # fmt: skip
 
-    def _fastest(self, plans: list[tuple[float, int, TrainingLayout]], best: int) -> tuple[TrainedStep, ...]:
+    def _fastest(self, plans: list[tuple[float, int, TrainingLayout]], best: int) -> tuple[TrainingStepAnswer, ...]:
         """The fastest of the kept layouts, fastest first, each as the estimator has it."""
         ordered = [layout for _, _, layout in sorted(plans, key=lambda plan: (-plan[0], -plan[1]))]
         return tuple(sorted(map(self.trained.under, ordered[:best]), key=lambda one: one.seconds))
 
-    def _grown(self) -> TrainedStep | None:
+    def _grown(self) -> TrainingStepAnswer | None:
         """The largest measured layout with more data ranks; None where batch or devices do not divide so."""
         made, fit = self.trained, self.trained.fit
         if fit is None:

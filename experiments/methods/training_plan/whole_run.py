@@ -8,7 +8,7 @@ from typing import Any
 
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import count_shown, money_shown
-from slipstick.estimators.training.training_step_answer import TrainedStep
+from slipstick.estimators.training.training_step_answer import TrainingStepAnswer
 
 COUNT = re.compile(r"\s*([0-9][0-9_]*(?:\.[0-9]+)?(?:[eE][+]?[0-9]{1,2})?)\s*([kMBGT]?)\s*")
 THOUSANDS = {"": 1.0, "k": 1e3, "M": 1e6, "B": 1e9, "G": 1e9, "T": 1e12}
@@ -47,11 +47,11 @@ class WholeRun:
     tokens: float = 0.0
     price: float | None = None
 
-    def steps(self, step: TrainedStep) -> float:
+    def steps(self, step: TrainingStepAnswer) -> float:
         """How many steps read the tokens."""
         return self.tokens / (step.of.batch * step.of.sequence)
 
-    def row(self, step: TrainedStep, seconds: dict[str, float]) -> dict[str, Any]:
+    def row(self, step: TrainingStepAnswer, seconds: dict[str, float]) -> dict[str, Any]:
         """Days and dollars with the band of a step's time; `seconds` of a step by the key's beginning."""
         if not self.tokens:
             return {}
@@ -62,7 +62,7 @@ class WholeRun:
             **{f"{name}run_cost_usd": one * hours if self.price is not None else None for name, one in days.items()},
         }
 
-    def text(self, step: TrainedStep, row: dict[str, Any]) -> str:
+    def text(self, step: TrainingStepAnswer, row: dict[str, Any]) -> str:
         """``run of 1,000,000,000,000 tokens: 13.2 days (10.4 to 16.8 with 80 %), ... $ (... to ...)``."""
         line = f"run of {count_shown(self.tokens)} tokens, {count_shown(self.steps(step))} steps: "
         days, low, high = (count_shown(row[f"{end}run_days"]) for end in ("", "low_", "high_"))

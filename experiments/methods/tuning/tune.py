@@ -104,7 +104,7 @@ def tune(
     Parameters
     ----------
     job
-        Your own pipeline, an `OwnName` of MODULE:FUNCTION (it is imported and run); simulated-1 .. simulated-10, or
+        Your own pipeline, a `TrustedName` of MODULE:FUNCTION (it is imported and run); simulated-1 .. simulated-10, or
         loader (needs torch).
     budget
         Share of all combinations that may be tried.

@@ -10,10 +10,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from slipstick.common.readers import read_csv_rows
-from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.gpu.kernels.kernel_classes import KERNELS, KernelParameters
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
-from slipstick.estimators.sampling.iteration_choice import Selection
+from slipstick.estimators.sampling.iteration_choice import RepresentativeSet
 from slipstick.estimators.sampling.seqpoint import select
 from slipstick.estimators.schedules.sequential import Sequential
 from slipstick.experiments.calibrate.public_data import training_file
@@ -27,7 +27,7 @@ from slipstick.workloads.runs.iterations import FloatArray, Iterations, Order, e
 from slipstick.workloads.runs.lengths import Lengths, lognormal_lengths, read_lengths
 
 Network: TypeAlias = Literal["gnmt", "deepspeech2"]
-Part: TypeAlias = Literal["training", "evaluation", "autotune"]
+OperationTime: TypeAlias = Literal["training", "evaluation", "autotune"]
 NETWORKS: tuple[Network, ...] = ("gnmt", "deepspeech2")
 BATCH = 64
 IWSLT15_SENTENCES = 133_317
@@ -149,14 +149,14 @@ class SeqPointStudy:
         """The epoch with its times on one configuration."""
         return Iterations(self.epoch, self.times[configuration], source=f"{self.network} {configuration}, simulated")
 
-    def selection(self, method: str) -> Selection:
+    def selection(self, method: str) -> RepresentativeSet:
         """Chosen on #1, once."""
         if method not in self._selections:
             self._selections[method] = select(method, self.iterations("#1"), **METHODS.get(method, {}))
         return self._selections[method]
 
     @cached_property
-    def _selections(self) -> dict[str, Selection]:
+    def _selections(self) -> dict[str, RepresentativeSet]:
         return {}
 
     def time_errors(self, method: str) -> dict[str, float]:
@@ -219,7 +219,7 @@ class SeqPointStudy:
         }
         return float(seconds["encode"].sum() + ((target + 1) * seconds["decode"]).sum())
 
-    def run_seconds(self, parts: frozenset[Part], epochs: int = 1, configuration: str = "#1") -> float:
+    def run_seconds(self, parts: frozenset[OperationTime], epochs: int = 1, configuration: str = "#1") -> float:
         """A run of several epochs: training steps, with evaluation after every epoch and autotuning before the first.
 
         Autotuning runs the kernels of every unique length `AUTOTUNE_TRIES` times.
@@ -260,7 +260,7 @@ VEGA_PRODUCTS = KernelParameters(
 
 def estimator() -> Any:
     """The GPU model that ships, one kernel after the other."""
-    return Composite(gpu_model(), Sequential(), "tiled roofline of a Vega FE")
+    return ComposedEstimator(gpu_model(), Sequential(), "tiled roofline of a Vega FE")
 
 
 def gpu_model() -> TiledRoofline:
@@ -276,7 +276,7 @@ def kernels(network: Network, length: int) -> dict[str, float]:
     """
     from slipstick.estimators.base.operation_model import amount_of, grouped, machine_values
     from slipstick.estimators.symbolic.lambdified import evaluate
-    from slipstick.estimators.symbolic.min_over_configs import Least
+    from slipstick.estimators.symbolic.min_over_configs import MinOverConfigs
     from slipstick.estimators.symbolic.parameters import parameters
 
     bound = PROGRAM_OF[network]().bound({"batch": BATCH, "seq_len": length})
@@ -290,8 +290,8 @@ def kernels(network: Network, length: int) -> dict[str, float]:
                 values[name] = np.array([float(amount_of(bound.operations[i], name)) for i in indices])
         seconds = np.broadcast_to(formula.evaluate(values), len(indices))
         picked = np.zeros(len(indices), dtype=np.int64)
-        tiled = isinstance(formula, Least)
-        if isinstance(formula, Least):
+        tiled = isinstance(formula, MinOverConfigs)
+        if isinstance(formula, MinOverConfigs):
             menu = {name: np.array(column)[:, np.newaxis] for name, column in formula.menu.items()}
             rule = formula.expression if formula.criterion is None else formula.criterion
             picked = np.argmin(

@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from statistics import mean
 
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import Estimate
 from slipstick.estimators.tpu.input_bound_run import ONE_STEP
 from slipstick.experiments.papers.tpupoint.tpupoint_pipeline import averages, input_bound, reduced_data, tuner
@@ -193,7 +193,7 @@ def reduced_runs(chip: str) -> dict[str, Estimate]:
         rows[name] = ask(name, chip, *(f"run.{each}={run[each] // 2:g}" for each in ("steps", "checkpoints")))
     program = PROGRAMS["tpupoint-resnet50-imagenet"]
     steps = 90 * 50_000 // program.batch
-    small_run = Table[float](steps=steps, sessions=4, evaluations=4, evaluation_steps=10, checkpoints=4)
+    small_run = FrozenDict[float](steps=steps, sessions=4, evaluations=4, evaluation_steps=10, checkpoints=4)
     small = Feed(feeds.CIFAR10.host_seconds, 32 * 32 * 3 * 2 + 4, feeds.CIFAR10.source)
     cifar = replace(program, build=lambda: resnet(50, image=32, classes=10), feed=small, run=small_run)
     rows["resnet50-imagenet"] = question(cifar.workload("resnet50-cifar10"), f"tpu-{chip}-8", "tpu", []).answer()

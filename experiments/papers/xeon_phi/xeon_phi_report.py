@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.cpu import xeon_phi_study as xeon_phi
 from slipstick.estimators.symbolic.lambdified import FloatArray
@@ -177,12 +177,12 @@ def _what_if_html() -> str:
 
 
 def _question(size: str, strategy: str = "a") -> Question:
-    run = Table(threads=float(TODAY_THREADS))
+    run = FrozenDict(threads=float(TODAY_THREADS))
     return Question(phi_cnn(size), xeon_phi.phi(), xeon_phi.calibrated(size, strategy), run)
 
 
 def _sweep(size: str, threads: FloatArray, strategy: str = "a") -> Any:
-    space = Space(Table({"run.threads": tuple(map(float, threads))}))
+    space = Space(FrozenDict({"run.threads": tuple(map(float, threads))}))
     return sweep(task(replace(_question(size, strategy), vary=space)))
 
 

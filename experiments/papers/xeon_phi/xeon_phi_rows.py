@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.cpu.thread_calibration import by_weights
 from slipstick.estimators.cpu.xeon_phi_study import (
     PREDICTED_THREADS,
@@ -166,8 +166,8 @@ def _from_graphs() -> list[ReproductionRow]:
             rows.append(ReproductionRow("X", cell, "model", published, ours, "min", tolerance_rel=0.10, reason=reason))
         others = [other for other in SIZES if other != size]
         law = by_weights(
-            Table({other: float(all_weights(other)) for other in others}),
-            Table({other: contention_fit(other).values[1] for other in others}),
+            FrozenDict({other: float(all_weights(other)) for other in others}),
+            FrozenDict({other: contention_fit(other).values[1] for other in others}),
         )
         first = PREDICTED_THREADS[0]
         wait = (law.fixed + law.by_weight * all_weights(size)) * first

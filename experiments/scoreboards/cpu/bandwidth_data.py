@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slipstick.common.readers import read_csv_rows, read_number
-from slipstick.estimators.cpu.multicore_bandwidth import Borders, cores_of_link
+from slipstick.estimators.cpu.multicore_bandwidth import BranchBorders, cores_of_link
 from slipstick.hwmodels.catalog import machine, machine_of_device
 from slipstick.hwmodels.importers.kerncraft_machine import BandwidthKernel
 from slipstick.hwmodels.machine import Machine
@@ -74,14 +74,14 @@ class MeasuredMachine:
         return machine_of_device(self.name.replace("_", " "))
 
     @property
-    def borders(self) -> Borders:
+    def borders(self) -> BranchBorders:
         """Domain, cluster and data-sheet bandwidth of a domain."""
         known = self.machine
         if known is None:
-            return Borders(self.cores_per_numa)
+            return BranchBorders(self.cores_per_numa)
         domains = max(1, known.cores // self.cores_per_numa)
         inside = cores_of_link(known, self.cores_per_numa)
-        return Borders(self.cores_per_numa, inside, known.bandwidth(known.main_memory) / domains)
+        return BranchBorders(self.cores_per_numa, inside, known.bandwidth(known.main_memory) / domains)
 
     def within_domain(
         self, level: str, threads: int, most: int | None = None

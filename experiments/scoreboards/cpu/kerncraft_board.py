@@ -22,7 +22,7 @@ from typing import Any
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import read_json, require_mapping
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.cpu.stencil import data_cycles, roofline
 from slipstick.experiments.scoreboards.cpu.bandwidth_data import (
     CATALOG,
@@ -102,7 +102,7 @@ class Inputs:
             return None
         known = shipped(CATALOG[name]).using(FILE_CHANGES.get(name, {}))
         levels = {MEMORY if level == known.main_memory else level: record for level, record in known.memory.items()}
-        return known.model_copy(update={"memory": Table(levels)})
+        return known.model_copy(update={"memory": FrozenDict(levels)})
 
     def bandwidth(self, name: str, level: str, benchmark: str, cores: int | None) -> float:
         """Bytes a second of traffic of the first cores, or the most inside one domain (None).

@@ -28,7 +28,7 @@ from slipstick.estimators.fitting.group_effects_model import FloatArray, LawRows
 from slipstick.estimators.fitting.prediction_bands import stretch
 from slipstick.estimators.fitting.scores import log_errors
 from slipstick.experiments.calibrate.public_data import why_missing
-from slipstick.experiments.measure.bricks.bundled_bricks import OwnBricks, own_bricks
+from slipstick.experiments.measure.bricks.bundled_bricks import BundledBricks, own_bricks
 from slipstick.experiments.methods.bricks.brick_composition import ModelScore, leave_one_model_out, summary
 from slipstick.experiments.papers.dlbricks.dlbricks_data import SEQUENCES, Timings, timings
 from slipstick.experiments.scoring.score import Board, Data, Metric, MissingError, Scored, of_errors
@@ -214,7 +214,7 @@ def _rows(granularity: int, runs: list[list[ModelScore]]) -> list[ValidationRow]
     ]
 
 
-def _best(scores: dict[int, list[list[ModelScore]]], bricks: OwnBricks) -> ValidationRow:
+def _best(scores: dict[int, list[list[ModelScore]]], bricks: BundledBricks) -> ValidationRow:
     off = {size: abs(100 * (summary(runs[0])["geomean_plain"] - 1)) for size, runs in scores.items()}
     best = min(off, key=off.__getitem__)
     return ValidationRow(

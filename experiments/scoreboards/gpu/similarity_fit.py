@@ -1,8 +1,8 @@
 """What machines count for one another, fitted: measured machines left out in turn and predicted by the others.
 
 Each machine is predicted by all other devices, by those of other chips, of other generations and of other vendors, as
-far as these differ. The weights are the numbers of a law whose rows are these left-out times (`KinLaw`), with Student's
-t likelihood in log time; the rows of a class on what is new (a vendor, a generation, a chip) err alike, so that each
+far as these differ. The weights are the numbers of a law whose rows are these left-out times (`SimilarityModel`), with
+Student's t likelihood in log time; the rows of a class on what is new (a vendor, a generation, a chip) err alike, so that each
 such group counts about as one. How errors grow with distance and how long their tails are is what the same turns say
 under these weights. A machine's own fit does not depend on any of these numbers.
 """
@@ -21,11 +21,11 @@ from slipstick.estimators.fitting.formula_model import FormulaLaw, expected
 from slipstick.estimators.fitting.group_effects_model import Columns, Grouping, LawRows, ParameterPrior
 from slipstick.estimators.fitting.prediction_bands import WORTH, stretch
 from slipstick.estimators.fitting.scores import normal_spread
-from slipstick.estimators.fitting.similarity_weights import Kinship, generation
+from slipstick.estimators.fitting.similarity_weights import SimilarityWeights, generation
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, device_name
 from slipstick.estimators.gpu.transfer.family_pooling import MachineFit, of_one_chip, pooled, weights
 from slipstick.estimators.gpu.transfer.kernel_class import MODEL, PREFIX, KernelClass, kind_of
-from slipstick.estimators.gpu.transfer.leave_one_device_out import DeviceTrial, left
+from slipstick.estimators.gpu.transfer.leave_one_device_out import LeaveOneOutDevice, left
 from slipstick.estimators.gpu.transfer.operation_times import RowFormula, joined_times, thinned
 from slipstick.estimators.gpu.transfer.pooling_constants import LARGEST, SHARE
 from slipstick.estimators.symbolic.lambdified import FloatArray
@@ -86,26 +86,26 @@ class JudgingRows:
         columns = {f"{PREFIX}{name}": np.array([[each[name]] for each in values]) for name in values[0]}
         return np.log(self.formula.evaluate(columns))
 
-    def turns(self, known: Collection[str]) -> list[KinTurn]:
+    def turns(self, known: Collection[str]) -> list[SimilarityStep]:
         """The machine predicted by others among the `known`, without relatives, then with closer and closer ones."""
-        turns: list[KinTurn] = []
+        turns: list[SimilarityStep] = []
         for words in range(MOST_WORDS + 1):
             others = [o for o in self.others if o.machine in known and shared_words(o.family, self.fit.family) <= words]
             if len(others) > (len(turns[-1].others) if turns else 0):
-                turns.append(KinTurn(self, tuple(others)))
+                turns.append(SimilarityStep(self, tuple(others)))
         return turns
 
-    def alone(self, known: Collection[str]) -> list[KinTurn]:
+    def alone(self, known: Collection[str]) -> list[SimilarityStep]:
         """The machine predicted by each other chip alone."""
         chips: dict[str, list[MachineFit]] = {}
         for other in self.others:
             if other.machine in known:
                 chips.setdefault(other.family, []).append(other)
-        return [KinTurn(self, tuple(fits)) for fits in chips.values()]
+        return [SimilarityStep(self, tuple(fits)) for fits in chips.values()]
 
 
 @dataclass(frozen=True, eq=False)
-class KinTurn:
+class SimilarityStep:
     """A machine left out, and the others that predict it."""
 
     rows: JudgingRows
@@ -132,12 +132,12 @@ class KinTurn:
         """The rows of a class on what is new err alike."""
         return f"{self.rows.one.name} {self.new}"
 
-    def logs(self, kinships: Sequence[Kinship]) -> FloatArray:
+    def logs(self, kinships: Sequence[SimilarityWeights]) -> FloatArray:
         """Log seconds of the rows by the others, shape (kinships, rows)."""
         one, machine = self.rows.one, self.rows.machine
         return self.rows.predicted([pooled(self.others, machine, each, one.priors) for each in kinships])
 
-    def shape_logs(self, kinship: Kinship) -> FloatArray:
+    def shape_logs(self, kinship: SimilarityWeights) -> FloatArray:
         """What the others' rows add at the nearest shapes, shape (rows,), as much of it as is expected to repeat."""
         each = weights(self.others, kinship, self.rows.fit.family, self.rows.machine.runtime.library)
         parts = (w * self.rows.shaped[o.machine] for w, o in zip(each / each.sum(), self.others, strict=True))
@@ -145,10 +145,10 @@ class KinTurn:
 
 
 @dataclass(frozen=True, eq=False)
-class KinLaw:
+class SimilarityModel:
     """Times of machines left out as a function of what the others count for them."""
 
-    turns: tuple[KinTurn, ...]
+    turns: tuple[SimilarityStep, ...]
     name: str = "kinship"
     parameters: tuple[ParameterPrior, ...] = PRIORS
     levels: tuple[Grouping, ...] = ()
@@ -175,18 +175,18 @@ class KinLaw:
 
 
 @dataclass(frozen=True, eq=False)
-class KinshipFit:
+class SimilarityFit:
     """The fit of the law, and its numbers with those that follow from them."""
 
     law: LawFit
-    kinship: Kinship
+    kinship: SimilarityWeights
 
 
-def weighed(numbers: Mapping[str, FloatArray]) -> Kinship:
+def weighed(numbers: Mapping[str, FloatArray]) -> SimilarityWeights:
     """The weights that numbers of `PRIORS` stand for."""
     plain = {name: float(np.ravel(value)[0]) for name, value in numbers.items()}
     counts = np.cumprod([plain["another vendor"], *(plain[f"same {word}"] for word in WORDS)])
-    return Kinship(tuple(counts.tolist()), plain["scatter"], plain["other library"], plain["other memory"])
+    return SimilarityWeights(tuple(counts.tolist()), plain["scatter"], plain["other library"], plain["other memory"])
 
 
 def judging_rows(whole: DeviceCalibration) -> list[JudgingRows]:
@@ -195,7 +195,7 @@ def judging_rows(whole: DeviceCalibration) -> list[JudgingRows]:
     return [JudgingRows.of(one, fit, whole.machines) for one, fit in pairs if one.sampled.get(fit.machine)]
 
 
-def fitted_to(judges: Sequence[JudgingRows], without: str = "") -> KinshipFit:
+def fitted_to(judges: Sequence[JudgingRows], without: str = "") -> SimilarityFit:
     """Weights that make left-out times most probable, and how their errors grow and scatter.
 
     `without`: a vendor or generation of which no machine judges or predicts.
@@ -205,7 +205,7 @@ def fitted_to(judges: Sequence[JudgingRows], without: str = "") -> KinshipFit:
     kept = [rows for rows in judges if not _is_of(rows, without)]
     known = {rows.fit.machine for rows in kept}
     turns = [turn for rows in kept for turn in rows.turns(known)]
-    law = KinLaw(tuple(turns))
+    law = SimilarityModel(tuple(turns))
     made = fit(law, law.rows)
     first = weighed({c.parameter: np.exp([log]) for c, log in zip(made.coordinates, made.logs, strict=True)})
     off = [turn.logs([first])[0] - turn.rows.logs for turn in turns]
@@ -213,7 +213,7 @@ def fitted_to(judges: Sequence[JudgingRows], without: str = "") -> KinshipFit:
     grown = replace(first, errors=_growth(turns, off), shaped=_growth(turns, shaped))
     tails = _tails(turns, {(rows.one.name, rows.fit.machine): rows for rows in kept}, grown)
     alone = [turn for rows in kept for turn in rows.alone(known)]
-    return KinshipFit(made, _rounded(replace(grown, tails=tails, one_source=_one_source(alone, grown))))
+    return SimilarityFit(made, _rounded(replace(grown, tails=tails, one_source=_one_source(alone, grown))))
 
 
 def _is_of(rows: JudgingRows, group: str) -> bool:
@@ -221,14 +221,14 @@ def _is_of(rows: JudgingRows, group: str) -> bool:
     return bool(group) and f"{rows.fit.family}-".startswith(f"{group}-")
 
 
-def _rounded(kinship: Kinship) -> Kinship:
+def _rounded(kinship: SimilarityWeights) -> SimilarityWeights:
     """Numbers of four digits."""
     numbers = {name: np.ravel(value) for name, value in asdict(kinship).items()}
     short = {name: [float(f"{one:.4g}") for one in value] for name, value in numbers.items()}
-    return Kinship.of({name: value if len(value) > 1 else value[0] for name, value in short.items()})
+    return SimilarityWeights.of({name: value if len(value) > 1 else value[0] for name, value in short.items()})
 
 
-def _growth(turns: Sequence[KinTurn], errors: Sequence[FloatArray]) -> tuple[float, ...]:
+def _growth(turns: Sequence[SimilarityStep], errors: Sequence[FloatArray]) -> tuple[float, ...]:
     """How large errors are by the words that the closest relative shares, against two.
 
     A law of the root mean square error of each turn: typical of its class and machine, times a factor for each word
@@ -270,7 +270,7 @@ def _grown(numbers: Mapping[str, FloatArray]) -> tuple[float, ...]:
     return vendor * generations, generations, 1.0, 1 / chip
 
 
-def _one_source(alone: Sequence[KinTurn], kinship: Kinship) -> float:
+def _one_source(alone: Sequence[SimilarityStep], kinship: SimilarityWeights) -> float:
     """Scatter of a machine by one chip alone, two words shared."""
     groups = [turn.cluster for turn in alone for _ in turn.rows.logs]
     errors = [(turn.logs([kinship])[0] - turn.rows.logs) / kinship.errors[turn.closest] for turn in alone]
@@ -283,7 +283,9 @@ def _spread(errors: FloatArray, groups: Sequence[str]) -> float:
     return normal_spread(errors, 1 / count[place])
 
 
-def _tails(turns: Sequence[KinTurn], judges: Mapping[tuple[str, str], JudgingRows], kinship: Kinship) -> float:
+def _tails(
+    turns: Sequence[SimilarityStep], judges: Mapping[tuple[str, str], JudgingRows], kinship: SimilarityWeights
+) -> float:
     """The factor on the rms of others' errors within whose band 80 % of a left-out machine's rows lie.
 
     Each machine's band is that of the others alone, by machines left out among them.
@@ -301,7 +303,9 @@ def _tails(turns: Sequence[KinTurn], judges: Mapping[tuple[str, str], JudgingRow
     return stretch(np.concatenate(seconds), np.concatenate(half), np.concatenate(measured), groups) if groups else 1.0
 
 
-def _trials(turn: KinTurn, judges: Mapping[tuple[str, str], JudgingRows], kinship: Kinship) -> list[DeviceTrial]:
+def _trials(
+    turn: SimilarityStep, judges: Mapping[tuple[str, str], JudgingRows], kinship: SimilarityWeights
+) -> list[LeaveOneOutDevice]:
     """Machines left out among those that predict another, no closer relatives there than it has."""
     trials = []
     names = {other.machine for other in turn.others}
@@ -312,14 +316,14 @@ def _trials(turn: KinTurn, judges: Mapping[tuple[str, str], JudgingRows], kinshi
             near = [one for one in inner if one.closest <= turn.closest]
             one = near[-1] if near else inner[-1]
             logs, scale = one.logs([kinship])[0], kinship.errors[turn.closest] / kinship.errors[one.closest]
-            trials.append(DeviceTrial(logs, np.zeros(len(logs)), one.rows.logs, scale=scale))
+            trials.append(LeaveOneOutDevice(logs, np.zeros(len(logs)), one.rows.logs, scale=scale))
     return trials
 
 
-def fitted_kinships(judges: Sequence[JudgingRows]) -> dict[str, KinshipFit]:
+def fitted_kinships(judges: Sequence[JudgingRows]) -> dict[str, SimilarityFit]:
     """Of all machines, under the name "", and without each generation and each vendor."""
     generations = {generation(rows.fit.family) for rows in judges}
-    made: dict[tuple[bool, ...], KinshipFit] = {}
+    made: dict[tuple[bool, ...], SimilarityFit] = {}
     result = {}
     for group in ("", *sorted(generations | {name.partition("-")[0] for name in generations})):
         out = tuple(_is_of(rows, group) for rows in judges)  # a vendor with one generation is that

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Measurement
-from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.fitting.calibration import calibrate
 from slipstick.estimators.roofline.measured_table import MeasuredTimes
 from slipstick.estimators.schedules.dispatch import AsynchronousDispatch
@@ -65,9 +65,11 @@ def _networks(data: Data) -> list[ValidationRow]:
 
 def _predicted(step: Step, others: list[Step], machine: Machine) -> ValidationRow:
     """One network, with the dispatch cost of the others."""
-    times = MeasuredTimes(Table({k: t for s in (step, *others) for k, t in s.seconds.items()}), machine.fingerprint)
+    times = MeasuredTimes(
+        FrozenDict({k: t for s in (step, *others) for k, t in s.seconds.items()}), machine.fingerprint
+    )
     measurements = [Measurement(other.workload, machine, other.measured) for other in others]
-    fitted = calibrate(Composite(times, AsynchronousDispatch(1e-6, 1e-5)), measurements, PARAMETERS)
+    fitted = calibrate(ComposedEstimator(times, AsynchronousDispatch(1e-6, 1e-5)), measurements, PARAMETERS)
     estimate = fitted.estimate(step.workload, machine)
     band = estimate.interval() or (np.nan, np.nan)
     plain = sum(step.seconds[op.name] * float(op.times) for op in step.workload)

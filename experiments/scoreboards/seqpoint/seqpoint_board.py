@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from slipstick.common.opener import head
-from slipstick.estimators.sampling.iteration_choice import Selection
+from slipstick.estimators.sampling.iteration_choice import RepresentativeSet
 from slipstick.estimators.sampling.length_groups import times_by_length
 from slipstick.estimators.sampling.seqpoint import select
 from slipstick.experiments.calibrate.public_data import training_file
@@ -304,7 +304,7 @@ LEVEL = 0.9
 SEEDS = 20
 
 
-Chooser = Callable[[Iterations, int], Selection]
+Chooser = Callable[[Iterations, int], RepresentativeSet]
 
 
 @dataclass
@@ -317,7 +317,7 @@ class SelectionScore:
     sizes: list[int] = field(default_factory=list)
     savings: list[float] = field(default_factory=list)
 
-    def add(self, chosen: Selection, values: FloatArray, truth: float) -> None:
+    def add(self, chosen: RepresentativeSet, values: FloatArray, truth: float) -> None:
         """Project from the representatives' values (seconds, shape (n,)) and compare with the true total."""
         projected = chosen.project(values)
         self.errors.append(projected.total / truth - 1)

@@ -147,7 +147,7 @@ METRICS = (relative(0.5, "median error of a request", "%"), PERCENT[1])
 
 
 @dataclass(frozen=True)
-class Run:
+class RunParameters:
     """One recorded run."""
 
     requests: tuple[Request, ...]
@@ -168,7 +168,7 @@ def request_scores(data: Data) -> Iterator[Scored | ValidationRow]:
             yield skipped(DATASET, f"{case}: {error}")
 
 
-def _of_case(data: Data, case: str, run: Run, known: Mapping[str, Any]) -> Iterator[Scored]:
+def _of_case(data: Data, case: str, run: RunParameters, known: Mapping[str, Any]) -> Iterator[Scored]:
     if case not in known:
         raise InputError(f"no options of this run in {CASES}")
     engine = f"vllm {known[case]['vllm']['vllm_version']}"
@@ -190,12 +190,12 @@ def _of_case(data: Data, case: str, run: Run, known: Mapping[str, Any]) -> Itera
     return _scored(case, run, "data sheet, no profile", *_simulated(run, one.step.seconds, one.scheduler, ranks))
 
 
-def _simulated(run: Run, step: object, rules: Scheduler, groups: int = 1) -> tuple[FloatArray, FloatArray]:
+def _simulated(run: RunParameters, step: object, rules: Scheduler, groups: int = 1) -> tuple[FloatArray, FloatArray]:
     served = simulate(run.requests, step, rules, groups=groups)  # type: ignore[arg-type]
     return served.ttft, served.tpot
 
 
-def recorded_runs(path: Path) -> dict[str, Run]:
+def recorded_runs(path: Path) -> dict[str, RunParameters]:
     """The runs of a file; arrivals on the clock of the first."""
     rows: dict[str, list[dict[str, str]]] = {}
     names = ("case", "input_tokens", "output_tokens", "arrival_s", "first_token_s", "last_token_s")
@@ -204,7 +204,7 @@ def recorded_runs(path: Path) -> dict[str, Run]:
     return {case: _run(runs) for case, runs in rows.items()}
 
 
-def _run(rows: list[dict[str, str]]) -> Run:
+def _run(rows: list[dict[str, str]]) -> RunParameters:
     def column(name: str) -> FloatArray:
         return np.array([float(row[name] or "nan") for row in rows])
 
@@ -217,10 +217,10 @@ def _run(rows: list[dict[str, str]]) -> Run:
     # The arrivals' clock is early by the offset, on the clock of first and last tokens.
     ttft = first - (came - column("arrival_offset_s")[order])
     further = (last - first) / np.maximum(outputs - 1, 1)
-    return Run(requests, ttft, further, column("sim_ttft_s")[order], column("sim_tpot_s")[order])
+    return RunParameters(requests, ttft, further, column("sim_ttft_s")[order], column("sim_tpot_s")[order])
 
 
-def _scored(case: str, run: Run, held: str, ttft: FloatArray, tpot: FloatArray) -> Iterator[Scored]:
+def _scored(case: str, run: RunParameters, held: str, ttft: FloatArray, tpot: FloatArray) -> Iterator[Scored]:
     for name, ours, measured, theirs in (
         ("tpot", tpot, run.tpot, run.theirs_tpot),
         ("ttft", ttft, run.ttft, run.theirs_ttft),

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Measurement, Spread
-from slipstick.estimators.base.protocols import TimeFunction
-from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.base.protocols import CompiledEstimator
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.fitting.calibration import from_objective
 from slipstick.estimators.fitting.objective import Objective
 from slipstick.estimators.fitting.posterior import Coordinates
@@ -63,7 +63,7 @@ def score(
     count: int, noise: float, generator: np.random.Generator, calibrations: int = CALIBRATIONS
 ) -> CalibrationScore:
     """Coverage and widths of calibrations on `count` measurements with so much noise."""
-    target, plain = machine(MACHINE), Composite(Roofline(), Sequential())
+    target, plain = machine(MACHINE), ComposedEstimator(Roofline(), Sequential())
     free = tuple(f"estimator.{name}" for name in NAMES)
     learned, targets = (_products(generator, n) for n in (count, PREDICTED))
     template = Objective.of(plain, [Measurement(each, target, 1.0) for each in learned], NAMES)
@@ -103,7 +103,7 @@ def _products(generator: np.random.Generator, count: int) -> list[Workload]:
     ]
 
 
-def _log_times(functions: Sequence[TimeFunction], free: tuple[str, ...], points: FloatArray) -> FloatArray:
+def _log_times(functions: Sequence[CompiledEstimator], free: tuple[str, ...], points: FloatArray) -> FloatArray:
     """Of each function at rows of parameters, shape (functions, rows)."""
     values = {name: points[:, i] for i, name in enumerate(free)}
     return np.log(np.stack([np.broadcast_to(function(values), len(points)) for function in functions]))

@@ -17,7 +17,14 @@ from slipstick.estimators.base.estimate import DEFAULT_LEVEL
 from slipstick.estimators.base.machine_family import MOST_WORDS, shared_words
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore
 from slipstick.estimators.fitting.scores import coverage, mean_error, width
-from slipstick.estimators.fitting.similarity_weights import ALL, NAME, WITHOUT, Kinship, fitted_kinship, unseen_group
+from slipstick.estimators.fitting.similarity_weights import (
+    ALL,
+    NAME,
+    WITHOUT,
+    SimilarityWeights,
+    fitted_kinship,
+    unseen_group,
+)
 from slipstick.estimators.gpu.transfer import devices_file
 from slipstick.estimators.gpu.transfer.device_calibration import (
     DeviceCalibration,
@@ -114,7 +121,7 @@ def refit() -> ShippedFiles:
     return ShippedFiles({CALIBRATIONS / "gpus.json": document}, used, outer, indent=None, beside=kinship)
 
 
-def _outer(whole: DeviceCalibration, numbers: Mapping[str, Kinship]) -> Iterator[OuterScore]:
+def _outer(whole: DeviceCalibration, numbers: Mapping[str, SimilarityWeights]) -> Iterator[OuterScore]:
     """By class of operations, every machine left out in turn: with its twins known, and with its generation unseen."""
     for title, kin in (("machine", MOST_WORDS + 1), ("generation", GENERATION)):
         for one in whole.classes:
@@ -173,7 +180,7 @@ def _left_out(
     whole: DeviceCalibration,
     one: KernelClass,
     name: str,
-    kinship: Callable[[str], Kinship],
+    kinship: Callable[[str], SimilarityWeights],
     kin: int = MOST_WORDS + 1,
 ) -> Forecast | None:
     """Of a machine from the others that share fewer than `kin` words of its family; None where there are none.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.fitting.scores import mean_error
 from slipstick.estimators.sparse.host_kernels import HostKernels
@@ -25,7 +25,7 @@ Floats = npt.NDArray[np.float64]
 def rows() -> list[ValidationRow]:
     """A row a kernel, state of the caches and number of threads; met where the band covers 70 to 90 %."""
     labels = shipped_products()
-    host = fit_kernels(labels.calibration, labels.host, labels.software, labels.source, Table())
+    host = fit_kernels(labels.calibration, labels.host, labels.software, labels.source, FrozenDict())
     keys = sorted({key for one in labels.judged for key in one.seconds}, key=lambda key: (key[2], key[1], key[0]))
     return [_row(labels, host, kernel, state, threads) for kernel, state, threads in keys]
 

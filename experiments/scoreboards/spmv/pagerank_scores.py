@@ -12,9 +12,9 @@ import numpy as np
 from slipstick.common.arrays import read_arrays
 from slipstick.common.errors import InputError
 from slipstick.common.readers import read_json
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import OperationModel
-from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.cpu.vector_loops import LevelLoops, LoopRoofline
 from slipstick.estimators.roofline.piecewise import Piecewise
 from slipstick.estimators.schedules.sequential import Sequential
@@ -72,11 +72,11 @@ def graph_of(name: str, facts: Mapping[str, Any], data: Path | None) -> SparseMa
     return read_matrix(path).renamed(name) if path is not None and path.exists() else None
 
 
-def models(problem: PageRankProblem, host: Machine) -> dict[str, Composite]:
+def models(problem: PageRankProblem, host: Machine) -> dict[str, ComposedEstimator]:
     """The published recipe (labels of the first cache, one bandwidth), and ours for a host at its clock."""
 
-    def piecewise(spmv: OperationModel, loops: OperationModel) -> Composite:
-        return Composite(Piecewise(Table({"spmv": spmv}), loops), Sequential(), "eq. 3")
+    def piecewise(spmv: OperationModel, loops: OperationModel) -> ComposedEstimator:
+        return ComposedEstimator(Piecewise(FrozenDict({"spmv": spmv}), loops), Sequential(), "eq. 3")
 
     hot, streaming = (LearnedSpmv.of(trained_model(kind), [problem.matrix]) for kind in ("hot", "streaming"))
     ours = LearnedSpmv.of(trained_model("streaming"), [problem.matrix], host)

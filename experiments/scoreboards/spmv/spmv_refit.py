@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.fitting.fitted_file import OuterScore
 from slipstick.estimators.sparse.host_kernels import SHIPPED, HostKernels
@@ -37,7 +37,7 @@ def refit() -> ShippedFiles:
     """
     labels = shipped_products()
     source = f"{labels.source}; {len(labels.calibration)} generated matrices"
-    host = fit_kernels(labels.calibration, labels.host, labels.software, source, Table())
+    host = fit_kernels(labels.calibration, labels.host, labels.software, source, FrozenDict())
     devices = {DEVICES / f"spmv-devices-{stored}.json": fit_public(stored).document() for stored in FORMATS}
     used = sum(len(one.seconds) for one in labels.calibration)
     outer = tuple(_outer(host, labels.calibration))

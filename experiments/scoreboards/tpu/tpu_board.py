@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.errors import InputError
-from slipstick.common.records import Table, content_digest
+from slipstick.common.records import FrozenDict, content_digest
 from slipstick.estimators.base.estimate import Spread
 from slipstick.estimators.composition.compiled_estimator import Compiled
-from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.fitting.calibration import Calibration, from_fit
 from slipstick.estimators.fitting.calibration_file import to_dict
 from slipstick.estimators.fitting.least_squares import fit_least_squares
@@ -47,12 +47,12 @@ ROBUST = 0.05
 Floats = npt.NDArray[np.float64]
 
 
-def estimator() -> Composite:
+def estimator() -> ComposedEstimator:
     """The step model: products, traffic and sums on the device, overlapped with the infeed."""
-    return Composite(TpuOperations(), InfeedOverlap(), "data-parallel training step behind an infeed")
+    return ComposedEstimator(TpuOperations(), InfeedOverlap(), "data-parallel training step behind an infeed")
 
 
-def compiled(model: Composite, free: Sequence[str] = ()) -> Compiled:
+def compiled(model: ComposedEstimator, free: Sequence[str] = ()) -> Compiled:
     """The model as a function of the networks' sizes and the parameters `free`.
 
     Raises
@@ -73,16 +73,16 @@ def columns(rows: Sequence[Row]) -> dict[str, Floats]:
     return {f"workload.{name}": table[:, i] for i, name in enumerate(SYMBOLS)}
 
 
-def times(model: Composite, rows: Sequence[Row]) -> Floats:
+def times(model: ComposedEstimator, rows: Sequence[Row]) -> Floats:
     """Step times [s]."""
     return np.asarray(compiled(model)(columns(rows)))
 
 
-def shares(model: Composite, rows: Sequence[Row]) -> dict[str, Floats]:
+def shares(model: ComposedEstimator, rows: Sequence[Row]) -> dict[str, Floats]:
     """The metrics of `InfeedOverlap` at many rows, 0..1: infeed, device, host, matrix."""
     step = times(model, rows)
-    device = times(Composite(model.operation, Lane("device")), rows)
-    host = times(Composite(model.operation, Lane("infeed")), rows) + parameters(model)["schedule.start"][0]
+    device = times(ComposedEstimator(model.operation, Lane("device")), rows)
+    host = times(ComposedEstimator(model.operation, Lane("infeed")), rows) + parameters(model)["schedule.start"][0]
     table = columns(rows)
     layers, width = table["workload.layers"], table["workload.width"]
     inputs, outputs = table["workload.inputs"], table["workload.outputs"]
@@ -189,21 +189,21 @@ def with_share_scatter(fitted: Calibration, traces: Mapping[Row, tuple[float, fl
     known = matrix > 0
     return replace(
         fitted,
-        metric_std=Table(
+        metric_std=FrozenDict(
             infeed=student_scale(error[waits], freedom, above=error[~waits]),
             matrix=student_scale(np.log(matrix[known] / ours["matrix"][known]), freedom),
         ),
     )
 
 
-def log_slopes(model: Composite, names: Sequence[str], rows: Sequence[Row]) -> Floats:
+def log_slopes(model: ComposedEstimator, names: Sequence[str], rows: Sequence[Row]) -> Floats:
     """Derivatives of log time by the named parameters, shape (rows, names), by differences in one call."""
     known = parameters(model)
     base = np.array([known[name][0] for name in names])
     return _slopes(compiled(model, names), base, _limits(model, names)[1], names, columns(rows))
 
 
-def _limits(model: Composite, names: Sequence[str]) -> tuple[Floats, Floats]:
+def _limits(model: ComposedEstimator, names: Sequence[str]) -> tuple[Floats, Floats]:
     known = parameters(model)
     return np.array([known[name][1].low for name in names]), np.array([known[name][1].high for name in names])
 
@@ -384,7 +384,7 @@ def _bands(
 def _roofline(keys: Sequence[Row]) -> Floats:
     """The plain roofline of the whole step at full rates, infeed left out."""
     perfect = with_parameters(
-        Composite(TpuOperations(), Lane("device")),
+        ComposedEstimator(TpuOperations(), Lane("device")),
         {
             "operation.compute_efficiency": 1.0,
             "operation.memory_efficiency": 1.0,

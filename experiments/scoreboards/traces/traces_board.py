@@ -21,7 +21,7 @@ from slipstick.common.errors import InputError
 from slipstick.estimators.gpu.kernels.traced_kernels import KernelScaling, between_vendors, doubted
 from slipstick.estimators.schedules.trace_replay import replay
 from slipstick.estimators.symbolic.lambdified import FloatArray
-from slipstick.experiments.replay.trace_whatif import Change, trace_whatif
+from slipstick.experiments.replay.trace_whatif import TraceChange, trace_whatif
 from slipstick.experiments.scoreboards.gpu import gpu_data
 from slipstick.experiments.scoring.score import Board, Data, MissingError
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
@@ -251,7 +251,7 @@ def _workers(graphs: dict[Path, TraceGraph]) -> list[ValidationRow]:
     repeat = [float(np.median(graphs[path].measured_steps)) for path in after]
     errors = []
     for path in before:
-        answer = trace_whatif(graphs[path], Change(workers=4))
+        answer = trace_whatif(graphs[path], TraceChange(workers=4))
         loading = float(np.median([node.service for node in graphs[path].nodes if node.kind == "loader"]))
         naive = float(np.median(graphs[path].measured_steps)) - loading
         error = 100 * abs(answer.after.step / measured - 1)
@@ -323,7 +323,7 @@ def _machine(path: Path, graph: TraceGraph) -> Machine | None:
 
 def _moved(here: Path, there: Path, graphs: dict[Path, TraceGraph]) -> ValidationRow:
     target = _machine(there, graphs[there])
-    change = Change(_machine(here, graphs[here]), target)
+    change = TraceChange(_machine(here, graphs[here]), target)
     answer = trace_whatif(graphs[here], change, operations=read_kernel_operations(here))
     measured = replay(graphs[there]).step
     name = graphs[there].device or (target.name if target else "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slipstick.estimators.training.own_steps import KnownStep, calibrated
+from slipstick.estimators.training.own_steps import UpdatedStep, calibrated
 from slipstick.experiments.scoreboards.training.training_fit import (
     LeftOutRuns,
     fitted,
@@ -49,9 +49,9 @@ def grown(source: str, runs: Sequence[TrainingRun], stack: Sequence[TrainingRun]
     return figures("larger sizes, calibrated on measured steps at smaller ones", "scale", made, base, GOALS)
 
 
-def step_of(run: TrainingRun) -> KnownStep:
+def step_of(run: TrainingRun) -> UpdatedStep:
     """A published run as a measured step."""
-    return KnownStep(run.layout, run.batch, run.sequence, run.precision, run.seconds)
+    return UpdatedStep(run.layout, run.batch, run.sequence, run.precision, run.seconds)
 
 
 def _border(source: str, runs: Sequence[TrainingRun]) -> int:

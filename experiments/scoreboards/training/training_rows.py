@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from slipstick.common.errors import InputError
 from slipstick.common.frames import csv_frame
 from slipstick.common.readers import unknown_name
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.training.training_step import PRECISIONS
 from slipstick.hwmodels.catalog import machine, name_of_device
 from slipstick.hwmodels.link import Link
@@ -112,7 +112,7 @@ def machine_of(system: str) -> Machine:
     base = machine(machine_name(system))
     nearest = list(base.links.items())[:1]
     port = Link(bandwidth=PORTS.get(system, USUAL_PORT), latency=FAR_LATENCY, width=MOST_DEVICES)
-    return base.model_copy(update={"links": Table({**dict(nearest), "network": port})})
+    return base.model_copy(update={"links": FrozenDict({**dict(nearest), "network": port})})
 
 
 @cache

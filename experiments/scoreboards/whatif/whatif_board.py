@@ -21,7 +21,7 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.common.frames import csv_frame
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.base.protocols import Estimator
 from slipstick.estimators.gpu.gpu_step import gpu_step
@@ -30,7 +30,7 @@ from slipstick.experiments.question.defaults import gpu_kernels
 from slipstick.experiments.question.precision import precision
 from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.question.space import Space
-from slipstick.experiments.replay.trace_whatif import Change, trace_whatif
+from slipstick.experiments.replay.trace_whatif import TraceChange, trace_whatif
 from slipstick.experiments.scoreboards.dlbricks.layer_tables import CONVOLUTION, FILE, KINDS, layer_frame
 from slipstick.experiments.scoreboards.energy.power_limit_scores import FILE as LIMITS
 from slipstick.experiments.scoreboards.energy.power_limit_scores import fitted, limited_runs
@@ -77,7 +77,7 @@ class MovedRatio:
 def answered(query: Question, after: Machine) -> MovedRatio:
     """What the what-if says where the machine's fields become another's."""
     changed = changes(query.machine, after)
-    axes: Table[tuple[float, ...]] = Table({f"machine.{path}": (value,) for path, value in changed.items()})
+    axes: FrozenDict[tuple[float, ...]] = FrozenDict({f"machine.{path}": (value,) for path, value in changed.items()})
     work = task(replace(query, vary=Space(axes)))
     row = work.columns(0, 1)
     ratio = float(row["time_ratio"][0])
@@ -195,7 +195,7 @@ def without(known: DeviceCalibration, name: str) -> DeviceCalibration:
     classes = tuple(
         replace(one, fits=tuple(f for f in one.fits if not f.machine.startswith(name))) for one in known.classes
     )
-    machines = Table({key: value for key, value in known.machines.items() if not key.startswith(name)})
+    machines = FrozenDict({key: value for key, value in known.machines.items() if not key.startswith(name)})
     return replace(known, classes=classes, machines=machines)
 
 
@@ -311,7 +311,7 @@ def _workers(data: Data) -> list[Ratios]:
     for path, graph in graphs.items():
         if NONE not in path.name:
             continue
-        answer, today = trace_whatif(graph, Change(workers=4)), float(np.median(graph.measured_steps))
+        answer, today = trace_whatif(graph, TraceChange(workers=4)), float(np.median(graph.measured_steps))
         half = np.array([0.5 * np.log(answer.high / answer.low)])
         ours, measured = (np.array([seconds / today]) for seconds in (answer.after.step, float(np.median(after))))
         result.append(

@@ -42,7 +42,7 @@ def test_a_fused_residual_costs_its_bytes() -> None:
     residual = 64 * 64 * 56 * 56 * 4
     fused = replace(
         plain,
-        attributes=ss.Table({**plain.attributes, "fused": ("add",)}),
+        attributes=ss.FrozenDict({**plain.attributes, "fused": ("add",)}),
         cost=plain.cost + ss.Cost({"read": residual}),
     )
     alone, joined = TiledRoofline().times([plain, fused], target)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.fitted_file import load_fitted
@@ -20,7 +20,7 @@ from slipstick.estimators.gpu.programs.program_law import NAME, PROGRAMS_FILE, P
 from slipstick.estimators.gpu.programs.program_priors import INLINE_ECC
 from slipstick.estimators.gpu.programs.program_sides import bounds
 from slipstick.estimators.gpu.programs.shared_kernels import SharedKernels
-from slipstick.estimators.interconnect.compute_and_collectives import DeviceAndLinks
+from slipstick.estimators.interconnect.compute_and_collectives import DeviceAndCollectives
 from slipstick.estimators.roofline.physical_bound import PhysicalBound
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.cli.cli import run
@@ -68,8 +68,12 @@ def test_no_operation_beats_its_machine(name: str) -> None:
 def test_amounts_of_many_are_those_of_each() -> None:
     model, on = ProgramRuntimes(), machine("h100-sxm")
     names = {name for op in OPERATIONS for name in model.formula(op, on).names if name.startswith("operation.")}
-    shared = SharedKernels(model, model, Table({"gemm.float32": 0.25}))
-    for asked, more in ((model, set()), (shared, {"operation.share"}), (DeviceAndLinks(shared), {"operation.share"})):
+    shared = SharedKernels(model, model, FrozenDict({"gemm.float32": 0.25}))
+    for asked, more in (
+        (model, set()),
+        (shared, {"operation.share"}),
+        (DeviceAndCollectives(shared), {"operation.share"}),
+    ):
         for name in sorted(names | more):
             counted = [op for op in OPERATIONS if _counts(asked, op, name)]
             assert asked.amounts(counted, name) == [asked.amount(op, name) for op in counted]

@@ -23,7 +23,7 @@ _KEY = re.compile(r'"([^"\\]{1,80})"\s*:')
 
 
 @dataclass(frozen=True)
-class Look:
+class FileHeader:
     """A file's path and its first bytes, unpacked."""
 
     path: Path
@@ -71,13 +71,13 @@ class Look:
         return self.columns.issuperset(columns)
 
 
-def look(path: str | os.PathLike[str]) -> Look:
+def look(path: str | os.PathLike[str]) -> FileHeader:
     """The beginning of a file.
 
     Raises InputError where the file is missing, no regular file, or a broken gzip.
     """
     with opened(path, LARGEST) as stream:
-        return Look(Path(path), stream.read(LENGTH))
+        return FileHeader(Path(path), stream.read(LENGTH))
 
 
 def sacct_columns(line: str) -> list[str]:

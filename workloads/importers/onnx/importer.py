@@ -15,7 +15,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
 from slipstick.common.lazy_sympy import sp
 from slipstick.common.opener import MEGABYTE, read_bytes
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.common.renamed_arguments import checked
 from slipstick.workloads.graph.assembly import ImportedNode, Number, Piece, Tensor, assemble
 from slipstick.workloads.graph.kinds import AXES, product, stored_norm
@@ -471,9 +471,9 @@ class _Reader:
         parameters = sum(self.parameters.values())
         metadata = {"parameters": parameters, "purpose": "inference", "source": "onnx", "assumptions": ()}
         open_names = sorted(frozenset().union(*(op.symbols for op in built.operations)))
-        known = Table({name: defaults.get(name, 1.0) for name in open_names})
+        known = FrozenDict({name: defaults.get(name, 1.0) for name in open_names})
         return Workload(
-            str(graph.name or "onnx"), built.operations, built.edges, known, Table(metadata), built.uncounted
+            str(graph.name or "onnx"), built.operations, built.edges, known, FrozenDict(metadata), built.uncounted
         )
 
     def _constant(self, name: str, tensor: Any) -> None:

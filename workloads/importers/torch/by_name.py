@@ -12,7 +12,7 @@ from typing import Any
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import whole_number
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.common.trusted_code import import_own
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.importers.torch.arguments import Input, Inputs, described, without_constants
@@ -140,7 +140,7 @@ def sized_model(target: str, shapes: Sequence[str] = ()) -> tuple[Any, Inputs, d
 def with_sizes(workload: Workload, sizes: Mapping[str, int]) -> Workload:
     """With these sizes as defaults of the names that it has."""
     known = {name: float(size) for name, size in sizes.items() if name in workload.defaults}
-    return replace(workload, defaults=Table({**workload.defaults, **known}))
+    return replace(workload, defaults=FrozenDict({**workload.defaults, **known}))
 
 
 def _sizes(example: Inputs | None, given: Inputs) -> dict[str, int]:

@@ -22,7 +22,7 @@ from typing import Any
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
 from slipstick.common.lazy_sympy import is_symbolic, sp
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.common.renamed_arguments import checked
 from slipstick.workloads.graph.assembly import Assembly, ImportedNode, Piece, Tensor, assemble
 from slipstick.workloads.graph.kinds import operation
@@ -250,8 +250,8 @@ def import_torch(
         label,
         graph.operations,
         graph.edges,
-        Table({n: float(v) for n, v in (values | {LOAD: 1, SHARE: 1}).items() if _open(graph.operations, n)}),
-        Table(
+        FrozenDict({n: float(v) for n, v in (values | {LOAD: 1, SHARE: 1}).items() if _open(graph.operations, n)}),
+        FrozenDict(
             {
                 "parameters": first.parameters,
                 "parameter_bytes": first.parameter_bytes,

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from slipstick.common.errors import InputError
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.assembly import ImportedNode, Piece, Tensor, assemble
 from slipstick.workloads.graph.kinds import AXES, product
 from slipstick.workloads.graph.workload import Attribute, Workload
@@ -199,7 +199,7 @@ def import_stablehlo(path: str | os.PathLike[str]) -> Workload:
     built = assemble(walk.nodes)
     metadata: dict[str, Attribute] = {"purpose": "run", "source": "stablehlo", "assumptions": tuple(walk.notes)}
     name = path.name.removesuffix(".gz").rpartition(".")[0] or path.name
-    return Workload(name, built.operations, built.edges, metadata=Table(metadata), uncounted=built.uncounted)
+    return Workload(name, built.operations, built.edges, metadata=FrozenDict(metadata), uncounted=built.uncounted)
 
 
 class _Walk:

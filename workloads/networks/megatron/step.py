@@ -24,7 +24,7 @@ from typing import Any
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import expression_text
 from slipstick.common.lazy_sympy import sp
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
@@ -307,7 +307,11 @@ def parallel_gpt(
     facts |= {f"words.{name}": words for name, words in WORDS.items()}
     facts |= {"parameters": layers * (12 * width**2 + 13 * width) + (vocabulary + seq_len) * width}
     return Workload(
-        name, expanded(writer.operations), _phases(writer.operations), Table({**one, **(defaults or {})}), Table(facts)
+        name,
+        expanded(writer.operations),
+        _phases(writer.operations),
+        FrozenDict({**one, **(defaults or {})}),
+        FrozenDict(facts),
     )
 
 

@@ -30,7 +30,7 @@ from typing import Literal
 
 from slipstick.common.expressions import symbol
 from slipstick.common.readers import unknown_name
-from slipstick.common.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.tape import NetworkTape, Value
@@ -213,41 +213,43 @@ class TpuProgram:
     build: Callable[[], Workload]
     batch: int
     feed: Feed
-    run: Table[float]
-    sizes: Table[float] = Table()
+    run: FrozenDict[float]
+    sizes: FrozenDict[float] = FrozenDict()
     dtype: str | None = None
 
     def workload(self, name: str) -> Workload:
         """The run as a workload of that name; its batch is open, with the run's as default."""
         plain = self.build()
         plain = in_dtype(plain, self.dtype) if self.dtype else plain
-        defaults = Table({**plain.defaults, **self.sizes, "batch": float(self.batch)})
+        defaults = FrozenDict({**plain.defaults, **self.sizes, "batch": float(self.batch)})
         return for_run(fed(replace(plain, name=name, defaults=defaults), self.feed), **self.run)
 
 
 def _bert(data: str) -> TpuProgram:
     steps = int(EXAMPLES[data] / BERT_BATCH * EPOCHS)
     build = partial(transformer.bert, head="spans" if data == "squad" else "classes")
-    run = Table[float](steps=steps, sessions=1, checkpoints=1 + steps // SAVED_EVERY)
-    return TpuProgram(build, BERT_BATCH, feeds.TOKENS, run, Table(seq_len=128.0))
+    run = FrozenDict[float](steps=steps, sessions=1, checkpoints=1 + steps // SAVED_EVERY)
+    return TpuProgram(build, BERT_BATCH, feeds.TOKENS, run, FrozenDict(seq_len=128.0))
 
 
 def _dcgan(data: str, feed: Feed) -> TpuProgram:
-    run = Table[float](steps=10_000, sessions=10, evaluations=10, evaluation_steps=1, checkpoints=10)
+    run = FrozenDict[float](steps=10_000, sessions=10, evaluations=10, evaluation_steps=1, checkpoints=10)
     return TpuProgram(partial(dcgan, "mnist" if data == "mnist" else "cifar10"), 1024, feed, run)
 
 
-_RESNET = Table[float](steps=112_590, sessions=90, evaluations=90, evaluation_steps=ceil(50_000 / 1024), checkpoints=90)
+_RESNET = FrozenDict[float](
+    steps=112_590, sessions=90, evaluations=90, evaluation_steps=ceil(50_000 / 1024), checkpoints=90
+)
 
 PROGRAMS = {
     **{f"tpupoint-bert-{data}": _bert(data) for data in EXAMPLES},
     "tpupoint-dcgan-cifar10": _dcgan("cifar10", feeds.CIFAR10),
     "tpupoint-dcgan-mnist": _dcgan("mnist", feeds.MNIST),
     "tpupoint-qanet-squad": TpuProgram(
-        qanet, 32, feeds.VECTORS, Table(steps=100_000, sessions=5, checkpoints=5), Table(seq_len=256.0)
+        qanet, 32, feeds.VECTORS, FrozenDict(steps=100_000, sessions=5, checkpoints=5), FrozenDict(seq_len=256.0)
     ),
     "tpupoint-retinanet-coco": TpuProgram(
-        retinanet, 64, feeds.COCO, Table(steps=28_125, sessions=1, checkpoints=18), dtype="bfloat16"
+        retinanet, 64, feeds.COCO, FrozenDict(steps=28_125, sessions=1, checkpoints=18), dtype="bfloat16"
     ),
     "tpupoint-resnet50-imagenet": TpuProgram(
         partial(resnet.resnet, 50), 1024, feeds.IMAGENET, _RESNET, dtype="bfloat16"
