@@ -212,7 +212,7 @@ def _to_bytes(frame: pd.DataFrame, fingerprint: str, number: str) -> bytes:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table = pa.FrozenDict.from_pandas(frame, preserve_index=False)
+    table = pa.Table.from_pandas(frame, preserve_index=False)
     table = table.replace_schema_metadata(
         {**(table.schema.metadata or {}), b"slipstick": fingerprint.encode(), b"part": number.encode()}
     )
