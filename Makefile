@@ -10,16 +10,17 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo install test slow mutants lint style types prebuilt validate bench attack docs clean engines peers
 
-demo: $(VENV)/.light
+demo: $(VENV)/.light ## and, once it is answered, what makes the first questions of a fresh checkout as quick as the second
 	$(RUN) -m slipstick demo
+	$(RUN) -m tools.prebuilt
 
-install: $(VENV)/.full
+install: $(VENV)/.full prebuilt
 
 test: $(VENV)/.full
 	$(MAKE) --jobs=2 types prebuilt style
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(RUN) -m pytest -q -n auto --dist worksteal -m "not timed and not slow" $(PYTEST)
 
-slow: prebuilt ## what make test leaves out for its length, and random examples of the laws
+slow: $(VENV)/.full prebuilt ## what make test leaves out for its length, and random examples of the laws
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(RUN) -m pytest -q -n auto --dist worksteal -m "(slow or hypothesis) and not timed" \
 		--hypothesis-profile search $(PYTEST)
 
@@ -33,7 +34,7 @@ style: $(VENV)/.full
 types: $(VENV)/.full
 	$(RUN) -m mypy
 
-prebuilt: $(VENV)/.full
+prebuilt: $(VENV)/.light
 	$(RUN) -m tools.prebuilt
 
 validate: $(VENV)/.full
@@ -45,7 +46,7 @@ attack: $(VENV)/.full
 mutants: $(VENV)/.full ## small changes to the product, and which of them no test notices (an hour)
 	$(RUN) -m tools.mutants $(MUTANTS)
 
-bench: prebuilt ## timed tests, CPU seconds of commands, questions a second beside what make peers has put there
+bench: $(VENV)/.full prebuilt ## timed tests, CPU seconds of commands, questions a second beside what make peers has put there
 	OMP_NUM_THREADS=1 $(RUN) -m pytest -q -m timed
 	$(RUN) -m tools.speed
 	$(RUN) -m tools.loops $(addprefix --calculon ,$(wildcard $(PEERS)/calculon)) $(addprefix --peers ,$(wildcard $(PEERS)/bin/python))

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.symbolic.formula import Formula
 
 _MARK = re.compile(r"<!-- formula: ([a-z-]+) -->")
 _OBJECT = re.compile(r"^::: (\S+\.(\w+))$", re.M)
@@ -20,12 +20,12 @@ _SESSION = re.compile(r"^```python\n(?=>>> )", re.M)
 
 def formulas() -> dict[str, Callable[[], Formula]]:
     """The formulas that pages may name."""
-    from slipstick.estimators.composites.consumption import dollars_formula
-    from slipstick.estimators.named import phi_study as xeon_phi
-    from slipstick.estimators.operation.power.energy import PowerModel
-    from slipstick.estimators.operation.roofline import Roofline
-    from slipstick.estimators.operation.tpu.systolic import SystolicArray
-    from slipstick.estimators.schedule.infeed import InfeedOverlap
+    from slipstick.estimators.composition.energy_and_cost import dollars_formula
+    from slipstick.estimators.cpu import xeon_phi_study as xeon_phi
+    from slipstick.estimators.power.energy import PowerModel
+    from slipstick.estimators.roofline.roofline import Roofline
+    from slipstick.estimators.schedules.infeed import InfeedOverlap
+    from slipstick.estimators.tpu.systolic_array import SystolicArray
     from slipstick.hwmodels.catalog import machine
     from slipstick.workloads.catalog import workload
 
@@ -52,7 +52,7 @@ def with_formulas(markdown: str) -> str:
     KeyError
         Where a mark names no formula.
     """
-    from slipstick.experiments.pages.report import formula_html
+    from slipstick.experiments.report.page import formula_html
 
     known = formulas() if _MARK.search(markdown) else {}
     return _MARK.sub(lambda mark: "\n" + formula_html(known[mark[1]](), LEFT.get(mark[1], "T")) + "\n", markdown)

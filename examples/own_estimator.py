@@ -26,7 +26,7 @@ def calibrated() -> ss.Calibration:
     return ss.Calibration(PeakFlop(share=0.4), (), residual_std=0.2, source="three runs on a V100")
 
 
-peak_flop = ss.NamedEstimator(
+peak_flop = ss.ShippedEstimator(
     "peak-flop",
     build=PeakFlop,
     purpose="a share of the peak",

@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from slipstick.hwmodels.files.records import Record, Table
-from slipstick.hwmodels.files.units import PerCycle
+from slipstick.common.records import FrozenDict, Record
+from slipstick.common.units import PerCycle
 
 
 class Engine(Record):
@@ -25,7 +25,7 @@ class Engine(Record):
         What stays in a systolic array: outputs, weights or inputs.
     """
 
-    flop_per_cycle: Table[PerCycle]
+    flop_per_cycle: FrozenDict[PerCycle]
     rows: int = Field(default=0, ge=0)
     columns: int = Field(default=0, ge=0)
     arrays: int = Field(default=1, ge=1)

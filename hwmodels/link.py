@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from slipstick.hwmodels.files.records import Record
-from slipstick.hwmodels.files.units import BytesPerSecond, Seconds
+from slipstick.common.records import Record
+from slipstick.common.units import BytesPerSecond, Seconds
 
 
 class Link(Record):

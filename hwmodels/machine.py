@@ -1,23 +1,42 @@
-"""A machine as it is used: small records composed, changed by `using`."""
+"""A machine as it is used: small records composed, changed by `using`.
+
+A machine as a notebook shows it: each number with its unit, each source once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from functools import cached_property
+from html import escape
 from typing import Any, Self
 
 from pydantic import BaseModel, Field, PrivateAttr, model_validator
 
+from slipstick.common.dotted_paths import as_before, fields_in, names_in, numbers_of, sources_apart, truth_in
+from slipstick.common.errors import InputError
+from slipstick.common.formatting import format_quantity, typed_shown
+from slipstick.common.html_tables import html_table
+from slipstick.common.readers import unknown_name
+from slipstick.common.records import FrozenDict, Record, content_digest, form_of, short, unit_at, validated
+from slipstick.common.units import DollarsPerHour, Hertz, PerCycle, parse_multiple
 from slipstick.hwmodels.compute import Engine
-from slipstick.hwmodels.files.readers import InputError, unknown_name
-from slipstick.hwmodels.files.records import Record, Table, content_digest, form_of, short, unit_at, validated
-from slipstick.hwmodels.files.shown import format_quantity
-from slipstick.hwmodels.files.units import DollarsPerHour, Hertz, PerCycle, parse_multiple
 from slipstick.hwmodels.link import Link
 from slipstick.hwmodels.memory import Level
-from slipstick.hwmodels.nested import as_before, fields_in, names_in, numbers_of, sources_apart, truth_in
 from slipstick.hwmodels.power import Power
 from slipstick.hwmodels.runtime import Runtime
+
+
+def machine_html(machine: Machine) -> str:
+    """Fields in their units with the number of their source, and the sources below."""
+    cited = dict.fromkeys(filter(None, map(machine.source_of, machine.numbers)))
+    numbers = {source: f"[{index}]" for index, source in enumerate(cited, 1)}
+    rows = [
+        (path, typed_shown(value, unit_at(type(machine), path.split("."))), numbers.get(machine.source_of(path), ""))
+        for path, value in machine.numbers.items()
+    ]
+    sources = "".join(f"<br>{number} {escape(source)}" for source, number in numbers.items())
+    return html_table(("field", "value", "source"), rows, machine.name) + f"<p>{sources.removeprefix('<br>')}</p>"
+
 
 NOT_TIMED = {"name", "description", "family", "aliases", "price", "sources", "base_clock", "peak_clock", "rated_clock"}
 """Fields that change no measured time."""
@@ -82,13 +101,13 @@ class Machine(Record):
     cores_per_die: int | None = Field(default=None, ge=1)
     cores_per_numa: int | None = Field(default=None, ge=1)
     cores_per_socket: int | None = Field(default=None, ge=1)
-    engines: Table[Engine]
-    memory: Table[Level]
-    links: Table[Link] = Table()
+    engines: FrozenDict[Engine]
+    memory: FrozenDict[Level]
+    links: FrozenDict[Link] = FrozenDict()
     power: Power = Power()
     runtime: Runtime = Runtime()
     price: DollarsPerHour | None = None
-    sources: Table[str]
+    sources: FrozenDict[str]
     _stated: Machine | None = PrivateAttr(default=None)
 
     @model_validator(mode="before")
@@ -159,7 +178,7 @@ class Machine(Record):
         old = {name: getattr(self, name) for name in type(self).__pydantic_fields__}
         runtime = Runtime.model_construct(**{**fields_in(self.runtime), "weights_between": weights})
         changed = f"what-if: {weights!r} instead of {short(self.runtime.weights_between)}"
-        sources = Table({**self.sources, "runtime.weights_between": changed})
+        sources = FrozenDict({**self.sources, "runtime.weights_between": changed})
         made = Machine.model_construct(**{**old, "runtime": runtime, "sources": sources})
         made._stated = self.stated
         return made
@@ -310,7 +329,6 @@ class Machine(Record):
         return product
 
     def _repr_html_(self) -> str:
-        from slipstick.hwmodels.machine_html import machine_html
 
         return machine_html(self)
 

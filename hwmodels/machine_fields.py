@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from slipstick.hwmodels.columns import Column
+from slipstick.common.columns import Column
+from slipstick.common.formatting import typed_shown
+from slipstick.common.records import unit_at
 from slipstick.hwmodels.compute import Engine
-from slipstick.hwmodels.extended import WORD
-from slipstick.hwmodels.files.records import unit_at
-from slipstick.hwmodels.files.shown import typed_shown
 from slipstick.hwmodels.link import Link
 from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.machine_inheritance import WORD
 from slipstick.hwmodels.memory import Level
 from slipstick.hwmodels.power import Power
 from slipstick.hwmodels.runtime import Runtime

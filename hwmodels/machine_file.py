@@ -8,12 +8,14 @@ import warnings
 from collections.abc import Iterator
 from itertools import pairwise
 
-from slipstick.hwmodels.extended import extended
-from slipstick.hwmodels.files.old_names import checked
-from slipstick.hwmodels.files.readers import InputError, atomic_write, read_yaml, require_mapping, unknown_name
-from slipstick.hwmodels.files.records import unit_at, validated
-from slipstick.hwmodels.files.shown import format_quantity
+from slipstick.common.errors import InputError
+from slipstick.common.formatting import format_quantity
+from slipstick.common.readers import read_yaml, require_mapping, unknown_name
+from slipstick.common.records import unit_at, validated
+from slipstick.common.renamed_arguments import checked
+from slipstick.common.writer import atomic_write
 from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.machine_inheritance import extended
 
 RANGES: dict[str, tuple[float, float]] = {
     "clock": (1e6, 20e9),

@@ -6,8 +6,8 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from slipstick.hwmodels.files.records import Record
-from slipstick.hwmodels.files.units import Bytes, BytesPerSecond, JoulesPerByte, PerCycle, Seconds
+from slipstick.common.records import Record
+from slipstick.common.units import Bytes, BytesPerSecond, JoulesPerByte, PerCycle, Seconds
 
 
 class Level(Record):

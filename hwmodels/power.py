@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from slipstick.hwmodels.files.records import Record
-from slipstick.hwmodels.files.units import JoulesPerByte, JoulesPerFlop, Seconds, Watts
+from slipstick.common.records import Record
+from slipstick.common.units import JoulesPerByte, JoulesPerFlop, Seconds, Watts
 
 
 class Power(Record):

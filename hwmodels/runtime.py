@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from slipstick.hwmodels.files.records import Record
-from slipstick.hwmodels.files.units import Bytes, Seconds
+from slipstick.common.records import Record
+from slipstick.common.units import Bytes, Seconds
 
 CacheState = Literal["cold", "warm", "hot"]
 

@@ -82,6 +82,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     SystemExit
         Always: code 0 done, 1 a check failed, 2 bad input, 3 a defect of ours, 130 interrupted.
     """
-    from slipstick.experiments.commands.cli import run
+    from slipstick.experiments.cli.cli import run
 
     raise SystemExit(run(None if arguments is None else [*arguments]))

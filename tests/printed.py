@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
+from slipstick.experiments.cli.cli import run
 
 
 def rows(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import slipstick as ss
-from slipstick.experiments.evidence.validation_pages import Saved, saved
+from slipstick.experiments.scoring.validation_pages import Saved, saved
 from tools.listings import empty_folder, printed
 
 ROOT = Path(__file__).parents[1]

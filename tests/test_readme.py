@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
+from slipstick.experiments.cli.cli import run
 from tools import accuracy
 from tools.listings import empty_folder, fences
 

@@ -12,7 +12,7 @@ def verbs() -> dict[str, list[Any]]:
     """Every verb in full ("plan serving") with its parameters."""
     from typer.main import get_command
 
-    from slipstick.experiments.commands.cli import build
+    from slipstick.experiments.cli.cli import build
 
     def walk(command: Any, name: str) -> Iterator[tuple[str, list[Any]]]:
         for word, inner in getattr(command, "commands", {}).items():

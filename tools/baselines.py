@@ -1,6 +1,7 @@
 """python -m tools.baselines: our errors over the best simple method's, a line a family, and all boards together.
 
-How they are compared stands in `slipstick.experiments.evidence.summary`. `--rows` prints the rows too. `--bands` prints
+How they are compared stands in `slipstick.experiments.scoring.score_summary`. `--rows` prints the rows too.
+`--bands` prints
 instead how every class of answers of five groups or more keeps its 80 % bands: those first that hold another share
 beyond chance, with their width and the least that would have held 80 %.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from slipstick.experiments.evidence.summary import GOAL, Summary
+from slipstick.experiments.scoring.score_summary import GOAL, Summary
 
 ROWS = Path(__file__).parents[1] / "docs" / "validation" / "rows"
 

@@ -9,11 +9,12 @@ from pathlib import Path
 import networkx as nx
 
 ROOT = Path(__file__).parents[1]
-LAYERS = ("hwmodels", "workloads", "estimators", "experiments")
-PLUGIN = "experiments/measure/pytest_budget.py"
-"""Of no folder: pytest loads it by the place that the installed metadata names."""
+LAYERS = ("slipstick/common", "hwmodels", "workloads", "estimators", "experiments")
 FILES = sorted(path.relative_to(ROOT) for layer in LAYERS for path in (ROOT / layer).rglob("*.py"))
-MODULES = {"slipstick." + ".".join(path.with_suffix("").parts).removesuffix(".__init__"): path for path in FILES}
+MODULES = {
+    "slipstick." + ".".join(path.with_suffix("").parts).removeprefix("slipstick.").removesuffix(".__init__"): path
+    for path in FILES
+}
 
 
 @cache
@@ -45,5 +46,5 @@ def folders(depth: int = 9) -> nx.DiGraph[str]:
     def folder(path: Path) -> str:
         return Path(*path.parts[:-1][:depth]).as_posix()
 
-    pairs = ((folder(path), folder(MODULES[name])) for path in FILES if str(path) != PLUGIN for name in imports(path))
+    pairs = ((folder(path), folder(MODULES[name])) for path in FILES for name in imports(path))
     return nx.DiGraph((one, other) for one, other in pairs if one != other)

@@ -101,7 +101,7 @@ def printed(command: str) -> tuple[int, str, str]:
         environment = {**os.environ, **TERMINAL, "PYTHONPATH": str(ROOT)}
         done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
         return done.returncode, done.stdout, done.stderr
-    from slipstick.experiments.commands.cli import run
+    from slipstick.experiments.cli.cli import run
 
     terminal, errors = _Terminal(), io.StringIO()
     with contextlib.redirect_stdout(terminal), contextlib.redirect_stderr(errors):

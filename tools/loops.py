@@ -85,7 +85,7 @@ def one_series() -> Call:
     """`extrapolate` of eight times with a band, one series after the other."""
     import numpy as np
 
-    from slipstick.estimators.extrapolation import Series, extrapolate
+    from slipstick.estimators.scaling import Series, extrapolate
 
     generator, x = np.random.default_rng(0), 2.0 ** np.arange(8)
 

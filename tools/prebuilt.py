@@ -1,10 +1,10 @@
-"""Makes `hwmodels/files/prebuilt.xz`: what the first questions to a fresh installation would keep (a minute).
+"""Makes `slipstick/common/prebuilt.xz`: what the first questions to a fresh installation would keep (a minute).
 
     python -m tools.prebuilt
 
 Runs `estimate` and `explain` of usual networks on usual machines, and gathers what was kept. A question
 beside these makes its formulas itself, as all do where the sources are others than those that made the file: it is no
-part of the repository. It is made before a wheel is built, by `make test` after an installation, and by `make bench`.
+part of the repository. It is made before a wheel is built, and by `make demo`, `install`, `test` and `bench`.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ def questions() -> list[list[str]]:
 
 def main() -> None:
     """Ask, gather and write; nothing to do where the file is of these very sources."""
-    from slipstick.hwmodels.files.kept_files import VARIABLE, Kind, identity_of, kept_folder, read_kept
-    from slipstick.hwmodels.files.prebuilt import FILE, made_here, write_prebuilt
+    from slipstick.common.disk_cache import VARIABLE, Kind, identity_of, kept_folder, read_kept
+    from slipstick.common.prebuilt import FILE, made_here, write_prebuilt
 
     if made_here():
         return
     FILE.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         os.environ[VARIABLE] = folder
-        from slipstick.experiments.commands.cli import run
+        from slipstick.experiments.cli.cli import run
 
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             for words in questions():  # a machine without a rate for a network's data type is passed over

@@ -43,11 +43,11 @@ class _Links(HTMLParser):
 
 def board_pages() -> None:
     """Make a page a scoreboard below docs/validation."""
-    from slipstick.experiments.evidence import catalog
-    from slipstick.experiments.evidence.validation_pages import write_board_pages
+    from slipstick.experiments.scoring import scoreboard_catalog
+    from slipstick.experiments.scoring.validation_pages import write_board_pages
 
     folder = ROOT / "docs" / "validation"
-    write_board_pages(folder, {name: catalog.scoreboard(name) for name in catalog.scoreboards()})
+    write_board_pages(folder, {name: scoreboard_catalog.scoreboard(name) for name in scoreboard_catalog.scoreboards()})
 
 
 def build(folder: Path) -> list[str]:

@@ -22,7 +22,7 @@ from typing import Any
 import networkx as nx
 
 import slipstick
-from slipstick.experiments.commands.cli import run
+from slipstick.experiments.cli.cli import run
 from tools.imports import ROOT, folders
 
 PACKAGE = str(Path(slipstick.__file__).parent)

@@ -8,8 +8,8 @@ from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slipstick.hwmodels.files.old_names import checked
-from slipstick.hwmodels.files.readers import read_json
+from slipstick.common.readers import read_json
+from slipstick.common.renamed_arguments import checked
 from slipstick.workloads.shipped_graphs import graph_document, graph_names, graphs_folder
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def kept_rewrite(workload: Workload, rewrite: str, make: Callable[[], Workload])
 
     `rewrite`: all that decides it beside the network, such as "autocast float16".
     """
-    from slipstick.hwmodels.files.records import Same
+    from slipstick.common.records import Same
     from slipstick.workloads.graph.kept import kept_workload
 
     is_built = workload.name in _builders() and _built(workload.name) is workload
@@ -274,7 +274,7 @@ def _spelled(name: str, known: Collection[str]) -> str:
     return meant.get(plain(name), name)
 
 
-Outline = tuple[int, float | None, Mapping[str, float]]
+CatalogEntry = tuple[int, float | None, Mapping[str, float]]
 """Operations, parameters (None where the workload does not say) and defaults."""
 
 
@@ -283,7 +283,7 @@ def outlines_file() -> Path:
     return graphs_folder() / "outlines.json"
 
 
-def outline(name: str) -> Outline:
+def outline(name: str) -> CatalogEntry:
     """Operations, parameters and defaults of a shipped workload; no graph is built where the index has it."""
     known = _outlines().get(name)
     return built_outline(name) if known is None else (known[0], known[1], known[2])
@@ -295,7 +295,7 @@ def _outlines() -> dict[str, tuple[int, float | None, dict[str, float]]]:
     return outlines
 
 
-def built_outline(name: str) -> Outline:
+def built_outline(name: str) -> CatalogEntry:
     """The outline of a workload that is built or read for it."""
     if name.startswith(IMPORTED):
         document = graph_document(name.removeprefix(IMPORTED))

@@ -7,12 +7,13 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from slipstick.hwmodels.files.old_names import checked
-from slipstick.hwmodels.files.opener import is_folder
-from slipstick.hwmodels.files.readers import InputError, read_yaml
-from slipstick.hwmodels.files.shown import visible
+from slipstick.common.errors import InputError
+from slipstick.common.formatting import visible
+from slipstick.common.opener import is_folder
+from slipstick.common.readers import read_yaml
+from slipstick.common.renamed_arguments import checked
 from slipstick.workloads.language.language_model import LanguageModel
-from slipstick.workloads.language_names import downloaded, known_as, nearest, typed
+from slipstick.workloads.language_names import downloaded, known_as, nearest, plain, typed
 
 _FILE = Path(__file__).parent / "language_models.yaml"
 
@@ -43,7 +44,8 @@ def language_model_source(name: str) -> str:
 def _shipped(name: str) -> LanguageModel:
     from slipstick.workloads.importers.configs.huggingface import from_config
 
-    return from_config(_documents()[name], f"shipped model {name}", name)
+    shapes = from_config(_documents()[name], f"shipped model {name}", name)
+    return replace(shapes, cache="", quantiser="")  # of no checkpoint's file
 
 
 @cache
@@ -65,7 +67,8 @@ def shipped_name(text: str) -> str | None:
 def language_model(name: str) -> LanguageModel:
     """A language model by its name, here or on the hub, or by the path of its config.json, its folder or a .gguf file.
 
-    A name may say how weights are stored: "Qwen/Qwen3-32B-FP8", "llama-3.1-8b-awq", "qwen3-8b:q4_k_m".
+    A name may say how weights are stored: "Qwen/Qwen3-32B-FP8", "llama-3.1-8b-awq", "qwen3-8b:q4_k_m". A sibling of
+    the same shapes stands for a model without numbers of its own, which answers say (`LanguageModel.stands_for`).
 
     Raises
     ------
@@ -97,7 +100,9 @@ def language_model(name: str) -> LanguageModel:
         )
     shipped = shipped_name(name)
     if shipped is not None:
-        return _stored_as_named(_shipped(shipped), typed(name).stored)
+        named = typed(name)
+        itself = plain(shipped) in map(plain, named.names[:2])  # else a sibling's or another release's name
+        return replace(_stored_as_named(_shipped(shipped), named.stored), typed="" if itself else visible(name[:80]))
     config = downloaded(name)
     if config is not None:
         from slipstick.workloads.importers.configs.huggingface import read_config

@@ -40,7 +40,7 @@ _VERSION_ORG = re.compile(r"^(?:meta|unsloth|nvidia)[-_](?=llama)", re.IGNORECAS
 class Typed:
     """What was typed, taken apart.
 
-    `names`: the model's name, lower case: as it is, without endings, and without dates and versions either.
+    `names`: the model's name, lower case: as it is, without endings, and without dates and versions either; all three.
     `stored`: how weights are stored, as the name says; "" where it says nothing.
     """
 
@@ -52,7 +52,7 @@ def typed(text: str) -> Typed:
     """A name taken apart.
 
     >>> typed("Qwen/Qwen3-32B-FP8")
-    Typed(names=('qwen3-32b',), stored='fp8')
+    Typed(names=('qwen3-32b', 'qwen3-32b', 'qwen3-32b'), stored='fp8')
     >>> typed("bartowski/Meta-Llama-3.1-8B-Instruct-GGUF:Q4_K_M").names[-1]
     'llama-3.1-8b'
     """
@@ -63,7 +63,7 @@ def typed(text: str) -> Typed:
         name = name[: mark.start()]
     words = re.split(r"([-_:])", name)
     named = _without(words, ENDINGS.__contains__)
-    return Typed(tuple(dict.fromkeys((name, "".join(named), "".join(_without(named, _is_release))))), stored)
+    return Typed((name, "".join(named), "".join(_without(named, _is_release))), stored)
 
 
 def _without(words: Sequence[str], left_out: Callable[[str], bool]) -> list[str]:

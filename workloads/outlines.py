@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from slipstick.hwmodels.files.readers import atomic_write
+from slipstick.common.writer import atomic_write
 from slipstick.workloads.catalog import built_names, built_outline, outlines_file
 
 

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slipstick.hwmodels.files.readers import parse_json, read_bytes
+from slipstick.common.opener import read_bytes
+from slipstick.common.readers import parse_json
 
 if TYPE_CHECKING:
     from slipstick.workloads.graph.workload import Workload

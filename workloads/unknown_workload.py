@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 
 LISTED = "slipstick workloads list"
 OWN = "yours: FILE.py:FUNCTION, which returns a PyTorch model"

@@ -12,7 +12,7 @@ import numpy as np
 
 import slipstick as ss
 
-recorded = Path(ss.__file__).parent / "experiments/evidence/papers/tpupoint/recorded_run.jsonl.gz"
+recorded = Path(ss.__file__).parent / "experiments/papers/tpupoint/recorded_run.jsonl.gz"
 report = ss.phases(recorded, method="k-means")
 steps, found = report.table.steps, np.array(report.labels)
 numbers = np.arange(len(steps))

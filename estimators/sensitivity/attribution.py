@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from itertools import combinations
 from math import factorial
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 
 MOST_TERMS = 10
 

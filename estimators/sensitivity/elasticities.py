@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.estimators.composites.compiled import Compiled
-from slipstick.estimators.composites.group_steps import GroupSteps
-from slipstick.estimators.core.formula import Formula
-from slipstick.estimators.core.lambdified import FloatArray, evaluate
-from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.symbolic import sp
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import symbol
+from slipstick.common.lazy_sympy import sp
+from slipstick.estimators.composition.compiled_estimator import Compiled
+from slipstick.estimators.composition.formula_group_steps import GroupSteps
+from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.lambdified import FloatArray, evaluate
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def sensitivity(function: Compiled, values: Mapping[str, Any] | None = None) -> 
     --------
     >>> import slipstick as ss
     >>> step = ss.workload("gpt2").bind(batch=8, seq_len=1024)
-    >>> roofline = ss.Composite(ss.Roofline(), ss.Sequential())
+    >>> roofline = ss.ComposedEstimator(ss.Roofline(), ss.Sequential())
     >>> time = roofline.compile(step, ss.machine("H100"), ["machine.clock"])
     >>> slow, fast = ss.analysis.sensitivity(time, {"machine.clock": [0.5e9, 2e9]}).elasticity["machine.clock"]
     >>> bool(-1 <= slow < fast <= 0)  # the slower the clock, the more of the time hangs on it
@@ -209,7 +209,7 @@ def _masked(expression: sp.Expr, unknown: sp.Symbol, known: dict[sp.Expr, sp.Dum
 
 def _branches(term: sp.Expr, unknown: sp.Symbol) -> set[sp.Expr]:
     """What a term may be, with one side in place of each maximum and minimum that depends on the unknown."""
-    from slipstick.estimators.core.lambdified.extremum_classes import Largest, Smallest
+    from slipstick.estimators.symbolic.lambdified.extremum_classes import Largest, Smallest
 
     nodes = [node for node in term.atoms(Largest, Smallest, sp.Max, sp.Min) if unknown in node.free_symbols]
     if not nodes:

@@ -7,21 +7,24 @@ from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
-from slipstick.estimators.across_devices.files import devices_file
-from slipstick.estimators.across_devices.operation_times import OperationTimes
-from slipstick.estimators.across_devices.physics import violations
-from slipstick.estimators.calibration import calibration_file, job_calibration
-from slipstick.estimators.contract.protocols import Fitted
-from slipstick.estimators.named import thread_file
-from slipstick.estimators.named.measured.measured_operations import MeasuredOperations
-from slipstick.experiments.calibrate.known_files import read_known_answer
+from slipstick.common.errors import InputError
+from slipstick.common.formatting import ratio_shown
+from slipstick.common.opener import is_there
+from slipstick.common.readers import read_json, require_mapping
+from slipstick.common.renamed_arguments import formerly
+from slipstick.common.trusted_code import named_here
+from slipstick.estimators.base.protocols import Fitted
+from slipstick.estimators.cpu import thread_file
+from slipstick.estimators.fitting import calibration_file
+from slipstick.estimators.gpu.transfer import devices_file
+from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
+from slipstick.estimators.gpu.transfer.plausibility import violations
+from slipstick.estimators.simulation import job_calibration
+from slipstick.estimators.user_measured.measured_operations import MeasuredOperations
+from slipstick.experiments.calibrate.measured_files import read_known_answer
 from slipstick.experiments.calibrate.operation_measurements import read_operation_times
 from slipstick.experiments.question import registry
 from slipstick.hwmodels.catalog import machine as machine_by_name
-from slipstick.hwmodels.files.old_names import formerly
-from slipstick.hwmodels.files.opener import is_there
-from slipstick.hwmodels.files.own_names import named_here
-from slipstick.hwmodels.files.readers import InputError, read_json, require_mapping
 from slipstick.hwmodels.machine import Machine
 
 MOST_ROWS = 1000
@@ -119,7 +122,7 @@ def _anchors(path: str, named: str | Machine | None) -> list[OperationTimes]:
     if impossible := violations(result):
         worst = impossible[0]
         raise InputError(
-            f"{path}: {worst.example}: {worst.worst:.2g} x faster than {base.name!r} can, by its {worst.bound}: "
-            "another machine, data type or shape?"
+            f"{path}: {worst.example}: {ratio_shown(worst.worst)} x faster than {base.name!r} can, by its "
+            f"{worst.bound}: another machine, data type or shape?"
         )
     return result

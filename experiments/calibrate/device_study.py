@@ -10,23 +10,24 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from slipstick.estimators.across_devices.anchors.rows import Anchor
-from slipstick.estimators.across_devices.devices import SAMPLE, DeviceCalibration, fit_devices
-from slipstick.estimators.across_devices.operation_times import OperationTimes
-from slipstick.estimators.across_devices.physics import Violation, possible, violations
-from slipstick.estimators.core.estimate import DEFAULT_LEVEL
-from slipstick.experiments.calibrate.devices_left_out import DeviceLeftOut, leave_devices_out
+from slipstick.common.errors import InputError
+from slipstick.common.readers import unknown_name
+from slipstick.common.records import FrozenDict, Record, validated
+from slipstick.estimators.base.estimate import DEFAULT_LEVEL
+from slipstick.estimators.gpu.transfer.anchor_rows import Anchor
+from slipstick.estimators.gpu.transfer.device_calibration import SAMPLE, DeviceCalibration, fit_devices
+from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
+from slipstick.estimators.gpu.transfer.plausibility import Violation, possible, violations
+from slipstick.experiments.calibrate.leave_one_device_out_report import DeviceLeftOut, leave_devices_out
 from slipstick.experiments.calibrate.operation_measurements import read_operation_times
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError, unknown_name
-from slipstick.hwmodels.files.records import Record, Table, validated
 
 
 class AnchorShape(Record):
     """An operation to be measured on a new machine: its class (``gemm.float32``) and dims."""
 
     operation: str = Field(pattern=r"^[a-z]+\.[a-z0-9]+$")
-    dims: Table[float]
+    dims: FrozenDict[float]
 
 
 class DeviceFit(Record):

@@ -5,17 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from slipstick.estimators.operation.serving.engines import engine_of
-from slipstick.estimators.operation.serving.known_steps import server_on
-from slipstick.estimators.operation.serving.measured_steps import ServerStep, TimedServerStep, usual_steps
-from slipstick.estimators.operation.serving.step_amounts import Batch
-from slipstick.hwmodels.files.readers import (
-    InputError,
-    read_csv_rows,
-    read_number,
-    unknown_name,
-    whole_number,
-)
+from slipstick.common.errors import InputError
+from slipstick.common.readers import read_csv_rows, read_number, unknown_name, whole_number
+from slipstick.estimators.engine_steps.engines import engine_of
+from slipstick.estimators.engine_steps.fitted_steps import server_on
+from slipstick.estimators.engine_steps.measured_steps import ServerStep, TimedServerStep, usual_steps
+from slipstick.estimators.engine_steps.step_amounts import Batch
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.importers.formats.look import look
 from slipstick.workloads.language.layout import Layout

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slipstick.estimators.schedule.pipelines.training_known import KnownStep
-from slipstick.estimators.schedule.pipelines.training_step import PRECISIONS
-from slipstick.experiments.calibrate.known_words import known_time
-from slipstick.hwmodels.files.readers import InputError, read_csv_rows, read_number, unknown_name
+from slipstick.common.errors import InputError
+from slipstick.common.readers import read_csv_rows, read_number, unknown_name
+from slipstick.estimators.training.own_steps import UpdatedStep
+from slipstick.estimators.training.training_step import PRECISIONS
+from slipstick.experiments.calibrate.measured_argument import known_time
 from slipstick.workloads.importers.formats.look import look
 from slipstick.workloads.language.training_layout import RECOMPUTE, Recompute, TrainingLayout
 
@@ -39,7 +40,9 @@ def holds_training(path: str | os.PathLike[str]) -> bool:
     return "devices" in names and bool(names & {"step_s", "log"})
 
 
-def read_known(path: str | os.PathLike[str], batch: int = 0, sequence: int = 0, precision: str = "") -> list[KnownStep]:
+def read_known(
+    path: str | os.PathLike[str], batch: int = 0, sequence: int = 0, precision: str = ""
+) -> list[UpdatedStep]:
     """Measured steps, one a row.
 
     `path`: a time and where it was measured ("3.2s@devices=64,tp=8,pp=2"); the log of Megatron-LM, whose arguments say
@@ -109,7 +112,7 @@ class _Row:
         return read_training_log(Path(self.path).parent / name)
 
 
-def _of_log(path: str | os.PathLike[str], batch: int, sequence: int, precision: str) -> KnownStep:
+def _of_log(path: str | os.PathLike[str], batch: int, sequence: int, precision: str) -> UpdatedStep:
     """The step of a log that states its own layout, as Megatron-LM's does."""
     from slipstick.workloads.importers.mllog.trainer_logs import read_training_log
 
@@ -125,7 +128,7 @@ def _of_log(path: str | os.PathLike[str], batch: int, sequence: int, precision: 
     return _step(_Row(path, 1, {"step_s": repr(log.step_seconds), **stated, **words}, log), batch, sequence, precision)
 
 
-def _step(row: _Row, batch: int, sequence: int, precision: str) -> KnownStep:
+def _step(row: _Row, batch: int, sequence: int, precision: str) -> UpdatedStep:
     log = row.log()
     if row.read is None and (log is None) == ("step_s" not in row.cells):
         raise InputError(f"{row.path}: line {row.line}: want step_s or log, one of them")
@@ -156,7 +159,7 @@ def _step(row: _Row, batch: int, sequence: int, precision: str) -> KnownStep:
         layout = TrainingLayout(
             data=devices // ranks, shard=shard, recompute=_RECOMPUTE[recompute], **degrees
         )  # fmt: skip
-        return KnownStep(
+        return UpdatedStep(
             layout,
             row.whole("batch", (stated.batch if stated else None) or batch),
             row.whole("sequence", (stated.sequence if stated else None) or sequence),

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from slipstick.estimators.core.estimate import Measurement
+from slipstick.common.errors import InputError, errors_at
+from slipstick.common.readers import read_csv_rows, read_number, unknown_name
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.base.estimate import Measurement
+from slipstick.estimators.base.schedule_model import check_run_number
 from slipstick.experiments.question.settings import machine_change, number_of
-from slipstick.hwmodels.files.errors import errors_at
-from slipstick.hwmodels.files.readers import InputError, read_csv_rows, read_number, unknown_name
-from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_kind import workload_kind
@@ -60,19 +61,21 @@ def read_measurements(
                 "distinguish them by a column 'group'"
             )
         seen[key] = line
-        unknown = set(settings["workload"]) - workload.symbols
-        if unknown:
-            raise unknown_name(f"symbol of workload {workload.name!r}", sorted(unknown)[0], sorted(workload.symbols))
+        with errors_at(f"{path}: line {line}"):
+            sized = workload.bind(**settings["workload"])
+            for name, value in settings["run"].items():
+                if name not in workload.symbols:
+                    check_run_number(name, value)
         changes = {
             name: int(value) if isinstance(machine.get(name), int) else value
             for name, value in settings["machine"].items()
         }
         measurements.append(
             Measurement(
-                workload.bind_known(settings["workload"]),
+                sized,
                 machine.using(changes) if changes else machine,
                 time,
-                Table(settings["run"]),
+                FrozenDict(settings["run"]),
                 protocol=row.get("protocol", ""),
                 group=row.get("group", ""),
             )
@@ -91,8 +94,8 @@ def benchmarked(path: str, workload: Workload, machine: Machine, quantity: str |
 
     Raises InputError where the file is no such benchmark, or does not hold the quantity.
     """
-    from slipstick.estimators.named.serving.server_run import run_of
-    from slipstick.experiments.calibrate.known_serving import traffic_of
+    from slipstick.estimators.serving.server_config import run_of
+    from slipstick.experiments.calibrate.measured_serving import traffic_of
     from slipstick.workloads.importers.serving.vllm_bench import read_vllm_bench
 
     if quantity is None or quantity not in BENCHMARKED:
@@ -111,7 +114,7 @@ def benchmarked(path: str, workload: Workload, machine: Machine, quantity: str |
             load = replace(traffic_of(run), count=min(run.requests, MOST_REQUESTS))
         tokens = {"input_tokens": float(load.input_tokens), "output_tokens": float(load.output_tokens)}
         known = {name: value for name, value in {**run_of(load), **tokens}.items() if name in SAID}
-        measurements.append(Measurement(workload, machine, value, Table(known), protocol=f"{run.backend} bench"))
+        measurements.append(Measurement(workload, machine, value, FrozenDict(known), protocol=f"{run.backend} bench"))
     return tuple(measurements)
 
 

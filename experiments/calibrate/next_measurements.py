@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slipstick.estimators.across_devices.anchors.next_rows import STATED, NextRow, next_rows, program
-from slipstick.estimators.across_devices.devices import DeviceCalibration
-from slipstick.estimators.operation.serving.measured_steps import NextStep, next_steps
+from slipstick.common.errors import InputError
+from slipstick.common.writer import atomic_write
+from slipstick.estimators.engine_steps.measured_steps import NextStep, next_steps
+from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
+from slipstick.estimators.gpu.transfer.next_measurements import STATED, NextRow, next_rows, program
 from slipstick.experiments.calibrate.measured_steps import SIZES, step_lines, steps_of
-from slipstick.hwmodels.files.readers import InputError, atomic_write
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.language_catalog import language_model_names

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.estimators.across_devices.operation_times import FIXED, OperationTimes
+from slipstick.common.errors import InputError
+from slipstick.common.readers import read_csv_rows, read_number, unknown_name, whole_number
+from slipstick.estimators.gpu.transfer.operation_times import FIXED, OperationTimes
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError, read_csv_rows, read_number, unknown_name, whole_number
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import KINDS
 

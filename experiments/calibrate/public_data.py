@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 
 
 def data_folder() -> Path | None:

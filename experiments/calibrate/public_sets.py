@@ -8,9 +8,10 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from slipstick.hwmodels.files.opener import opened
-from slipstick.hwmodels.files.readers import InputError, read_yaml, unknown_name
-from slipstick.hwmodels.files.records import Record, validated
+from slipstick.common.errors import InputError
+from slipstick.common.opener import opened
+from slipstick.common.readers import read_yaml, unknown_name
+from slipstick.common.records import Record, validated
 
 LARGEST = 2_000_000_000
 """Bytes of one unpacked file."""

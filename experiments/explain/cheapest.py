@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.common.answer import Answer
+from slipstick.common.columns import Column
+from slipstick.common.errors import InputError
+from slipstick.common.renamed_arguments import formerly
 from slipstick.estimators.sensitivity.elasticities import sensitivity
-from slipstick.experiments.explain.dials import Dials
+from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.experiments.explain.evaluator import Evaluator
 from slipstick.experiments.explain.explanation import FARTHEST
 from slipstick.experiments.question.question import Question
-from slipstick.hwmodels.answer import Answer
-from slipstick.hwmodels.columns import Column
-from slipstick.hwmodels.files.old_names import formerly
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine_fields import unit_of_name
 
 ROUNDS = 80
@@ -90,7 +90,7 @@ def cheapest_together(question: Question, target: float, cost: Mapping[str, floa
     for name, price in cost.items():
         if not (np.isfinite(price) and price > 0):
             raise InputError(f"price of {name} = {price!r}: want a number > 0")
-    dials = Dials.of(question, tuple(cost))
+    dials = Evaluator.of(question, tuple(cost))
     if not dials.is_formula or any(map(dials.is_held, cost)):
         raise InputError("this estimator is no formula: a change of several quantities cannot be solved for")
     search = _Search(dials, tuple(cost), np.array(list(cost.values())) / np.log(2), float(np.log(target)))
@@ -100,7 +100,7 @@ def cheapest_together(question: Question, target: float, cost: Mapping[str, floa
 
 @dataclass(frozen=True)
 class _Search:
-    dials: Dials
+    dials: Evaluator
     names: tuple[str, ...]
     weights: FloatArray
     goal: float

@@ -8,21 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.estimators.calibration.calibration import DRAWS, SEED
-from slipstick.estimators.core.estimate import FIXED, WAITING, Estimate
-from slipstick.estimators.core.formula import Formula
-from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.core.operation_model import grouped, machine_values
-from slipstick.estimators.core.parameters import parameters
+from slipstick.common.columns import Column
+from slipstick.common.errors import InputError
+from slipstick.common.renamed_arguments import formerly
+from slipstick.estimators.base.estimate import FIXED, WAITING, Estimate
+from slipstick.estimators.base.operation_model import grouped, machine_values
+from slipstick.estimators.fitting.calibration import DRAWS, SEED
 from slipstick.estimators.sensitivity.elasticities import crossovers, sensitivity
-from slipstick.experiments.explain.dials import Dials, slope
-from slipstick.experiments.question.domain import remarks
+from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.estimators.symbolic.parameters import parameters
+from slipstick.experiments.explain.evaluator import Evaluator, slope
+from slipstick.experiments.question.dtype_domain import remarks
 from slipstick.experiments.question.facts import HOST
 from slipstick.experiments.question.question import Question
-from slipstick.experiments.question.unread import unread
-from slipstick.hwmodels.columns import Column
-from slipstick.hwmodels.files.old_names import formerly
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.experiments.question.unused_inputs import unread
 from slipstick.hwmodels.machine_fields import unit_of_name
 
 COLUMNS = (
@@ -60,7 +60,7 @@ def of_time(query: Question, quantity: str | None = None) -> Question:
     return replace(query, estimator=query.estimator.about(answer.name))
 
 
-def notes(question: Question, dials: Dials, named: Sequence[str]) -> list[str]:
+def notes(question: Question, dials: Evaluator, named: Sequence[str]) -> list[str]:
     """Notes on all tables: names that change nothing, two names of one size, what a simulation leaves out."""
     sizes = [name for name in dials.today if name.startswith("run.") and name[4:] in question.workload.symbols]
     lines = list(remarks(question))
@@ -75,7 +75,7 @@ def notes(question: Question, dials: Dials, named: Sequence[str]) -> list[str]:
     return lines
 
 
-def elasticity_rows(question: Question, dials: Dials | None = None) -> list[dict[str, Any]]:
+def elasticity_rows(question: Question, dials: Evaluator | None = None) -> list[dict[str, Any]]:
     """d log time / d log quantity of every quantity, largest first; where a ridge or step turns is reported.
 
     Parameters
@@ -92,7 +92,7 @@ def elasticity_rows(question: Question, dials: Dials | None = None) -> list[dict
     >>> -1 <= clock["elasticity"] < 0
     True
     """
-    dials = dials or Dials.of(question)
+    dials = dials or Evaluator.of(question)
     known = sensitivity(dials.function, dials.today) if dials.is_formula else None
     rows = [
         {
@@ -185,10 +185,10 @@ def _alike_once(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def tornado_rows(
-    question: Question, names: Sequence[str] = (), factor: float = 2.0, dials: Dials | None = None
+    question: Question, names: Sequence[str] = (), factor: float = 2.0, dials: Evaluator | None = None
 ) -> list[dict[str, Any]]:
     """Time over today's with each quantity divided and multiplied by a factor, largest span first."""
-    dials, rows = dials or Dials.of(question, names), []
+    dials, rows = dials or Evaluator.of(question, names), []
     for name in dials.today:
         ends = [dials.ratio(name, scale) for scale in (1 / factor, factor)]
         known = [end for end in [1.0, *ends] if end is not None]
@@ -201,7 +201,7 @@ def interaction(question: Question, one: str, other: str, factors: Sequence[floa
 
     What counts (cores) goes in whole steps.
     """
-    dials = Dials.of(question, (one, other))
+    dials = Evaluator.of(question, (one, other))
     across, along = (np.array([dials.turned(name, factor) for factor in factors]) for name in (one, other))
     times = (dials.held or dials.function)({one: across[None, :], other: along[:, None]})
     return np.asarray(times / question.answer().time)
@@ -213,7 +213,7 @@ def cheapest_changes(
     target: float,
     vary: Sequence[str] = (),
     cost: Mapping[str, float] | None = None,
-    dials: Dials | None = None,
+    dials: Evaluator | None = None,
 ) -> list[dict[str, Any]]:
     """The smallest change of each quantity alone that brings the time down to `target` times today's.
 
@@ -238,7 +238,7 @@ def cheapest_changes(
     """
     if not 0 < target < 1:
         raise InputError(f"target = {target!r}: want a ratio to today's time between 0 and 1")
-    dials, rows = dials or Dials.of(question, vary), []
+    dials, rows = dials or Evaluator.of(question, vary), []
     declared = {f"estimator.{name}": one for name, (_, one) in parameters(question.estimator.model).items()}
     for name in dials.today:
         factor = _factor_to(dials, name, target)
@@ -251,7 +251,7 @@ def cheapest_changes(
     return [row for _, row in sorted(rows, key=lambda one: one[0])]
 
 
-def _factor_to(dials: Dials, name: str, target: float) -> float | None:
+def _factor_to(dials: Evaluator, name: str, target: float) -> float | None:
     """The factor nearest to 1 at which the ratio is `target`, by ever finer scans; None where out of reach."""
     scan, scans = (SCAN, SCANS) if dials.is_formula else (SLOW_SCAN, SLOW_SCANS)
     for direction in (1.0, -1.0):

@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slipstick.estimators.calibration.calibration import Calibration
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.operation.gpu.counters import Counters, counters
-from slipstick.estimators.operation.gpu.tiled import TiledRoofline
+from slipstick.common.errors import InputError
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
+from slipstick.estimators.fitting.calibration import Calibration
+from slipstick.estimators.gpu.kernels.gpu_counters import Counters, counters
+from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.experiments.question.question import Question
-from slipstick.hwmodels.files.readers import InputError
 
 
 def counter_rows(question: Question) -> tuple[list[dict[str, Any]], float]:
@@ -37,7 +37,7 @@ def counters_at(question: Question, sizes: Mapping[str, float]) -> Counters:
     Raises InputError where the estimator is not the tiled roofline.
     """
     estimator = question.estimator.estimator if isinstance(question.estimator, Calibration) else question.estimator
-    model = estimator.operation if isinstance(estimator, Composite) else None
+    model = estimator.operation if isinstance(estimator, ComposedEstimator) else None
     if not isinstance(model, TiledRoofline):
         raise InputError("--counters: bytes by level are those of tiles; give --estimator tiled-roofline")
     known = {name: value for name, value in {**question.run, **sizes}.items() if name in question.workload.symbols}

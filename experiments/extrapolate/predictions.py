@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from slipstick.estimators.extrapolation import Prediction, Series, extrapolate_many
-from slipstick.estimators.extrapolation.repeats import Statistic
-from slipstick.experiments.extrapolate.readings import Readings
+from slipstick.common.errors import InputError
+from slipstick.common.readers import unknown_name
+from slipstick.estimators.scaling import Prediction, Series, extrapolate_many
+from slipstick.estimators.scaling.repeats import Statistic
+from slipstick.experiments.extrapolate.measurement_table import Readings
 from slipstick.hwmodels.catalog import machine as load_machine
-from slipstick.hwmodels.files.readers import InputError, unknown_name
 
 MAX_TARGETS = 10_000
 CONFLICT = 3.0
@@ -74,7 +75,13 @@ def predict(readings: Readings, request: ExtrapolationRequest) -> list[Predictio
         series = [one_region(series, request.region)]
     machine = load_machine(request.machine) if request.machine else None
     targets = _targets(request.to, series)
-    return extrapolate_many(series, targets, request.kind, machine, request.family, request.level)
+    predictions = extrapolate_many(series, targets, request.kind, machine, request.family, request.level)
+    return [noted(one, readings) for one in predictions]
+
+
+def noted(prediction: Prediction, readings: Readings) -> Prediction:
+    """The prediction with what was taken for granted when its file was read among what it assumes."""
+    return replace(prediction, assumptions=(*prediction.assumptions, *readings.notes))
 
 
 def one_region(series: Sequence[Series], region: str | None) -> Series:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slipstick.hwmodels.files.readers import InputError, require_mapping
+from slipstick.common.errors import InputError
+from slipstick.common.readers import require_mapping
 
 
 def numeric_names(points: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -1,55 +1,281 @@
-"""Series from the files people have: tidy CSV, Extra-P, benchmark tools' JSON, CUBE profiles, data frames."""
+"""Series from the files people have: tidy CSV, Extra-P, benchmark tools' JSON, CUBE profiles.
+
+Files of benchmark tools: hyperfine, asv, pytest-benchmark, Google Benchmark; and CUBE profiles.
+"""
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.extrapolation.repeats import Statistic
-from slipstick.experiments.extrapolate.readings import SECONDS, Readings, readings
-from slipstick.experiments.extrapolate.series_caliper import read_caliper, read_caliper_folder
-from slipstick.experiments.extrapolate.series_extrap import (
+from slipstick.common.errors import InputError
+from slipstick.common.readers import (
+    csv_separator,
+    decimal_mark,
+    pointed,
+    read_csv_rows,
+    read_json,
+    require_mapping,
+    unknown_name,
+)
+from slipstick.common.units import parse_clock, parse_quantity, refuse_rate
+from slipstick.estimators.scaling.repeats import Statistic
+from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.experiments.extrapolate.caliper import read_caliper, read_caliper_folder
+from slipstick.experiments.extrapolate.extra_p import (
     is_json_lines,
     read_extrap_json,
     read_extrap_lines,
     read_extrap_text,
 )
-from slipstick.experiments.extrapolate.series_fields import is_number
-from slipstick.experiments.extrapolate.series_formats import (
-    read_asv,
-    read_cube_folder,
-    read_google_benchmark,
-    read_hyperfine,
-    read_pytest_benchmark,
+from slipstick.experiments.extrapolate.measurement_table import SECONDS, Readings, Row, readings
+from slipstick.experiments.extrapolate.series_fields import (
+    as_list,
+    as_mapping,
+    as_number,
+    field_of,
+    is_number,
+    numeric_names,
+    optional_mapping,
 )
 from slipstick.experiments.extrapolate.slurm_jobs import read_slurm
-from slipstick.hwmodels.files.readers import InputError, read_csv_rows, read_json, require_mapping, unknown_name
-from slipstick.hwmodels.files.units import parse_clock, parse_quantity
 from slipstick.workloads.importers.formats.look import look
 from slipstick.workloads.importers.formats.registry import identify
 from slipstick.workloads.importers.serving.llama_bench import read_llama_bench
 
-if TYPE_CHECKING:
-    pass
+MAX_PROFILES = 10_000
 
+
+def read_hyperfine(fields: Mapping[str, Any], path: object) -> Readings:
+    """hyperfine --export-json with --parameter-scan or --parameter-list; seconds.
+
+    Several commands at the same parameters are regions.
+    Raises InputError where no parameter is a number.
+    """
+    entries = as_list(fields["results"], f"{path}: results")
+    every = [
+        {name: str(value) for name, value in _hyperfine_parameters(entry, f"{path}: results[{i}]").items()}
+        for i, entry in enumerate(entries)
+    ]
+    names = sorted({name for given in every for name in given})
+    numeric = [name for name in names if all(is_number(given.get(name)) for given in every)]
+    texts = [n for n in names if n not in numeric]
+    programs = _programs([str(entry.get("command", "")) for entry in entries], every)
+
+    def rows() -> Iterator[Row]:
+        for i, given in enumerate(every):
+            where = f"{path}: results[{i}]"
+            point = tuple(as_number(given[name], f"{where}: {name}") for name in numeric)
+            words = [programs[i]] if programs else []
+            region = ", ".join([*words, *(f"{name}={given.get(name)}" for name in texts)])
+            for seconds in done[i]:
+                yield region, point, as_number(seconds, where)
+
+    if not numeric:
+        raise InputError(f"{path}: no numeric parameter: run hyperfine with --parameter-scan or --parameter-list")
+    runs = [_hyperfine_runs(entry, f"{path}: results[{i}]") for i, entry in enumerate(entries)]
+    done = [[seconds for seconds, code in each if code == 0] for each in runs]
+    failed = [code for each in runs for _, code in each if code != 0]
+    total = sum(map(len, runs))
+    if failed and len(failed) == total:
+        raise InputError(
+            f"{path}: all {total} runs failed (exit codes {_codes(failed)}): no times of the program's work"
+        )
+    left_out = f"{len(failed)} of {total} runs left out: they failed (exit codes {_codes(failed)})"
+    return readings(rows(), numeric, path, (left_out,) if failed else ())
+
+
+def _hyperfine_parameters(entry: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    """The parameters of a command; hyperfine before 1.11 names one `parameter`."""
+    alone = {} if entry.get("parameter") is None else {"parameter": entry["parameter"]}
+    return optional_mapping(entry, "parameters", where) or alone
+
+
+def _hyperfine_runs(entry: Mapping[str, Any], where: str) -> list[tuple[Any, Any]]:
+    """Times and exit codes (None: ended by a signal) of the runs of a command; files without codes hold none that
+    failed.
+    """
+    times = as_list(entry.get("times") or [field_of(entry, "median", where)], f"{where}: times")
+    codes = as_list(entry.get("exit_codes") or [0] * len(times), f"{where}: exit_codes")
+    if not entry.get("times"):  # the median of all runs: of those that failed as well
+        codes = [next((code for code in codes if code != 0), 0)]
+    if len(codes) != len(times):
+        raise InputError(f"{where}: {len(codes)} exit_codes for {len(times)} times")
+    return list(zip(times, codes, strict=True))
+
+
+def _codes(codes: Sequence[Any]) -> str:
+    return ", ".join("none, by a signal" if code is None else str(code)[:20] for code in dict.fromkeys(codes))
+
+
+def _programs(commands: Sequence[str], every: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Commands with their parameters' names for values, where some differ at the same parameters; else none."""
+    if len({tuple(sorted(given.items())) for given in every}) == len(set(zip(commands, map(str, every), strict=True))):
+        return []
+    variants = []
+    for beside in (r"[\w.]", r"[\d.]"):  # "-t 4", or else "-t4"
+        names = []
+        for command, given in zip(commands, every, strict=True):
+            for name, value in given.items():
+                command = re.sub(rf"(?<!{beside}){re.escape(str(value))}(?!{beside})", f"{{{name}}}", command)
+            names.append(command)
+        variants.append(names)
+    return min(variants, key=lambda names: len(set(names)))
+
+
+def read_pytest_benchmark(fields: Mapping[str, Any], path: object) -> Readings:
+    """pytest-benchmark --benchmark-json: params of parametrised benchmarks; seconds.
+
+    Raises InputError where no parameter is a number.
+    """
+    entries = [as_mapping(entry, path) for entry in fields["benchmarks"]]
+    every = [optional_mapping(entry, "params", f"{path}: benchmarks[{i}]") for i, entry in enumerate(entries)]
+    numeric = numeric_names(every)
+
+    def rows() -> Iterator[Row]:
+        for i, entry in enumerate(entries):
+            where = f"{path}: benchmarks[{i}]"
+            params = every[i]
+            stats = as_mapping(field_of(entry, "stats", where), where)
+            rest = ", ".join(f"{key}={value}" for key, value in params.items() if key not in numeric)
+            base = str(entry.get("name", "")).partition("[")[0]
+            point = tuple(as_number(params[name], f"{where}: {name}") for name in numeric)
+            for seconds in as_list(stats.get("data") or [field_of(stats, "median", where)], where):
+                yield f"{base}[{rest}]" if rest else base, point, as_number(seconds, where)
+
+    if not numeric:
+        raise InputError(f"{path}: no benchmark has a numeric parameter (pytest.mark.parametrize)")
+    return readings(rows(), numeric, path)
+
+
+def read_google_benchmark(fields: Mapping[str, Any], path: object) -> Readings:
+    """Google Benchmark --benchmark_format=json: the arguments stand in the name (BM_sort/1024, BM_run/threads:8).
+
+    Raises InputError where there are no runs, no argument in every name, or the time unit is unknown.
+    """
+    rows = []
+    failed = 0
+    for i, entry in enumerate(fields["benchmarks"]):
+        where = f"{path}: benchmarks[{i}]"
+        entry = as_mapping(entry, where)
+        if entry.get("error_occurred"):
+            failed += 1
+            continue
+        if entry.get("run_type") == "aggregate":
+            continue
+        unit = str(entry.get("time_unit", "ns"))
+        if unit not in SECONDS:
+            raise unknown_name(f"time unit of {where}:", unit, list(SECONDS))
+        arguments: dict[str, float] = {}
+        words: list[str] = []
+        for word in str(entry.get("run_name") or field_of(entry, "name", where)).split("/"):
+            key, colon, value = word.rpartition(":")
+            if is_number(value) and (colon or words):
+                arguments[key or f"argument{1 + sum(k.startswith('argument') for k in arguments)}"] = float(value)
+            else:
+                words.append(word)
+        rows.append(("/".join(words), arguments, as_number(field_of(entry, "real_time", where), where) * SECONDS[unit]))
+    if not rows:
+        raise InputError(f"{path}: holds no benchmark runs{f': all {failed} failed' if failed else ''}")
+    numeric = numeric_names([arguments for _, arguments, _ in rows])
+    if not numeric:
+        raise InputError(f"{path}: no argument stands in every benchmark's name (BM_sort/1024)")
+    notes = (f"{failed} of {failed + len(rows)} runs left out: they failed (error_occurred)",) if failed else ()
+    return readings(((name, tuple(a[n] for n in numeric), t) for name, a, t in rows), numeric, path, notes)
+
+
+def read_asv(fields: Mapping[str, Any], path: object) -> Readings:
+    """A result file of asv: results[benchmark] = [result list, parameter lists, ...] in the order of result_columns.
+
+    Raises InputError where results and parameters differ in number.
+    """
+    columns = [str(name) for name in as_list(fields["result_columns"], f"{path}: result_columns")]
+    rows: list[Row] = []
+    failed = 0
+    for name, entry in require_mapping(fields.get("results"), path, "results").items():
+        values = dict(zip(columns, as_list(entry, f"{path}: results.{name}"), strict=False))
+        results, lists = values.get("result"), as_list(values.get("params") or [], f"{path}: results.{name}: params")
+        numeric = [p for p in lists if isinstance(p, list) and all(is_number(v) for v in p)]
+        if not isinstance(results, list) or len(numeric) != 1 or ".mem_" in name or ".track_" in name:
+            continue
+        if np.prod([len(p) for p in lists]) != len(results):
+            raise InputError(f"{path}: results.{name}: {len(results)} results for {[len(p) for p in lists]} parameters")
+        for chosen, seconds in zip(itertools.product(*lists), results, strict=True):
+            if seconds is None:
+                failed += 1
+                continue
+            rest = [str(v) for v, p in zip(chosen, lists, strict=True) if p is not numeric[0]]
+            number = float(next(v for v, p in zip(chosen, lists, strict=True) if p is numeric[0]))
+            region = f"{name}({', '.join(rest)})" if rest else str(name)
+            rows.append((region, (number,), as_number(seconds, f"{path}: results.{name}")))
+    left_out = f"{failed} of {failed + len(rows)} runs left out: they failed, or were skipped (null)"
+    named = "asv names parameters in benchmarks.json: here it is 'param'"
+    return readings(iter(rows), ["param"], path, (named, left_out) if failed else (named,))
+
+
+def read_cube_folder(folder: Path, metric: str | None = None) -> Readings:
+    """A folder of CUBE profiles, one folder a run: PREFIX.p8.n100.r1/profile.cubex.
+
+    A region's time is its own (exclusive) time where it is longest among the locations (processes, threads).
+
+    Needs the package pycubexr. Source of the naming: https://github.com/extra-p/extrap, docs/file-formats.md.
+    Raises InputError where there are no profiles or too many, one cannot be read, or pycubexr is missing.
+    """
+    profiles = sorted(itertools.islice(folder.glob("*/*.cubex"), MAX_PROFILES + 1))
+    if not profiles:
+        raise InputError(f"{folder}: holds no */*.cubex profiles")
+    if len(profiles) > MAX_PROFILES:
+        raise InputError(f"{folder}: more than {MAX_PROFILES} profiles")
+    try:
+        import pycubexr  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        raise InputError(f"{folder}: reading CUBE profiles needs the package pycubexr (pip install pycubexr)") from None
+    runs = [
+        dict(re.findall(r"([A-Za-z_]+)(\d+(?:\.\d+)?)", profile.parent.name.partition(".")[2])) for profile in profiles
+    ]
+    names = numeric_names([{key: value for key, value in run.items() if key != "r"} for run in runs])
+
+    def rows() -> Iterator[Row]:
+        for profile, run in zip(profiles, runs, strict=True):
+            point = tuple(float(run[name]) for name in names)
+            totals: dict[str, float] = {}
+            try:
+                with pycubexr.CubexParser(str(profile)) as cube:
+                    values = cube.get_metric_values(metric=cube.get_metric_by_name(metric or "time"))
+                    for node in cube.all_cnodes():
+                        name = cube.get_region(node).name
+                        longest = float(np.max(values.cnode_values(node, convert_to_exclusive=True)))
+                        totals[name] = totals.get(name, 0.0) + longest
+            except Exception as error:  # the parser raises whatever a broken file makes it stumble over
+                raise InputError(f"{profile}: cannot be read as a CUBE profile ({type(error).__name__})") from None
+            yield from ((name, point, seconds) for name, seconds in totals.items() if seconds > 0)
+
+    return readings(rows(), names, folder, ("times are those of the slowest location, without callees",))
+
+
+_Rows: TypeAlias = list[tuple[int, dict[str, str]]]
+"""Rows of a CSV, each with its line."""
 REGION_COLUMNS = ("region", "series", "callpath", "benchmark", "name")
 TIME_COLUMNS = ("time", "runtime", "seconds", "duration", "elapsed", "walltime", "wall_time", "value")
 CPU_COLUMNS = ("cpu_time_s", "busiest_time_s")
 """CPU times beside the wall time, as `slipstick measure scaling` writes them: taken where --column names one."""
-IGNORED_COLUMNS = ("rep", "repeat", "repetition", "run", "iteration", "kind", "source", "metric", *CPU_COLUMNS)
+IGNORED_COLUMNS = ("rep", "repeat", "repetition", "run", "iteration", *CPU_COLUMNS)
 MEASURED_HERE = {"rep", "time_s", "cpu_time_s"}
 """Columns of `slipstick measure scaling`: its repeats are one program on one host, so the least of them counts."""
 LEAST_IDENTITIES, LARGE_IDENTITY = 3, 10_000
 _IDENTITY = re.compile(r"(^|_)(job|id|uuid|pid|jobid)($|_)|jobid", re.IGNORECASE)
-_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(\s*[^\d\s].*)?")
-_UNIT_SUFFIX = re.compile(r"^(?P<name>.+?)[\s_]*[\[(_ ](?P<unit>s|ms|us|µs|ns|min|h)[\])]?$")
+EXIT_COLUMNS = {"exitcode", "exitstatus", "exitval", "exitvalue", "returncode"}
+"""What people call the code that a run ended with, letters alone: 0 where it did not fail."""
+_UNIT_SUFFIX = re.compile(r"^(?P<name>.+?)[\s_]*[\[(_ /](?P<unit>s|ms|us|µs|ns|min|h)[\])]?$")
+_UNIT_OF_EACH = re.compile(r"(s|ms|us|µs|ns|min|h)(?: ?/| per |_per_)")
+"""Of times such as ns/op and ms_per_step."""
 
 
 def read(path: str | os.PathLike[str], time: str | None = None) -> Readings:
@@ -67,9 +293,11 @@ def read(path: str | os.PathLike[str], time: str | None = None) -> Readings:
     Raises
     ------
     InputError
-        Where the file cannot be read, or holds no times.
+        Where the file cannot be read, or holds no times, or the column is one of rates.
     """
     path = Path(path)
+    if time is not None and _looks_like_time(time) is None:
+        refuse_rate(time, path)
     if path.is_dir():
         cali = next(iter(path.glob("*.cali")), None)
         return read_cube_folder(path, time) if cali is None else read_caliper_folder(path, time)
@@ -146,7 +374,10 @@ def read_json_file(path: Path, metric: str | None = None) -> Readings:
 
 
 def read_csv(path: str | os.PathLike[str], time: str | None = None) -> Readings:
-    """A tidy CSV file: a time column, parameter columns, perhaps a region column.
+    """A tidy CSV file: a time column, parameter columns, perhaps a region column or others of text.
+
+    Rows that differ in text are no repeats of each other: each combination is a region. Text that is another one in
+    every row (a date, a host of each job) tells nothing apart, and is left out.
 
     The time column is named, or one called time, runtime, ... ; its unit stands in its name (time_ms, "time [ms]"),
     else it is seconds. Cells may carry units ("12 ms"), then all of them must. A file with the columns `parameter` and
@@ -157,6 +388,7 @@ def read_csv(path: str | os.PathLike[str], time: str | None = None) -> Readings:
     if not rows:
         raise InputError(f"{path}: no rows below the header")
     header = list(rows[0][1])
+    rows, failed = _without_failed(rows, header, path)
     if all(is_number(name) for name in header):
         raise InputError(
             f"{path}: line 1: want the names of the columns, such as threads,time_s; got {', '.join(header)}"
@@ -164,9 +396,14 @@ def read_csv(path: str | os.PathLike[str], time: str | None = None) -> Readings:
     time_column = time or _time_column(header, path)
     if time_column not in header:
         raise unknown_name(f"column of {path}:", time_column, header)
+    rows = _pointed(rows, time_column, path)
     region_column = next((name for name in REGION_COLUMNS if name in header and name != time_column), None)
-    regions = tuple(row[region_column] for _, row in rows) if region_column else ()
     times, notes = _times(rows, time_column, path)
+    skip = {time_column, region_column, *IGNORED_COLUMNS, *_exit_columns(header)}
+    candidates = [name for name in header if name not in skip and _looks_like_time(name) is None]
+    numeric = [name for name in candidates if is_number(rows[0][1][name])]
+    regions, more = _regions(rows, region_column, [name for name in candidates if name not in numeric])
+    notes = (*notes, *failed, *more)
     if "parameter" in header and "value" in header and time_column != "value":
         names = sorted({row["parameter"] for _, row in rows})
         if len(names) > 1:
@@ -174,9 +411,6 @@ def read_csv(path: str | os.PathLike[str], time: str | None = None) -> Readings:
             notes = (*notes, f"several parameters are named ({', '.join(names[:5])})")
         points = _column(rows, "value", path)[:, None]
         return Readings((names[0],), points, times, regions, notes, _statistic(header, time_column))
-    skip = {time_column, region_column, *IGNORED_COLUMNS}
-    candidates = [name for name in header if name not in skip and _looks_like_time(name) is None]
-    numeric = [name for name in candidates if is_number(rows[0][1][name])]
     identities = [name for name in numeric if _is_identity(name, [row[name] for _, row in rows])]
     if 0 < len(identities) < len(numeric):
         numeric = [name for name in numeric if name not in identities]
@@ -185,6 +419,55 @@ def read_csv(path: str | os.PathLike[str], time: str | None = None) -> Readings:
         raise InputError(f"{path}: no parameter column with numbers (columns: {', '.join(header)})")
     points = np.stack([_column(rows, name, path) for name in numeric], axis=1)
     return Readings(tuple(numeric), points, times, regions, notes, _statistic(header, time_column))
+
+
+def _regions(rows: _Rows, region: str | None, texts: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The region of each row, none where nothing tells rows apart, and in words which columns of text did."""
+    apart = [region] if region else []
+    labels = [
+        name for name in texts if len(rows) >= LEAST_IDENTITIES and len({row[name] for _, row in rows}) == len(rows)
+    ]
+    for name in texts:
+        if name not in labels and _groups(rows, [*apart, name]) > _groups(rows, apart):
+            apart.append(name)
+    textual = [name for name in apart if name != region]
+    notes = (
+        *([f"a region is what has the same text in {', '.join(apart)}"] if textual else []),
+        *([f"{', '.join(labels)}: another text in every row, left out"] if labels else []),
+    )
+    return tuple(", ".join(row[name] for name in apart) for _, row in rows) if apart else (), notes
+
+
+def _groups(rows: _Rows, columns: Sequence[str]) -> int:
+    return len({tuple(row[name] for name in columns) for _, row in rows})
+
+
+def _exit_columns(header: Sequence[str]) -> list[str]:
+    return [name for name in header if re.sub("[^a-z]", "", name.lower()) in EXIT_COLUMNS]
+
+
+def _without_failed(rows: _Rows, header: Sequence[str], path: object) -> tuple[_Rows, tuple[str, ...]]:
+    """The rows of runs that did not fail, by a column of exit codes, and how many are left out."""
+    codes = _exit_columns(header)
+    done = [row for row in rows if all(row[1][name] in ("", "0") for name in codes)]
+    if not done:
+        raise InputError(f"{path}: all {len(rows)} runs failed ({', '.join(codes)} is not 0)")
+    left_out = f"{len(rows) - len(done)} of {len(rows)} runs left out: they failed ({', '.join(codes)} is not 0)"
+    return done, (left_out,) if len(done) < len(rows) else ()
+
+
+def _pointed(rows: _Rows, time_column: str, path: object) -> _Rows:
+    """The rows with the numbers of a locale as Python writes them.
+
+    Between semicolons and tabs every cell says which mark stands before fractions; between commas the times do alone:
+    there a cell with a comma is more often a list than a number.
+    """
+    alone = csv_separator(look(str(path)).text.partition("\n")[0]) == ","
+    cells = ((line, row[name], False) for line, row in rows for name in ([time_column] if alone else row))
+    mark = decimal_mark(cells, path)
+    if mark == ",":
+        return [(line, {name: pointed(cell, mark) for name, cell in row.items()}) for line, row in rows]
+    return [(line, {**row, time_column: pointed(row[time_column], mark)}) for line, row in rows]
 
 
 def _is_identity(name: str, cells: Sequence[str]) -> bool:
@@ -203,7 +486,7 @@ def _statistic(columns: Sequence[str], time: str) -> Statistic:
 
 def _looks_like_time(name: str) -> str | None:
     """The unit of a column whose name says that it is a time, else None."""
-    if name.lower() in TIME_COLUMNS[:-1]:
+    if name.lower() in TIME_COLUMNS[:-1] or re.sub("[^a-z]", "", name.lower()) == "wallclocktime":
         return "s"
     match = _UNIT_SUFFIX.match(name)
     if match and any(match["name"].lower().endswith(word) for word in TIME_COLUMNS[:-1]):
@@ -222,6 +505,8 @@ def _time_column(header: Sequence[str], path: object) -> str:
 
 def _times(rows: Sequence[tuple[int, dict[str, str]]], column: str, path: object) -> tuple[FloatArray, tuple[str, ...]]:
     unit = _looks_like_time(column)
+    if unit is None and (match := _UNIT_OF_EACH.match(column)):
+        unit = match[1]
     plain = [is_number(row[column]) for _, row in rows]
     if all(plain):
         notes = () if unit and column.lower() not in TIME_COLUMNS else (f"{column} is taken to be in seconds",)
@@ -237,8 +522,6 @@ def _times(rows: Sequence[tuple[int, dict[str, str]]], column: str, path: object
     for line, row in rows:
         if not row[column]:
             raise InputError(f"{path}: line {line}: {column} is empty")
-        if _DECIMAL_COMMA.fullmatch(row[column]):
-            raise InputError(f"{path}: line {line}: {column} = {row[column]!r}: want a decimal point, not a comma")
     if any(plain):
         first, other = plain.index(True), plain.index(False)
         raise InputError(

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from slipstick.experiments.extrapolate.readings import Readings
-from slipstick.hwmodels.files.opener import opened
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.units import parse_clock
+from slipstick.common.errors import InputError
+from slipstick.common.opener import opened
+from slipstick.common.units import parse_clock
+from slipstick.experiments.extrapolate.measurement_table import Readings
 from slipstick.workloads.importers.formats.look import SEFF_TIME, sacct_columns
 
 COUNTS = {
@@ -76,7 +76,8 @@ def _sacct(text: str, path: Path) -> list[dict[str, str]]:
         cells = [[cell.strip() for cell in line.split(mark)] for line in rest]
     for line in cells:
         job = dict(zip(names, line, strict=False))
-        if "." not in job.get("jobid", "") and job.get("elapsed"):
+        job["elapsed"] = job.get("elapsed") or job.get("elapsedraw", "")  # the raw one is in seconds
+        if "." not in job.get("jobid", "") and job["elapsed"]:
             jobs.append(job)
     return jobs
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from slipstick.estimators.extrapolation.surfaces import SurfacePrediction, extrapolate_surface
-from slipstick.experiments.extrapolate.readings import Readings
-from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.common.errors import InputError
+from slipstick.common.readers import unknown_name
+from slipstick.estimators.scaling.surfaces import SurfacePrediction, extrapolate_surface
+from slipstick.experiments.extrapolate.measurement_table import Readings
 
 MAX_TARGETS = 10_000
 

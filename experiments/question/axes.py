@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.composites.compiled import NAMESPACES
-from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.core.schedule_model import AMOUNTS, check_run_number
+from slipstick.common.errors import InputError
+from slipstick.common.readers import whole_number
+from slipstick.common.units import MOST, check_count
+from slipstick.estimators.base.schedule_model import AMOUNTS, check_run_number
+from slipstick.estimators.composition.compiled_estimator import NAMESPACES
+from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.question.settings import machine_change, number_of
-from slipstick.hwmodels.files.readers import InputError, whole_number
 from slipstick.hwmodels.machine import Machine
 
 Values = str | float | Sequence[float] | Sequence[str] | Sequence[float | str] | npt.NDArray[Any]
@@ -72,7 +74,15 @@ def axis_values(name: str, written: str, machine: Machine) -> FloatArray:
             values = np.unique(np.round(values))
     if len(values) > MAX_POINTS:
         raise InputError(f"{name}: {len(values)} values are more than {MAX_POINTS}")
+    _check_sizes(name, values, machine)
     return values
+
+
+def _check_sizes(name: str, values: FloatArray, machine: Machine) -> None:
+    """Refuse a size of the workload that is no whole number >= 1."""
+    if name.startswith("workload.") and is_count(name, machine):
+        for value in values[(values != np.round(values)) | (values < 1) | (values > MOST)][:1]:
+            check_count(name, float(value))
 
 
 def is_count(name: str, machine: Machine) -> bool:
@@ -161,6 +171,7 @@ def values_of(name: str, values: Values, machine: Machine) -> FloatArray:
             check_run_number(name.removeprefix("run."), float(value))
         elif value != round(value):
             raise InputError(f"{name} = {value:g}: want a whole number")
+    _check_sizes(name, array, machine)
     if name.startswith("machine."):
         for end in {float(array.min()), float(array.max())}:
             machine.using({name.partition(".")[2]: int(end) if counted else end})

@@ -6,15 +6,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from slipstick.estimators.contract.named import NamedEstimator
-from slipstick.estimators.contract.protocols import Estimator
-from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate
+from slipstick.common.errors import InputError
+from slipstick.common.formatting import shown
+from slipstick.common.renamed_arguments import checked
+from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate
+from slipstick.estimators.base.protocols import Estimator
+from slipstick.estimators.base.shipped_estimator import ShippedEstimator
 from slipstick.experiments.question.facts import bounds
 from slipstick.experiments.question.question import Question, question
-from slipstick.experiments.question.settings import Value
-from slipstick.hwmodels.files.old_names import checked
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.shown import shown
+from slipstick.experiments.question.settings import Value, with_numbers
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 
@@ -96,10 +96,11 @@ def budget(
     machine: str | Machine,
     settings: Mapping[str, Value] | Sequence[str] = (),
     *,
-    estimator: str | NamedEstimator | Estimator | None = None,
+    estimator: str | ShippedEstimator | Estimator | None = None,
     dtype: str | None = None,
     slack: float = 1.0,
     level: float = DEFAULT_LEVEL,
+    **numbers: Value,
 ) -> Budget:
     """The time that a model allows a workload on a machine.
 
@@ -111,6 +112,8 @@ def budget(
         The limit is the high end of the band times this; an estimator without a band needs one above 1.
     level
         Of the band: 0.8 lets one measurement in ten lie above it.
+    numbers
+        Sizes and numbers of the run by their words, as options of the command line: ``batch=8``, ``threads=240``.
 
     Raises
     ------
@@ -126,7 +129,7 @@ def budget(
     """
     if not 0 < slack < float("inf"):
         raise InputError(f"slack = {slack!r}: want a finite factor above 0")
-    made = question(workload, machine, estimator, settings, dtype)
+    made = question(workload, machine, estimator, with_numbers(budget, settings, numbers, workload), dtype)
     answer = made.answer()
     band = answer.interval(level)
     if band is None and slack <= 1:

@@ -12,21 +12,21 @@ from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from slipstick.estimators.contract.protocols import Estimator
+from slipstick.common.errors import InputError
+from slipstick.estimators.base.protocols import Estimator
 from slipstick.experiments.question import registry
 from slipstick.experiments.question.precision import in_served_type, in_type, on_accelerator, precision
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.footprint import attends_to_cache
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_kind import workload_kind
 
 if TYPE_CHECKING:
-    from slipstick.estimators.across_devices.devices import DeviceCalibration
-    from slipstick.estimators.core.schedule_model import Schedule
-    from slipstick.estimators.operation.roofline import Roofline
-    from slipstick.estimators.operation.tpu.on_chip import OnChip
-    from slipstick.estimators.operation.tpu.systolic import SystolicArray
+    from slipstick.estimators.base.schedule_model import Schedule
+    from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
+    from slipstick.estimators.roofline.roofline import Roofline
+    from slipstick.estimators.tpu.systolic_array import SystolicArray
+    from slipstick.estimators.tpu.unified_buffer import UnifiedBuffer
 
 PLAIN = "plain: --estimator roofline"
 THREADS = "threads that share the cores: instructions counted and contention, strategy (a) of Viebke et al. 2019"
@@ -68,15 +68,15 @@ def default(
     `run`: numbers of one execution, by name.
     Raises InputError where the data type is unknown.
     """
-    from slipstick.estimators.named.program_sharing import by_maker
-    from slipstick.estimators.operation.serving.step_graph import is_step
+    from slipstick.estimators.engine_steps.step_graph import is_step
+    from slipstick.estimators.gpu.kernel_model_blend import by_maker
     from slipstick.hwmodels.machine_kind import machine_kind
 
     kind = machine_kind(machine)
     if record := registry.default_record(workload, machine):
         converted = in_type(workload, machine, dtype)
         return Default(converted, machine, registry.estimator_of(record, workload, machine), f"{record.why}; {PLAIN}")
-    if "threads" in run and (kind == "many-core" or (kind == "cpu" and "images" in {*workload.symbols, *run})):
+    if shares_images(workload, machine, run):
         if any(
             "loop" in op.attributes for op in workload.distinct.operations
         ):  # no images that threads share: wide, unseen there
@@ -97,7 +97,7 @@ def default(
         return _gpu(workload, machine, run, dtype, chosen)
     converted = in_type(workload, machine, dtype)
     if kind == "cpu":
-        from slipstick.estimators.named.cpu_step import cpu_step, cpu_step_on_threads
+        from slipstick.estimators.cpu.cpu_step import cpu_step, cpu_step_on_threads
 
         made, remarks = (cpu_step_on_threads if "threads" in run else cpu_step)(machine, converted)
         return Default(converted, machine, made, f"operations as timed networks have them on CPUs; {PLAIN}", remarks)
@@ -106,8 +106,8 @@ def default(
         if divides_batch(workload, machine):
             why = f"a TPU's operations as fitted to training steps on a v2-8, the batch divided over its cores; {PLAIN}"
             return Default(converted, machine, registry.estimator("tpu").model, why)
-        from slipstick.estimators.named.tpu_board import tpu_step
-        from slipstick.experiments.question.named.builders import fitted_tpu
+        from slipstick.estimators.tpu.tpu_board import tpu_step
+        from slipstick.experiments.question.estimator_builders import fitted_tpu
 
         why = f"a TPU's operations as fitted to training steps on a v2-8; {PLAIN}"
         return Default(converted, machine, tpu_step(fitted_tpu(), machine), why)
@@ -117,7 +117,7 @@ def default(
 @cache
 def _timed_programs() -> str:
     """By what float32 programs are answered: how many times were fitted, and of which devices, as the fit says."""
-    from slipstick.estimators.learning.fitted_file import load_fitted
+    from slipstick.estimators.fitting.fitted_file import load_fitted
 
     fitted = load_fitted("programs")
     count = next(one.rows for one in fitted.outer if one.kind == "programs in float32")
@@ -127,7 +127,7 @@ def _timed_programs() -> str:
 
 def _as_timed(machine: Machine) -> bool:
     """Whether a machine's float32 convolutions are those of the timed programs, which were rounded to TF32."""
-    from slipstick.estimators.operation.gpu.programs.program_sides import rounds_convolutions
+    from slipstick.estimators.gpu.programs.program_sides import rounds_convolutions
 
     return rounds_convolutions(machine)
 
@@ -161,8 +161,18 @@ def is_torch_program(workload: Workload) -> bool:
     return traced and plain and not any(map(attends_to_cache, workload.distinct.operations))
 
 
-def kept_open(workload: Workload, machine: Machine) -> frozenset[str]:
+def shares_images(workload: Workload, machine: Machine, run: Collection[str]) -> bool:
+    """Whether the default answer is a run of threads that take one image each, by the names of the run's numbers."""
+    from slipstick.hwmodels.machine_kind import machine_kind
+
+    kind = machine_kind(machine)
+    return "threads" in run and (kind == "many-core" or (kind == "cpu" and "images" in {*workload.symbols, *run}))
+
+
+def kept_open(workload: Workload, machine: Machine, run: Collection[str] = ()) -> frozenset[str]:
     """Sizes that the default answer's schedule reads as well as the operations: they stay numbers of the run."""
+    if shares_images(workload, machine, run):
+        return frozenset({"batch"}) & workload.symbols
     if "pipeline_parallel" in workload.symbols or workload_kind(workload) in ("requests", "training"):
         return workload.symbols
     return frozenset({"batch"}) if divides_batch(workload, machine) else frozenset()
@@ -183,31 +193,35 @@ def _served(
 
     Raises InputError where the question sets a runtime's library that is no engine; the known ones are listed.
     """
-    from slipstick.estimators.named.served_step import served_step
-    from slipstick.estimators.operation.serving.engines import engine_of
-    from slipstick.estimators.operation.serving.known_steps import engine_on, is_llama_cpp
-    from slipstick.estimators.operation.serving.step_graph import stored_and_multiplied
-    from slipstick.workloads.language.language_step import in_stored_type
+    from slipstick.estimators.engine_steps.engines import WIDE_CACHE, cache_of, engine_of
+    from slipstick.estimators.engine_steps.fitted_steps import engine_on, is_llama_cpp
+    from slipstick.estimators.engine_steps.step_graph import stored_and_multiplied
+    from slipstick.estimators.serving.engine_step import served_step
+    from slipstick.workloads.language.language_step import OF_CHECKPOINT, cached_in, in_stored_type
     from slipstick.workloads.language.weight_types import in_gguf
 
     converted = in_served_type(workload, machine, dtype)
     if "runtime.library" in chosen and not is_llama_cpp(machine.runtime.library):
         engine_of(machine.runtime.library)
-    engine = engine_on(machine, stored_and_multiplied(converted)[0])
+    (weights, compute), under = stored_and_multiplied(converted), ""
+    engine = engine_on(machine, weights)
     if is_llama_cpp(engine):
-        stored = in_stored_type(converted, in_gguf(stored_and_multiplied(converted)[0]))
+        stored = in_stored_type(converted, in_gguf(weights))
         converted = converted if stored is None else in_type(stored, machine, None)
+    else:
+        cache, why = cache_of(engine, compute, *(str(converted.metadata.get(name, "")) for name in OF_CHECKPOINT))
+        converted = converted if cache == WIDE_CACHE else cached_in(converted, cache)
+        under = f", cache {cache} ({why})" if why else ""
     running = machine.using({"runtime.library": engine, "runtime.mode": "graph_replay"})
     made = served_step(converted, running, engine, run)
-    return Default(
-        converted, running, made.estimator, f"a step under {made.engine}, as `serve` has it; {PLAIN}", made.remarks
-    )
+    why = f"a step under {made.engine}{under}, as `serve` has it; {PLAIN}"
+    return Default(converted, running, made.estimator, why, made.remarks)
 
 
 @cache
 def gpu_kernels() -> DeviceCalibration:
     """The calibration of GPU kernels that ships."""
-    from slipstick.estimators.across_devices.files.devices_file import load_device_calibration
+    from slipstick.estimators.gpu.transfer.devices_file import load_device_calibration
 
     return load_device_calibration(registry.CALIBRATIONS / "gpus.json")
 
@@ -215,12 +229,12 @@ def gpu_kernels() -> DeviceCalibration:
 def _gpu(
     workload: Workload, machine: Machine, run: Mapping[str, float], dtype: str | None, chosen: Collection[str]
 ) -> Default:
-    from slipstick.estimators.named.gpu_bands import FEW
-    from slipstick.estimators.named.gpu_step import gpu_step
-    from slipstick.estimators.named.parallel_training import nccl
-    from slipstick.estimators.schedule.dispatch import AsynchronousDispatch
-    from slipstick.estimators.schedule.sequential import Sequential
-    from slipstick.estimators.tuned.tuned_defaults import ISSUE
+    from slipstick.estimators.gpu.gpu_bands import FEW
+    from slipstick.estimators.gpu.gpu_step import gpu_step
+    from slipstick.estimators.schedules.dispatch import AsynchronousDispatch
+    from slipstick.estimators.schedules.host_constants import ISSUE
+    from slipstick.estimators.schedules.sequential import Sequential
+    from slipstick.estimators.training.parallel_training import nccl
 
     converted = precision(workload, machine, dtype)
     graphs = (
@@ -263,17 +277,17 @@ def _library(machine: Machine, chosen: Collection[str]) -> tuple[str, tuple[str,
 
 def served(workload: Workload, machine: Machine) -> None:
     """Raise InputError where an operation computes in a data type that no engine of the machine has."""
-    from slipstick.estimators.operation.roofline import serving_rate
+    from slipstick.estimators.roofline.roofline import serving_rate
 
     for name in sorted({name for op in workload.distinct.operations for name in op.cost if name.startswith("flop.")}):
         serving_rate(machine, *name.split(".")[1:])
 
 
 def _parallel_training(workload: Workload, machine: Machine, dtype: str | None) -> Default:
-    from slipstick.estimators.named.gpu_step import measured_kernels
-    from slipstick.estimators.named.parallel_training import FITTED_FAMILY, nccl, parallel_training
-    from slipstick.estimators.operation.by_kind import DeviceAndLinks
-    from slipstick.estimators.operation.gpu.kernel_classes import class_of
+    from slipstick.estimators.gpu.gpu_step import measured_kernels
+    from slipstick.estimators.gpu.kernels.kernel_classes import class_of
+    from slipstick.estimators.interconnect.compute_and_collectives import DeviceAndCollectives
+    from slipstick.estimators.training.parallel_training import FITTED_FAMILY, nccl, parallel_training
     from slipstick.hwmodels.machine_kind import machine_kind
 
     converted = in_type(workload, machine, dtype)
@@ -282,30 +296,30 @@ def _parallel_training(workload: Workload, machine: Machine, dtype: str | None) 
     if machine.family != FITTED_FAMILY and machine_kind(machine) == "gpu":
         classes = {class_of(op) for op in converted.distinct.operations if op.kind != "collective"}
         kernels = measured_kernels(gpu_kernels(), machine, classes)
-        made = replace(made, operation=DeviceAndLinks(kernels.model, nccl()))
+        made = replace(made, operation=DeviceAndCollectives(kernels.model, nccl()))
         why = "kernels as measured on GPUs, NCCL's collectives, a pipeline of microbatches"
     return Default(converted, machine, made, f"{why}; {PLAIN}")
 
 
 def _unmeasured(workload: Workload, machine: Machine, kind: str) -> Default:
     """Machines that no public measurements speak of: what is usual of the data sheet's rates, and a wide band."""
-    from slipstick.estimators.calibration.calibration import Calibration
-    from slipstick.estimators.composites.bounded import BoundedComposite
-    from slipstick.estimators.composites.composite import Composite
-    from slipstick.estimators.operation.roofline import Roofline
-    from slipstick.estimators.operation.tpu.systolic import SystolicArray, runs_on_array
-    from slipstick.estimators.schedule.sequential import Sequential
-    from slipstick.estimators.tuned.tuned_defaults import UNMEASURED
+    from slipstick.estimators.composition.clipped_at_peak import ClippedAtPeak
+    from slipstick.estimators.composition.composed_estimator import ComposedEstimator
+    from slipstick.estimators.fitting.calibration import Calibration
+    from slipstick.estimators.roofline.roofline import Roofline
+    from slipstick.estimators.schedules.host_constants import UNMEASURED
+    from slipstick.estimators.schedules.sequential import Sequential
+    from slipstick.estimators.tpu.systolic_array import SystolicArray, runs_on_array
 
     systolic = kind == "systolic" and runs_on_array(workload, machine)
     model = SystolicArray() if systolic else Roofline(compute_efficiency=0.7, memory_efficiency=0.75)
     operation, machine = _with_memory_on_chip(model, workload, machine)
-    part: Composite
+    part: ComposedEstimator
     if systolic:
-        part = BoundedComposite(operation, Sequential(), "systolic array with double-buffered operands, in sequence")
+        part = ClippedAtPeak(operation, Sequential(), "systolic array with double-buffered operands, in sequence")
         made = Calibration(part, (), residual_std=UNMEASURED, source="no measurement: a closed form")
         return Default(workload, machine, made, f"a systolic array's cycles, no measurement of this machine; {PLAIN}")
-    made_of = Composite if kind == "many-core" else BoundedComposite  # a base clock, which processors exceed
+    made_of = ComposedEstimator if kind == "many-core" else ClippedAtPeak  # a base clock, which processors exceed
     part = made_of(operation, Sequential(), "roofline at the usual share of the data sheet's rates")
     source = "no measurement: 70 % of the peaks, 75 % of the bandwidth"
     made = Calibration(part, (), residual_std=UNMEASURED, source=source)
@@ -314,13 +328,13 @@ def _unmeasured(workload: Workload, machine: Machine, kind: str) -> Default:
 
 def _with_memory_on_chip(
     model: SystolicArray | Roofline, workload: Workload, machine: Machine
-) -> tuple[SystolicArray | Roofline | OnChip, Machine]:
+) -> tuple[SystolicArray | Roofline | UnifiedBuffer, Machine]:
     """The model with an accelerator's on-chip memory in use; as it is where a state of the caches was given."""
-    from slipstick.estimators.core.residency import rated_caches
-    from slipstick.estimators.operation.tpu.on_chip import OnChip, kept_bytes
+    from slipstick.estimators.symbolic.cache_residency import rated_caches
+    from slipstick.estimators.tpu.unified_buffer import UnifiedBuffer, kept_bytes
 
     caches = rated_caches(machine)
     if machine.runtime.cache is not None or not caches or not machine.memory[caches[-1]].capacity:
         return model, machine
     trains = "optimizer" in workload.kinds
-    return OnChip(model, kept_bytes(workload), trains), machine.using({"runtime.cache": "warm"})
+    return UnifiedBuffer(model, kept_bytes(workload), trains), machine.using({"runtime.cache": "warm"})

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from slipstick.estimators.composites.kept_workloads import as_compiled
-from slipstick.estimators.composites.utilisation import utilisation
-from slipstick.estimators.core.estimate import WAITING, Estimate
+from slipstick.estimators.base.estimate import WAITING, Estimate
+from slipstick.estimators.composition.flop_utilisation import utilisation
+from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.experiments.question.memory_need import MemoryNeed, memory_need
 from slipstick.experiments.question.question import Question
 from slipstick.workloads.graph.footprint import attends_to_cache
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.importers.torch.arguments import FIRST_INPUT
-from slipstick.workloads.runs.feed import run_of
+from slipstick.workloads.graph.workload_kind import FEW, FIRST_INPUT, WorkTimed
 
 HOST = "host"
 """Bounds what a device waits for: the issue of its operations."""
@@ -69,9 +68,9 @@ def facts(question: Question, answer: Estimate) -> Facts:
     bound = as_compiled(question.workload, question.machine).bind_known(sizes)
     known = not bound.symbols
     graph = question.estimator.model.graph(question.workload, question.machine)
-    shared = "cores" in graph.metadata  # one core's share of a step, which a run does so often
-    steps = {**run_of(question.workload), **question.run}.get("steps", 1.0) if shared else 1.0
-    time = answer.time / steps
+    shared = "cores" in graph.metadata  # one core's share of a step
+    work = question.work()
+    time = answer.time / work.steps
     alone = shared or graph is question.workload
     whole = bound if alone else graph.bind_known({**graph.defaults, **sizes})  # a run of many steps
     known = known and not whole.symbols
@@ -80,7 +79,7 @@ def facts(question: Question, answer: Estimate) -> Facts:
     moved = sum(float(op.cost.bytes_moved * op.times) for op in whole if op.kind not in free) if known else 0.0
     there = question.machine.bandwidth(question.machine.main_memory) * time
     return Facts(
-        _throughput(question.workload, sizes, time) or (_of_work(whole, time) if known else None),
+        _throughput(question.workload, sizes, work, answer.time) or (_of_work(whole, answer.time) if known else None),
         mfu,
         peak,
         moved / there if moved and there else None,
@@ -140,17 +139,20 @@ FLOP, BYTE = "FLOP", "byte"
 STREAMS = ("elementwise", "reduction", "move", "gather")
 
 
-def _throughput(workload: Workload, sizes: Mapping[str, float], time: float) -> Throughput | None:
+def _throughput(workload: Workload, sizes: Mapping[str, float], work: WorkTimed, time: float) -> Throughput | None:
+    """What the whole time is for, over it: the batch of a step as often as there are steps, or what a run takes in."""
     batch = sizes.get("batch", sizes.get("decodes"))  # a serving step's sequences that write a token
+    batch = work.examples if work.examples is not None else batch
     if time <= 0:
         return None
     if batch is None:
         return _of_first_input(workload, sizes, time)
+    batch *= work.steps
     if any(map(attends_to_cache, workload.distinct.operations)):
         items, unit = batch, "tokens"
     elif "seq_len" in sizes:
         items, unit = batch * sizes["seq_len"], "tokens"
-    elif "convolution" in workload.kinds:
+    elif {"convolution", "image"}.intersection(workload.kinds):
         items, unit = batch, "images"
     else:
         items, unit = batch, "samples"
@@ -192,24 +194,18 @@ def _of_work(whole: Workload, time: float) -> Throughput | None:
     return Throughput(items, unit, items / time)
 
 
-FEW = 3
-"""Operations of one kind up to which a workload is a kernel by itself."""
-
-
 def unit_of(question: Question) -> str:
     """What a question makes: tokens, images, samples; "" where the workload has no batch."""
-    made = _throughput(
-        question.workload, {**question.workload.defaults, **question.sizes, **question.run, "batch": 1.0}, 1.0
-    )
-    known = {"batch"} & (
-        {*question.workload.symbols, *question.workload.defaults} | set(question.sizes) | set(question.run)
-    )
-    return made.unit if made and known else ""
+    work, sizes = question.work(), {**question.workload.defaults, **question.sizes, **question.run}
+    if work.examples is None and not {"batch"} & {*question.workload.symbols, *sizes}:
+        return ""
+    made = _throughput(question.workload, {**sizes, "batch": 1.0}, work, 1.0)
+    return made.unit if made else ""
 
 
 def items_of(question: Question, point: Mapping[str, float]) -> float:
     """How many of them at a point of free quantities (``workload.batch``, ``run.seq_len``)."""
     sizes = {**question.workload.defaults, **question.sizes, **question.run}
-    sizes |= {name.partition(".")[2]: value for name, value in point.items() if name.startswith(("workload.", "run."))}
-    made = _throughput(question.workload, sizes, 1.0)
+    free = {name.partition(".")[2]: value for name, value in point.items() if name.startswith(("workload.", "run."))}
+    made = _throughput(question.workload, {**sizes, **free}, question.work(free), 1.0)
     return made.items if made else 0.0

@@ -16,8 +16,8 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.learning.fitted_file import load_fitted
-from slipstick.estimators.learning.law_fit import QUANTILE
+from slipstick.estimators.fitting.fitted_file import load_fitted
+from slipstick.estimators.fitting.fitted_model import QUANTILE
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.machine_kind import machine_kind
 from slipstick.workloads.graph.footprint import resident_bytes

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.composites.consumption import COST, ENERGY, Consumption, cost, energy
-from slipstick.estimators.composites.kept_workloads import as_compiled
-from slipstick.estimators.core.lambdified import evaluate
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import parse_expression
+from slipstick.common.readers import unknown_name
+from slipstick.estimators.composition.energy_and_cost import COST, ENERGY, Consumption, cost, energy
+from slipstick.estimators.composition.workload_cache import as_compiled
+from slipstick.estimators.symbolic.lambdified import evaluate
 from slipstick.experiments.question.memory_need import NOT
 from slipstick.experiments.question.question import Question
-from slipstick.hwmodels.files.expressions import parse_expression
-from slipstick.hwmodels.files.readers import InputError, unknown_name
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from slipstick.estimators.named.serving.local_run import as_stored
-from slipstick.estimators.operation.serving.known_steps import LLAMA_CPP, engine_on, is_llama_cpp, names_server
+from slipstick.estimators.engine_steps.fitted_steps import LLAMA_CPP, engine_on, is_llama_cpp, names_server
+from slipstick.estimators.serving.llama_cpp_run import as_stored
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.weight_types import stored_as

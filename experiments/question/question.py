@@ -7,27 +7,36 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from slipstick.estimators.contract.base import check_run_names
-from slipstick.estimators.contract.named import NamedEstimator
-from slipstick.estimators.contract.protocols import Estimator, Fitted
-from slipstick.estimators.core.estimate import Estimate, Run
-from slipstick.estimators.core.parameters import parameters
-from slipstick.estimators.core.schedule_model import check_run_number
+from slipstick.common.errors import InputError
+from slipstick.common.readers import unknown_name
+from slipstick.common.records import FrozenDict, Same
+from slipstick.common.renamed_arguments import checked
+from slipstick.common.trusted_code import is_own
+from slipstick.estimators.base.estimate import Estimate, RunParameters
+from slipstick.estimators.base.estimator_base import check_run_names
+from slipstick.estimators.base.protocols import Estimator, Fitted
+from slipstick.estimators.base.schedule_model import check_run_number
+from slipstick.estimators.base.shipped_estimator import ShippedEstimator
+from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.experiments.question import registry
 from slipstick.experiments.question.axes import Values, axes_of
 from slipstick.experiments.question.defaults import as_executed, default, kept_open
 from slipstick.experiments.question.precision import in_type
-from slipstick.experiments.question.settings import Value, by_namespace, number_of, run_number
+from slipstick.experiments.question.settings import (
+    Value,
+    by_namespace,
+    number_of,
+    run_number,
+    today_and_varied,
+    with_numbers,
+)
 from slipstick.experiments.question.space import Space
 from slipstick.hwmodels.catalog import machine as machine_by_name
-from slipstick.hwmodels.files.old_names import checked
-from slipstick.hwmodels.files.own_names import is_own
-from slipstick.hwmodels.files.readers import InputError, unknown_name
-from slipstick.hwmodels.files.records import Same, Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.catalog import workload as workload_by_name
+from slipstick.workloads.graph.cost import check_size
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.graph.workload_kind import workload_kind
+from slipstick.workloads.graph.workload_kind import WorkTimed, workload_kind
 from slipstick.workloads.runs.feed import run_of
 from slipstick.workloads.transforms.narrow import number_type
 
@@ -41,7 +50,7 @@ class Original:
 
     workload: str | Workload | nx.DiGraph[Any]
     machine: str | Machine
-    settings: Table[Value]
+    settings: FrozenDict[Value]
     dtype: str | None
 
 
@@ -72,9 +81,9 @@ class Question:
     workload: Workload
     machine: Machine
     estimator: Estimator
-    run: Run = Run()
+    run: RunParameters = RunParameters()
     why: str = ""
-    sizes: Run = Run()
+    sizes: RunParameters = RunParameters()
     vary: Space = Space()
     dtype: str = ""
     calibration: Fitted | None = None
@@ -96,9 +105,14 @@ class Question:
         """The estimate; the same question is answered once."""
         return self._answer
 
+    def work(self, point: Mapping[str, float] | None = None) -> WorkTimed:
+        """What its time is for, as the estimator says; at other sizes and numbers of the run where some are given."""
+        return self.estimator.model.work(self.workload, self.machine, {**self.sizes, **self.run, **(point or {})})
+
     @cached_property
     def _answer(self) -> Estimate:
         made = self.estimator.estimate(self.workload, self.machine, self.run)
+        made = replace(made, work=self.work().text(self.machine.runtime.mode, made.devices))
         if self.calibration is None or made.provenance != "estimated":
             return made
         return replace(made, provenance="calibrated")
@@ -108,13 +122,14 @@ class Question:
 def question(
     workload: str | Workload | nx.DiGraph[Any],
     machine: str | Machine,
-    estimator: str | NamedEstimator | Estimator | None = None,
+    estimator: str | ShippedEstimator | Estimator | None = None,
     settings: Mapping[str, Value] | Sequence[str] = (),
     dtype: str | None = None,
     vary: Mapping[str, Values] | Sequence[str] = (),
     calibration: Fitted | None = None,
     where: Sequence[str] = (),
     quantity: str | None = None,
+    **numbers: Value,
 ) -> Question:
     """A question from names or objects, changed numbers, a data type, what varies and what was fitted.
 
@@ -135,6 +150,8 @@ def question(
         Conditions between formulas of the names that vary ("machine.clock*machine.cores <= 2e11").
     quantity
         What is wanted ("ttft"), one of `Estimate.quantities`; None for the one that the estimator names.
+    numbers
+        Sizes and numbers of the run by their words, as options of the command line: ``batch=8``, ``threads=240``.
 
     Raises
     ------
@@ -149,11 +166,12 @@ def question(
     """
     graph = workload if isinstance(workload, Workload) else workload_by_name(workload)
     base = machine_by_name(machine) if isinstance(machine, str) else machine
+    settings, vary = today_and_varied(with_numbers(question, settings, numbers, graph), vary)
     values = by_namespace(settings)
     plain = not (vary or where or quantity or calibration is not None)
     if not plain or not (estimator is None or isinstance(estimator, str)) or is_own(estimator):
         return _about(_resolved(graph, base, estimator, values, dtype, vary, calibration, where), quantity)
-    settled = Table({space: Table(each) for space, each in values.items()})
+    settled = FrozenDict({space: FrozenDict(each) for space, each in values.items()})
     kept = _kept(Same(graph), base, estimator, settled, dtype)
     if not kept:
         kept.append(_resolved(graph, base, estimator, values, dtype))
@@ -167,7 +185,11 @@ def _about(query: Question, quantity: str | None) -> Question:
 
 @lru_cache(maxsize=8)
 def _kept(
-    workload: Same[Workload], machine: Machine, estimator: str | None, values: Table[Table[Value]], dtype: str | None
+    workload: Same[Workload],
+    machine: Machine,
+    estimator: str | None,
+    values: FrozenDict[FrozenDict[Value]],
+    dtype: str | None,
 ) -> list[Question]:
     """The place for a question to an estimator that ships: the same one is often asked again."""
     return []
@@ -176,7 +198,7 @@ def _kept(
 def _resolved(
     workload: Workload,
     base: Machine,
-    estimator: str | NamedEstimator | Estimator | None,
+    estimator: str | ShippedEstimator | Estimator | None,
     values: Mapping[str, Mapping[str, Value]],
     dtype: str | None = None,
     vary: Mapping[str, Values] | Sequence[str] = (),
@@ -194,13 +216,13 @@ def _resolved(
     run = {name: run_number(graph, name, value) for name, value in values["run"].items()}
     for name, value in run.items():
         if name in graph.symbols:
-            _positive(f"run.{name}", value)
+            check_size(name, value, graph.defaults, "run")
         else:
             check_run_number(name, value)
     why, sizes = "", values["workload"]
     remarks: tuple[str, ...] = ()
     if estimator is None:
-        open_ = kept_open(graph, target)
+        open_ = kept_open(graph, target, run)
         bound = with_sizes(graph, _without(sizes, open_))
         best = default(bound, target, run, dtype, values["machine"])
         graph, target, chosen, why = best.workload, best.machine, best.estimator, best.why
@@ -210,7 +232,9 @@ def _resolved(
         chosen = registry.estimator_of(estimator, graph, target)
         open_ = chosen.keeps_open & graph.symbols
         graph = with_sizes(graph, _without(sizes, open_))
-    run |= {name: _size(name, sizes[name]) for name in open_ & set(sizes)}
+    for name in open_ & set(sizes):
+        run[name] = _size(name, sizes[name])
+        check_size(name, run[name], graph.defaults)
     _check_threads(chosen, graph, target, run)
     check_run_names(chosen, graph, target, run)
     if given := run_of(graph):  # the workload is a run, whose numbers hold where none are given
@@ -222,12 +246,23 @@ def _resolved(
     if values["estimator"]:
         chosen = set_parameters(chosen, parameter_values(chosen, values["estimator"]))
     numbers = {name: number_of(f"workload.{name}", value) for name, value in sizes.items()}
-    space = Space(Table(axes_of(vary, target)), where=tuple(where)) if vary else Space()
+    space = Space(FrozenDict(axes_of(vary, target)), where=tuple(where)) if vary else Space()
     original = None
     if estimator is None and calibration is None:
         named = {f"{name}.{key}": value for name, inner in values.items() for key, value in inner.items()}
-        original = Original(workload, base, Table(named), wanted_type)
-    made = Question(graph, target, chosen, Run(run), why, Run(numbers), space, dtype or stored, calibration, remarks)
+        original = Original(workload, base, FrozenDict(named), wanted_type)
+    made = Question(
+        graph,
+        target,
+        chosen,
+        RunParameters(run),
+        why,
+        RunParameters(numbers),
+        space,
+        dtype or stored,
+        calibration,
+        remarks,
+    )
     return replace(made, original=original)
 
 
@@ -303,13 +338,7 @@ def _without(sizes: Mapping[str, Value], names: frozenset[str]) -> dict[str, Val
 
 
 def _size(name: str, value: Value) -> float:
-    return _positive(f"workload.{name}", number_of(f"workload.{name}", value))
-
-
-def _positive(name: str, number: float) -> float:
-    if number <= 0:
-        raise InputError(f"{name} = {number:g}: want a number > 0")
-    return number
+    return number_of(f"workload.{name}", value)
 
 
 def set_parameters(estimator: Estimator, values: Mapping[str, float]) -> Estimator:

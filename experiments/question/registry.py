@@ -1,18 +1,18 @@
-"""Estimators by name: every name is looked up here, in the records of `named/shipped.py`."""
+"""Estimators by name: every name is looked up here, in the records of `question/shipped_estimators.py`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from slipstick.estimators.contract.named import NamedEstimator
-from slipstick.experiments.question.named.builders import CALIBRATIONS as CALIBRATIONS
-from slipstick.experiments.question.named.shipped import DEFAULT, SHIPPED
-from slipstick.hwmodels.files.old_names import checked
-from slipstick.hwmodels.files.own_names import is_own
-from slipstick.hwmodels.files.readers import unknown_name
+from slipstick.common.readers import unknown_name
+from slipstick.common.renamed_arguments import checked
+from slipstick.common.trusted_code import is_own
+from slipstick.estimators.base.shipped_estimator import ShippedEstimator
+from slipstick.experiments.question.estimator_builders import CALIBRATIONS as CALIBRATIONS
+from slipstick.experiments.question.shipped_estimators import DEFAULT, SHIPPED
 
 if TYPE_CHECKING:
-    from slipstick.estimators.contract.protocols import Estimator
+    from slipstick.estimators.base.protocols import Estimator
     from slipstick.hwmodels.machine import Machine
     from slipstick.workloads.graph.workload import Workload
 
@@ -29,18 +29,18 @@ def estimator_names() -> list[str]:
     return sorted(record.name for record in SHIPPED)
 
 
-def named_estimators() -> tuple[NamedEstimator, ...]:
+def named_estimators() -> tuple[ShippedEstimator, ...]:
     """Their records: what answers by default first, then by name."""
     return (DEFAULT, *sorted(SHIPPED, key=lambda record: record.name))
 
 
-def named_estimator(name: str) -> NamedEstimator:
-    """The record of a built-in estimator by name or alias, or of your own, an `OwnName` (which is imported and run).
+def named_estimator(name: str) -> ShippedEstimator:
+    """The record of a built-in estimator by name or alias, or of your own, a `TrustedName` (which is imported).
 
     Raises InputError where the name is unknown, or names code and is plain text, as everything from a file is.
     """
     if is_own(name):
-        from slipstick.experiments.question.own import own_record
+        from slipstick.experiments.question.user_code import own_record
 
         return own_record(name)
     known = {word: record for record in named_estimators() for word in (record.name, *record.aliases)}
@@ -50,7 +50,7 @@ def named_estimator(name: str) -> NamedEstimator:
 
 
 @checked
-def estimator(name: str | NamedEstimator) -> Estimator:
+def estimator(name: str | ShippedEstimator) -> Estimator:
     """An estimator by name or alias, or by your own record; text never names code, but what ships.
 
     Where it has calibrations of several domains, the one that holds answers each question.
@@ -69,15 +69,15 @@ def estimator(name: str | NamedEstimator) -> Estimator:
     return (named_estimator(name) if isinstance(name, str) else name).estimator()
 
 
-def estimator_of(given: str | NamedEstimator | Any, workload: Workload, machine: Machine) -> Estimator:
+def estimator_of(given: str | ShippedEstimator | Any, workload: Workload, machine: Machine) -> Estimator:
     """What answers for a workload on a machine, from a name, a record or an object (`adopted`)."""
-    from slipstick.estimators.contract.base import adopted
+    from slipstick.estimators.base.estimator_base import adopted
 
-    made = estimator(given) if isinstance(given, (str, NamedEstimator)) else adopted(given)
+    made = estimator(given) if isinstance(given, (str, ShippedEstimator)) else adopted(given)
     return made.resolved(workload, machine)
 
 
-def default_record(workload: Workload, machine: Machine) -> NamedEstimator | None:
+def default_record(workload: Workload, machine: Machine) -> ShippedEstimator | None:
     """The estimator that was made for such workloads on such machines; None where none was."""
     return next((record for record in SHIPPED if record.answers(workload, machine)), None)
 

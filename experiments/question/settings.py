@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from difflib import get_close_matches
+from inspect import signature
 from numbers import Real
-from typing import SupportsFloat
+from typing import Any, SupportsFloat
 
-from slipstick.estimators.composites.compiled import NAMESPACES
-from slipstick.estimators.core.schedule_model import AMOUNTS
-from slipstick.hwmodels.files.readers import InputError, unknown_name
-from slipstick.hwmodels.files.units import parse_quantity
+from slipstick.common.errors import InputError
+from slipstick.common.readers import unknown_name
+from slipstick.common.units import parse_quantity
+from slipstick.estimators.base.schedule_model import AMOUNTS
+from slipstick.estimators.composition.compiled_estimator import NAMESPACES
 from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.catalog import workload as workload_by_name
 from slipstick.workloads.graph.workload import Workload
 
 Value = SupportsFloat | str
@@ -19,6 +23,30 @@ Value = SupportsFloat | str
 
 
 HEAD = "machine."
+SYNONYMS = {
+    "mode": "machine.runtime.mode",
+    "engine": "machine.runtime.library",
+    "clock": "machine.clock",
+    "cores": "machine.cores",
+    "tp": "run.tensor_parallel",
+    "pp": "run.pipeline_parallel",
+    "dp": "run.data_parallel",
+    "ep": "run.expert_parallel",
+    "cp": "run.context_parallel",
+}
+"""Short options for numbers of the machine and of the run."""
+SIZES = {"batch": "decodes", "seq_len": "context"}
+"""Words for the sizes of a serving step: sequences that write a token, and the tokens behind them."""
+SERVER = ("concurrency", "rate", "count", "spread", "prefix", "burstiness", "step_tokens", "max_sequences", "replicas")
+"""Numbers of a server's run."""
+LAYOUT = (
+    *("tensor_parallel", "pipeline_parallel", "data_parallel", "context_parallel", "expert_parallel"),
+    *("microbatch", "interleave", "shard", "recompute", "input_rate"),
+)
+"""Numbers of a training run."""
+RUN = ("threads", "images", "epochs", "nodes", "workers", "prefetch", "steps", *SERVER, *LAYOUT)
+"""Numbers of a run that options of a command resemble (--threads, --train)."""
+MODES = {"graphs": "graph_replay", "graph": "graph_replay"}
 
 
 def by_namespace(settings: Mapping[str, Value] | Sequence[str]) -> dict[str, dict[str, Value]]:
@@ -140,3 +168,68 @@ def machine_changes(words: Sequence[str]) -> dict[str, str | float]:
             raise InputError(f"{word[:60]!r}: want machine.NAME=VALUE, such as machine.memory.HBM3.bandwidth=4TB/s")
         changes[name.removeprefix(HEAD)] = value
     return changes
+
+
+def setting_of(name: str, sizes: Collection[str]) -> str:
+    """The dotted name of a number by its word: ``workload.batch``, of a step of serving ``workload.decodes``.
+
+    >>> [setting_of(name, ["decodes"]) for name in ("batch", "mode", "threads")]
+    ['workload.decodes', 'machine.runtime.mode', 'run.threads']
+    """
+    word = name if name in sizes else SIZES.get(name, name)
+    return SYNONYMS.get(name, f"workload.{word}" if word in sizes else f"run.{name}")
+
+
+def with_numbers(
+    function: Callable[..., object],
+    settings: Mapping[str, Value] | Sequence[str],
+    numbers: Mapping[str, Value],
+    workload: str | Workload,
+) -> Mapping[str, Value] | Sequence[str]:
+    """Settings with numbers that were given by their words, ``batch=8``, as the options of the command line are.
+
+    Raises InputError where a number is set twice, or a word is rather an argument of the function misspelt.
+    """
+    if not numbers:
+        return settings
+    graph = workload_by_name(workload) if isinstance(workload, str) else workload
+    sizes = {*graph.symbols, *graph.defaults}
+    known = [name for name in signature(function).parameters if name != "numbers"]
+    made: dict[str, Value] = {}
+    for name, value in numbers.items():
+        made[setting_of(name, sizes)] = MODES.get(str(value), value) if name == "mode" else value
+        if setting_of(name, sizes) == f"run.{name}" and name not in RUN and get_close_matches(name, [*known, *sizes]):
+            raise unknown_name(f"argument of {function.__name__}", name, [*known, *sorted(sizes)])
+    if not isinstance(settings, Mapping):
+        return [*settings, *(f"{name}={value}" for name, value in made.items())]
+    if twice := sorted(settings.keys() & made.keys()):
+        raise InputError(f"{twice[0]} is set twice")
+    return {**settings, **made}
+
+
+def today_and_varied(
+    settings: Mapping[str, Any] | Sequence[str], vary: Mapping[str, Any] | Sequence[str]
+) -> tuple[Mapping[str, Any] | Sequence[str], Mapping[str, Any] | Sequence[str]]:
+    """Settings and axes where a size is set and varies: the set value is today's, as with a number of the run.
+
+    Examples
+    --------
+    >>> today_and_varied(["workload.batch=8"], ["workload.batch=1,2"])
+    (['run.batch=8'], ['run.batch=1,2'])
+    >>> today_and_varied({"workload.batch": 8}, {"run.batch": [1, 2]})
+    ({'run.batch': 8}, {'run.batch': [1, 2]})
+    """
+    named, varied = ({text.partition("=")[0].strip() for text in texts} for texts in (settings, vary))
+    set_sizes = {name.removeprefix("workload.") for name in named if name.startswith("workload.")}
+    both = {f"workload.{name}" for name in set_sizes if {f"workload.{name}", f"run.{name}"} & varied}
+
+    def renamed(text: str) -> str:
+        name, equals, value = text.partition("=")
+        return f"run.{name.strip().removeprefix('workload.')}{equals}{value}" if name.strip() in both else text
+
+    def each(given: Mapping[str, Any] | Sequence[str]) -> Mapping[str, Any] | Sequence[str]:
+        if isinstance(given, Mapping):
+            return {renamed(name): value for name, value in given.items()}
+        return list(map(renamed, given))
+
+    return each(settings), each(vary)

@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from slipstick.estimators.core.lambdified import FloatArray, evaluate
-from slipstick.hwmodels.files.expressions import parse_expression
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
-from slipstick.hwmodels.files.symbolic import sp
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import parse_expression
+from slipstick.common.lazy_sympy import sp
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.symbolic.lambdified import FloatArray, evaluate
 
 Sampler = Literal["random", "latin-hypercube", "sobol"]
 MANY_ROWS = 8
@@ -74,8 +74,8 @@ class Space:
         `MAX_POINTS`.
     """
 
-    axes: Table[tuple[float, ...]] = Table()
-    sampled: Table[Range] = Table()
+    axes: FrozenDict[tuple[float, ...]] = FrozenDict()
+    sampled: FrozenDict[Range] = FrozenDict()
     samples: int = 1
     sampler: Sampler = "sobol"
     seed: int = 0
@@ -163,7 +163,12 @@ class Space:
         inside = np.ones(count, dtype=bool)
         for condition in self.where:
             left, compare, right = _sides(condition, self.names)
-            inside &= np.broadcast_to(_COMPARE[compare](evaluate(left, values), evaluate(right, values)), count)
+            sides = [np.broadcast_to(evaluate(side, values), count) for side in (left, right)]
+            wrong = np.flatnonzero(np.isnan(sides[0]) | np.isnan(sides[1]))
+            if len(wrong):
+                at = ", ".join(f"{name} = {np.broadcast_to(values[name], count)[wrong[0]]:g}" for name in self.names)
+                raise InputError(f"condition {condition[:80]!r} is no number at {at}: want one at each point")
+            inside &= _COMPARE[compare](*sides)
         return inside
 
     @cached_property

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from slipstick.estimators.named.serving.served_run import serve
-from slipstick.experiments.calibrate.known_serving import MOST_SIMULATED, model_of_size, traffic_of
+from slipstick.estimators.serving.serving_answer import serve
+from slipstick.experiments.calibrate.measured_serving import MOST_SIMULATED, model_of_size, traffic_of
 from slipstick.experiments.serve.serving_question import ServingOptions
 from slipstick.workloads.importers.serving.llama_bench import LocalRun
 from slipstick.workloads.importers.serving.vllm_bench import ServedRun

@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from slipstick.estimators.named.serving.deployment import Deployment
-from slipstick.estimators.named.serving.served_requests import ServedRequests
-from slipstick.estimators.named.serving.server_run import POOL, deployment_of, run_of
-from slipstick.estimators.operation.serving.measured_steps import TimedServerStep, engine_of_steps
+from slipstick.common.errors import InputError
+from slipstick.estimators.engine_steps.measured_steps import TimedServerStep, engine_of_steps
+from slipstick.estimators.serving.deployment import Deployment
+from slipstick.estimators.serving.request_estimator import RequestEstimator
+from slipstick.estimators.serving.server_config import POOL, deployment_of, run_of
 from slipstick.experiments.question.question import Question, question
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language.requests_to import requests_to
-from slipstick.workloads.language.weight_types import stored_as
+from slipstick.workloads.language.weight_types import AUTO, stored_as
 from slipstick.workloads.language_catalog import language_model
 from slipstick.workloads.runs.requests import recorded
 from slipstick.workloads.runs.traffic import Traffic
@@ -51,7 +51,7 @@ class ServingOptions:
     expert: int | None = None
     replicas: int = 1
     dtype: str | None = None
-    cache_type: str = "bf16"
+    cache_type: str = AUTO
     engine: str = ""
     step_tokens: int = 8192
     max_sequences: int = 256
@@ -96,7 +96,7 @@ class ServingOptions:
         if self.engine:
             changes["machine.runtime.library"] = self.engine
         run = {f"run.{name}": value for name, value in {**self._run(made.layout), **run_of(load)}.items()}
-        server = ServedRequests(
+        server = RequestEstimator(
             cache_type=self.cache_type, mixing=self.mixing or "", preemption=self.preemption, known=made.known
         )
         return question(requests, self.machine, server, {**changes, **run}, vary=vary)

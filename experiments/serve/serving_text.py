@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.estimators.named.serving.deployment import APART
-from slipstick.estimators.named.serving.served_run import Serving
-from slipstick.estimators.operation.power.power_cap import cap_watts
-from slipstick.estimators.operation.serving.measured_steps import kept_measured
-from slipstick.experiments.question.doubts import warnings_among
-from slipstick.experiments.serve.limits import limits_text
-from slipstick.experiments.subjects.power.facility import Facility, price_text
-from slipstick.hwmodels.files.shown import count_shown, format_quantity
+from slipstick.common.formatting import count_shown, ends_shown, format_quantity, money_shown, shown
+from slipstick.estimators.engine_steps.measured_steps import kept_measured
+from slipstick.estimators.power.power_cap import cap_watts
+from slipstick.estimators.serving.deployment import APART
+from slipstick.estimators.serving.serving_answer import Serving
+from slipstick.experiments.methods.power.facility import Facility, price_text
+from slipstick.experiments.question.warnings import warnings_among
+from slipstick.experiments.serve.slo_limits import limits_text
 
 LARGE_PRODUCT = 0.74
 """Share of the bfloat16 peak that a product of 8192^3 reaches on H100 by the calibration of kernels (H200 0.72)."""
@@ -52,7 +52,7 @@ def lines(answer: Serving, facility: Facility | None = None) -> list[str]:
         result.append(f"{limits_text(answer.limits)}: kept by {share} of requests (80 %: {least} .. {most})")
     dollars, joules = summary["cost_usd_per_million_tokens"], summary["energy_J_per_million_tokens_at_most"]
     if dollars is not None:
-        result.append(f"cost: {dollars:.3g} $ a million output tokens at {price_text(deployment.machine)}")
+        result.append(f"cost: {money_shown(dollars)} a million output tokens at {price_text(deployment.machine)}")
     if summary["power_W"] is not None:
         result.append(_energy(summary))
         if facility is not None and facility.counted:
@@ -112,7 +112,7 @@ def _energy(summary: Mapping[str, Any]) -> str:
     each, least, most = (summary[f"{name}energy_J_per_token"] for name in ("", "low_", "high_"))
     return (
         f"power: {power:,.0f} W of all devices ({low:,.0f} .. {high:,.0f}), hosts and cooling apart; "
-        f"{each:.3g} J an output token ({least:.3g} .. {most:.3g})"
+        f"{shown(each, 'J')} an output token ({ends_shown(least, most, 'J')})"
     )
 
 
@@ -120,7 +120,5 @@ def _times(answer: Serving, measure: str, name: str) -> str:
     words = []
     for quantile in ("mean", "p50", "p99"):
         value, low, high = answer.band(measure, quantile)
-        words.append(
-            f"{quantile} {count_shown(value * 1e3)} ms ({count_shown(low * 1e3)} .. {count_shown(high * 1e3)})"
-        )
+        words.append(f"{quantile} {shown(value, 's')} ({ends_shown(low, high)})")
     return f"{name}: " + ", ".join(words)

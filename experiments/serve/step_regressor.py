@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.learning.law import FloatArray
-from slipstick.estimators.operation.serving.measured_steps import ServerStep, TimedServerStep
-from slipstick.estimators.operation.serving.step_amounts import Batch
-from slipstick.estimators.operation.serving.step_oracle import StepOracle
+from slipstick.common.errors import InputError
+from slipstick.common.readers import unknown_name
+from slipstick.estimators.engine_steps.measured_steps import ServerStep, TimedServerStep
+from slipstick.estimators.engine_steps.step_amounts import Batch
+from slipstick.estimators.engine_steps.step_time_predictor import StepTimePredictor
+from slipstick.estimators.fitting.group_effects_model import FloatArray
 from slipstick.experiments.serve.serving_question import ServingOptions
-from slipstick.hwmodels.files.readers import InputError, unknown_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,7 +94,7 @@ class StepRegressor:
             TimedServerStep(
                 ServerStep(
                     deployment.model, deployment.stored, deployment.machine, deployment.runs_under,
-                    _batch(*rows[:, at].tolist()), deployment.layout,
+                    _batch(*rows[:, at].tolist()), deployment.layout, deployment.cache_type,
                 ),
                 float(seconds[at]),
             )
@@ -122,9 +123,9 @@ class StepRegressor:
     def _wanted(self) -> ServingOptions:
         return ServingOptions(self.model, self.machine, devices=self.devices, dtype=self.dtype, engine=self.engine)
 
-    def _oracle(self) -> StepOracle:
+    def _oracle(self) -> StepTimePredictor:
         fitted = getattr(self, "oracle_", None)
-        return fitted if isinstance(fitted, StepOracle) else self._wanted().deployment().oracle
+        return fitted if isinstance(fitted, StepTimePredictor) else self._wanted().deployment().oracle
 
 
 def _columns(X: Any) -> FloatArray:

@@ -9,20 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.estimators.calibration.calibration import Calibration, fingerprint, from_objective
-from slipstick.estimators.calibration.calibration_file import to_dict
-from slipstick.estimators.calibration.fitting import Fit
-from slipstick.estimators.calibration.identifiability import correlations
-from slipstick.estimators.calibration.leave_one_out import HeldOut, leave_one_group_out
-from slipstick.estimators.calibration.objective import Objective
-from slipstick.estimators.calibration.parameter_intervals import bootstrap, profile
-from slipstick.estimators.core.estimate import quantile
-from slipstick.estimators.core.parameters import parameters
+from slipstick.common.answer import Answer, AnswerTable, Provenance
+from slipstick.common.columns import Column
+from slipstick.common.errors import InputError
+from slipstick.estimators.base.estimate import quantile
+from slipstick.estimators.fitting.calibration import Calibration, fingerprint, from_objective
+from slipstick.estimators.fitting.calibration_file import to_dict
+from slipstick.estimators.fitting.identifiability import correlations
+from slipstick.estimators.fitting.least_squares import Fit
+from slipstick.estimators.fitting.leave_one_out import Holdout, leave_one_group_out
+from slipstick.estimators.fitting.objective import Objective
+from slipstick.estimators.fitting.parameter_intervals import bootstrap, profile
+from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.experiments.question.registry import estimator_to_fit
 from slipstick.experiments.studies.study import load_study
-from slipstick.hwmodels.answer import Answer, AnswerTable, Provenance
-from slipstick.hwmodels.columns import Column
-from slipstick.hwmodels.files.readers import InputError
 
 INTERVALS = ("covariance", "profile", "bootstrap")
 
@@ -43,7 +43,7 @@ class FittedStudy(Answer):
     fit: Fit
     bands: Mapping[str, tuple[float, float]]
     level: float
-    held_out: tuple[HeldOut, ...]
+    held_out: tuple[Holdout, ...]
 
     @property
     def provenance(self) -> Provenance:
@@ -189,7 +189,7 @@ def _bands(objective: Objective, fit: Fit, how: str, level: float) -> Mapping[st
     return bands
 
 
-def _left_out(objective: Objective, loss: str, starts: int) -> list[HeldOut]:
+def _left_out(objective: Objective, loss: str, starts: int) -> list[Holdout]:
     """Empty where there are no groups, or too few measurements beside one."""
     if len(set(objective.groups)) < 2:
         return []

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.estimators.composites.consumption import COST, ENERGY
-from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate, quantile
-from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.core.quantity import Quantity
-from slipstick.estimators.core.ratio_band import Today
-from slipstick.estimators.named.ratio_law import shipped
+from slipstick.common.errors import InputError
+from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, quantile
+from slipstick.estimators.base.quantity import Quantity
+from slipstick.estimators.base.ratio_band import Today
+from slipstick.estimators.composition.energy_and_cost import COST, ENERGY
+from slipstick.estimators.gpu.ratio_uncertainty import shipped
+from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.question.question import Question
-from slipstick.hwmodels.files.readers import InputError
 
 REFUSED = "refused"
 """The column that says why a point has no answer; "" where it has one."""
@@ -107,3 +107,24 @@ def _deviation(one: Quantity) -> float:
     if one.band is None or not one.band[0]:
         return 0.0
     return float(np.log(one.band[1] / one.band[0])) / 2 / quantile(DEFAULT_LEVEL, None)
+
+
+@dataclass(frozen=True)
+class BandedMetrics:
+    """Metrics whose scatter the estimator knows, with their band, at any points."""
+
+    question: Question
+    level: float
+
+    def columns(self, free: Mapping[str, FloatArray], count: int) -> dict[str, list[float]]:
+        """Shares of each point: `infeed`, `low_infeed`, `high_infeed` and so on, one value a point."""
+        estimator, known = self.question.estimator, self.question.estimator.uncertainty
+        result: dict[str, list[float]] = {}
+        for index in range(count):
+            point = {name: float(values[index]) for name, values in free.items()}
+            answer = estimator.estimate_at(self.question.workload, self.question.machine, self.question.run, point)
+            bands = answer.metric_intervals if known is None else known.metric_intervals(answer.metrics, self.level)
+            for name, (low, high) in bands.items():
+                for key, value in ((name, answer.metrics[name]), (f"low_{name}", low), (f"high_{name}", high)):
+                    result.setdefault(key, []).append(value)
+        return result

@@ -1,27 +1,73 @@
-"""Running a study: chunks through any executor, each stored as soon as it is done, resumed after any end."""
+"""Running a study: chunks through any executor, each stored as soon as it is done, resumed after any end.
+
+Ctrl-C ends a long run also where the library that it falls into loses it.
+"""
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from slipstick.experiments.question.own import code_digest
+from slipstick.common.errors import InputError
+from slipstick.common.records import content_digest
+from slipstick.common.renamed_arguments import checked
 from slipstick.experiments.question.space import MAX_POINTS
-from slipstick.experiments.studies.interrupts import heard_interrupts
-from slipstick.experiments.studies.share import WHOLE, Share
+from slipstick.experiments.question.user_code import code_digest
+from slipstick.experiments.studies.array_share import WHOLE, Share
 from slipstick.experiments.studies.store import Store, create
 from slipstick.experiments.studies.study import Study
 from slipstick.experiments.studies.sweep import Task, task
 from slipstick.experiments.studies.versions import formulas_digest, installed_version
-from slipstick.hwmodels.files.old_names import checked
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import content_digest
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+@contextmanager
+def heard_interrupts() -> Iterator[Callable[[], None]]:
+    """Gives a call for between two parts of the work, which ends the run where an interrupt came and was lost.
+
+    Three of sixty interrupts of a study were: numpy compares records by Python code, drops what that raises, and goes
+    on or says that it cannot compare them (numpy/_core/src/multiarray/arrayobject.c, `_void_compare`). An error that
+    follows an interrupt is taken for it. Outside the main thread, and where the caller has a handler of his own, all
+    stays as it is.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        Where one was sent meanwhile, whatever became of it.
+    """
+    sent: list[int] = []
+
+    def heard(number: int, frame: FrameType | None) -> None:
+        sent.append(number)
+        signal.default_int_handler(number, frame)
+
+    def check() -> None:
+        if sent:
+            raise KeyboardInterrupt
+
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield check
+        return
+    signal.signal(signal.SIGINT, heard)
+    try:
+        yield check
+        check()
+    except Exception:
+        check()
+        raise
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 MAX_CHUNKS = 10_000_000
 IN_FLIGHT = 8

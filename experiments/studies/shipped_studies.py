@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from slipstick.hwmodels.files.readers import unknown_name
+from slipstick.common.readers import unknown_name
 
 
 def preset_paths() -> dict[str, Path]:

@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slipstick.hwmodels.files.opener import read_private
-from slipstick.hwmodels.files.readers import InputError, atomic_write, parse_json, require_mapping
+from slipstick.common.errors import InputError
+from slipstick.common.opener import read_private
+from slipstick.common.readers import parse_json, require_mapping
+from slipstick.common.writer import atomic_write
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,39 +1,138 @@
-"""A study as a file: workloads, machines, what varies, the estimator and its calibration."""
+"""A study as a file: workloads, machines, what varies, the estimator and its calibration.
+
+What a study names: files found from its folder, workloads of every kind that an estimate takes.
+
+Plain data as TOML, which the standard library only reads.
+"""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
-from slipstick.estimators.calibration.calibration import Calibration, calibrate
-from slipstick.estimators.contract.protocols import Fitted
-from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Measurement
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import parse_expression
+from slipstick.common.formatting import short_name
+from slipstick.common.readers import read_toml
+from slipstick.common.records import FrozenDict, Record, validated
+from slipstick.common.renamed_arguments import checked
+from slipstick.common.trusted_code import TrustedName, named_here
+from slipstick.common.writer import atomic_write
+from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Measurement
+from slipstick.estimators.base.protocols import Fitted
+from slipstick.estimators.fitting.calibration import Calibration, calibrate
+from slipstick.experiments.calibrate.measured_argument import known_time
 from slipstick.experiments.calibrate.measurements import read_measurements
 from slipstick.experiments.question.axes import counts_values, is_count, merged_steps, quantity, values_of
 from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.question.registry import estimator_to_fit
 from slipstick.experiments.question.settings import name_and_value, number_of
 from slipstick.experiments.question.space import Range, Space
+from slipstick.experiments.question.user_code import is_own_program, own_program
 from slipstick.experiments.studies.study_records import Fitting as Fitting
 from slipstick.experiments.studies.study_records import Sample, SampledRange, Value, Values, with_todays_keys
-from slipstick.experiments.studies.study_workloads import known_from, known_in, located, relative, study_workload
-from slipstick.experiments.studies.toml_text import toml_text
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.expressions import parse_expression
-from slipstick.hwmodels.files.old_names import checked
-from slipstick.hwmodels.files.own_names import OwnName, named_here
-from slipstick.hwmodels.files.readers import InputError, atomic_write, read_toml
-from slipstick.hwmodels.files.records import Record, Table, validated
-from slipstick.hwmodels.files.shown import short_name
 from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.catalog import MATRIX_FILES, REQUESTS, STEPS, TRAINING
+from slipstick.workloads.catalog import workload as workload_by_name
 from slipstick.workloads.graph.workload import Workload
+
+BEFORE = ("pagerank:", REQUESTS, TRAINING, *STEPS)
+"""Words that may stand before a file."""
+FILES = (".json", ".yaml", ".yml", ".csv", ".gguf", *MATRIX_FILES)
+
+
+def study_workload(
+    name: str, folder: Path, trusted: Collection[str], inputs: Sequence[str] = (), train: str | None = None
+) -> Workload:
+    """A workload that a study in `folder` names: one that ships, a file, or code that the user named himself.
+
+    Raises InputError where there is none, or the file names code that the user does not.
+    """
+    if is_own_program(name):
+        return own_program(named_here(name, trusted, "workload"), inputs, train)
+    if inputs or train:
+        raise InputError(f"workload {name!r}: input and train are of a torch program, FILE.py:FUNCTION")
+    return workload_by_name(located(name, folder))
+
+
+def located(name: str, folder: Path) -> str:
+    """The path of a file that a study in `folder` names; another name stays.
+
+    Examples
+    --------
+    >>> located("pagerank:web.mtx.gz", Path("mine")), located("gpt2", Path("mine"))
+    ('pagerank:mine/web.mtx.gz', 'gpt2')
+    """
+    before, path = _parts(name)
+    return f"{before}{folder / path}" if path else name
+
+
+def relative(name: str, folder: Path, to: Path) -> str:
+    """A file that a study in `folder` names, as one in the folder `to` has to; another name stays."""
+    before, path = _parts(name)
+    return f"{before}{os.path.relpath((folder / path).resolve(), to)}" if path else name
+
+
+def known_from(name: str | None, folder: Path) -> str | None:
+    """What was measured as a study in `folder` says it: a file from there, or words as they are; None without."""
+    if name is None:
+        return None
+    words = "=" in name or known_time(name) is not None
+    return name if words and not (folder / name).exists() else str(folder / name)
+
+
+def known_in(name: str | None, folder: Path, to: Path) -> dict[str, str]:
+    """The line that says what was measured, of a study in `folder`, where it is written to the folder `to`."""
+    if name is None:
+        return {}
+    return {"known": os.path.relpath((folder / name).resolve(), to) if (folder / name).exists() else name}
+
+
+def _parts(name: str) -> tuple[str, str]:
+    """What stands before a file, and the file; no file where the name is none: code is found from where it is run."""
+    before = next((word for word in BEFORE if name.startswith(word)), "")
+    path = name.removeprefix(before)
+    is_file = path.removesuffix(".gz").endswith(FILES) or ("/" in path and not path.startswith("imported/"))
+    return before, path if is_file and not is_own_program(name) else ""
+
+
+def toml_text(document: Mapping[str, Any]) -> str:
+    """Plain data as TOML: values first, then tables."""
+    return "\n".join(_toml_lines(document, ())) + "\n"
+
+
+def _toml_lines(table: Mapping[str, Any], place: tuple[str, ...]) -> Iterator[str]:
+    for name, value in table.items():
+        if not isinstance(value, Mapping):
+            yield f"{_toml_key(name)} = {_toml_value(value)}"
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield ""
+            yield f"[{'.'.join(_toml_key(word) for word in (*place, name))}]"
+            yield from _toml_lines(value, (*place, name))
+
+
+def _toml_key(name: str) -> str:
+    plain = name.replace("_", "").replace("-", "")
+    return name if plain.isascii() and plain.isalnum() else json.dumps(name)
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_toml_value(entry) for entry in value) + "]"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+
 
 SCHEMA = "slipstick-study-1"
 Made = TypeVar("Made")
@@ -75,8 +174,8 @@ class Study(Record):
     train: str | None = None
     level: float = Field(default=DEFAULT_LEVEL, gt=0, lt=1)
     bands: Literal["auto", "always", "never"] = "auto"
-    set: Table[Value] = Table()
-    vary: Table[Values] = Table()
+    set: FrozenDict[Value] = FrozenDict()
+    vary: FrozenDict[Values] = FrozenDict()
     sample: Sample | None = None
     where: tuple[str, ...] = ()
     fit: Fitting | None = None
@@ -106,7 +205,7 @@ class Study(Record):
 
     @field_validator("vary")
     @classmethod
-    def _axes_have_values(cls, vary: Table[Values]) -> Table[Values]:
+    def _axes_have_values(cls, vary: FrozenDict[Values]) -> FrozenDict[Values]:
         for name, values in vary.items():
             if not values:
                 raise ValueError(f"axis {name} has no values")
@@ -163,7 +262,7 @@ class Study(Record):
             },
             "what-if",
         )
-        made._trusted = frozenset(name for name in (estimator, workload) if isinstance(name, OwnName))
+        made._trusted = frozenset(name for name in (estimator, workload) if isinstance(name, TrustedName))
         made._graphs = {} if graph is None else {str(workload): graph}
         return made
 
@@ -260,7 +359,8 @@ class Study(Record):
         # what a row says of the workload goes before what stays, which is for the question
         rest = {name.partition(".")[2]: number_of(name, value) for name, value in symbols.items()}
         return tuple(
-            replace(one, workload=one.workload.bind_known(rest), run=Table({**query.run, **one.run})) for one in result
+            replace(one, workload=one.workload.bind_known(rest), run=FrozenDict({**query.run, **one.run}))
+            for one in result
         )
 
     def spaces(self) -> list[Space]:
@@ -279,10 +379,10 @@ class Study(Record):
             made = counts_values(name, values, machine) if isinstance(values, str) else values_of(name, values, machine)
             axes[name] = tuple(made.tolist())
         if (sample := self.sample) is None:
-            return self._located(lambda: Space(Table(axes), where=self.where))
+            return self._located(lambda: Space(FrozenDict(axes), where=self.where))
         ranges = {name: self._range(name, limits, machine) for name, limits in sample.ranges.items()}
         return self._located(
-            lambda: Space(Table(axes), Table(ranges), sample.count, sample.method, sample.seed, self.where)
+            lambda: Space(FrozenDict(axes), FrozenDict(ranges), sample.count, sample.method, sample.seed, self.where)
         )
 
     def _range(self, name: str, limits: SampledRange, machine: Machine) -> Range:

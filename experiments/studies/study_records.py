@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Record, Table
+from slipstick.common.errors import InputError
+from slipstick.common.records import FrozenDict, Record
 
 Value = str | float
 Values = str | tuple[Value, ...]
@@ -30,7 +30,7 @@ class Sample(Record):
     method: Literal["sobol", "latin-hypercube", "random"] = "sobol"
     count: int = Field(ge=1, le=10_000_000)
     seed: int = Field(default=0, ge=0)
-    ranges: Table[SampledRange]
+    ranges: FrozenDict[SampledRange]
 
 
 OLDER = {"anchors": "known", "measured": "known"}

@@ -1,37 +1,101 @@
-"""One question at many points, answered as ratios to today's machine, in chunks of bounded memory."""
+"""One question at many points, answered as ratios to today's machine, in chunks of bounded memory.
+
+Energy of the points of a sweep whose clock lies below the machine's stated one.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.composites.consumption import COST, ENERGY, Consumption, over_cap
-from slipstick.estimators.composites.held import CAP
-from slipstick.estimators.contract.protocols import TimeFunction
-from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
-from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.core.ratio_band import Today
-from slipstick.estimators.named.ratio_law import shipped
-from slipstick.experiments.question.domain import remarks
+from slipstick.common.errors import InputError
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
+from slipstick.estimators.base.protocols import CompiledEstimator
+from slipstick.estimators.base.ratio_band import Today
+from slipstick.estimators.composition.energy_and_cost import COST, ENERGY, Consumption, over_cap
+from slipstick.estimators.composition.power_capped import CAP, CLOCK, distinct_values, slower_joules
+from slipstick.estimators.gpu.ratio_uncertainty import shipped
+from slipstick.estimators.power.power_cap import at_rated_cap, at_stated_clock
+from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.experiments.question.dtype_domain import remarks
 from slipstick.experiments.question.objectives import consumptions
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.question.space import Space
-from slipstick.experiments.question.unread import unread
-from slipstick.experiments.studies.at_sizes import MemoryColumns, ScatterAtSizes
-from slipstick.experiments.studies.quantity_columns import QuantityColumns
-from slipstick.experiments.studies.slower_clock import SlowerClock
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
+from slipstick.experiments.question.unused_inputs import unread
+from slipstick.experiments.studies.quantity_columns import BandedMetrics, QuantityColumns
+from slipstick.experiments.studies.size_columns import MemoryColumns, ScatterAtSizes
 from slipstick.hwmodels.machine import Machine
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+@dataclass(frozen=True)
+class ClockEnergy:
+    """Joules of points whose clock lies below the stated one: as `slower_joules`.
+
+    Parameters
+    ----------
+    function
+        Seconds at the stated clock under the board's cap, of the other names that vary.
+    consumed
+        Joules there.
+    machine
+        At its stated clock.
+    clock
+        That of the question [Hz], where the clock does not vary.
+    """
+
+    function: CompiledEstimator
+    consumed: Consumption
+    machine: Machine
+    clock: float
+
+    @classmethod
+    def of(cls, question: Question, consumed: Sequence[Consumption]) -> ClockEnergy | None:
+        """None where no point has a lower clock, or the energy is unknown."""
+        names, machine = question.vary.names, question.machine
+        stated = at_stated_clock(at_rated_cap(machine))
+        drawn = CLOCK in names and CLOCK not in question.vary.axes
+        lowest = 0.0 if drawn else min(question.vary.axes.get(CLOCK, (machine.clock,)))
+        known = any(one.name == ENERGY for one in consumed) and question.estimator.model.runs_at() == "held"
+        if not known or lowest >= stated.clock:
+            return None
+        others = tuple(name for name in names if name not in (CAP, CLOCK))
+        there = replace(question, machine=stated, vary=Space())
+        (joules,) = (one for one in consumptions(there)[0] if one.name == ENERGY)
+        function = question.estimator.compile(question.workload, stated, others, question.run)
+        return cls(function, joules, stated, machine.clock)
+
+    def joules(self, free: Mapping[str, FloatArray], times: FloatArray, energy: FloatArray) -> FloatArray:
+        """The smaller of both, of each point."""
+        others = {name: values for name, values in free.items() if name not in (CAP, CLOCK)}
+        full = np.broadcast_to(self._full(others), times.shape)
+        clock = np.broadcast_to(free.get(CLOCK, np.asarray(self.clock)), times.shape)
+        lower = slower_joules(self.consumed, self.machine, others, full, clock, times)
+        return np.where(clock < self.machine.clock, np.minimum(energy, lower), energy)
+
+    def _full(self, others: Mapping[str, FloatArray]) -> FloatArray:
+        """Seconds at the stated clock: of points that differ in the clock alone once, where no size varies."""
+        if not others or not all(name.startswith("machine.") and values.ndim == 1 for name, values in others.items()):
+            return np.asarray(self.function(others), dtype=np.float64)
+        place = np.zeros(len(next(iter(others.values()))), dtype=np.intp)
+        for values in others.values():
+            known, which = distinct_values(values)
+            place = np.unique(place * len(known) + which, return_inverse=True)[1] if place.any() else which
+        firsts = np.empty(int(place.max()) + 1, dtype=np.intp)
+        firsts[place[::-1]] = np.arange(len(place))[::-1]
+        some = np.resize(firsts, max(2, len(firsts)))  # arrays as before, not one number, for the last digit's sake
+        return np.asarray(self.function({name: values[some] for name, values in others.items()}))[place]
+
 
 Bands = Literal["auto", "always", "never"]
 Columns: TypeAlias = Mapping[str, npt.NDArray[Any]]
@@ -47,27 +111,6 @@ SHARE_POINTS = 200
 """Up to this many points, shares of the time and the least that physics allows are given: some go point by point."""
 BAND_POINTS = 200_000
 """Up to this many points, bands are given by default."""
-
-
-@dataclass(frozen=True)
-class BandedMetrics:
-    """Metrics whose scatter the estimator knows, with their band, at any points."""
-
-    question: Question
-    level: float
-
-    def columns(self, free: Mapping[str, FloatArray], count: int) -> dict[str, list[float]]:
-        """Shares of each point: `infeed`, `low_infeed`, `high_infeed` and so on, one value a point."""
-        estimator, known = self.question.estimator, self.question.estimator.uncertainty
-        result: dict[str, list[float]] = {}
-        for index in range(count):
-            point = {name: float(values[index]) for name, values in free.items()}
-            answer = estimator.estimate_at(self.question.workload, self.question.machine, self.question.run, point)
-            bands = answer.metric_intervals if known is None else known.metric_intervals(answer.metrics, self.level)
-            for name, (low, high) in bands.items():
-                for key, value in ((name, answer.metrics[name]), (f"low_{name}", low), (f"high_{name}", high)):
-                    result.setdefault(key, []).append(value)
-        return result
 
 
 @dataclass(frozen=True)
@@ -107,11 +150,11 @@ class Task:
         Joules of points below the machine's stated clock; None where there are none.
     """
 
-    function: TimeFunction
+    function: CompiledEstimator
     space: Space
     today: float
     level: float
-    drawn: tuple[TimeFunction, tuple[str, ...], FloatArray] | None = None
+    drawn: tuple[CompiledEstimator, tuple[str, ...], FloatArray] | None = None
     residual: float | None = None
     degrees_of_freedom: float | None = None
     residual_seconds: float = 0.0
@@ -128,7 +171,7 @@ class Task:
     least: Question | None = None
     quantities: QuantityColumns | None = None
     repeats: float | None = None
-    slower: SlowerClock | None = None
+    slower: ClockEnergy | None = None
 
     def rows(self, start: int, stop: int) -> pd.DataFrame:
         """The table of `columns` as a frame."""
@@ -230,6 +273,10 @@ class Task:
             relative[window] = np.std(logs - today, axis=1, ddof=1)
         return parameter, np.where(relative < 1e-12, 0.0, relative)
 
+    def __dask_tokenize__(self) -> str:
+        """A name for each time it is handed out: dask would read all rows of the work to find whether it knows it."""
+        return uuid4().hex
+
     @property
     def chunk(self) -> int:
         """Points a chunk: the same whatever runs them, so that results are equal bit for bit."""
@@ -259,7 +306,7 @@ def task(question: Question, level: float = DEFAULT_LEVEL, bands: Bands = "auto"
     memory = None if question.estimator.alone or answer.others else MemoryColumns(question)
     read = space.names if function.read is None else [name for name in space.names if name in function.read]
     fields = {name: question.machine.get(name.removeprefix("machine.")) for name in read if name.startswith("machine.")}
-    values = Table({name: float(value) for name, value in fields.items() if isinstance(value, (int, float))})
+    values = FrozenDict({name: float(value) for name, value in fields.items() if isinstance(value, (int, float))})
     rated = question.machine.stated.power.cap if question.estimator.runs_at() == "held" else None
     known = Today(values, rated or math.inf)
     least = question if answer.least and space.size <= SHARE_POINTS else None
@@ -268,7 +315,7 @@ def task(question: Question, level: float = DEFAULT_LEVEL, bands: Bands = "auto"
         return Task(function, space, today, level, notes=notes, fields=known, quantities=several)
     plain = Task(
         function, space, today, level, consumed=consumed, unknown=unknown, notes=notes, memory=memory, fields=known,
-        least=least, slower=SlowerClock.of(question, consumed), operations=len(answer.parts),
+        least=least, slower=ClockEnergy.of(question, consumed), operations=len(answer.parts),
     )  # fmt: skip
     shares = BandedMetrics(question, level) if answer.metric_intervals and space.size <= SHARE_POINTS else None
     wanted = bands == "always" or (bands == "auto" and space.size <= BAND_POINTS)

@@ -6,7 +6,7 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
-DECIDING = ("hwmodels", "workloads", "estimators", "experiments/question", "experiments/studies")
+DECIDING = ("slipstick/common", "hwmodels", "workloads", "estimators", "experiments/question", "experiments/studies")
 """Rooms whose code decides an answer, below the package."""
 
 

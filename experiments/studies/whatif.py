@@ -9,24 +9,24 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from slipstick.estimators.composites.consumption import COST, ENERGY
-from slipstick.estimators.composites.held import keep_function
-from slipstick.estimators.contract.named import NamedEstimator
-from slipstick.estimators.contract.protocols import Estimator, Fitted
-from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate
-from slipstick.estimators.schedule.threads.thread_schedule import hardware_threads
+from slipstick.common.answer import Answer, Provenance
+from slipstick.common.columns import Column, short_names
+from slipstick.common.errors import InputError
+from slipstick.common.renamed_arguments import formerly
+from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate
+from slipstick.estimators.base.protocols import Estimator, Fitted
+from slipstick.estimators.base.shipped_estimator import ShippedEstimator
+from slipstick.estimators.composition.energy_and_cost import COST, ENERGY
+from slipstick.estimators.composition.power_capped import keep_function
+from slipstick.estimators.schedules.thread_schedule import hardware_threads
 from slipstick.experiments.question.axes import Values
 from slipstick.experiments.question.objectives import BANDS, FRONT
-from slipstick.experiments.question.own import own_workload
 from slipstick.experiments.question.question import Question, question
-from slipstick.experiments.question.settings import Value
+from slipstick.experiments.question.settings import Value, with_numbers
 from slipstick.experiments.question.space import Space
+from slipstick.experiments.question.user_code import own_workload
 from slipstick.experiments.studies.sweep import Columns, swept, task
-from slipstick.hwmodels.answer import Answer, Provenance
 from slipstick.hwmodels.catalog import machine as machine_by_name
-from slipstick.hwmodels.columns import Column, short_names
-from slipstick.hwmodels.files.old_names import formerly
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.machine_fields import axis
 from slipstick.workloads.graph.workload import Workload
@@ -126,7 +126,7 @@ def whatif(
     machine: str | Machine,
     vary: Mapping[str, Values] | Sequence[str],
     *,
-    estimator: str | NamedEstimator | Estimator | None = None,
+    estimator: str | ShippedEstimator | Estimator | None = None,
     settings: Mapping[str, Value] | Sequence[str] = (),
     dtype: str | None = None,
     calibration: Fitted | None = None,
@@ -137,6 +137,7 @@ def whatif(
     input: Sequence[str] = (),  # noqa: A002
     train: str | None = None,
     trusted: Sequence[str] = (),
+    **numbers: Value,
 ) -> WhatIf:
     """How much faster or slower a workload gets when named numbers vary: every combination, ratios to today first.
 
@@ -157,6 +158,8 @@ def whatif(
         Conditions between formulas of the names that vary ("machine.clock*machine.cores <= 2e11").
     quantity
         What is wanted of an answer with several quantities ("ttft").
+    numbers
+        Sizes and numbers of the run by their words, as options of the command line: ``batch=8``.
 
     Raises
     ------
@@ -174,6 +177,7 @@ def whatif(
     if isinstance(settings, Mapping):  # the older run= named numbers of the run without their namespace
         settings = {name if "." in name else f"run.{name}": value for name, value in settings.items()}
     subject = own_workload(workload, machine, input, train, trusted)
+    settings = with_numbers(whatif, settings, numbers, subject)
     query = question(subject, machine, estimator, settings, dtype, vary, calibration, where, quantity)
     return answer(query, level, executor)
 

@@ -9,12 +9,12 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from slipstick.common.errors import InputError
+from slipstick.common.opener import head
 from slipstick.hwmodels.catalog.names import closest, exact, within
-from slipstick.hwmodels.files.errors import InputError
-from slipstick.hwmodels.files.opener import head
 
 if TYPE_CHECKING:
-    from slipstick.hwmodels.catalog.index import Outline
+    from slipstick.hwmodels.catalog.index import CatalogEntry
     from slipstick.hwmodels.machine import Machine
 
 FOLDER = Path(__file__).parent
@@ -39,7 +39,7 @@ def machine_names() -> list[str]:
     return sorted(_files(os.environ.get(OWN, "")))
 
 
-def outlines() -> dict[str, Outline]:
+def outlines() -> dict[str, CatalogEntry]:
     """Each machine by name in a line, the shipped ones without being read and validated."""
     from slipstick.hwmodels.catalog.index import outline
 

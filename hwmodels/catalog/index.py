@@ -11,12 +11,14 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from slipstick.hwmodels.files.readers import atomic_write, read_bytes, read_json
+from slipstick.common.opener import read_bytes
+from slipstick.common.readers import read_json
+from slipstick.common.writer import atomic_write
 
 FILE = Path(__file__).with_name("index.json")
 
 
-class Outline(NamedTuple):
+class CatalogEntry(NamedTuple):
     """A machine in a line: SI units; `bandwidth` of main memory, `price` in dollars an hour or None."""
 
     name: str
@@ -26,24 +28,25 @@ class Outline(NamedTuple):
     price: float | None
 
 
-def outline(path: Path) -> Outline:
+def outline(path: Path) -> CatalogEntry:
     """The line of a machine's file, from the index where that is of this very file."""
     row = _rows().get(path.name)
-    if row is not None and row[0] == _digest(path):
+    if row is not None and row[0] == digest_of(path):
         _, name, cores, clock, bandwidth, price = row
-        return Outline(name, cores, clock, bandwidth, price)
+        return CatalogEntry(name, cores, clock, bandwidth, price)
     return built(path)
 
 
-def built(path: Path) -> Outline:
+def built(path: Path) -> CatalogEntry:
     """The line of a machine that is read for it."""
     from slipstick.hwmodels.machine_file import load_machine
 
     one = load_machine(path)
-    return Outline(one.name, one.cores, one.clock, one.bandwidth(one.main_memory), one.price)
+    return CatalogEntry(one.name, one.cores, one.clock, one.bandwidth(one.main_memory), one.price)
 
 
-def _digest(path: Path) -> str:
+def digest_of(path: Path) -> str:
+    """Of the file that a row was made from."""
     return hashlib.sha256(read_bytes(path)).hexdigest()[:16]
 
 
@@ -55,7 +58,7 @@ def _rows() -> dict[str, tuple[str, str, int, float, float, float | None]]:
 
 def main() -> None:
     """Read every shipped machine once and write the index."""
-    rows = {path.name: [_digest(path), *built(path)] for path in sorted(FILE.parent.glob("*.yaml"))}
+    rows = {path.name: [digest_of(path), *built(path)] for path in sorted(FILE.parent.glob("*.yaml"))}
     with atomic_write(FILE) as stream:
         stream.write(
             "{\n" + ",\n".join(f"{json.dumps(name)}: {json.dumps(row)}" for name, row in rows.items()) + "\n}\n"

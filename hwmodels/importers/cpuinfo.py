@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from slipstick.hwmodels.files.readers import InputError, whole_number
+from slipstick.common.errors import InputError
+from slipstick.common.readers import whole_number
 from slipstick.hwmodels.importers.lscpu import Cache, Topology
 
 MAX_TEXT = 16_000_000

@@ -14,9 +14,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from slipstick.hwmodels.files.readers import InputError, read_yaml, require_mapping
-from slipstick.hwmodels.files.records import Table
-from slipstick.hwmodels.files.units import parse_quantity
+from slipstick.common.errors import InputError
+from slipstick.common.readers import read_yaml, require_mapping
+from slipstick.common.records import FrozenDict
+from slipstick.common.units import parse_quantity
 from slipstick.hwmodels.importers.kerncraft_machine import BandwidthKernel, CacheLevel, Curve, KerncraftMachine
 
 LIMIT_BYTES = 4_000_000
@@ -54,19 +55,19 @@ def load_kerncraft(path: str | os.PathLike[str]) -> KerncraftMachine:
         line=line,
         flop_per_cycle=_flop(require_mapping(document.get("FLOPs per cycle", {}), path, "FLOPs per cycle")),
         levels=tuple(_level(entry, path) for entry in hierarchy),
-        streams=Table({kernel: _streams(entry, path, kernel) for kernel, entry in kernels.items()}),
+        streams=FrozenDict({kernel: _streams(entry, path, kernel) for kernel, entry in kernels.items()}),
         curves=tuple(_curves(benchmarks, path)),
     )
 
 
-def _flop(table: Mapping[str, Any]) -> Table[float]:
+def _flop(table: Mapping[str, Any]) -> FrozenDict[float]:
     """flop a cycle by dtype; files that say INFORMATION_REQUIRED give none."""
     rates = {}
     for short, dtype in DTYPES.items():
         total = table[short].get("total") if isinstance(table.get(short), Mapping) else None
         if isinstance(total, (int, float)) and not isinstance(total, bool) and total > 0:
             rates[dtype] = float(total)
-    return Table(rates)
+    return FrozenDict(rates)
 
 
 def _level(entry: Any, path: object) -> CacheLevel:

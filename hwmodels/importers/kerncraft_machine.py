@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from slipstick.hwmodels.files.readers import InputError, unknown_name
-from slipstick.hwmodels.files.records import Table, validated
+from slipstick.common.errors import InputError
+from slipstick.common.readers import unknown_name
+from slipstick.common.records import FrozenDict, validated
 from slipstick.hwmodels.machine import Machine
 
 
@@ -81,9 +82,9 @@ class KerncraftMachine:
     cores_per_numa: int
     threads_per_core: int
     line: int
-    flop_per_cycle: Table[float]
+    flop_per_cycle: FrozenDict[float]
     levels: tuple[CacheLevel, ...]
-    streams: Table[BandwidthKernel]
+    streams: FrozenDict[BandwidthKernel]
     curves: tuple[Curve, ...]
 
     @cached_property

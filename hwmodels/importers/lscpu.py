@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from slipstick.hwmodels.files.readers import InputError, parse_json, whole_number
-from slipstick.hwmodels.files.records import validated
+from slipstick.common.errors import InputError
+from slipstick.common.readers import number_written, parse_json, whole_number
+from slipstick.common.records import validated
 from slipstick.hwmodels.machine import Machine
 
 MAX_TEXT = 16_000_000
@@ -133,22 +134,24 @@ def parse_lscpu(text: str, memory: float | None = None) -> Topology:
     entries = document.get("lscpu") if isinstance(document, Mapping) else None
     if not isinstance(entries, list):
         raise InputError("lscpu: no list 'lscpu' (want the output of lscpu --json)")
-    fields = dict(_fields(entries, 0))
-    sockets = _whole(fields, "Socket(s)", default=1)
-    if "Core(s) per socket" not in fields and "Core(s) per cluster" in fields:
-        cores = _whole(fields, "Core(s) per cluster") * _whole(fields, "Cluster(s)", default=1)
-    else:
-        cores = _whole(fields, "Core(s) per socket") * sockets
+    stated = list(_fields(entries, 0))
+    fields = dict(stated)
+    begins = [i for i, (name, _) in enumerate(stated) if name == "Model name"]
+    ends = [*begins[1:], len(stated)]
+    kinds = [dict(stated[begin:end]) for begin, end in zip(begins, ends, strict=True)] if begins[1:] else [fields]
+    counts = [_cores(kind) for kind in kinds]
+    clock, clock_source = _mean_clock(kinds, counts)
     return Topology(
-        model=str(fields.get("Model name", "")),
-        cores=cores,
-        threads_per_core=_whole(fields, "Thread(s) per core", default=1),
-        sockets=sockets,
+        model=_models(kinds, counts),
+        cores=sum(counts),
+        threads_per_core=min(_whole(kind, "Thread(s) per core", default=1) for kind in kinds),
+        sockets=max(_whole(kind, "Socket(s)", default=1) for kind in kinds),
         domains=_whole(fields, "NUMA node(s)", default=1),
         caches=tuple(_caches(fields)),
-        clock=_clock(fields),
+        clock=clock,
         memory=memory,
-        flags=frozenset(str(fields.get("Flags", "")).lower().split()),
+        flags=frozenset.intersection(*(frozenset(kind.get("Flags", "").lower().split()) for kind in kinds)),
+        clock_source=clock_source,
     )
 
 
@@ -203,6 +206,34 @@ def _fields(entries: Any, depth: int) -> Iterator[tuple[str, str]]:
             yield from _fields(entry.get("children"), depth + 1)
 
 
+def _cores(kind: Mapping[str, str]) -> int:
+    """How many cores of a kind there are."""
+    if kind.get("Core(s) per socket", "-") == "-" and "Core(s) per cluster" in kind:
+        return _whole(kind, "Core(s) per cluster") * _whole(kind, "Cluster(s)", default=1)
+    return _whole(kind, "Core(s) per socket") * _whole(kind, "Socket(s)", default=1)
+
+
+def _models(kinds: Sequence[Mapping[str, str]], counts: Sequence[int]) -> str:
+    """The name of the cores; of several kinds each with its number."""
+    names = [kind.get("Model name", "") for kind in kinds]
+    return names[0] if len(kinds) == 1 else " + ".join(f"{n} x {name}" for n, name in zip(counts, names, strict=True))
+
+
+def _mean_clock(kinds: Sequence[Mapping[str, str]], counts: Sequence[int]) -> tuple[float | None, str]:
+    """The clock in hertz; of several kinds of cores the mean over all cores, with which their peak is the sum of each,
+    and how it was got.
+    """
+    clocks = [_clock(kind) for kind in kinds]
+    known = [clock for clock in clocks if clock is not None]
+    if len(known) < len(kinds):
+        return None, ""
+    if len(set(known)) == 1:
+        return known[0], ""
+    mean = sum(n * clock for n, clock in zip(counts, known, strict=True)) / sum(counts)
+    each = ", ".join(f"{n} at {clock / 1e9:.4g} GHz" for n, clock in zip(counts, known, strict=True))
+    return mean, f"lscpu: the mean over cores of several kinds ({each}), with which the peak of all is right"
+
+
 def _caches(fields: Mapping[str, str]) -> Iterator[Cache]:
     for name in ("L1d", "L2", "L3", "L4"):
         text = next((fields[key] for key in (f"{name} cache", name) if key in fields), None)
@@ -212,7 +243,7 @@ def _caches(fields: Mapping[str, str]) -> Iterator[Cache]:
         count = whole_number(instances[1]) if instances else 1
         if size is None or not count:
             raise InputError(f"lscpu: {name} cache = {text[:40]!r}: want a size such as '1 MiB (2 instances)'")
-        total = float(size[1].replace(",", ".")) * _FACTORS[size[2]]
+        total = (number_written(size[1], "," if "," in size[1] else ".") or 0.0) * _FACTORS[size[2]]
         # with instances named, the size is that of all together (util-linux 2.37 and later)
         yield Cache(name.removesuffix("d"), float(round(total / count if instances else total)), count)
 
@@ -222,10 +253,9 @@ def _clock(fields: Mapping[str, str]) -> float | None:
     if named:
         return float(named[1]) * {"G": 1e9, "M": 1e6}[named[2]]
     for field in ("CPU max MHz", "CPU MHz", "CPU static MHz"):
-        try:
-            return float(fields[field].replace(",", ".")) * 1e6
-        except (KeyError, ValueError):
-            continue
+        text = fields.get(field, "")  # no thousands are parted here
+        if (megahertz := number_written(text, "," if "," in text else ".")) is not None:
+            return megahertz * 1e6
     return None
 
 

@@ -31,7 +31,7 @@ def file_cases(names: Sequence[str] = tuple(READERS)) -> SearchStrategy[FileCase
 
 def read_case(case: FileCase, folder: Path, seeds: Path) -> str | None:
     """Run one case; bad input is the good answer, anything else that is raised is the finding."""
-    from slipstick.hwmodels.files.readers import InputError
+    from slipstick.common.errors import InputError
 
     (folder / ".seeds").symlink_to(seeds)
     place, content = seed_content(seeds, case.seed)

@@ -228,7 +228,7 @@ def _document(content: bytes, name: str) -> tuple[Any, Callable[[Any], str]]:
     if ".json" in name:
         return json.loads(text), json.dumps
     if ".toml" in name:
-        from slipstick.experiments.studies.toml_text import toml_text
+        from slipstick.experiments.studies.study import toml_text
 
         return tomllib.loads(text), toml_text
     if ".y" in name:

@@ -113,7 +113,7 @@ def line_cases(names: Sequence[str] = ()) -> SearchStrategy[LineCase]:
 
 def line_case(case: LineCase, folder: Path, seeds: Path) -> str | None:
     """Run one line in this process, among the seeds; exit codes 0, 1, 2 and one line on stderr are the good answer."""
-    from slipstick.experiments.commands.cli import run
+    from slipstick.experiments.cli.cli import run
 
     for path in seeds.iterdir():
         (folder / path.name).symlink_to(path)
@@ -148,7 +148,7 @@ def _ring(number: int, frame: object) -> None:
 
 def _interrupted(case: LineCase) -> str | None:
     """Run a long verb in a process of its own and interrupt it: an import cut half-way would spoil the next cases."""
-    from slipstick.experiments.commands.cli import run
+    from slipstick.experiments.cli.cli import run
 
     child = os.fork()
     if not child:

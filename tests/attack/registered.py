@@ -10,6 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "security.md"
 LAYERS = ("hwmodels", "workloads", "estimators", "experiments")
+LABORATORY = {"papers", "scoreboards", "scoring"}
 OPENERS = frozenset(
     {
         *("opened", "read_bytes", "head", "read_private", "read_text", "read_json", "read_yaml", "read_toml"),
@@ -36,13 +37,13 @@ def registered() -> set[str]:
     found = set()
     for layer in LAYERS:
         for path in (ROOT / layer).rglob("*.py"):
-            if "evidence" in path.parts or path.is_relative_to(ROOT / "hwmodels" / "files"):
+            if LABORATORY & {*path.parts}:
                 continue
             tree = ast.parse(path.read_text())
             known = {
                 alias.asname or alias.name
                 for node in ast.walk(tree)
-                if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("slipstick.hwmodels.files")
+                if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("slipstick.common")
                 for alias in node.names
                 if alias.name in OPENERS
             }

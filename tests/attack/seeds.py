@@ -263,11 +263,11 @@ def _matrices(folder: Path) -> None:
 def _tool_writes(folder: Path) -> None:
     """What verbs leave behind: a study, its store, calibrations, models, bricks."""
     import slipstick
-    from slipstick.experiments.commands.cli import run
+    from slipstick.common.records import FrozenDict
+    from slipstick.experiments.cli.cli import run
     from slipstick.experiments.measure.bricks.brick_store import BrickStore, Composition, StoredTiming, Where
     from slipstick.experiments.measure.clocks.timing import Protocol, measure
     from slipstick.hwmodels.catalog import machine
-    from slipstick.hwmodels.files.records import Table
 
     rooms = [room.resolve() for room in Path(slipstick.__file__).parent.iterdir()]
     for place, name in {
@@ -296,4 +296,4 @@ def _tool_writes(folder: Path) -> None:
         {"a": lambda: sum(range(100))}, Protocol(repeats=3, warmups=0, sample_seconds=0.0, budget_seconds=1.0)
     )["a"]
     store.add(Where(host.fingerprint, "torch"), [StoredTiming("a", "p", timing, "x")])
-    store.add_model(1, Composition("net", "whole", Table({"a": 3})))
+    store.add_model(1, Composition("net", "whole", FrozenDict({"a": 3})))

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import time
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from slipstick.estimators.run import phases
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.commands.phases import compared
-from slipstick.hwmodels.files.readers import InputError
+import slipstick as ss
+from slipstick.common.errors import InputError
+from slipstick.estimators.sampling import phases
+from slipstick.experiments.cli.cli import run
+from slipstick.experiments.cli.phases import compared
 from slipstick.workloads.importers.mllog.mllog_reader import read_mllog
 from slipstick.workloads.runs.step_profiles import Operation, StepProfile, StepTable
 from tests.attack.seeds import CONFIG
@@ -50,6 +52,50 @@ def test_a_job_is_refused_by_its_services(
     assert cpu_seconds(lambda: run(["estimate", "j.yaml", "--simulate", *more])) < SOON
     error = capsys.readouterr().err
     assert product in error and "more than" in error and "take fewer" in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "product"),
+    [
+        ("stages: [{name: a, service: 1 ms, gather: 10000000}]", "100,000,090 services in a run"),
+        ("copies: 100000, steps: 1, stages: [{name: a, service: 1 ms}]", "9,999,901 services x 1 runs"),
+        ("copies: 100000, steps: 50, stages: [{name: a, service: 1 ms}]", "9,999,950 services x 1 runs"),
+    ],
+)
+def test_a_job_is_refused_by_what_it_gathers_and_copies(
+    fields: str, product: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Hundreds of services each, which took 1 GB of inputs, or 16 s to set up."""
+    Path("j.yaml").write_text(f"{{name: j, {fields}}}")
+    assert cpu_seconds(lambda: run(["estimate", "j.yaml", "--simulate"])) < SOON / 4
+    error = capsys.readouterr().err
+    assert product in error and "more than" in error and error.count("\n") == 1
+
+
+def test_inputs_of_a_first_stage_come_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """The stage never lacks input, so that 100 outputs of 1 ms take 0.1 s whatever one gathers."""
+    Path("j.yaml").write_text("{name: j, steps: 100, stages: [{name: a, service: 1 ms, gather: 20000}]}")
+    assert cpu_seconds(lambda: run(["estimate", "j.yaml", "--simulate", "--runs", "1", "--format", "json"])) < SOON
+    rows = {row["quantity"]: row["mean"] for row in json.loads(capsys.readouterr().out)}
+    assert rows["time_s"] == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.mtx", "%%MatrixMarket matrix coordinate real general\n100000000 100000000 1\n1 1 1.0\n"),
+        ("b.mtx", "%%MatrixMarket matrix coordinate real general\n3 100000000 1\n1 1 1.0\n"),
+        ("c.triplet0", "0 0 1.0\n99999999 0 1.0\n"),
+    ],
+)
+def test_a_matrix_of_rows_that_hold_nothing_is_refused_before_it_is_made(name: str, text: str) -> None:
+    """Sixty bytes were 2.5 GB of pointers to empty rows."""
+    Path(name).write_text(text)
+    tracemalloc.start()
+    with pytest.raises(InputError, match=f"{name}: matrix .* non-zeros: beyond 4,194,304 rows or columns want"):
+        ss.read_matrix(name)
+    assert tracemalloc.get_traced_memory()[1] < 50e6
+    tracemalloc.stop()
 
 
 def test_a_sweep_of_a_job_is_refused_by_its_points(capsys: pytest.CaptureFixture[str]) -> None:

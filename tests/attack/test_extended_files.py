@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 from slipstick.hwmodels.machine_file import load_machine
 
 LONG = "a" * 200

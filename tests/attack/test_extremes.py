@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.question.estimating import estimate
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.experiments.cli.cli import run
+from slipstick.experiments.question.estimate import estimate
 from slipstick.workloads.importers.iteration_logs import read_log
 from tests.attack.test_budgets import SOON, cpu_seconds
 
@@ -47,7 +47,7 @@ def test_recorded_requests_are_refused_by_their_tokens(capsys: pytest.CaptureFix
 def test_prompts_that_are_read_a_few_tokens_a_step_end(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("slipstick.estimators.schedule.serving.record.MOST_STRETCHES", 1000)
+    monkeypatch.setattr("slipstick.estimators.serving.batching.request_record.MOST_STRETCHES", 1000)
     line = {"input_tokens": 100_000, "output_tokens": 1, "arrival_s": 0}
     Path("r.jsonl").write_text("\n".join([json.dumps(line)] * 10))
     words = ["serve", "llama-3.1-8b", "--on", "h100-sxm", "--requests", "r.jsonl", "--step-tokens", "300"]

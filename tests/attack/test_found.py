@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 import slipstick as ss
-from slipstick.estimators.extrapolation.surfaces.surface_answers import extrapolate_surface
+from slipstick.common.errors import InputError
+from slipstick.estimators.scaling.surfaces.surface_answers import extrapolate_surface
 from slipstick.experiments.extrapolate.series_files import read
 from slipstick.experiments.question.question import question
-from slipstick.experiments.traces.recorded import read_recorded
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.experiments.replay.loaded_trace import read_recorded
 from slipstick.workloads.graph.cost import Cost
 from slipstick.workloads.graph.workload import Workload
 from tests.attack.seeds import trace

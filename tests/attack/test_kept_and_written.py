@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.estimators.core.lambdified import kept
-from slipstick.estimators.core.operation_model import grouped
-from slipstick.estimators.operation.roofline import Roofline
-from slipstick.experiments.commands.cli import run
+from slipstick.common.disk_cache import FORMAT, VARIABLE, kept_path, read_kept, write_kept
+from slipstick.estimators.base.operation_model import grouped
+from slipstick.estimators.roofline.roofline import Roofline
+from slipstick.estimators.symbolic.lambdified import formula_cache
+from slipstick.experiments.cli.cli import run
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.kept_files import FORMAT, VARIABLE, kept_path, read_kept, write_kept
 from slipstick.workloads.catalog import workload
 
 
@@ -32,12 +32,12 @@ def test_a_changed_number_in_a_kept_formula_is_seen(tmp_path: Path, monkeypatch:
     """Nine answers of 25 changed in silence."""
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     one = grouped(Roofline(), workload("gemm").bind(m=8, n=8, k=8).operations, machine("h100-sxm"))[0][0].lowered
-    first = kept.Formulas("a model")
+    first = formula_cache.Formulas("a model")
     first.get("key", lambda: one)
     first.keep()
     (path,) = (tmp_path / FORMAT / "formulas").glob("*.json")
     document = json.loads(path.read_text())
-    assert kept.Formulas("a model").get("key", lambda: pytest.fail("it is kept")) == one
+    assert formula_cache.Formulas("a model").get("key", lambda: pytest.fail("it is kept")) == one
     places = numbers(document["content"])
     assert places
     for place in places:
@@ -49,13 +49,13 @@ def test_a_changed_number_in_a_kept_formula_is_seen(tmp_path: Path, monkeypatch:
         whole = path.read_text()
         path.write_text(json.dumps(changed, separators=(",", ":")))
         built: list[int] = []
-        kept.Formulas("a model").get("key", lambda built=built: built.append(1) or one)  # type: ignore[misc]
+        formula_cache.Formulas("a model").get("key", lambda built=built: built.append(1) or one)  # type: ignore[misc]
         assert built, f"{place} was changed and taken"
         path.write_text(whole)
     for field, value in (("format", 1), ("digest", "0"), ("content", [])):
         path.write_text(json.dumps({**document, field: value}))
         built = []
-        kept.Formulas("a model").get("key", lambda built=built: built.append(1) or one)  # type: ignore[misc]
+        formula_cache.Formulas("a model").get("key", lambda built=built: built.append(1) or one)  # type: ignore[misc]
         assert built, f"another {field} was taken"
 
 
@@ -79,7 +79,7 @@ def test_a_file_of_another_model_is_not_taken(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     one = grouped(Roofline(), workload("gemm").bind(m=8, n=8, k=8).operations, machine("h100-sxm"))[0][0].lowered
     for name in ("a", "b"):
-        formulas = kept.Formulas(name)
+        formulas = formula_cache.Formulas(name)
         formulas.get("key", lambda: one)
         formulas.keep()
     first, second = sorted((tmp_path / FORMAT / "formulas").glob("*.json"))
@@ -87,7 +87,7 @@ def test_a_file_of_another_model_is_not_taken(tmp_path: Path, monkeypatch: pytes
     second.unlink()
     built: list[int] = []
     for name in ("a", "b"):
-        kept.Formulas(name).get("key", lambda: built.append(1) or one)  # type: ignore[func-returns-value]
+        formula_cache.Formulas(name).get("key", lambda: built.append(1) or one)  # type: ignore[func-returns-value]
     assert len(built) == 2
 
 
@@ -113,7 +113,7 @@ def test_a_merge_that_lacks_a_part_is_no_success(tmp_path: Path, monkeypatch: py
 
 KILLED = """
 import os, signal, sys
-from slipstick.hwmodels.files.writer import atomic_write
+from slipstick.common.writer import atomic_write
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite in the background ignores it
 with atomic_write(sys.argv[1]) as stream:
     stream.write("half")
@@ -138,7 +138,7 @@ def test_a_killed_program_leaves_no_temporary_file(number: int, before: str | No
 
 def test_where_files_need_names_they_are_taken_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a file system without nameless files: what is written is whole all the same."""
-    from slipstick.hwmodels.files import writer
+    from slipstick.common import writer
 
     monkeypatch.setattr(writer, "_nameless", lambda folder: None)
     with pytest.raises(KeyError), writer.atomic_write(tmp_path / "a") as stream:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.hwmodels.files import kept_files
-from slipstick.hwmodels.files.kept_files import FORMAT, HEADER, MOST_FILES, VARIABLE, kept_path, read_kept, write_kept
+from slipstick.common import disk_cache
+from slipstick.common.disk_cache import FORMAT, HEADER, MOST_FILES, VARIABLE, kept_path, read_kept, write_kept
 
 OWN = 300
 """Files of the user's, more than are kept."""
@@ -65,7 +65,7 @@ def test_only_what_was_kept_goes(root: Path, tmp_path: Path) -> None:
 
 
 def test_the_oldest_of_ours_go(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_files, "MOST_FILES", 3)
+    monkeypatch.setattr(disk_cache, "MOST_FILES", 3)
     for number in range(6):
         assert write_kept(kept(str(number)), number)
         os.utime(kept(str(number)), (number + 1, number + 1))

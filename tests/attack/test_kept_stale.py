@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.hwmodels.files.kept_files import VARIABLE
+from slipstick.common.disk_cache import VARIABLE
 
 pytest.importorskip("torch")
 
@@ -63,7 +63,7 @@ from pathlib import Path
 import numpy as np
 import numpy.random
 from slipstick.workloads.importers.torch.kept_program import kept_program
-from slipstick.hwmodels.files.own_names import OwnName
+from slipstick.common.trusted_code import OwnName
 from slipstick.workloads.layers.single import elementwise
 from slipstick.workloads.graph.workload import Workload
 

@@ -10,27 +10,27 @@ from typing import Any
 
 import pytest
 
-from slipstick.estimators.composites.group_steps import AmountColumn, GroupRows
-from slipstick.estimators.core.gradient import GradientSteps
-from slipstick.estimators.core.gradient_lowering import gradient_steps
-from slipstick.estimators.core.lambdified.evaluable import Evaluable
-from slipstick.estimators.core.lambdified.kept import Formulas, KeptParts
-from slipstick.estimators.core.operation_model import grouped
-from slipstick.estimators.core.separated import separate
-from slipstick.estimators.core.tables import SeparatedTerms
-from slipstick.estimators.core.turns import Turns
-from slipstick.estimators.operation.gpu.kernel_classes import PRODUCTS
-from slipstick.estimators.operation.roofline import Roofline
+from slipstick.common.disk_cache import VARIABLE, kept_path, read_kept, write_kept
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import parse_expression
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.base.operation_model import grouped
+from slipstick.estimators.composition.formula_group_steps import AmountColumn, GroupRows
+from slipstick.estimators.gpu.kernels.kernel_classes import PRODUCTS
+from slipstick.estimators.roofline.roofline import Roofline
+from slipstick.estimators.symbolic.batched_sum import SeparatedTerms
+from slipstick.estimators.symbolic.breakpoints import Breakpoints
+from slipstick.estimators.symbolic.factored_formula import separate
+from slipstick.estimators.symbolic.gradient import GradientSteps
+from slipstick.estimators.symbolic.gradient_lowering import gradient_steps
+from slipstick.estimators.symbolic.lambdified.evaluable import Evaluable
+from slipstick.estimators.symbolic.lambdified.formula_cache import Formulas, KeptParts
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.expressions import parse_expression
-from slipstick.hwmodels.files.kept_files import VARIABLE, kept_path, read_kept, write_kept
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.catalog import _builders, workload
 from slipstick.workloads.graph.kept import kept_workload
 
-Change = Callable[[Any], object]
-WORKLOADS: dict[str, Change] = {
+TraceChange = Callable[[Any], object]
+WORKLOADS: dict[str, TraceChange] = {
     "no table": lambda content: content.clear(),
     "defaults, a text": lambda content: content["defaults"].update(batch="many"),
     "defaults, a list": lambda content: content.update(defaults=[["batch", 1]]),
@@ -78,7 +78,7 @@ WORKLOADS: dict[str, Change] = {
 
 
 @pytest.mark.parametrize("change", WORKLOADS.values(), ids=WORKLOADS.keys())
-def test_a_wrong_network_is_built_anew(change: Change, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_network_is_built_anew(change: TraceChange, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     build = _builders()["mlp"]
     path = kept_path("workloads", "mlp")
@@ -102,11 +102,11 @@ def test_a_table_is_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert kept_workload("mlp", _builders()["mlp"]) == _builders()["mlp"]()
 
 
-def many(column: object) -> Change:
+def many(column: object) -> TraceChange:
     return lambda content: content.__setitem__(3, {"split": column})
 
 
-FORMULAS: dict[str, Change] = {
+FORMULAS: dict[str, TraceChange] = {
     "of two": lambda content: content.__delitem__(slice(2, None)),
     "unit, a number": lambda content: content.__setitem__(0, 1),
     "source, a list": lambda content: content.__setitem__(5, ["x"]),
@@ -131,7 +131,7 @@ FORMULAS: dict[str, Change] = {
 
 
 @pytest.mark.parametrize("change", FORMULAS.values(), ids=FORMULAS.keys())
-def test_a_wrong_formula_is_built_anew(change: Change, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_formula_is_built_anew(change: TraceChange, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     one = grouped(Roofline(), workload("gemm").bind(m=8, n=8, k=8).operations, machine("h100-sxm"))[0][0].lowered
     path = kept_path("formulas", "a model")
@@ -156,7 +156,7 @@ def terms_data() -> Any:
 
 
 def turns_data() -> Any:
-    return Turns.of_expression(parse_expression(EXPRESSION)).data()
+    return Breakpoints.of_expression(parse_expression(EXPRESSION)).data()
 
 
 def rows_data() -> Any:
@@ -165,7 +165,7 @@ def rows_data() -> Any:
 
 
 Read = Callable[[Any], object]
-OF_FUNCTIONS: dict[str, tuple[Read, Callable[[], Any], Change]] = {
+OF_FUNCTIONS: dict[str, tuple[Read, Callable[[], Any], TraceChange]] = {
     "gradient, names alone": (GradientSteps.of, gradient_data, lambda data: data.pop()),
     "gradient, other names": (GradientSteps.of, gradient_data, lambda data: data.__setitem__(0, ["x", "y", "z", "w"])),
     "gradient, equal names": (GradientSteps.of, gradient_data, lambda data: data.__setitem__(0, ["b"] * 4)),
@@ -188,9 +188,9 @@ OF_FUNCTIONS: dict[str, tuple[Read, Callable[[], Any], Change]] = {
     "maximum, an empty side": (SeparatedTerms.of, lambda: [["maximum", [[]]]], lambda data: None),
     "whole, none": (SeparatedTerms.of, lambda: [["whole", None]], lambda data: None),
     "chosen, none": (SeparatedTerms.of, lambda: [["chosen", None]], lambda data: None),
-    "borders, a table": (Turns.of, dict, lambda data: None),
-    "border, of two": (Turns.of, turns_data, lambda data: data[0].pop()),
-    "border, names a text": (Turns.of, turns_data, lambda data: data[0].__setitem__(2, "b")),
+    "borders, a table": (Breakpoints.of, dict, lambda data: None),
+    "border, of two": (Breakpoints.of, turns_data, lambda data: data[0].pop()),
+    "border, names a text": (Breakpoints.of, turns_data, lambda data: data[0].__setitem__(2, "b")),
     "rows, a table": (GroupRows.of, dict, lambda data: None),
     "group, of one": (GroupRows.of, rows_data, lambda data: data[0].pop()),
     "group, a list": (GroupRows.of, rows_data, lambda data: data[0].__setitem__(0, [])),
@@ -204,7 +204,7 @@ OF_FUNCTIONS: dict[str, tuple[Read, Callable[[], Any], Change]] = {
 
 @pytest.mark.parametrize(("read", "make", "change"), OF_FUNCTIONS.values(), ids=OF_FUNCTIONS.keys())
 def test_a_wrong_part_of_a_function_is_built_anew(
-    read: Read, make: Callable[[], Any], change: Change, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    read: Read, make: Callable[[], Any], change: TraceChange, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     data = json.loads(json.dumps(make()))
@@ -215,7 +215,7 @@ def test_a_wrong_part_of_a_function_is_built_anew(
         read(data)
     path = kept_path("functions", "a function")
     assert path is not None and write_kept(path, {"key": data})
-    parts, built = KeptParts("a function", "functions"), Turns(())
+    parts, built = KeptParts("a function", "functions"), Breakpoints(())
     assert parts.part("key", read, lambda: built) is built  # type: ignore[type-var, arg-type]
     parts.keep()
     assert read_kept(path) == {"key": []}
@@ -224,5 +224,5 @@ def test_a_wrong_part_of_a_function_is_built_anew(
 def test_the_longest_menu_of_ours_is_kept() -> None:
     """The bound on a menu is far from what the models choose from."""
     steps = grouped(Roofline(), workload("gemm").bind(m=8, n=8, k=8).operations, machine("h100-sxm"))[0][0].lowered
-    one = Evaluable(steps.unit, steps.whole, menu=Table(dict(PRODUCTS)))
+    one = Evaluable(steps.unit, steps.whole, menu=FrozenDict(dict(PRODUCTS)))
     assert Evaluable.of(json.loads(json.dumps(one.data()))) == one

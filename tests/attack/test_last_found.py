@@ -7,17 +7,17 @@ from time import process_time
 
 import pytest
 
-from slipstick.estimators.core.formula import Formula
-from slipstick.estimators.core.lambdified.extrema import Smallest
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import symbol
+from slipstick.common.lazy_sympy import sp
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.sensitivity.elasticities import crossovers
-from slipstick.experiments.calibrate.known_words import known_time
+from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.lambdified.symbolic_max import Smallest
+from slipstick.experiments.calibrate.measured_argument import known_time
 from slipstick.experiments.calibrate.measured_training import read_known
-from slipstick.experiments.commands import cli
+from slipstick.experiments.cli import cli
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
-from slipstick.hwmodels.files.symbolic import sp
 from slipstick.hwmodels.machine_file import load_machine, save_machine
 
 SERVE = ["serve", "llama-3.1-8b", "--on", "h100-sxm", "--count", "4", "--concurrency", "2"]
@@ -141,5 +141,5 @@ def test_a_layout_gives_each_replica_a_microbatch(change: str, capsys: pytest.Ca
 def test_no_terms_cross_where_one_has_no_real_value() -> None:
     """Just beyond the cap the root of the power that is left was complex, and its real part compared."""
     left = symbol("cap") - symbol("idle")
-    terms = Table({"power": 1 / Smallest(left, left ** sp.Rational(1, 3)), "other": sp.Integer(10**6)})
+    terms = FrozenDict({"power": 1 / Smallest(left, left ** sp.Rational(1, 3)), "other": sp.Integer(10**6)})
     assert crossovers(Formula(sp.Integer(0), "s", "test", terms), "idle", {"cap": 700.0}) == []

@@ -12,25 +12,24 @@ import pytest
 import sympy as sp
 import yaml
 
-from slipstick.estimators.core.formula import Formula
-from slipstick.estimators.core.lambdified import compiled, evaluate
-from slipstick.estimators.extrapolation.extrapolate import extrapolate
-from slipstick.estimators.extrapolation.series import Series
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import parse_expression, symbol
+from slipstick.common.trusted_code import TrustedName
+from slipstick.estimators.scaling.extrapolate import extrapolate
+from slipstick.estimators.scaling.series import Series
+from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.lambdified import compiled, evaluate
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.measure.host.decoders import own_decoder
-from slipstick.experiments.question.own import own_function, own_program
+from slipstick.experiments.methods.jobs.job_records import StageFile
+from slipstick.experiments.methods.jobs.simulate_job import simulate
+from slipstick.experiments.methods.tuning.program_job import load_program
 from slipstick.experiments.question.question import question
 from slipstick.experiments.question.registry import estimator
-from slipstick.experiments.studies.engines import engine
-from slipstick.experiments.studies.study import Study
-from slipstick.experiments.studies.toml_text import toml_text
-from slipstick.experiments.subjects.jobs.job_records import StageFile
-from slipstick.experiments.subjects.jobs.simulated import simulate
-from slipstick.experiments.subjects.tuning.program_job import load_program
+from slipstick.experiments.question.user_code import own_function, own_program
+from slipstick.experiments.studies.executors import engine
+from slipstick.experiments.studies.study import Study, toml_text
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.expressions import parse_expression, symbol
-from slipstick.hwmodels.files.own_names import OwnName
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine_file import load_machine, save_machine
 from slipstick.workloads.importers.torch.by_name import build_by_name
 from tools.imports import FILES, tree
@@ -145,7 +144,7 @@ def test_a_job_names_code_that_the_user_names_too(evil: Path, capsys: pytest.Cap
 
 
 def test_text_is_never_imported(evil: Path) -> None:
-    """From Python, too: only an `OwnName` is, and that no reader makes."""
+    """From Python, too: only a `TrustedName` is, and that no reader makes."""
     (evil / "j.yaml").write_text(JOB)
     name = "evil:make"
     asked: list[Callable[[], object]] = [
@@ -168,23 +167,25 @@ def test_text_is_never_imported(evil: Path) -> None:
     assert _unharmed()
 
 
-@pytest.mark.parametrize("made", [str(OwnName("a:b")), OwnName("a:b")[:], OwnName("a:b") + "", f"{OwnName('a:b')}"])
+@pytest.mark.parametrize(
+    "made", [str(TrustedName("a:b")), TrustedName("a:b")[:], TrustedName("a:b") + "", f"{TrustedName('a:b')}"]
+)
 def test_what_is_made_of_an_own_name_is_plain_text(made: str) -> None:
     assert type(made) is str
 
 
 def test_records_of_files_hold_plain_text() -> None:
-    stage = StageFile.model_validate({"name": "s", "workload": "gemm", "estimator": OwnName("evil:make")})
+    stage = StageFile.model_validate({"name": "s", "workload": "gemm", "estimator": TrustedName("evil:make")})
     assert type(stage.estimator) is str
 
 
 ALLOWED = {
-    "hwmodels/files/own_names.py": "the module that the user named",
-    "experiments/commands/cli.py": "our own verbs",
-    "experiments/evidence/catalog.py": "our own scoreboards",
-    "experiments/evidence/fits/refits.py": "our own fits",
-    "experiments/evidence/predictors/case_sets.py": "our own scoreboards",
-    "experiments/subjects/tuning/instrumented.py": "modules of a fixed list that are imported already",
+    "slipstick/common/trusted_code.py": "the module that the user named",
+    "experiments/cli/cli.py": "our own verbs",
+    "experiments/scoring/scoreboard_catalog.py": "our own scoreboards",
+    "experiments/scoring/refits.py": "our own fits",
+    "experiments/scoring/case_sets.py": "our own scoreboards",
+    "experiments/methods/tuning/program_job.py": "modules of a fixed list that are imported already",
 }
 DANGEROUS = {"eval", "exec", "compile", "lambdify", "__import__", "parse_expr", "spec_from_file_location"}
 DANGEROUS_OF = {"pickle": {"load", "loads"}, "yaml": {"load", "unsafe_load", "full_load"}, "torch": {"load"}}

@@ -13,15 +13,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from slipstick.estimators.schedule.pipelines.stage import Stage
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.evidence.validation.gpu.gpu_boards import OperationBoard
-from slipstick.hwmodels.files.arrays import read_arrays
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.arrays import read_arrays
+from slipstick.common.errors import InputError
+from slipstick.estimators.simulation.stage import Stage
+from slipstick.experiments.cli.cli import run
+from slipstick.experiments.scoreboards.gpu.gpu_tables import OperationBoard
 from slipstick.workloads.catalog import workload
 from tests.attack.seeds import MLLOG, trace
 
-SHIPPED = Path(__file__).parents[2] / "experiments/question/named/calibrations/gpus.json"
+SHIPPED = Path(__file__).parents[2] / "experiments/question/calibrations/gpus.json"
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.evidence.validation.serving import inferencex, silicon
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.experiments.scoreboards.serving import inferencex, serving_rows
 
 ROW = {
     "system": "b200", "engine": "vllm", "engine_version": "0.19.0", "model": "deepseek-ai/DeepSeek-R1",
@@ -18,10 +18,12 @@ ROW = {
     "attention_dp_size": "1", "moe_ep_size": "1", "attention_dp": "0", "ttft_s": "0.4", "tpot_s": "0.02",
     "image": "x:v0.19.0", "source": "own", "suspicious": "", "repeat_group": "1",
 }  # fmt: skip
-Reader = Callable[[Path], tuple[list[silicon.SiliconCase], dict[str, int]]]
+Reader = Callable[[Path], tuple[list[serving_rows.SiliconCase], dict[str, int]]]
 
 
-@pytest.mark.parametrize(("read", "system"), [(silicon.read_cases, "b200_sxm"), (inferencex.read_inferencex, "b200")])
+@pytest.mark.parametrize(
+    ("read", "system"), [(serving_rows.read_cases, "b200_sxm"), (inferencex.read_inferencex, "b200")]
+)
 @pytest.mark.parametrize("field", ["ttft_s", "tpot_s", "concurrency", "gpus", "input_tokens"])
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e999", "0", "-1", "x"])
 def test_what_nobody_can_have_measured_is_named(

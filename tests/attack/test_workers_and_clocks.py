@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.commands import cli
-from slipstick.experiments.serve.by_name import serve
+from slipstick.common.errors import InputError
+from slipstick.experiments.cli import cli
+from slipstick.experiments.serve.serve import serve
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.errors import InputError
 from slipstick.hwmodels.machine_file import ImplausibleWarning, load_machine, save_machine
 
 SERVE = ["serve", "llama-3.1-8b", "--on", "h100-sxm", "--count", "8", "--output-tokens", "16"]

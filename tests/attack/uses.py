@@ -31,33 +31,33 @@ def use_kerncraft(path: Path) -> object:
 
 
 def use_lscpu(path: Path) -> object:
-    from slipstick.hwmodels.files.readers import read_text
+    from slipstick.common.readers import read_text
     from slipstick.hwmodels.importers.lscpu import parse_lscpu
 
     return parse_lscpu(read_text(path)).machine()
 
 
 def use_hwloc(path: Path) -> object:
-    from slipstick.hwmodels.files.readers import read_text
+    from slipstick.common.readers import read_text
     from slipstick.hwmodels.importers.lscpu import parse_hwloc
 
     return parse_hwloc(read_text(path), clock=2e9).machine()
 
 
 def use_matrix(path: Path) -> object:
-    from slipstick.experiments.subjects.spmv.spmv_answers import answer
+    from slipstick.experiments.methods.spmv.spmv_answers import answer
 
     return answer(path, "", "hot", None, None, None)
 
 
 def use_phases(path: Path) -> object:
-    from slipstick.experiments.subjects.iterations.steps import read_steps
+    from slipstick.experiments.methods.iterations.step_logs import read_steps
 
     return read_steps(path, r"ProfilerStep#(\d+)")
 
 
 def use_recorded(path: Path) -> object:
-    from slipstick.experiments.traces.recorded import read_recorded
+    from slipstick.experiments.replay.loaded_trace import read_recorded
 
     return read_recorded(str(path))
 
@@ -69,7 +69,7 @@ def use_lengths(path: Path) -> object:
 
 
 def use_devices(path: Path) -> object:
-    from slipstick.estimators.across_devices.files.devices_file import load_device_calibration
+    from slipstick.estimators.gpu.transfer.devices_file import load_device_calibration
     from slipstick.experiments.calibrate.calibrated import read_calibration
     from slipstick.experiments.question.question import question
 
@@ -79,7 +79,7 @@ def use_devices(path: Path) -> object:
 
 
 def use_calibration(path: Path) -> object:
-    from slipstick.estimators.calibration.calibration_file import load_calibration
+    from slipstick.estimators.fitting.calibration_file import load_calibration
     from slipstick.experiments.question.registry import estimator
 
     return load_calibration(path, estimator("tpu")).standard_errors
@@ -96,8 +96,8 @@ def use_study(path: Path) -> object:
 
 def use_job(path: Path) -> object:
     """By formula, and a few simulated runs; with an estimator of the command line, which is none of the file's."""
-    from slipstick.experiments.subjects.jobs.job_file import job_question
-    from slipstick.experiments.subjects.jobs.simulated import simulate
+    from slipstick.experiments.methods.jobs.job_file import job_question
+    from slipstick.experiments.methods.jobs.simulate_job import simulate
 
     question = job_question(str(path), "v100-sxm")
     question.formula(question.job()[0])
@@ -106,9 +106,9 @@ def use_job(path: Path) -> object:
 
 def use_job_times(path: Path) -> object:
     """The fit itself, of few runs."""
-    from slipstick.experiments.subjects.jobs.job_file import job_question
-    from slipstick.experiments.subjects.jobs.job_fit import fit_job
-    from slipstick.experiments.subjects.jobs.job_measurements import read_job_measurements
+    from slipstick.experiments.methods.jobs.job_file import job_question
+    from slipstick.experiments.methods.jobs.job_fit import fit_job
+    from slipstick.experiments.methods.jobs.job_measurements import read_job_measurements
 
     found = read_job_measurements(str(path), ["host", "infeed", "step"])
     question = job_question("resnet50", "tpu-v2-8")
@@ -116,8 +116,8 @@ def use_job_times(path: Path) -> object:
 
 
 def use_job_calibration(path: Path) -> object:
-    from slipstick.estimators.calibration.job_calibration import load_job_calibration
-    from slipstick.experiments.subjects.jobs.simulated import simulate
+    from slipstick.estimators.simulation.job_calibration import load_job_calibration
+    from slipstick.experiments.methods.jobs.simulate_job import simulate
 
     return simulate(
         "stragglers", settings=["job.steps=3", "job.copies=2"], runs=2, calibration=load_job_calibration(path)
@@ -166,7 +166,7 @@ def use_mllog(path: Path) -> object:
 
 
 def use_sheet(path: Path) -> object:
-    from slipstick.experiments.measure.bricks.brick_sheet import load_sheet
+    from slipstick.experiments.measure.bricks.bricks_file import load_sheet
 
     found = load_sheet(path)
     for module, inputs in list(found.values())[:1]:
@@ -190,14 +190,14 @@ def use_measured_steps(path: Path) -> object:
 def use_anchors(path: Path) -> object:
     import shutil
 
-    from slipstick.experiments.subjects.spmv.spmv_answers import read_anchors
+    from slipstick.experiments.methods.spmv.spmv_answers import read_anchors
 
     shutil.copy(path.parent / ".seeds" / "matrix.mtx", path.parent)
     return read_anchors(path)
 
 
 def use_cpuinfo(path: Path) -> object:
-    from slipstick.hwmodels.files.readers import read_text
+    from slipstick.common.readers import read_text
     from slipstick.hwmodels.importers.cpuinfo import parse_cpuinfo
 
     return parse_cpuinfo(read_text(path))
@@ -210,14 +210,14 @@ def use_timeline(path: Path) -> object:
 
 
 def use_any(path: Path) -> object:
-    from slipstick.experiments.traces.files_read import ReadOptions, read_any
+    from slipstick.experiments.replay.read_files import ReadOptions, read_any
 
     return read_any(str(path), ReadOptions("v100-sxm", dtype="float64"))
 
 
 def run_line(words: list[str]) -> object:
     """The command in this process; a code that is none of 0, 1, 2 is an error."""
-    from slipstick.experiments.commands.cli import run
+    from slipstick.experiments.cli.cli import run
 
     code = run(words)
     if code not in (0, 1, 2):

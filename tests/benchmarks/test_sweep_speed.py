@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.operation.roofline import Roofline
-from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
+from slipstick.estimators.roofline.roofline import Roofline
+from slipstick.estimators.schedules.sequential import Sequential
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.catalog import workload
 
@@ -75,7 +75,7 @@ def best(call: Callable[[], Any], repeats: int = 5) -> float:
 
 
 def compiled() -> Any:
-    return Composite(Roofline(), Sequential()).compile(workload("gnmt"), V100, FREE)
+    return ComposedEstimator(Roofline(), Sequential()).compile(workload("gnmt"), V100, FREE)
 
 
 @pytest.mark.timed

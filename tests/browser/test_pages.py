@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slipstick.experiments.evidence.papers.xeon_phi import xeon_phi_report
-from slipstick.experiments.explain.dials import Dials
-from slipstick.experiments.pages import explain_report, whatif_report
-from slipstick.experiments.pages.sliderule import data_of
+from slipstick.common.records import FrozenDict
+from slipstick.common.trusted_code import TrustedName
+from slipstick.experiments.explain.evaluator import Evaluator
+from slipstick.experiments.papers.xeon_phi import xeon_phi_report
 from slipstick.experiments.question.facts import facts
-from slipstick.experiments.question.own import own_program
 from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.question.space import Range, Space
+from slipstick.experiments.question.user_code import own_program
+from slipstick.experiments.report import explain_page, whatif_page
+from slipstick.experiments.report.slide_rule import data_of
 from slipstick.experiments.studies.whatif import answer
-from slipstick.hwmodels.files.own_names import OwnName
-from slipstick.hwmodels.files.records import Table
 
 pytestmark = pytest.mark.browser
 ASKED = {
@@ -57,7 +57,7 @@ def _slide_rule(asked: Question, path: Path) -> Path:
     tables: dict[str, list[dict[str, Any]]] = {
         name: [] for name in ("bottlenecks", "elasticities", "crossovers", "tornado", "changes")
     }
-    return explain_report.write(asked, asked.answer(), tables, 0.9, path)
+    return explain_page.write(asked, asked.answer(), tables, 0.9, path)
 
 
 def _fits(page: Any, width: int) -> None:
@@ -151,7 +151,7 @@ def test_a_module_of_ones_own_has_sliders(page: Any, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     path = tmp_path / "of_mine.py"
     path.write_text(OWN)
-    asked = question(own_program(OwnName(f"{path}:network"), []), "h100-sxm")
+    asked = question(own_program(TrustedName(f"{path}:network"), []), "h100-sxm")
     page.open(_slide_rule(asked, tmp_path / "rule.html"))
     page.until("window.slipstick !== undefined")
     _is_the_command(page, asked)
@@ -178,7 +178,7 @@ def _is_the_command(page: Any, asked: Question) -> None:
     )
     page.until("slipstick.now.ratio > 1")
     half = 0.5 * asked.machine.get(bandwidth.removeprefix("machine."))
-    found = answer(replace(asked, vary=Space(Table({bandwidth: (half,)})))).frame.iloc[0]
+    found = answer(replace(asked, vary=Space(FrozenDict({bandwidth: (half,)})))).frame.iloc[0]
     now = page.evaluate("slipstick.now")
     assert now["time"] == pytest.approx(found.time_s, rel=1e-6)
     assert now["ratio"] / now["band"]["ratio"] == pytest.approx(found.low_ratio, rel=1e-6)
@@ -190,7 +190,7 @@ def _computes_alike(page: Any, asked: Question, folder: Path) -> None:
     page.open(path)
     page.until("window.slipstick !== undefined")
     _, names, _ = data_of(asked)
-    dials = Dials.of(asked, names)
+    dials = Evaluator.of(asked, names)
     generator = np.random.default_rng(8)
     powers = generator.uniform(-3, 3, (200, len(names)))
     points = np.array([dials.today[n] for n in names]) * 2**powers
@@ -221,7 +221,7 @@ def test_sliders_move_ratio_band_and_bottleneck(page: Any, tmp_path: Path) -> No
         "dial.dispatchEvent(new Event('input')); })()"
     )
     page.until("document.getElementById('ratio').textContent !== '1.00'")
-    found = answer(replace(asked, vary=Space(Table({"machine.clock": (2 * asked.machine.clock,)})))).frame.iloc[0]
+    found = answer(replace(asked, vary=Space(FrozenDict({"machine.clock": (2 * asked.machine.clock,)})))).frame.iloc[0]
     assert float(page.evaluate("document.getElementById('ratio').textContent")) == pytest.approx(
         found.time_ratio, rel=6e-3
     )
@@ -238,11 +238,11 @@ def test_a_page_of_a_hundred_thousand_points_is_light(page: Any, tmp_path: Path)
     asked = _question("gnmt")
     bandwidth = f"machine.memory.{asked.machine.main_memory}.bandwidth"
     ranges = {"machine.clock": Range(5e8, 3e9, "log"), bandwidth: Range(2e11, 4e12, "log")}
-    found = answer(replace(asked, vary=Space(Table(), Table(ranges), 100_000)))
-    path, _ = whatif_report.write(found, tmp_path / "many.html")
+    found = answer(replace(asked, vary=Space(FrozenDict(), FrozenDict(ranges), 100_000)))
+    path, _ = whatif_page.write(found, tmp_path / "many.html")
     assert path.stat().st_size < 1e6
-    small, _ = whatif_report.write(
-        answer(replace(asked, vary=Space(Table({"machine.clock": (1e9, 2e9)})))), tmp_path / "few.html"
+    small, _ = whatif_page.write(
+        answer(replace(asked, vary=Space(FrozenDict({"machine.clock": (1e9, 2e9)})))), tmp_path / "few.html"
     )
     drawn = "document.querySelectorAll('.figure svg').length >= 1"
     spent: dict[Path, float] = {}
@@ -258,8 +258,8 @@ def test_a_page_of_a_hundred_thousand_points_is_light(page: Any, tmp_path: Path)
 def test_the_front_is_highlighted_and_can_be_all_that_is_left(page: Any, tmp_path: Path) -> None:
     asked = question("mlp-inference", "v100-sxm", "roofline", ["machine.price=3", "workload.batch=400"])
     axes = {"machine.cores": (20.0, 40.0, 80.0, 160.0), "machine.clock": (0.8e9, 1.1e9, 1.5e9)}
-    found = answer(replace(asked, vary=Space(Table(axes))))
-    path, _ = whatif_report.write(found, tmp_path / "w.html", (), ["time", "area=machine.cores"])
+    found = answer(replace(asked, vary=Space(FrozenDict(axes))))
+    path, _ = whatif_page.write(found, tmp_path / "w.html", (), ["time", "area=machine.cores"])
     page.open(path)
     page.until("document.querySelectorAll('#points-front-0 svg').length > 0")
     rows = "[...document.querySelectorAll('#points tbody tr')]"

@@ -14,23 +14,23 @@ import numpy as np
 import pytest
 
 import slipstick as ss
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.contract.named import NamedEstimator
-from slipstick.estimators.contract.protocols import Estimator
-from slipstick.estimators.core.estimate import Estimate
-from slipstick.estimators.core.parameters import Parameter
-from slipstick.estimators.core.quantity import SUFFIXES
-from slipstick.estimators.operation.measured import MeasuredTimes, measured_key
-from slipstick.estimators.schedule.sequential import Sequential
-from slipstick.experiments.answers.lines import headline
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.evidence.catalog import scoreboards
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import symbol
+from slipstick.common.records import FrozenDict, content_digest
+from slipstick.estimators.base.estimate import Estimate
+from slipstick.estimators.base.protocols import Estimator
+from slipstick.estimators.base.quantity import SUFFIXES
+from slipstick.estimators.base.shipped_estimator import ShippedEstimator
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
+from slipstick.estimators.roofline.measured_table import MeasuredTimes, measured_key
+from slipstick.estimators.schedules.sequential import Sequential
+from slipstick.estimators.symbolic.parameters import Parameter
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question import registry
 from slipstick.experiments.question.question import question
+from slipstick.experiments.report.summary import headline
+from slipstick.experiments.scoring.scoreboard_catalog import scoreboards
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table, content_digest
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.workload import Workload
@@ -42,10 +42,10 @@ NET = Workload(
 )
 
 
-def measured() -> Composite:
+def measured() -> ComposedEstimator:
     """A table of times, as somebody would register it."""
-    seconds = Table({measured_key(op): 1e-3 * (i + 1) for i, op in enumerate(NET)})
-    return Composite(MeasuredTimes(seconds, machine("xeon-phi-7120p").fingerprint), Sequential())
+    seconds = FrozenDict({measured_key(op): 1e-3 * (i + 1) for i, op in enumerate(NET)})
+    return ComposedEstimator(MeasuredTimes(seconds, machine("xeon-phi-7120p").fingerprint), Sequential())
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Case:
     run: Mapping[str, float]
 
     @classmethod
-    def of(cls, record: NamedEstimator) -> Case:
+    def of(cls, record: ShippedEstimator) -> Case:
         """The example of a record."""
         example = record.example
         assert example is not None, f"{record.name}: no example"
@@ -70,7 +70,7 @@ class Case:
 def case_of(name: str) -> Case:
     """Of the registry; a table of measured times is a record of this test's own."""
     if name == "measured":
-        return Case(name, NamedEstimator(name, measured).estimator(), NET, machine("xeon-phi-7120p"), {})
+        return Case(name, ShippedEstimator(name, measured).estimator(), NET, machine("xeon-phi-7120p"), {})
     return Case.of(registry.named_estimator(name))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
+from slipstick.experiments.cli.cli import run
 from tests.verbs_there import options
 
 WRITES_ONLY = {"study run", "study resume", "study merge", "data get", "workloads draw"}

@@ -7,8 +7,8 @@ import re
 import pytest
 import typer
 
-from slipstick.experiments.commands.cli import build, run
-from slipstick.experiments.commands.verb_groups import GROUPS
+from slipstick.experiments.cli.cli import build, run
+from slipstick.experiments.cli.verb_groups import GROUPS
 
 
 def test_every_verb_stands_in_one_group() -> None:

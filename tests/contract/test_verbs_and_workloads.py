@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import slipstick as ss
-from slipstick.experiments.commands.cli import run
+from slipstick.experiments.cli.cli import run
 from slipstick.workloads.catalog import workload, workload_names
 from slipstick.workloads.language_catalog import language_model_names
 

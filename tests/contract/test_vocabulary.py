@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.commands.old_words import OLD, todays_words
-from slipstick.experiments.commands.vocabulary import WORDS
+from slipstick.experiments.cli.cli import run
+from slipstick.experiments.cli.renamed_options import OLD, todays_words
+from slipstick.experiments.cli.vocabulary import WORDS
 from tests.verbs_there import verbs
 
 FOR_GOOD = {"reproduce", "validate"}

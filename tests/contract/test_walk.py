@@ -5,10 +5,10 @@ import random
 
 import pytest
 
+from slipstick.common.errors import InputError
 from slipstick.experiments.question import registry
 from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import machine_names
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.catalog import workload_names
 
 SLOW = ("measure", "contended-dispatch", "phi-simulated", "phi-queue")

@@ -16,7 +16,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 HERE = Path(__file__).parent
-STUDY = """
+STUDIES = {
+    "roofline": """
 schema = "slipstick-study-1"
 name = "engines"
 workloads = ["gemm"]
@@ -27,7 +28,19 @@ chunk = 20000
 [vary]
 "machine.clock" = "1GHz..2GHz:1000"
 "workload.m" = "100..50000:200"
-"""
+""",
+    "default": """
+schema = "slipstick-study-1"
+name = "engines-default"
+workloads = ["gpt2"]
+machines = ["h100-sxm"]
+chunk = 100
+
+[vary]
+"machine.clock" = "1GHz..1.9GHz:1000"
+""",
+}
+"""Of a small formula, and of the answer that a question without an estimator has: thousands of rows."""
 PARTS = 10
 ENGINES = {
     "serial": [],
@@ -39,11 +52,11 @@ ENGINES = {
 }
 
 
-def command(engine: str, folder: str) -> list[str]:
+def command(engine: str, study: str, folder: str) -> list[str]:
     start = [sys.executable, "-m"]
     if engine == "mpi4py":
         start = ["mpiexec", "--allow-run-as-root", "--oversubscribe", "-n", "3", *start, "mpi4py.futures", "-m"]
-    return [*start, "slipstick", "study", "run", "engines.toml", "--folder", folder, *ENGINES[engine]]
+    return [*start, "slipstick", "study", "run", f"{study}.toml", "--folder", folder, *ENGINES[engine]]
 
 
 def content(folder: Path) -> str:
@@ -65,47 +78,41 @@ def lacks(engine: str) -> str:
     return ""
 
 
+def studied(engine: str, study: str, place: str, env: dict[str, str]) -> tuple[str, float]:
+    """Digest of the results and the seconds that a study took; what failed instead of a digest."""
+    began = time.monotonic()
+    words = command(engine, study, f"{study}-{engine}")
+    try:
+        done = subprocess.run(words, cwd=place, env=env, capture_output=True, text=True, timeout=300, check=False)
+    except subprocess.TimeoutExpired:
+        return "failed: not done after 300 s", 300.0
+    if done.returncode:
+        return f"failed: {done.stderr.strip().splitlines()[-1:]}", 0.0
+    return content(Path(place, f"{study}-{engine}")), time.monotonic() - began
+
+
 def main() -> int:
     failed = skipped = 0
     with TemporaryDirectory() as place:
-        Path(place, "engines.toml").write_text(STUDY)
         shutil.copy(HERE / "own_engines.py", place)
         env = {**os.environ, "PYTHONPATH": f"{HERE.parents[1]}{os.pathsep}{place}", "OMP_NUM_THREADS": "1"}
         env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"  # parsl starts its own scripts
-        known, base = "", 0.0
-        for engine in ENGINES:
-            missing = lacks(engine)
-            if missing:
-                skipped += 1
-                print(f"{engine:12} skipped: {missing}")
-                continue
-            began = time.monotonic()
-            try:
-                done = subprocess.run(
-                    command(engine, engine),
-                    cwd=place,
-                    env=env,
-                    capture_output=True,
-                    text=True,
-                    timeout=300,
-                    check=False,
-                )
-            except subprocess.TimeoutExpired:
-                failed += 1
-                print(f"{engine:12} failed: not done after 300 s")
-                continue
-            took = time.monotonic() - began
-            if done.returncode:
-                failed += 1
-                print(f"{engine:12} failed: {done.stderr.strip().splitlines()[-1:]}")
-                continue
-            digest = content(Path(place, engine))
-            known, base = known or digest, base or took
-            failed += digest != known
-            extra = (took - base) / PARTS
-            print(f"{engine:12} {digest} {'same bytes' if digest == known else 'DIFFERENT'} {took:6.1f} s", end="")
-            print(f", {extra * 1e3:+.0f} ms a part beside serial" if engine != "serial" else "")
-    print(f"{len(ENGINES) - failed - skipped} passed, {failed} failed, {skipped} skipped")
+        known: dict[str, tuple[str, float]] = {}
+        for study, text in STUDIES.items():
+            Path(place, f"{study}.toml").write_text(text)
+            for engine in ENGINES:
+                missing = lacks(engine)
+                if missing:
+                    skipped += 1
+                    print(f"{study:9} {engine:12} skipped: {missing}")
+                    continue
+                digest, took = studied(engine, study, place, env)
+                of_serial, base = known.setdefault(study, (digest, took))
+                failed += digest != of_serial or digest.startswith("failed")
+                same = "" if digest.startswith("failed") else "same bytes" if digest == of_serial else "DIFFERENT"
+                besides = f", {(took - base) / PARTS * 1e3:+.0f} ms a part beside serial" if engine != "serial" else ""
+                print(f"{study:9} {engine:12} {digest} {same} {took:6.1f} s{besides}")
+    print(f"{len(STUDIES) * len(ENGINES) - failed - skipped} passed, {failed} failed, {skipped} skipped")
     return 1 if failed else 0
 
 

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from slipstick.estimators.across_devices.anchors.next_rows import candidates, next_rows
-from slipstick.estimators.across_devices.conditioning import AnchorModel
-from slipstick.estimators.across_devices.devices import DeviceCalibration, fit_devices
-from slipstick.estimators.across_devices.fade import fading
-from slipstick.estimators.across_devices.operation_times import OperationTimes
-from slipstick.estimators.learning.known_rows import FREEDOM
-from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
-from slipstick.estimators.tuned.tuned_anchors import LENGTH
+from slipstick.estimators.fitting.user_rows import FREEDOM
+from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
+from slipstick.estimators.gpu.transfer.anchor_constants import LENGTH
+from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, fit_devices
+from slipstick.estimators.gpu.transfer.distance_weight import fading
+from slipstick.estimators.gpu.transfer.linearised_rows import LinearisedRows
+from slipstick.estimators.gpu.transfer.next_measurements import candidates, next_rows
+from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
 from slipstick.experiments.calibrate.operation_measurements import read_operation_times
-from slipstick.experiments.commands.cli import run
+from slipstick.experiments.cli.cli import run
 from slipstick.hwmodels.catalog import machine
 from tests.estimators.test_devices import EFFICIENCY, streams
 
@@ -44,7 +44,7 @@ def test_one_unknown_is_the_most_likely_under_a_t_law(slower: float) -> None:
     roots = np.zeros((len(names), 1))
     roots[names.index((NAME, "memory_efficiency")), 0] = 0.2
     anchor = OperationTimes.of(on, "elementwise", "float32", dims, exact * slower)
-    model = AnchorModel.of(names, np.log(list(values.values())), roots, {NAME: 0.1}, [anchor], np.zeros(1))
+    model = LinearisedRows.of(names, np.log(list(values.values())), roots, {NAME: 0.1}, [anchor], np.zeros(1))
     noise = 0.1  # of the sources
 
     def cost(z: float) -> float:

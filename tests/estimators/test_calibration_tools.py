@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 
-from slipstick.estimators.calibration.calibration import calibrate
-from slipstick.estimators.calibration.fitting import Fit, fit_least_squares
-from slipstick.estimators.calibration.identifiability import condition_number, warnings
-from slipstick.estimators.calibration.leave_one_out import leave_one_group_out
-from slipstick.estimators.calibration.objective import Objective
-from slipstick.estimators.calibration.parameter_intervals import bootstrap, profile
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.core.estimate import Measurement
-from slipstick.estimators.operation.roofline import Roofline
-from slipstick.estimators.schedule.sequential import Sequential
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.estimators.base.estimate import Measurement
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
+from slipstick.estimators.fitting.calibration import calibrate
+from slipstick.estimators.fitting.identifiability import condition_number, warnings
+from slipstick.estimators.fitting.least_squares import Fit, fit_least_squares
+from slipstick.estimators.fitting.leave_one_out import leave_one_group_out
+from slipstick.estimators.fitting.objective import Objective
+from slipstick.estimators.fitting.parameter_intervals import bootstrap, profile
+from slipstick.estimators.roofline.roofline import Roofline
+from slipstick.estimators.schedules.sequential import Sequential
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import dense, elementwise
@@ -26,11 +26,13 @@ TRUTH = (0.41, 0.68, 3e-6)
 def objective() -> Objective:
     from slipstick.hwmodels.catalog import machine
 
-    return Objective.of(Composite(Roofline(0.9, 0.9, 1e-6), Sequential()), measured(machine("xeon-phi-7120p")), FREE)
+    return Objective.of(
+        ComposedEstimator(Roofline(0.9, 0.9, 1e-6), Sequential()), measured(machine("xeon-phi-7120p")), FREE
+    )
 
 
 def measured(on: Machine, noise: float = 0.02) -> list[Measurement]:
-    truth, generator, found = Composite(Roofline(*TRUTH), Sequential()), np.random.default_rng(0), []
+    truth, generator, found = ComposedEstimator(Roofline(*TRUTH), Sequential()), np.random.default_rng(0), []
     for size in (8, 128, 1024):
         for name, op in (
             ("square", dense("a", size, size, size)),
@@ -73,7 +75,7 @@ def test_profiles_of_a_linear_fit_are_students_intervals() -> None:
     # the profile of a linear least-squares fit is exactly the t interval
     from scipy import stats
 
-    from slipstick.estimators.calibration.objective import Objective
+    from slipstick.estimators.fitting.objective import Objective
 
     x = np.arange(6.0)
     y = 1 + 2 * x + np.array([0.1, -0.2, 0.05, 0.1, -0.1, 0.05])
@@ -99,7 +101,7 @@ def test_profiles_of_a_linear_fit_are_students_intervals() -> None:
 def test_a_robust_loss_forgives_an_outlier(phi: Machine) -> None:
     one = [m for m in measured(phi, noise=0.0) if m.group == "square"] * 3
     spoiled = [Measurement(one[0].workload, phi, one[0].value * 20, group="square"), *one]
-    start = Composite(Roofline(0.9, 0.9, 1e-6), Sequential())
+    start = ComposedEstimator(Roofline(0.9, 0.9, 1e-6), Sequential())
     errors = {
         loss: abs(calibrate(start, spoiled, FREE[2:], loss=loss).values[FREE[2]] / TRUTH[2] - 1)
         for loss in ("linear", "cauchy")

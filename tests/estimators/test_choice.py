@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.core.choice import Least
-from slipstick.estimators.core.lambdified import menu as blocks
-from slipstick.estimators.core.lambdified.extrema import Largest
-from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.expressions import symbol
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.symbolic.lambdified import argmin_over_menu as blocks
+from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest
+from slipstick.estimators.symbolic.min_over_configs import MinOverConfigs
 
 TILES, SPLITS = ((128.0, 64.0), (64.0, 64.0), (32.0, 16.0)), (1.0, 2.0, 4.0, 8.0)
 ROWS = [(*tile, split) for tile, split in itertools.product(TILES, SPLITS)]
-MENU = Table({f"choice.{n}": tuple(row[i] for row in ROWS) for i, n in enumerate(("rows", "columns", "parts"))})
+MENU = FrozenDict({f"choice.{n}": tuple(row[i] for row in ROWS) for i, n in enumerate(("rows", "columns", "parts"))})
 M, N, CORES, RATE = (symbol(n) for n in ("m", "n", "cores", "rate"))
 A, B, P = (symbol(f"choice.{n}") for n in ("rows", "columns", "parts"))
 EXPRESSION = Largest(M / A * N / B * P / CORES, 3 / P) * A * B / RATE + P
@@ -44,7 +44,7 @@ def test_blocks_of_any_size_give_the_loop(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks, "CHUNK", chunk)
         patch.setattr(blocks, "INNER", inner)
-        found = Least(EXPRESSION, "s", "", menu=MENU).evaluate(values)
+        found = MinOverConfigs(EXPRESSION, "s", "", menu=MENU).evaluate(values)
     assert found == pytest.approx(by_row(values), rel=1e-12)
 
 
@@ -56,7 +56,7 @@ def test_three_axes_and_scalars() -> None:
         "cores": generator.uniform(1, 200, 50),
         "rate": np.array(2.0),
     }
-    found = Least(EXPRESSION, "s", "", menu=MENU).evaluate(values)
+    found = MinOverConfigs(EXPRESSION, "s", "", menu=MENU).evaluate(values)
     assert found.shape == (40, 30, 50)
     assert found == pytest.approx(by_row(values), rel=1e-12)
 
@@ -64,13 +64,13 @@ def test_three_axes_and_scalars() -> None:
 def test_slopes_keep_the_row_of_each_point() -> None:
     m = np.linspace(10, 5000, 300)
     values = {"m": m, "n": np.array(300.0), "cores": np.array(64.0), "rate": np.array(5.0)}
-    formula = Least(EXPRESSION, "s", "", menu=MENU)
+    formula = MinOverConfigs(EXPRESSION, "s", "", menu=MENU)
     slope = formula.derivative("m").evaluate(values)
     higher, lower = (formula.evaluate({**values, "m": m + step}) for step in (1e-5, -1e-5))
     assert np.median(np.abs(slope - (higher - lower) / 2e-5)) < 1e-6
 
 
 def test_a_menu_that_is_no_product_is_one_axis() -> None:
-    menu: Table[tuple[float, ...]] = Table({"choice.a": (1.0, 2.0, 3.0), "choice.b": (5.0, 5.0, 7.0)})
-    formula = Least((symbol("x") - symbol("choice.a")) ** 2 + symbol("choice.b"), "1", "", menu=menu)
+    menu: FrozenDict[tuple[float, ...]] = FrozenDict({"choice.a": (1.0, 2.0, 3.0), "choice.b": (5.0, 5.0, 7.0)})
+    formula = MinOverConfigs((symbol("x") - symbol("choice.a")) ** 2 + symbol("choice.b"), "1", "", menu=menu)
     assert formula.evaluate({"x": np.array([1.0, 2.1, 9.0])}) == pytest.approx([5.0, 5.01, 43.0])

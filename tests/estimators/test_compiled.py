@@ -5,17 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.composites import compiled as compiled_module
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.core.parameters import with_parameters
-from slipstick.estimators.named import phi_study as xeon_phi
-from slipstick.estimators.operation.cpu.instructions import InstructionCount
-from slipstick.estimators.operation.roofline import Roofline
-from slipstick.estimators.schedule.critical_path import CriticalPath
-from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import symbol
+from slipstick.estimators.composition import compiled_estimator as compiled_module
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
+from slipstick.estimators.cpu import xeon_phi_study as xeon_phi
+from slipstick.estimators.cpu.instruction_counts import InstructionCount
+from slipstick.estimators.roofline.roofline import Roofline
+from slipstick.estimators.schedules.critical_path import CriticalPath
+from slipstick.estimators.schedules.sequential import Sequential
+from slipstick.estimators.symbolic.parameters import with_parameters
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import dense, elementwise
 from slipstick.workloads.networks.phi_cnn import phi_cnn
@@ -37,7 +37,7 @@ NET = Workload(
 def test_compiled_equals_estimate(batch: int, clock: float, cores: int, efficiency: float) -> None:
     phi = machine("xeon-phi-7120p")
     for schedule in (Sequential(), CriticalPath()):
-        model = Composite(Roofline(), schedule)
+        model = ComposedEstimator(Roofline(), schedule)
         names = ("workload.batch", "machine.clock", "machine.cores", "estimator.operation.compute_efficiency")
         function = model.compile(NET, phi, names)
         value = function(dict(zip(names, (batch, clock, cores, efficiency), strict=True)))
@@ -58,7 +58,7 @@ def test_thread_formula_compiled_equals_estimate_over_the_whole_range() -> None:
 
 def test_chunks_do_not_change_a_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     phi = machine("xeon-phi-7120p")
-    function = Composite(Roofline(), Sequential()).compile(NET, phi, ("workload.batch", "machine.clock"))
+    function = ComposedEstimator(Roofline(), Sequential()).compile(NET, phi, ("workload.batch", "machine.clock"))
     points = {"workload.batch": np.arange(1.0, 8)[:, None], "machine.clock": np.linspace(1e9, 2e9, 1001)}
     whole = function(points)
     monkeypatch.setattr(compiled_module, "BLOCK_POINTS", 300)
@@ -68,7 +68,7 @@ def test_chunks_do_not_change_a_bit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_arrays_are_checked_like_single_values() -> None:
     phi = machine("xeon-phi-7120p")
-    model = Composite(Roofline(), Sequential())
+    model = ComposedEstimator(Roofline(), Sequential())
     function = model.compile(NET, phi, ("machine.clock", "machine.cores", "workload.batch"))
     good = {"machine.clock": [1e9], "machine.cores": [4], "workload.batch": [2]}
     for change, words in (
@@ -97,7 +97,7 @@ def test_arrays_are_checked_like_single_values() -> None:
 
 def test_formula_of_the_whole_reads_and_evaluates() -> None:
     phi = machine("xeon-phi-7120p")
-    model = Composite(InstructionCount(), xeon_phi.estimator("a").schedule)
+    model = ComposedEstimator(InstructionCount(), xeon_phi.estimator("a").schedule)
     formula = model.formula(phi_cnn("small"), phi)
     values = {name: phi.numbers[name.removeprefix("machine.")] for name in formula.names if name.startswith("machine.")}
     values |= {"run.threads": 480, "run.images": 60_000, "run.test_images": 10_000, "run.epochs": 70}

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.core.lambdified import evaluate
-from slipstick.estimators.core.operation_model import machine_values
-from slipstick.estimators.operation.cpu.bandwidth import Borders, Saturation
-from slipstick.estimators.operation.cpu.cpu_roofline import CpuRoofline
+from slipstick.estimators.base.operation_model import machine_values
+from slipstick.estimators.cpu.cpu_roofline import CpuRoofline
+from slipstick.estimators.cpu.multicore_bandwidth import BranchBorders, Saturation
+from slipstick.estimators.symbolic.lambdified import evaluate
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.importers.kerncraft import load_kerncraft
 from slipstick.hwmodels.machine import Machine
@@ -41,7 +41,7 @@ def test_main_memory_saturates_as_the_bandwidth_law_says() -> None:
     op = add(10**8)
     for cores in (1, 2, 4, 14):
         # both halves of the socket fill evenly: the whole socket's limit against the offer of all cores
-        curve = Saturation(10.34e9 * 1.5, HASWELL.bandwidth("MEM"), 3.5, Borders(14))
+        curve = Saturation(10.34e9 * 1.5, HASWELL.bandwidth("MEM"), 3.5, BranchBorders(14))
         expected = float(op.cost.bytes_moved) / float(curve.bandwidth(cores))
         assert seconds(op, HASWELL.using(cores=cores)) == pytest.approx(expected, rel=1e-9)
 

@@ -10,16 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.learning.fitted_file import digest, load_fitted
-from slipstick.estimators.named.cpu_step import cpu_step
-from slipstick.estimators.operation.cpu.cpu_library import SPAN, STREAM, CpuLibrary, cpu_kernel
-from slipstick.estimators.operation.cpu.cpu_library_law import (
+from slipstick.estimators.cpu.cpu_library_law import (
     NAME,
+    SPAN,
+    STREAM,
+    CpuLibrary,
     CpuLibraryLaw,
+    cpu_kernel,
     cpu_library,
     library_columns,
     library_fit,
 )
+from slipstick.estimators.cpu.cpu_step import cpu_step
+from slipstick.estimators.fitting.fitted_file import digest, load_fitted
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import machine
@@ -100,7 +103,7 @@ def test_what_ships_is_fitted_to_the_rows_that_are_here() -> None:
 
 @pytest.mark.slow
 def test_what_ships_is_what_the_rows_give() -> None:
-    from slipstick.experiments.evidence.validation.vision.cpu_library_fit import refit
+    from slipstick.experiments.scoreboards.vision.cpu_library_fit import refit
 
     if training_file("vision/timm.csv.gz") is None:
         pytest.skip(why_missing("vision/timm.csv.gz"))

@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 import sympy
 
-from slipstick.estimators.across_devices.devices import DeviceCalibration, fit_devices, variant_name
-from slipstick.estimators.across_devices.files import devices_file
-from slipstick.estimators.across_devices.files.portable import without_rows
-from slipstick.estimators.across_devices.kernel_class import PREFIX, times
-from slipstick.estimators.across_devices.libraries import library_spreads
-from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula, thinned
-from slipstick.estimators.composites.compiled import Compiled
-from slipstick.estimators.learning.kinship import fitted_kinship
-from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
-from slipstick.estimators.operation.gpu.tiled import TiledRoofline
+from slipstick.common.errors import InputError
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.composition.compiled_estimator import Compiled
+from slipstick.estimators.fitting.similarity_weights import fitted_kinship
+from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
+from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
+from slipstick.estimators.gpu.transfer import devices_file
+from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, fit_devices, variant_name
+from slipstick.estimators.gpu.transfer.kernel_class import PREFIX, times
+from slipstick.estimators.gpu.transfer.kernel_libraries import library_spreads
+from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, RowFormula, thinned
+from slipstick.estimators.gpu.transfer.parameters_only import without_rows
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import elementwise
 
@@ -131,7 +131,7 @@ def test_estimates_are_what_forecasts_say(made: DeviceCalibration) -> None:
 def test_dims_that_vary_are_asked_point_by_point(made: DeviceCalibration) -> None:
     """The nearest shapes have no formula; the same call answers as `estimate` does."""
     size = sympy.Symbol("size", positive=True)
-    net = Workload("adds", (elementwise("a", size, inputs=2),), defaults=Table({"size": 2.0**20}))
+    net = Workload("adds", (elementwise("a", size, inputs=2),), defaults=FrozenDict({"size": 2.0**20}))
     on = machine("l40s")
     calibrated = made.for_machine(on, net)
     both = calibrated.compile(net, on, ("workload.size",))({"workload.size": [2.0**18, 2.0**24]})
@@ -223,9 +223,9 @@ def test_times_must_be_positive() -> None:
 
 
 def test_parameters_of_tables_whose_names_hold_dots() -> None:
-    from slipstick.estimators.core.parameters import parameters, with_parameters
+    from slipstick.estimators.symbolic.parameters import parameters, with_parameters
 
-    model = TiledRoofline(Table({"default": KernelParameters(), "gemm.float32": KernelParameters()}))
+    model = TiledRoofline(FrozenDict({"default": KernelParameters(), "gemm.float32": KernelParameters()}))
     changed = with_parameters(model, {"kernels.gemm.float32.overhead": 1e-5})
     assert parameters(changed)["kernels.gemm.float32.overhead"][0] == 1e-5
     assert parameters(changed)["kernels.default.overhead"][0] == 0.0

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.schedule.critical_path import CriticalPath
-from slipstick.estimators.schedule.dispatch import AsynchronousDispatch, ContendedDispatch
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.schedules.critical_path import CriticalPath
+from slipstick.estimators.schedules.dispatch import AsynchronousDispatch, ContendedDispatch
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import Cost
 from slipstick.workloads.graph.workload import Op, Workload
@@ -29,7 +29,7 @@ def graphs(draw: st.DrawFn) -> tuple[Workload, np.ndarray]:
     waits = draw(st.lists(st.booleans(), min_size=size, max_size=size))
     pairs = draw(st.sets(st.tuples(st.integers(0, size - 1), st.integers(0, size - 1)), max_size=15))
     operations = tuple(
-        Op(f"op{i}", "gemm", attributes=Table({"stream": stream, "synchronise": wait}))
+        Op(f"op{i}", "gemm", attributes=FrozenDict({"stream": stream, "synchronise": wait}))
         for i, (stream, wait) in enumerate(zip(streams, waits, strict=True))
     )
     edges = tuple((f"op{a}", f"op{b}") for a, b in sorted(pairs) if a < b)
@@ -62,7 +62,7 @@ def test_never_below_the_critical_path_the_host_or_a_stream_and_never_above_the_
 
 def chain(count: int, kind: str = "gemm", **attributes: object) -> Workload:
     names = [f"op{i}" for i in range(count)]
-    operations = tuple(Op(name, kind, attributes=Table(attributes)) for name in names)  # type: ignore[arg-type]
+    operations = tuple(Op(name, kind, attributes=FrozenDict(attributes)) for name in names)  # type: ignore[arg-type]
     return Workload("chain", operations, tuple(pairwise(names)))
 
 
@@ -88,7 +88,7 @@ def test_streams_that_want_more_than_the_bandwidth_slow_each_other_down() -> Non
     on = host(0.0, streams=2)
     rate = on.bandwidth(on.main_memory)
     operations = tuple(
-        Op(name, "elementwise", cost=Cost({"read": rate * share}), attributes=Table({"stream": stream}))
+        Op(name, "elementwise", cost=Cost({"read": rate * share}), attributes=FrozenDict({"stream": stream}))
         for name, share, stream in (("a", 1.0, 0), ("b", 1.0, 1))
     )
     both = Workload("both", operations)

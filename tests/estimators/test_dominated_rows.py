@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from slipstick.estimators.core.choice import Least
-from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.expressions import symbol
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.symbolic.min_over_configs import MinOverConfigs
 
 X, Y, T, S = (symbol(name) for name in ("x", "y", "t", "s"))
 TILES, SPLITS = (1.0, 2.0, 3.0, 4.0, 7.0), (0.5, 2.0, 5.0, 9.0)
 ROWS = tuple((tile, split) for tile in TILES for split in SPLITS)
-MENU = Table({"t": tuple(tile for tile, _ in ROWS), "s": tuple(split for _, split in ROWS)})
+MENU = FrozenDict({"t": tuple(tile for tile, _ in ROWS), "s": tuple(split for _, split in ROWS)})
 FORMULAS = (
     sp.ceiling(X / T) * T / Y + S * Y,
     sp.Max(X / T, Y * S) + sp.Min(X, S) / T,
@@ -38,7 +38,7 @@ def test_the_least_of_many_points_is_that_of_every_row_by_itself(
     """One row at a time is computed without ranges; signs, poles and what is not a number included."""
     generator = np.random.default_rng(len(str(formula)))
     x, y = np.sort(generator.uniform(least, 9, shape[0]))[:, None], generator.uniform(least, 5, shape[1])
-    whole = Least(formula, "1", "", menu=MENU)
+    whole = MinOverConfigs(formula, "1", "", menu=MENU)
     with np.errstate(all="ignore"):
         found = whole.evaluate({"x": x, "y": y})
         each = [whole.lowered.whole({"x": x, "y": y, "t": tile, "s": split}) for tile, split in ROWS]

@@ -9,15 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.composites.fed_accelerator import FedAccelerator
-from slipstick.estimators.core.estimate import Estimate
-from slipstick.estimators.core.parameters import parameters
-from slipstick.estimators.operation.tpu.tpu_layout import laid_out, padding
-from slipstick.estimators.operation.tpu.tpu_step import TpuOperations
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.estimators.base.estimate import Estimate
+from slipstick.estimators.symbolic.parameters import parameters
+from slipstick.estimators.tpu.input_bound_accelerator import InputBoundAccelerator, laid_out, padding
+from slipstick.estimators.tpu.tpu_step import TpuOperations
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Workload
@@ -104,7 +103,7 @@ def test_the_start_of_the_log_it_was_read_from() -> None:
     """BERT on MRPC: 84 s until the first step, 26 s to save, in the program's own public log."""
     asked = question("tpupoint-bert-mrpc", "tpu-v2-8", None, [])
     model = asked.estimator
-    assert isinstance(model, FedAccelerator)
+    assert isinstance(model, InputBoundAccelerator)
     schedule = model.schedule
     own = model.handed_over(model.graph(asked.workload, asked.machine), asked.machine).bind_known({"batch": 32}).bound()
     values = {f"parameter.{name}": value for name, (value, _) in parameters(schedule).items()}

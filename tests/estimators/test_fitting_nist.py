@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.estimators.calibration.fitting import fit_formula, fit_least_squares
-from slipstick.estimators.core.formula import Formula
-from slipstick.hwmodels.files.expressions import parse_expression, symbol
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import parse_expression, symbol
+from slipstick.estimators.fitting.least_squares import fit_formula, fit_least_squares
+from slipstick.estimators.symbolic.formula import Formula
 
 CASES = json.loads((Path(__file__).parents[1] / "data" / "nist_strd.json").read_text())["cases"]
 

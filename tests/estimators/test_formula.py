@@ -6,10 +6,10 @@ import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.core.formula import Formula
-from slipstick.estimators.core.lambdified import evaluate
-from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import symbol
+from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.lambdified import evaluate
 
 A, B, C = symbol("a"), symbol("b.c"), symbol("c")
 positive = st.floats(0.1, 100)
@@ -43,9 +43,9 @@ def test_what_is_missing_is_named() -> None:
 
 
 def test_the_largest_term_binds() -> None:
-    from slipstick.hwmodels.files.records import Table
+    from slipstick.common.records import FrozenDict
 
-    formula = Formula(sp.Max(A, B), "s", "", Table({"compute": A, "memory": B}))
+    formula = Formula(sp.Max(A, B), "s", "", FrozenDict({"compute": A, "memory": B}))
     assert formula.bound_by({"a": 1.0, "b.c": 2.0}) == "memory"
     assert formula.bound_by({"a": 3.0, "b.c": 2.0}) == "compute"
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from slipstick.estimators.core.choice import Least
-from slipstick.estimators.core.formula import Formula
-from slipstick.estimators.core.gradient_lowering import gradient
-from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
-from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.expressions import symbol
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.gradient_lowering import gradient
+from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
+from slipstick.estimators.symbolic.min_over_configs import MinOverConfigs
 
 A, B, C = (symbol(name) for name in ("a", "b.long", "c"))
 POINTS = dict(zip(["a", "b.long", "c"], np.broadcast_arrays([0.7, 2.0, 5.1], [[1.3], [4.0]], 2.2), strict=True))
@@ -47,7 +47,7 @@ def test_the_first_of_equal_sides_counts_and_an_infinite_inactive_side_does_not(
 @pytest.mark.parametrize("criterion", [None, symbol("tile") * A])
 def test_a_choice_keeps_the_row_that_it_picks(criterion: sp.Expr | None) -> None:
     tile = symbol("tile")
-    least = Least(B * C / tile + A * tile, "s", "", menu=Table(tile=(1.0, 2.0, 7.0)), criterion=criterion)
+    least = MinOverConfigs(B * C / tile + A * tile, "s", "", menu=FrozenDict(tile=(1.0, 2.0, 7.0)), criterion=criterion)
     step = 1e-6
     for name, slope in least.gradient(POINTS).items():
         up, down = ({**POINTS, name: POINTS[name] + sign * step} for sign in (1, -1))

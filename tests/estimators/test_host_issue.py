@@ -7,16 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.learning.fitted_file import load_fitted
-from slipstick.estimators.learning.law_fit import QUANTILE
-from slipstick.estimators.named.gpu_bands import longer_of
-from slipstick.estimators.operation.roofline import Roofline
-from slipstick.estimators.schedule.dispatch import AsynchronousDispatch
-from slipstick.estimators.schedule.host_issue import HostIssue
-from slipstick.estimators.schedule.issue_law import IssueLaw
-from slipstick.estimators.schedule.sequential import Sequential
-from slipstick.estimators.tuned.tuned_defaults import HOST, ISSUE
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
+from slipstick.estimators.fitting.fitted_file import load_fitted
+from slipstick.estimators.fitting.fitted_model import QUANTILE
+from slipstick.estimators.gpu.gpu_bands import longer_of
+from slipstick.estimators.roofline.roofline import Roofline
+from slipstick.estimators.schedules.dispatch import AsynchronousDispatch
+from slipstick.estimators.schedules.host_constants import HOST, ISSUE
+from slipstick.estimators.schedules.host_issue import HostIssue
+from slipstick.estimators.schedules.host_issue_law import IssueLaw
+from slipstick.estimators.schedules.sequential import Sequential
 from slipstick.experiments.question.defaults import default
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.catalog import workload
@@ -27,7 +27,9 @@ NETWORK, ON = workload("resnet18-inference"), machine("v100-sxm")
 
 
 def seconds(schedule: HostIssue | AsynchronousDispatch | Sequential, mode: str = "eager") -> float:
-    return Composite(Roofline(), schedule).estimate(NETWORK, ON.using({"runtime.mode": mode}), {"batch": 8}).time
+    return (
+        ComposedEstimator(Roofline(), schedule).estimate(NETWORK, ON.using({"runtime.mode": mode}), {"batch": 8}).time
+    )
 
 
 @pytest.mark.parametrize("issue", [0.0, 1e-6, 1e-5, 1e-4, 1e-3])
@@ -51,7 +53,7 @@ def test_compiling_leaves_the_host_its_work() -> None:
 
 
 def test_compiled_and_estimated_are_one() -> None:
-    made = Composite(Roofline(), HostIssue())
+    made = ComposedEstimator(Roofline(), HostIssue())
     function = made.compile(NETWORK, ON, ("machine.clock",), {"batch": 8})
     assert float(function({"machine.clock": [ON.clock]})[0]) == pytest.approx(
         made.estimate(NETWORK, ON, {"batch": 8}).time

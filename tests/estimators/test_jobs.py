@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.schedule.pipelines.pipeline import Pipeline
-from slipstick.estimators.schedule.pipelines.stage import Stage
-from slipstick.estimators.schedule.simulation.job import Failures, Job
-from slipstick.estimators.schedule.simulation.job_run import Checkpoint, JobRun
-from slipstick.estimators.schedule.simulation.queueing import (
-    Visit,
+from slipstick.common.errors import InputError
+from slipstick.estimators.simulation.input_pipeline import Pipeline
+from slipstick.estimators.simulation.job import Failures, Job
+from slipstick.estimators.simulation.job_run import Checkpoint, JobRun
+from slipstick.estimators.simulation.queueing import (
+    StationVisit,
     closed_network,
     seconds_with_failures,
 )
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.estimators.simulation.stage import Stage
 
 
 def job(*stages: Stage, steps: int = 100, **more: object) -> Job:
@@ -65,7 +65,7 @@ def test_a_closed_network_meets_mean_value_analysis(population: int) -> None:
         Stage("three", 1.0, workers=3, **free),  # type: ignore[arg-type]
     )
     run = job(*stages, steps=20_000, population=population).simulate(1)
-    exact = closed_network([Visit(10.0, None), Visit(0.5), Visit(1.0, 3)], population)
+    exact = closed_network([StationVisit(10.0, None), StationVisit(0.5), StationVisit(1.0, 3)], population)
     ends = run.step_ends()
     rate = (len(ends) - 2_000) / (ends[-1] - ends[1_999])
     assert rate == pytest.approx(exact.rate, rel=0.02)
@@ -75,9 +75,9 @@ def test_a_closed_network_meets_mean_value_analysis(population: int) -> None:
 def test_closed_forms_meet_textbook_values() -> None:
     # Kleinrock 1975, chapter 3, the machine repairman of two with Z = s = 1:
     # p0 = 1 / (1 + 2 + 2) for two customers, think and service of 1 s: the server is busy 4 / 5 of the time
-    assert closed_network([Visit(1.0, None), Visit(1.0)], 2).rate == pytest.approx(4 / 5)
+    assert closed_network([StationVisit(1.0, None), StationVisit(1.0)], 2).rate == pytest.approx(4 / 5)
     # M/M/2//2: two servers for two customers leave no queue
-    assert closed_network([Visit(1.0, None), Visit(1.0, 2)], 2).seconds[1] == pytest.approx(1.0)
+    assert closed_network([StationVisit(1.0, None), StationVisit(1.0, 2)], 2).seconds[1] == pytest.approx(1.0)
     # without failures in sight work costs itself and its checkpoints
     assert seconds_with_failures(1000, 100, 5, 1e12, 50) == pytest.approx(1050, rel=1e-6)
     with pytest.raises(InputError):
@@ -93,7 +93,7 @@ def test_the_closed_network_is_mean_value_analysis(population: int) -> None:
         seconds = [own * (1 + length) for own, length in zip(services, lengths, strict=True)]
         rate = customers / (think + sum(seconds))
         lengths = [rate * own for own in seconds]
-    found = closed_network([Visit(think, None), *(Visit(own) for own in services)], population)
+    found = closed_network([StationVisit(think, None), *(StationVisit(own) for own in services)], population)
     assert found.rate == pytest.approx(rate, rel=1e-9)
     assert found.seconds[1:] == pytest.approx(seconds, rel=1e-6)
 
@@ -105,6 +105,14 @@ def test_failures_cost_what_daly_says() -> None:
     assert one.ideal() == pytest.approx(expected)
     assert abs(np.mean(times) - expected) < 4 * np.std(times) / math.sqrt(len(times))
     assert min(times) >= 400 + 8 * 5 - 1e-9
+
+
+def test_failures_that_let_nothing_be_done_are_refused() -> None:
+    """The exponential of a stretch over the time between failures is beyond a float: it was a traceback."""
+    for checkpoint in (None, Checkpoint(50, 5.0)):
+        with pytest.raises(InputError, match=r"failures 1e-09 s apart among stretches of .* s between two checkpoints"):
+            job(Stage("step", 1.0), steps=400, checkpoint=checkpoint, failures=Failures(1e-9, 20.0)).ideal()
+    assert seconds_with_failures(400, 50, 5, 200, 20) == pytest.approx(220 * 8 * math.expm1(55 / 200), rel=1e-12)
 
 
 def test_a_barrier_is_the_sum_of_slowest_copies() -> None:

@@ -14,19 +14,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.across_devices.shaped import ShapedRoofline
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.core.formula import Formula
-from slipstick.estimators.core.operation_model import FormulaModel, grouped
-from slipstick.estimators.operation.by_kind import ByKind
-from slipstick.estimators.operation.cpu.cpu_roofline import CpuRoofline
-from slipstick.estimators.operation.gpu.tiled import TiledRoofline
-from slipstick.estimators.operation.links.collectives import Collectives
-from slipstick.estimators.operation.roofline import Roofline
-from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.common.disk_cache import FORMAT, VARIABLE, kept_folder
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.base.operation_model import FormulaModel, grouped
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
+from slipstick.estimators.cpu.cpu_roofline import CpuRoofline
+from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
+from slipstick.estimators.gpu.transfer.residual_by_shape import ResidualByShape
+from slipstick.estimators.interconnect.collectives import Collectives
+from slipstick.estimators.interconnect.compute_and_collectives import ComputeAndCollectives
+from slipstick.estimators.roofline.roofline import Roofline
+from slipstick.estimators.schedules.sequential import Sequential
+from slipstick.estimators.symbolic.formula import Formula
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.kept_files import FORMAT, VARIABLE, kept_folder
-from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.workload import Op
@@ -59,7 +59,7 @@ def test_cold_warm_and_nothing_kept_give_the_same_digits(tmp_path: Path) -> None
 
 
 def test_what_others_may_write_to_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from slipstick.estimators.core.lambdified.kept import Formulas
+    from slipstick.estimators.symbolic.lambdified.formula_cache import Formulas
 
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     one = grouped(Roofline(), workload("gemm").bind(m=8, n=8, k=8).operations, machine("h100"))[0][0].lowered
@@ -115,11 +115,13 @@ def test_machines_of_one_form_have_one_formula(
 
 def test_a_kept_answer_follows_the_machine_and_the_parameters() -> None:
     network, whole = workload("mlp"), machine("h100")
-    times = [Composite(Roofline(), Sequential()).estimate(network, whole).time for _ in range(2)]
-    slower = Composite(Roofline(), Sequential()).estimate(network, whole.using({"memory.HBM3.bandwidth": "1 TB/s"}))
-    half = Composite(Roofline(memory_efficiency=0.5), Sequential()).estimate(network, whole)
+    times = [ComposedEstimator(Roofline(), Sequential()).estimate(network, whole).time for _ in range(2)]
+    slower = ComposedEstimator(Roofline(), Sequential()).estimate(
+        network, whole.using({"memory.HBM3.bandwidth": "1 TB/s"})
+    )
+    half = ComposedEstimator(Roofline(memory_efficiency=0.5), Sequential()).estimate(network, whole)
     assert times[0] == times[1] < slower.time and half.time > times[0]
-    assert Composite(Roofline(), Sequential()).estimate(network, whole).time == times[0]
+    assert ComposedEstimator(Roofline(), Sequential()).estimate(network, whole).time == times[0]
 
 
 @dataclass(frozen=True)
@@ -135,14 +137,17 @@ class Slower(Roofline):
 
 def test_what_replaces_formulas_and_not_their_form_is_not_kept() -> None:
     network, whole = workload("mlp"), machine("h100")
-    times = [Composite(Slower(by=by), Sequential()).estimate(network, whole).time for by in (1.0, 2.0, 3.0)]
+    times = [ComposedEstimator(Slower(by=by), Sequential()).estimate(network, whole).time for by in (1.0, 2.0, 3.0)]
     assert times == pytest.approx([times[0], 2 * times[0], 3 * times[0]])
-    both = Table(gemm=Slower(by=2.0), other=Roofline())
-    assert ByKind(both).form(whole) is None and ByKind(Table(other=Roofline())).form(whole) is not None
+    both = FrozenDict(gemm=Slower(by=2.0), other=Roofline())
+    assert (
+        ComputeAndCollectives(both).form(whole) is None
+        and ComputeAndCollectives(FrozenDict(other=Roofline())).form(whole) is not None
+    )
 
 
 def test_shape_factors_are_part_of_the_form() -> None:
     whole = machine("h100")
     with_factor: Any = {"gemm.float32": None}
-    forms = [ShapedRoofline().form(whole), ShapedRoofline(factors=Table(with_factor)).form(whole)]
+    forms = [ResidualByShape().form(whole), ResidualByShape(factors=FrozenDict(with_factor)).form(whole)]
     assert forms[0] != forms[1] and TiledRoofline().form(whole) not in forms

@@ -12,29 +12,28 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from slipstick.estimators.composites import composite
-from slipstick.estimators.composites.compiled import Compiled
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.composites.opened import Opened
-from slipstick.estimators.core.formula import Formula
-from slipstick.estimators.core.gradient import GradientSteps
-from slipstick.estimators.core.gradient_lowering import gradient_steps
-from slipstick.estimators.core.lambdified.kept import KeptParts
-from slipstick.estimators.core.separated import separate
-from slipstick.estimators.core.tables import SeparatedTerms, Tables, TermRows
-from slipstick.estimators.core.turns import Turns
-from slipstick.estimators.operation.gpu.tiled import TiledRoofline
-from slipstick.estimators.operation.roofline import Roofline
-from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.common.disk_cache import FORMAT, VARIABLE
+from slipstick.common.expressions import parse_expression, symbol
+from slipstick.estimators.composition import composed_estimator
+from slipstick.estimators.composition.compiled_estimator import Compiled
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator, FreeSizeFormulas
+from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
+from slipstick.estimators.roofline.roofline import Roofline
+from slipstick.estimators.schedules.sequential import Sequential
 from slipstick.estimators.sensitivity.elasticities import sensitivity
+from slipstick.estimators.symbolic.batched_sum import SeparatedTerms, Tables, TermRows
+from slipstick.estimators.symbolic.breakpoints import Breakpoints
+from slipstick.estimators.symbolic.factored_formula import separate
+from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.gradient import GradientSteps
+from slipstick.estimators.symbolic.gradient_lowering import gradient_steps
+from slipstick.estimators.symbolic.lambdified.formula_cache import KeptParts
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.expressions import parse_expression, symbol
-from slipstick.hwmodels.files.kept_files import FORMAT, VARIABLE
 from slipstick.workloads.catalog import kept_rewrite, workload
 from tests.estimators.test_separated import TEXTS
 
 FREE = ("machine.clock", "workload.batch")
-MODELS = (Composite(Roofline(), Sequential()), Composite(TiledRoofline(), Sequential()))
+MODELS = (ComposedEstimator(Roofline(), Sequential()), ComposedEstimator(TiledRoofline(), Sequential()))
 
 
 def answers(words: str, place: str) -> str:
@@ -44,9 +43,9 @@ def answers(words: str, place: str) -> str:
     return child.stdout
 
 
-def compiled_anew(model: Composite) -> Compiled:
+def compiled_anew(model: ComposedEstimator) -> Compiled:
     """A function that no call before has left in memory."""
-    for memory in (composite._kept_compiled, composite._kept_with_sizes):
+    for memory in (composed_estimator._kept_compiled, composed_estimator._kept_with_sizes):
         memory.cache_clear()
     made = model.compile(workload("mlp"), machine("h100"), FREE)
     assert isinstance(made, Compiled)
@@ -70,14 +69,14 @@ def test_cold_warm_damaged_and_nothing_kept_give_the_same_digits(words: str, tmp
 
 @pytest.mark.parametrize("model", MODELS, ids=("roofline", "tiled"))
 def test_what_was_kept_has_the_same_times_and_slopes(
-    model: Composite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: ComposedEstimator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     points = {"machine.clock": np.array([1e9, 1.7e9]), "workload.batch": np.array([3.0, 8.0])}
     first = compiled_anew(model)
     known = sensitivity(first, points)
     first.keep()
-    monkeypatch.setattr(Opened, "groups", property(lambda _: pytest.fail("it is kept")))
+    monkeypatch.setattr(FreeSizeFormulas, "groups", property(lambda _: pytest.fail("it is kept")))
     read = compiled_anew(model)
     assert read is not first
     found = sensitivity(read, points)
@@ -94,7 +93,7 @@ def test_another_machine_parameter_or_graph_is_another_function() -> None:
         model.compile(net, on, FREE),
         model.compile(net, on.using({"price": 3.5}), FREE),
         model.compile(net, on.using({"memory.HBM3.bandwidth": "1 TB/s"}), FREE),
-        Composite(Roofline(memory_efficiency=0.5), Sequential()).compile(net, on, FREE),
+        ComposedEstimator(Roofline(memory_efficiency=0.5), Sequential()).compile(net, on, FREE),
         model.compile(net, on, ("machine.clock",), {"batch": 4}),
         model.compile(net, on, ("machine.clock",), {"batch": 5}),
         model.compile(workload("gemm").bind(m=64, n=64, k=64), on, ("machine.clock",)),
@@ -142,8 +141,8 @@ def test_terms_and_borders_come_back_from_their_data(text: str) -> None:
         Tables.of([TermRows(one.listed, rows, np.array([1.0, 2.0, 5.0]))]).total(points) for one in (terms, again)
     ]
     np.testing.assert_array_equal(*totals)
-    turns = Turns.of_expression(expression)
-    assert Turns.of(json.loads(json.dumps(turns.data()))) == turns
+    turns = Breakpoints.of_expression(expression)
+    assert Breakpoints.of(json.loads(json.dumps(turns.data()))) == turns
 
 
 def test_a_rewrite_of_a_rewrite_is_kept_and_one_that_changes_nothing_gives_back_its_workload(
@@ -162,7 +161,7 @@ def test_a_rewrite_of_a_rewrite_is_kept_and_one_that_changes_nothing_gives_back_
 def test_parts_that_one_process_alone_knows_are_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     parts = KeptParts()
-    turns = parts.part("turns", Turns.of, lambda: Turns(()))
+    turns = parts.part("turns", Breakpoints.of, lambda: Breakpoints(()))
     parts.keep()
-    assert parts.part("turns", Turns.of, lambda: pytest.fail("it is known")) is turns
+    assert parts.part("turns", Breakpoints.of, lambda: pytest.fail("it is known")) is turns
     assert not list(tmp_path.rglob("*.json"))

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.named.products.kernel_products import OnKernel, estimate_product
-from slipstick.estimators.operation.spmv.kernels.host_kernels import HostKernels, ThreadCosts, beside, load_host_kernels
-from slipstick.estimators.operation.spmv.kernels.kernel_costs import (
+from slipstick.common.errors import InputError
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.sparse.host_kernels import HostKernels, ThreadCosts, beside, load_host_kernels
+from slipstick.estimators.sparse.kernel_costs import (
     TERMS,
     KernelCosts,
     calibrated,
@@ -20,12 +21,11 @@ from slipstick.estimators.operation.spmv.kernels.kernel_costs import (
     spread_of_logs,
     term_amounts,
 )
-from slipstick.estimators.operation.spmv.kernels.product_energy import CLOCKS_GHZ, TABLE_1, modelled_energy
-from slipstick.estimators.operation.spmv.kernels.row_chunks import chunks, counts_of, cuts, imbalance
-from slipstick.estimators.operation.spmv.reuse import CacheSizes
+from slipstick.estimators.sparse.kernel_products import OnKernel, estimate_product
+from slipstick.estimators.sparse.product_energy import CLOCKS_GHZ, TABLE_1, modelled_energy
+from slipstick.estimators.sparse.reuse_model import CacheSizes
+from slipstick.estimators.sparse.row_chunks import chunks, counts_of, cuts, imbalance
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.kernels.generators import banded, rmat, stencil, uniform
 from slipstick.workloads.kernels.sparse import SparseMatrix
 
@@ -72,9 +72,9 @@ def test_chunks_are_the_matrix_once(threads: int, split: str, seed: int) -> None
 
 def host(several: ThreadCosts | None = None) -> HostKernels:
     cost = dict.fromkeys(TERMS["warm"], 0.0) | {"call": 1e-6, "nonzero": 1e-9, "stream_beyond_L2": 1e-9}
-    costs = KernelCosts("numba", "warm", Table(cost), 0.1, 4.0, software="numba 1")
+    costs = KernelCosts("numba", "warm", FrozenDict(cost), 0.1, 4.0, software="numba 1")
     threads = {} if several is None else {"numba warm": several}
-    return HostKernels("own", 2e9, 4, CACHES, (costs,), Table(threads), Table(), "by hand")
+    return HostKernels("own", 2e9, 4, CACHES, (costs,), FrozenDict(threads), FrozenDict(), "by hand")
 
 
 def test_threads_share_out_even_work_and_wait_for_the_fullest_chunk() -> None:

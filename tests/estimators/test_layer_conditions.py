@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.estimators.operation.cpu.layer_conditions import LayerConditions
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.estimators.cpu.layer_conditions import LayerConditions
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question.registry import estimator
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.importers.kerncraft import load_kerncraft
 from slipstick.workloads.catalog import workload
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.named.serving.local_run import as_stored
-from slipstick.estimators.operation.serving.known_steps import local_fit, local_groups_on
-from slipstick.estimators.operation.serving.local_step import LocalWork, backend_of, product_type
-from slipstick.experiments.evidence.validation.serving.local_cpus import processor
-from slipstick.experiments.serve.local import local
+from slipstick.estimators.engine_steps.fitted_steps import local_fit, local_groups_on
+from slipstick.estimators.engine_steps.llama_cpp_step import LocalWork, backend_of, product_type
+from slipstick.estimators.serving.llama_cpp_run import as_stored
+from slipstick.experiments.scoreboards.local_llm.local_rows import processor
+from slipstick.experiments.serve.llama_cpp import local
 from slipstick.hwmodels.catalog import machine, machine_names
 from slipstick.workloads.language.weight_types import weight_type
 from slipstick.workloads.language_catalog import language_model

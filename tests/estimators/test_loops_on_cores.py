@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slipstick as ss
-from slipstick.estimators.operation.cpu.layer_conditions import LayerConditions
-from slipstick.estimators.operation.cpu.saturating_loops import shipped
+from slipstick.common.errors import InputError
+from slipstick.estimators.cpu.layer_conditions import LayerConditions
+from slipstick.estimators.cpu.saturating_loops import shipped
 from slipstick.experiments.calibrate.public_data import training_file
-from slipstick.experiments.evidence.validation.cpu.bandwidth_data import FILE, read_bandwidths
-from slipstick.experiments.evidence.validation.cpu.loop_scores import loop_rows
-from slipstick.experiments.question.named.builders import loops_lack
+from slipstick.experiments.question.estimator_builders import loops_lack
 from slipstick.experiments.question.question import question
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.experiments.scoreboards.cpu.bandwidth_data import FILE, read_bandwidths
+from slipstick.experiments.scoreboards.cpu.loop_scores import loop_rows
 
 GOLD, COD = ss.machine("xeon-gold-6148"), ss.machine("xeon-e5-2695v3-cod")
 TRIAD = ss.workload("stream-triad")

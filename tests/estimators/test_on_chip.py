@@ -6,9 +6,9 @@ import math
 
 import pytest
 
+from slipstick.common.records import FrozenDict
 from slipstick.experiments.question.question import Question, question
 from slipstick.hwmodels.compute import Engine
-from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.memory import Level
 
@@ -16,15 +16,15 @@ from slipstick.hwmodels.memory import Level
 def npu(sram: str = "48 MB", rows: int = 256, bandwidth: str = "60 GB/s") -> Machine:
     """An array of 256 x 256 cells that multiply bfloat16 at half of int8's rate, as many do."""
     rates = {"bfloat16": 65_536.0, "int8": 131_072.0}
-    matrix = Engine(flop_per_cycle=Table(rates), rows=rows, columns=rows)
-    vector = Engine(flop_per_cycle=Table({"float32": 4096.0}))
+    matrix = Engine(flop_per_cycle=FrozenDict(rates), rows=rows, columns=rows)
+    vector = Engine(flop_per_cycle=FrozenDict({"float32": 4096.0}))
     made = Machine(
         name="an NPU",
         clock=1e9,
         cores=1,
-        engines=Table({"matrix": matrix, "vector": vector}),
-        memory=Table({"SRAM": Level(capacity=48e6, bandwidth=3e12), "DRAM": Level(capacity=32e9, bandwidth=60e9)}),
-        sources=Table(),
+        engines=FrozenDict({"matrix": matrix, "vector": vector}),
+        memory=FrozenDict({"SRAM": Level(capacity=48e6, bandwidth=3e12), "DRAM": Level(capacity=32e9, bandwidth=60e9)}),
+        sources=FrozenDict(),
     )
     return made.using({"memory.SRAM.capacity": sram, "memory.DRAM.bandwidth": bandwidth})
 

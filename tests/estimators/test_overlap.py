@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.schedule.dispatch import AsynchronousDispatch, ContendedDispatch
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.schedules.dispatch import AsynchronousDispatch, ContendedDispatch
 from slipstick.experiments.question import registry
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.workload import Op, Workload
@@ -21,8 +21,8 @@ seconds = st.floats(1e-4, 10.0)
 
 def backward(layers: int) -> Workload:
     """A chain of kernels, each of which leaves a gradient that is summed over devices."""
-    kernels = [Op(f"kernel{i}", "gemm", dims=Table(number=i)) for i in range(layers)]
-    sums = [Op(f"sum{i}", "collective", dims=Table(number=i)) for i in range(layers)]
+    kernels = [Op(f"kernel{i}", "gemm", dims=FrozenDict(number=i)) for i in range(layers)]
+    sums = [Op(f"sum{i}", "collective", dims=FrozenDict(number=i)) for i in range(layers)]
     edges = [(one.name, two.name) for one, two in pairwise(kernels)]
     edges += [(kernel.name, total.name) for kernel, total in zip(kernels, sums, strict=True)]
     order = [op for pair in zip(kernels, sums, strict=True) for op in pair]

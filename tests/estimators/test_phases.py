@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score
 
-from slipstick.estimators.run.phase_report import report_phases
-from slipstick.estimators.run.phases import (
+from slipstick.common.errors import InputError
+from slipstick.estimators.sampling.phase_report import report_phases
+from slipstick.estimators.sampling.phases import (
     NOISE,
     DurationScan,
     PublishedScan,
@@ -26,8 +27,7 @@ from slipstick.estimators.run.phases import (
     scan_labels,
     step_features,
 )
-from slipstick.experiments.evidence.papers.tpupoint import tpupoint_observations
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.experiments.papers.tpupoint import tpupoint_rows as tpupoint_observations
 from slipstick.workloads.runs.step_profiles import Operation, StepProfile, StepTable, load_steps, without_stolen_time
 
 RECORDED = tpupoint_observations.RECORDED

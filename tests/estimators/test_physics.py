@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.estimators.across_devices.operation_times import OperationTimes
-from slipstick.estimators.across_devices.physics import cache_bytes, least_times, possible, violations
+from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
+from slipstick.estimators.gpu.transfer.plausibility import cache_bytes, least_times, possible, violations
 from slipstick.experiments.calibrate.public_data import data_folder
-from slipstick.experiments.commands.cli import run
+from slipstick.experiments.cli.cli import run
 from slipstick.hwmodels.catalog import machine
 
 A100 = machine("a100-sxm-80gb")
@@ -86,7 +86,7 @@ def test_public_float32_products_break_no_law() -> None:
     folder = data_folder()
     if folder is None:
         pytest.skip("no public measurements here (SLIPSTICK_DATA)")
-    from slipstick.experiments.evidence.boards.physics import neusight
+    from slipstick.experiments.scoreboards.gpu.physics_board import neusight
 
     forms = [form for form in neusight(folder) if form.source.startswith("linear")]
     assert len(forms) >= 8 and sum(map(len, forms)) > 1000

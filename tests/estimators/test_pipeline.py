@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.schedule.pipelines.pipeline import Pipeline
-from slipstick.estimators.schedule.pipelines.stage import Stage
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.estimators.simulation.input_pipeline import Pipeline
+from slipstick.estimators.simulation.stage import Stage
 
 stages = st.lists(
     st.builds(

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.core.estimate import Estimate
-from slipstick.estimators.operation.measured import MeasuredTimes, measured_key
-from slipstick.estimators.schedule.pipelines.pipeline_parallel import LANES, PipelineParallel
+from slipstick.common.errors import InputError
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.base.estimate import Estimate
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
+from slipstick.estimators.roofline.measured_table import MeasuredTimes, measured_key
+from slipstick.estimators.training.parallel_training import LANES, PipelineParallel
 from slipstick.experiments.explain.explanation import crossover_rows
 from slipstick.experiments.question import registry
 from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.networks.megatron.layout import FULL, OFF, ON, SELECTIVE
 from slipstick.workloads.networks.megatron.step import parallel_gpt
@@ -29,11 +29,12 @@ seconds = st.floats(0.01, 10.0)
 def _lanes(times: dict[str, float], run: dict[str, float]) -> Estimate:
     """One operation a lane with a given time."""
     operations = tuple(
-        Op(lane, "measured", dims=Table(number=place), attributes=Table(lane=lane)) for place, lane in enumerate(LANES)
+        Op(lane, "measured", dims=FrozenDict(number=place), attributes=FrozenDict(lane=lane))
+        for place, lane in enumerate(LANES)
     )
     on = machine("a100-80-dgx")
-    known = Table({measured_key(op): times.get(op.name, 0.0) for op in operations})
-    model = Composite(MeasuredTimes(known, on.fingerprint), PipelineParallel())
+    known = FrozenDict({measured_key(op): times.get(op.name, 0.0) for op in operations})
+    model = ComposedEstimator(MeasuredTimes(known, on.fingerprint), PipelineParallel())
     whole = {"interleave": 1.0, "batch": 1.0, "microbatch": 1.0, "data_parallel": 1.0, "overlap_gradients": 1.0}
     return model.estimate(Workload("lanes", operations), on, {"pipeline_parallel": 1.0, **whole, **run})
 
@@ -227,7 +228,7 @@ def test_a_sweep_of_layouts_begins_with_the_quantity_that_is_wanted() -> None:
 
 def test_a_memory_that_is_counted_is_not_called_uncalibrated() -> None:
     """Its time has a band: what has none is the count of bytes."""
-    from slipstick.experiments.answers.lines import headline
+    from slipstick.experiments.report.summary import headline
 
     for name, words in (("memory", "; no band"), ("time", " s ")):
         asked = question("megatron-175b", "a100-80gb", quantity=name)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import simpy
 
-from slipstick.estimators.schedule.pipelines.pipeline import Pipeline
-from slipstick.estimators.schedule.pipelines.stage import Stage
-from slipstick.estimators.schedule.recurrence import PrecedenceGraph
+from slipstick.estimators.schedules.max_plus import PrecedenceGraph
+from slipstick.estimators.simulation.input_pipeline import Pipeline
+from slipstick.estimators.simulation.stage import Stage
 
 
 def bare(pipeline: Pipeline, steps: int) -> float:

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.operation.power.power_limit import PowerLimit
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.subjects.power.power_plan import power_plan
-from slipstick.hwmodels.files.errors import InputError
+from slipstick.common.errors import InputError
+from slipstick.estimators.power.power_limit import PowerLimit
+from slipstick.experiments.cli.cli import run
+from slipstick.experiments.methods.power.power_plan import power_plan
 
 WATTS = st.floats(40.0, 300.0)
 

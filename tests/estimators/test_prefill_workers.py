@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.operation.serving.step_amounts import Batch
-from slipstick.estimators.schedule.serving.scheduler import Scheduler
-from slipstick.estimators.schedule.serving.server import PrefillWorkers, simulate
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.estimators.engine_steps.step_amounts import Batch
+from slipstick.estimators.serving.batching.scheduler import Scheduler
+from slipstick.estimators.serving.batching.server import PrefillWorkers, simulate
 from slipstick.workloads.runs.requests import Request, arriving, drawn
 
 RULES = Scheduler(cache_tokens=2_000_000)

@@ -11,18 +11,18 @@ import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.across_devices.bands import Scatter
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.composites.held import FIRST, distinct_values
-from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.core.operation_model import FormulaModel, amount_of, amounts_of, is_formula
-from slipstick.estimators.operation.roofline import Roofline
-from slipstick.estimators.schedule.host_issue import HostIssue
-from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.common.dotted_paths import truth_in
+from slipstick.common.errors import InputError
+from slipstick.estimators.base.operation_model import FormulaModel, amount_of, amounts_of, is_formula
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
+from slipstick.estimators.composition.power_capped import FIRST, distinct_values
+from slipstick.estimators.gpu.transfer.transfer_bands import Scatter
+from slipstick.estimators.roofline.roofline import Roofline
+from slipstick.estimators.schedules.host_issue import HostIssue
+from slipstick.estimators.schedules.sequential import Sequential
+from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
-from slipstick.hwmodels.nested import truth_in
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.layers.single import dense
@@ -69,12 +69,12 @@ def test_operations_are_asked_anew_only_where_they_or_the_machine_change() -> No
             return super().times(operations, machine)
 
     repeated = replace(dense("a", 512, 512, 512), times=sp.Symbol("batch", positive=True))
-    model, graph, on = Composite(Asked(), Sequential()), Workload("one", (repeated,)), machine("h100")
+    model, graph, on = ComposedEstimator(Asked(), Sequential()), Workload("one", (repeated,)), machine("h100")
     first, third = (model.estimate(graph, on, {"batch": count}).time for count in (1.0, 3.0))
     assert len(asked) == 1 and third == pytest.approx(3 * first)
     slower = on.using(clock=on.clock / 2)
     assert model.estimate(graph, slower, {"batch": 3.0}).time > third and asked == [on.clock, slower.clock]
-    Composite(Asked(), Sequential()).estimate(graph, on, {"batch": 3.0})
+    ComposedEstimator(Asked(), Sequential()).estimate(graph, on, {"batch": 3.0})
     assert len(asked) == 3
 
 

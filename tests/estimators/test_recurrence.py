@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.schedule.recurrence import PrecedenceGraph, tandem
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.estimators.schedules.max_plus import PrecedenceGraph, tandem
 
 edges = st.lists(st.tuples(st.integers(0, 11), st.integers(0, 11)), max_size=40).map(
     lambda pairs: sorted({(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]})

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.run.groups import by_length, line_noise, times_by_length
-from slipstick.estimators.run.representative import METHODS, select, values_from
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.estimators.sampling.length_groups import by_length, line_noise, times_by_length
+from slipstick.estimators.sampling.seqpoint import METHODS, select, values_from
 from slipstick.workloads.runs.iterations import Iterations
 
 

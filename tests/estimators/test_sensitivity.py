@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.core.formula import Formula
-from slipstick.estimators.named import phi_study as xeon_phi
-from slipstick.estimators.operation.roofline import Roofline
-from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import parse_expression
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
+from slipstick.estimators.cpu import xeon_phi_study as xeon_phi
+from slipstick.estimators.roofline.roofline import Roofline
+from slipstick.estimators.schedules.sequential import Sequential
 from slipstick.estimators.sensitivity.elasticities import crossovers, sensitivity
+from slipstick.estimators.symbolic.formula import Formula
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.expressions import parse_expression
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.catalog import workload
 
 STEP = 1e-6
@@ -43,7 +43,7 @@ def test_a_thousand_random_points_of_gnmt() -> None:
     bandwidth = f"machine.memory.{v100.main_memory}.bandwidth"
     names = ("machine.clock", bandwidth, "machine.runtime.launch_overhead", "workload.seq_len", "workload.batch")
     free = (*names, "estimator.operation.compute_efficiency", "estimator.operation.memory_efficiency")
-    function = Composite(Roofline(), Sequential()).compile(gnmt, v100, free)
+    function = ComposedEstimator(Roofline(), Sequential()).compile(gnmt, v100, free)
     generator = np.random.default_rng(11)
     low, high = np.array([5e8, 1e11, 1e-7, 5, 1, 0.05, 0.05]), np.array([3e9, 4e12, 1e-4, 300, 512, 0.99, 0.99])
     draws = low * (high / low) ** generator.random((1000, len(free)))
@@ -67,7 +67,7 @@ def test_elasticities_that_are_known_by_hand() -> None:
     mlp = workload("mlp-inference")
     for factor, clock, bandwidth in ((1e-4, -1.0, 0.0), (1e4, 0.0, -1.0)):
         slow = phi.using(clock=phi.clock * factor).using({"runtime.launch_overhead": 0.0})
-        found = sensitivity(Composite(Roofline(), Sequential()).compile(mlp, slow, ()))
+        found = sensitivity(ComposedEstimator(Roofline(), Sequential()).compile(mlp, slow, ()))
         assert float(found.elasticity["machine.clock"]) == pytest.approx(clock, abs=1e-12)
         assert float(found.elasticity["machine.memory.GDDR5.bandwidth"]) == pytest.approx(bandwidth, abs=1e-12)
 
@@ -75,7 +75,7 @@ def test_elasticities_that_are_known_by_hand() -> None:
 def test_the_elasticities_of_rates_sum_to_minus_one() -> None:
     """Euler: twice every rate (and half of every overhead) is half the time."""
     v100 = machine("v100-sxm")
-    found = sensitivity(Composite(Roofline(), Sequential()).compile(workload("gnmt"), v100, ()))
+    found = sensitivity(ComposedEstimator(Roofline(), Sequential()).compile(workload("gnmt"), v100, ()))
     rates = ("machine.clock", f"machine.memory.{v100.main_memory}.bandwidth")
     total = sum(float(found.elasticity[name]) for name in rates)
     overhead = sum(float(v) for name, v in found.elasticity.items() if name.endswith("overhead"))
@@ -97,7 +97,7 @@ def test_a_ridge_point_is_peak_over_bandwidth() -> None:
         "memory": parse_expression("operation.b/machine.bw"),
     }
     formula = Formula(
-        parse_expression("Max(operation.flop/machine.rate, operation.b/machine.bw)"), "s", "", Table(terms)
+        parse_expression("Max(operation.flop/machine.rate, operation.b/machine.bw)"), "s", "", FrozenDict(terms)
     )
     at = {"operation.flop": 6e9, "operation.b": 2e9, "machine.rate": 9e12, "machine.bw": 1e12}
     (found,) = crossovers(formula, "machine.bw", at, "gemm")

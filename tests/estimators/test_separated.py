@@ -8,15 +8,15 @@ import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.composites.compiled import Compiled
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.core.lambdified import evaluate
-from slipstick.estimators.core.separated import separate
-from slipstick.estimators.core.tables import Maximum, Product, Tables, TermRows, WholeTerm
-from slipstick.estimators.operation.roofline import Roofline
-from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.common.expressions import parse_expression
+from slipstick.estimators.composition.compiled_estimator import Compiled
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
+from slipstick.estimators.roofline.roofline import Roofline
+from slipstick.estimators.schedules.sequential import Sequential
+from slipstick.estimators.symbolic.batched_sum import Maximum, Product, Tables, TermRows, WholeTerm
+from slipstick.estimators.symbolic.factored_formula import separate
+from slipstick.estimators.symbolic.lambdified import evaluate
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.expressions import parse_expression
 from slipstick.workloads.catalog import workload
 
 TEXTS = {
@@ -70,7 +70,7 @@ def _is_row(symbol: sp.Symbol) -> bool:
 
 def test_gnmt_at_random_points_equals_its_single_estimates() -> None:
     gnmt, v100 = workload("gnmt"), machine("v100-sxm")
-    model = Composite(Roofline(0.6, 0.8, 2e-6), Sequential())
+    model = ComposedEstimator(Roofline(0.6, 0.8, 2e-6), Sequential())
     bandwidth = f"machine.memory.{v100.main_memory}.bandwidth"
     free = ("workload.seq_len", "machine.clock", bandwidth, "estimator.operation.compute_efficiency")
     function = model.compile(gnmt, v100, free)
@@ -86,6 +86,8 @@ def test_gnmt_at_random_points_equals_its_single_estimates() -> None:
     together = function(points)
     for index in range(count):
         changed = v100.using({"clock": points["machine.clock"][index], bandwidth[8:]: points[bandwidth][index]})
-        one = Composite(Roofline(points["estimator.operation.compute_efficiency"][index], 0.8, 2e-6), Sequential())
+        one = ComposedEstimator(
+            Roofline(points["estimator.operation.compute_efficiency"][index], 0.8, 2e-6), Sequential()
+        )
         single = one.estimate(gnmt, changed, {"seq_len": points["workload.seq_len"][index]}).time
         assert together[index] == pytest.approx(single, rel=1e-12)

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.learning.fit import fit
-from slipstick.estimators.learning.fitted_file import digest, load_fitted
-from slipstick.estimators.operation.power.energy import PowerModel, pooled_power
-from slipstick.estimators.operation.power.serving_power import MOST, ServingPower, ServingWork
-from slipstick.estimators.operation.power.serving_power_law import (
+from slipstick.common.errors import InputError
+from slipstick.estimators.fitting.fit_model import fit
+from slipstick.estimators.fitting.fitted_file import digest, load_fitted
+from slipstick.estimators.power.energy import PowerModel, pooled_power
+from slipstick.estimators.power.serving_power import MOST, ServingPower, ServingWork
+from slipstick.estimators.power.serving_power_law import (
     COLUMNS,
     FactorsLaw,
     PowerLaw,
@@ -21,9 +22,8 @@ from slipstick.estimators.operation.power.serving_power_law import (
     power_groups,
 )
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
-from slipstick.experiments.commands.cli import run
+from slipstick.experiments.cli.cli import run
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.errors import InputError
 
 SHARE = st.floats(0.0, 1.0)
 LAW = ServingPower.of(machine("h100-sxm"))
@@ -97,9 +97,15 @@ def test_a_gpu_that_nobody_metered_has_factors_of_others_in_a_wider_band(capsys:
 
 
 def test_what_ships_is_what_the_metered_runs_give() -> None:
-    from slipstick.experiments.evidence.validation.energy.metered_runs import FILES, metered_runs
-    from slipstick.experiments.evidence.validation.energy.metered_training import FILE, metered_training, training_rows
-    from slipstick.experiments.evidence.validation.energy.serving_fit import factor_rows, newer, power_rows
+    from slipstick.experiments.scoreboards.energy.metered_runs import FILES, metered_runs
+    from slipstick.experiments.scoreboards.energy.serving_power_fit import (
+        FILE,
+        factor_rows,
+        metered_training,
+        newer,
+        power_rows,
+        training_rows,
+    )
 
     paths = {name: path for name in (*FILES, FILE) if (path := training_file(name))}
     if len(paths) < len(FILES) + 1:

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.operation.power.serving_power import MOST, ServingPower, ServingWork
-from slipstick.estimators.operation.serving.step_amounts import Batch
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.estimators.engine_steps.step_amounts import Batch
+from slipstick.estimators.power.serving_power import MOST, ServingPower, ServingWork
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.serve.serving_question import ServingOptions
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.errors import InputError
 
 SHARE = st.floats(0.0, 1.0)
 CLOCK = st.floats(0.2e9, 4e9)

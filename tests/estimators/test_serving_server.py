@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.operation.serving.step_amounts import Batch
-from slipstick.estimators.schedule.serving.cache_blocks import CacheBlocks
-from slipstick.estimators.schedule.serving.closed_loop import Load, steady
-from slipstick.estimators.schedule.serving.scheduler import Scheduler
-from slipstick.estimators.schedule.serving.served import Served
-from slipstick.estimators.schedule.serving.server import simulate
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.estimators.engine_steps.step_amounts import Batch
+from slipstick.estimators.serving.batching.closed_loop import Load, steady
+from slipstick.estimators.serving.batching.replica import CacheBlocks
+from slipstick.estimators.serving.batching.scheduler import Scheduler
+from slipstick.estimators.serving.batching.server import simulate
+from slipstick.estimators.serving.batching.simulation_result import SimulationResult
 from slipstick.workloads.runs.requests import Request, arriving, drawn, recorded
 
 
@@ -33,7 +33,7 @@ def slow(batch: Batch) -> float:
     return 1e-4 + memory + 15e9 * batch.tokens / 5e14
 
 
-def conserved(served: Served, requests: tuple[Request, ...]) -> None:
+def conserved(served: SimulationResult, requests: tuple[Request, ...]) -> None:
     """Every request finishes once, in order; tokens add up; nothing is faster than its steps allow."""
     assert np.isfinite(served.last).all()
     assert (served.arrived <= served.placed).all()
@@ -109,6 +109,27 @@ def test_one_at_a_time_is_a_queue_with_fixed_service() -> None:
     served = simulate(arriving(requests, load / service, seed=3), seconds, Scheduler(max_sequences=1))
     wait = float((served.placed - served.arrived).mean())
     assert wait == pytest.approx(load * service / (2 * (1 - load)), rel=0.05)
+
+
+@pytest.mark.parametrize(("most", "users"), [(16, 32), (16, 16), (256, 16)])
+def test_a_budget_of_one_token_a_sequence_reads_prompts_as_sequences_end(most: int, users: int) -> None:
+    """vLLM wants max_num_batched_tokens >= max_num_seqs, equal allowed: one token of each, as many as decode together.
+
+    Whoever reads its prompt does not decode, so that a token is left for it; no step holds more than the 16.
+    """
+    requests, rules = drawn(64, 40, 10), Scheduler(16, most)
+    batches: list[Batch] = []
+
+    def timed(batch: Batch) -> float:
+        batches.append(batch)
+        return 1.0
+
+    served = simulate(requests, timed, rules, users)
+    conserved(served, requests)
+    assert max(batch.tokens for batch in batches) == 16
+    assert served.last.max() >= sum(one.input_tokens + one.output_tokens - 1 for one in requests) / 16
+    with pytest.raises(InputError, match="want at least the 17 sequences .*--step-tokens 17, or --max-sequences 16"):
+        simulate(requests, timed, Scheduler(16, 17), users=32)
 
 
 def test_one_at_a_time_in_a_closed_loop() -> None:
@@ -189,7 +210,7 @@ def test_waits_passed_at_once_are_those_of_events(
     requests = requests if users else arriving(requests, 60.0, 2.0)
     rules = Scheduler(cache_tokens=9_000)  # so few that places are lost
     at_once = simulate(requests, seconds, rules, users, replicas, front=front)
-    monkeypatch.setattr("slipstick.estimators.schedule.serving.server_clock.ServerClock.passes", lambda *_: False)
+    monkeypatch.setattr("slipstick.estimators.serving.batching.server.ServerClock.passes", lambda *_: False)
     by_events = simulate(requests, seconds, rules, users, replicas, front=front)
     for name in ("arrived", "placed", "first", "last", "preempted", "replica", "stretches"):
         np.testing.assert_array_equal(getattr(at_once, name), getattr(by_events, name))

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.learning.fitted_file import load_fitted
-from slipstick.estimators.operation.serving.engines import ServingFit, engine_of, step_groups
-from slipstick.estimators.operation.serving.first_token import FirstParts, FirstTokenLaw, first_columns, first_groups
-from slipstick.estimators.operation.serving.known_steps import serving_fit
-from slipstick.estimators.operation.serving.step_amounts import Batch, Shares
-from slipstick.estimators.operation.serving.step_device import Device
-from slipstick.estimators.operation.serving.step_law import StepSum
-from slipstick.estimators.operation.serving.step_time import LayerCounts, StepParameters, StepTime
+from slipstick.common.errors import InputError
+from slipstick.estimators.engine_steps.engines import ServingFit, engine_of, step_groups
+from slipstick.estimators.engine_steps.first_token import FirstParts, FirstTokenLaw, first_columns, first_groups
+from slipstick.estimators.engine_steps.fitted_steps import serving_fit
+from slipstick.estimators.engine_steps.step_amounts import Batch, Shares
+from slipstick.estimators.engine_steps.step_device import Device
+from slipstick.estimators.engine_steps.step_law import StepSum
+from slipstick.estimators.engine_steps.step_time import LayerCounts, StepParameters, StepTime
+from slipstick.estimators.fitting.fitted_file import load_fitted
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.language.language_step import language_step
 from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language.weight_types import weight_type

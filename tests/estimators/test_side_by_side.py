@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.schedule.critical_path import CriticalPath
-from slipstick.estimators.schedule.side_by_side import SideBySide, parse_rule
+from slipstick.common.errors import InputError
+from slipstick.estimators.schedules.critical_path import CriticalPath
+from slipstick.estimators.schedules.parallel_operations import SideBySide, parse_rule
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.transforms.bricks import find_bricks, quotient
 

@@ -5,12 +5,12 @@ import time
 
 import pytest
 
-from slipstick.estimators.named import phi_study as xeon_phi
-from slipstick.estimators.schedule.threads.contention import Contention
-from slipstick.estimators.schedule.threads.thread_simulation import SharedMemory, simulate_round
+from slipstick.common.errors import InputError
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.cpu import xeon_phi_study as xeon_phi
+from slipstick.estimators.schedules.thread_contention import Contention
+from slipstick.estimators.schedules.thread_simulation import SharedMemory, simulate_round
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.networks.phi_cnn import phi_cnn, phi_network
 
 
@@ -18,7 +18,7 @@ def without_contention(strategy: str):
     base = xeon_phi.estimator(strategy)
     from dataclasses import replace
 
-    nothing = Table({size: Contention(0.0, 0.0) for size in xeon_phi.SIZES})
+    nothing = FrozenDict({size: Contention(0.0, 0.0) for size in xeon_phi.SIZES})
     return replace(base, schedule=replace(base.schedule, contention=nothing))
 
 

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.operation.serving.speculation import Speculation
-from slipstick.estimators.operation.serving.step_amounts import Batch
-from slipstick.estimators.schedule.serving.closed_loop import Load, steady
-from slipstick.estimators.schedule.serving.scheduler import Scheduler
-from slipstick.estimators.schedule.serving.server import simulate
-from slipstick.experiments.commands.cli import run
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.estimators.engine_steps.speculative_decoding import Speculation
+from slipstick.estimators.engine_steps.step_amounts import Batch
+from slipstick.estimators.serving.batching.closed_loop import Load, steady
+from slipstick.estimators.serving.batching.scheduler import Scheduler
+from slipstick.estimators.serving.batching.server import simulate
+from slipstick.experiments.cli.cli import run
 from slipstick.workloads.runs.requests import Request
 
 

@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 from scipy.io import mmwrite
 
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.named.products.sparse_products import spmv_estimator
-from slipstick.estimators.operation.spmv.reuse import CacheSizes
-from slipstick.estimators.operation.spmv.spmv_costs import SpmvCosts
-from slipstick.estimators.operation.spmv.spmv_model import SpmvModel, trained_model
-from slipstick.estimators.schedule.sequential import Sequential
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
+from slipstick.estimators.schedules.sequential import Sequential
+from slipstick.estimators.sparse.reuse_model import CacheSizes
+from slipstick.estimators.sparse.sparse_products import spmv_estimator
+from slipstick.estimators.sparse.spmv_costs import SpmvCosts
+from slipstick.estimators.sparse.spmv_model import SpmvModel, trained_model
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question import registry
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_file import load_workload
@@ -66,7 +66,7 @@ def test_core_bound_time_follows_the_clock_and_larger_caches_never_cost() -> Non
     slow = host.using(clock=host.clock / 2)
     hot = costs("hot")
     assert hot.times(work.operations, slow)[0] == pytest.approx(2 * hot.times(work.operations, host)[0])
-    whole = Composite(costs("streaming"), Sequential())
+    whole = ComposedEstimator(costs("streaming"), Sequential())
     sizes = np.array([1e6, 4e6, 16e6, 64e6])
     times = whole.compile(work, host, ("machine.memory.L3.capacity",))({"machine.memory.L3.capacity": sizes})
     assert np.all(np.diff(times) <= 0) and times[-1] < times[0]
@@ -100,7 +100,7 @@ def test_models_of_other_blocks_and_costs_without_a_term_are_refused() -> None:
     # costs are a non-zero's; a cut through a row counts as an irregular row, and there are more cuts
     assert whole < bare.seconds_per_nonzero(blocks).mean() < 1.2 * whole
     with pytest.raises(InputError, match="missing: row_change"):
-        SpmvCosts("hot", Table({"nonzero": 1e-9}), 3e9)
+        SpmvCosts("hot", FrozenDict({"nonzero": 1e-9}), 3e9)
 
 
 def test_estimate_takes_matrix_files_and_pagerank_on_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

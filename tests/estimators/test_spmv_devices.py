@@ -7,11 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.estimators.learning.kinship import fitted_kinship
-from slipstick.estimators.named.products.sparse_products import estimate_spmv, spmv_devices_estimator
-from slipstick.estimators.operation.spmv.spmv_amounts import DIMS, FORMATS, TERMS, amount_table
-from slipstick.estimators.operation.spmv.spmv_anchors import anchored, doubts
-from slipstick.estimators.operation.spmv.spmv_devices import (
+from slipstick.common.errors import InputError
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.fitting.similarity_weights import fitted_kinship
+from slipstick.estimators.sparse.sparse_products import estimate_spmv, spmv_devices_estimator
+from slipstick.estimators.sparse.spmv_amounts import DIMS, FORMATS, TERMS, amount_table
+from slipstick.estimators.sparse.spmv_anchors import anchored, doubts
+from slipstick.estimators.sparse.spmv_devices import (
     DeviceCosts,
     SpmvDevices,
     fit_device,
@@ -19,10 +21,8 @@ from slipstick.estimators.operation.spmv.spmv_devices import (
     shipped_devices,
     spread_of,
 )
-from slipstick.estimators.operation.spmv.spmv_model import trained_model
+from slipstick.estimators.sparse.spmv_model import trained_model
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine_file import load_machine
 from slipstick.workloads.kernels.generators import stencil, uniform
 from slipstick.workloads.kernels.sparse import SparseMatrix
@@ -51,7 +51,7 @@ def products(count: int = 200) -> dict[str, np.ndarray]:
 
 
 def device(name: str, family: str, **cost: float) -> DeviceCosts:
-    return DeviceCosts(name, family, True, Table({**dict.fromkeys(TERMS, 0.0), **cost}))
+    return DeviceCosts(name, family, True, FrozenDict({**dict.fromkeys(TERMS, 0.0), **cost}))
 
 
 def test_amounts_by_hand() -> None:
@@ -93,7 +93,7 @@ def test_one_product_and_many_agree_and_the_device_measured_answers_alone() -> N
 
 def test_relatives_count_more_and_processors_do_not_tell_of_accelerators() -> None:
     near, far = device("a", "nvidia-volta-gv100", stream=1.0), device("b", "amd-vega20", stream=4.0)
-    core = DeviceCosts("c", "intel-cascade-lake", False, Table({**dict.fromkeys(TERMS, 0.0), "stream": 99.0}))
+    core = DeviceCosts("c", "intel-cascade-lake", False, FrozenDict({**dict.fromkeys(TERMS, 0.0), "stream": 99.0}))
     new = machine("v100-pcie")
     shares = SpmvDevices((near, far, core), 2.0).shares(new)
     assert shares[2] == 0 and shares.sum() == pytest.approx(1)

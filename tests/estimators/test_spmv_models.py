@@ -8,12 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.named.products.sparse_products import LearnedSpmv, estimate_spmv
-from slipstick.estimators.operation.cpu.loops import LevelLoops, LoopRoofline
-from slipstick.estimators.operation.piecewise import Piecewise
-from slipstick.estimators.operation.spmv.boosted import BoostedTrees, fit_boosted
-from slipstick.estimators.operation.spmv.reuse import (
+from slipstick.common.errors import InputError
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
+from slipstick.estimators.cpu.vector_loops import LevelLoops, LoopRoofline
+from slipstick.estimators.roofline.piecewise import Piecewise
+from slipstick.estimators.schedules.sequential import Sequential
+from slipstick.estimators.sparse.boosted_trees import BoostedTrees, fit_boosted
+from slipstick.estimators.sparse.reuse_model import (
     CacheSizes,
     ReuseModel,
     fit_reuse,
@@ -21,11 +23,9 @@ from slipstick.estimators.operation.spmv.reuse import (
     label_kind,
     term_counts,
 )
-from slipstick.estimators.operation.spmv.spmv_model import fit_spmv, load_spmv_model, trained_model
-from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.estimators.sparse.sparse_products import LearnedSpmv, estimate_spmv
+from slipstick.estimators.sparse.spmv_model import fit_spmv, load_spmv_model, trained_model
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.kernels import generators
 from slipstick.workloads.kernels.blocks import BlockTable, block_features
 from slipstick.workloads.kernels.pagerank import pagerank, pagerank_problem
@@ -159,7 +159,7 @@ def test_piecewise_pagerank_is_equation_3() -> None:
     problem = pagerank_problem(generators.rmat(9, 3000, 1))
     host = machine("haswell-e5-2630-core")
     learned = LearnedSpmv.of(trained_model("hot"), [problem.matrix])
-    model = Composite(Piecewise(Table({"spmv": learned}), LoopRoofline()), Sequential())
+    model = ComposedEstimator(Piecewise(FrozenDict({"spmv": learned}), LoopRoofline()), Sequential())
     one, ten = (model.estimate(pagerank(problem, k), host) for k in (1, 10))
     loops = {part.name: part.time for part in one.parts}
     assert one.time == pytest.approx(sum(loops.values()))
@@ -200,4 +200,4 @@ def test_sizes_of_caches_are_checked() -> None:
     with pytest.raises(InputError, match="1 blocks cannot fix 8 costs"):
         fit_reuse(block_features(generators.stencil((60, 60), 5)), [1.0], "hot", HOST)
     with pytest.raises(InputError):
-        ReuseModel("hot", Table({"nonzero": -1.0}), HOST)
+        ReuseModel("hot", FrozenDict({"nonzero": -1.0}), HOST)

@@ -8,17 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.estimators.operation.spmv.spmv_net import (
+from slipstick.common.errors import InputError
+from slipstick.estimators.sparse.spmv_network import (
     ENERGY_NET,
     TIME_NET,
     NetShape,
-    SpmvNet,
+    SpmvNetwork,
     load_net,
     network_of,
     weight_shapes,
 )
-from slipstick.estimators.operation.spmv.spmv_training import METRICS, Recipe, fold_errors, search, train, train_family
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.estimators.sparse.spmv_network_training import METRICS, Recipe, fold_errors, search, train, train_family
 from slipstick.workloads.kernels.blocks import block_features, network_input
 from slipstick.workloads.kernels.generators import power_law, stencil
 
@@ -74,12 +74,12 @@ def test_the_forward_pass_is_that_of_torch(shape: NetShape) -> None:
     blocks = np.random.default_rng(2).standard_normal((300, 249)).astype(np.float32)
     with torch.no_grad():
         theirs = network(torch.from_numpy(blocks[:, None, :])).numpy()[:, 0]
-    assert SpmvNet(shape, weights, 1.0).predict(blocks) == pytest.approx(theirs, rel=1e-4, abs=1e-5)
+    assert SpmvNetwork(shape, weights, 1.0).predict(blocks) == pytest.approx(theirs, rel=1e-4, abs=1e-5)
 
 
 def test_weights_of_another_shape_are_refused(tmp_path: Path) -> None:
     weights = {name: np.zeros(shape[::-1], np.float32) for name, shape in weight_shapes(TIME_NET).items()}
-    SpmvNet(TIME_NET, weights, 1.0).save(tmp_path / "turned.npz")
+    SpmvNetwork(TIME_NET, weights, 1.0).save(tmp_path / "turned.npz")
     with pytest.raises(InputError, match="want 340625 in the arrays 0.weight"):
         load_net(tmp_path / "turned.npz")
 
@@ -135,7 +135,7 @@ def test_a_network_of_train_is_accepted_by_predict_estimate_and_pagerank(
 ) -> None:
     torch = pytest.importorskip("torch", reason="the extra [torch] is not installed")
     torch.set_num_threads(1)
-    from slipstick.experiments.commands.cli import run
+    from slipstick.experiments.cli.cli import run
 
     known = {"label_kind": "hot", "labels": "a host of the test", "matrix_spread": 0.1}
     net = train(*samples, recipe=Recipe(epochs=1, batch=64), provenance=known)
@@ -162,8 +162,8 @@ def test_a_network_of_train_is_accepted_by_predict_estimate_and_pagerank(
 
 
 def test_the_network_that_ships_is_table_2_on_measured_labels() -> None:
-    from slipstick.estimators.operation.spmv.net_products import shipped_net
-    from slipstick.estimators.operation.spmv.spmv_model import trained_model
+    from slipstick.estimators.sparse.network_products import shipped_net
+    from slipstick.estimators.sparse.spmv_model import trained_model
 
     network, costs = shipped_net("hot"), trained_model("hot")
     assert network.net.shape == TIME_NET and network.source.endswith(costs.source)
@@ -176,9 +176,9 @@ def test_the_network_that_ships_is_table_2_on_measured_labels() -> None:
 
 
 def test_the_better_of_costs_and_network_on_left_out_matrices_answers() -> None:
-    from slipstick.estimators.operation.spmv.net_products import better_of, shipped_net
-    from slipstick.estimators.operation.spmv.reuse import LABEL_KINDS
-    from slipstick.estimators.operation.spmv.spmv_model import trained_model
+    from slipstick.estimators.sparse.network_products import better_of, shipped_net
+    from slipstick.estimators.sparse.reuse_model import LABEL_KINDS
+    from slipstick.estimators.sparse.spmv_model import trained_model
 
     for label in LABEL_KINDS:
         network, costs = shipped_net(label), trained_model(label)

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.operation.cpu.stencil import (
+from slipstick.common.errors import InputError
+from slipstick.estimators.cpu.stencil import (
     LineTraffic,
     cache_traffic,
     core_elements,
@@ -17,9 +18,8 @@ from slipstick.estimators.operation.cpu.stencil import (
     roofline,
 )
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
-from slipstick.experiments.evidence.boards import kerncraft as scoreboard
+from slipstick.experiments.scoreboards.cpu import kerncraft_board as scoreboard
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.importers.kerncraft import load_kerncraft
 from slipstick.workloads.kernels.loop_kernels import LoopKernel, box, kernel_named, kernels, star
 

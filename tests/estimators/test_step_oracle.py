@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import slipstick as ss
-from slipstick.estimators.named.serving.served_run import serve
-from slipstick.estimators.operation.serving.step_amounts import Batch
-from slipstick.estimators.schedule.serving.server import simulate
+from slipstick.common.errors import InputError
+from slipstick.estimators.engine_steps.step_amounts import Batch
+from slipstick.estimators.serving.batching.server import simulate
+from slipstick.estimators.serving.serving_answer import serve
 from slipstick.experiments.serve.serving_question import ServingOptions
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.runs.requests import Request
 from slipstick.workloads.runs.traffic import Traffic
 
@@ -91,7 +91,7 @@ def test_the_oracle_of_an_answer_repeats_its_steps() -> None:
     assert again.last == pytest.approx(steps.last, rel=1e-9)
 
 
-def _asked(oracle: ss.records.StepOracle, batch: Batch) -> float:
+def _asked(oracle: ss.records.StepTimePredictor, batch: Batch) -> float:
     return oracle(
         batch.decodes, batch.context, batch.prompt, past=batch.past, chunk=batch.chunk, finished=batch.finished
     ).seconds

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.operation.roofline import Roofline
-from slipstick.estimators.operation.tpu.systolic import DATAFLOWS, SystolicArray, cycles, cycles_formula
+from slipstick.common.errors import InputError
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.roofline.roofline import Roofline
+from slipstick.estimators.tpu.systolic_array import DATAFLOWS, SystolicArray, cycles, cycles_formula
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.hwmodels.compute import Engine
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.memory import Level
 from slipstick.workloads.graph.cost import Cost
@@ -103,14 +103,14 @@ def tpu(dataflow: str = "weight_stationary", cores: int = 2) -> Machine:
     engine = Engine.model_validate(
         {"flop_per_cycle": {"bfloat16": 2 * 128 * 128}, "rows": 128, "columns": 128, "dataflow": dataflow}
     )
-    vector = Engine(flop_per_cycle=Table({"bfloat16": 2048.0, "float32": 2048.0}))
+    vector = Engine(flop_per_cycle=FrozenDict({"bfloat16": 2048.0, "float32": 2048.0}))
     return Machine(
         name="an array",
         clock=700e6,
         cores=cores,
-        engines=Table({"matrix": engine, "vector": vector}),
-        memory=Table({"HBM": Level(capacity=16e9, bandwidth=1e15)}),
-        sources=Table(),
+        engines=FrozenDict({"matrix": engine, "vector": vector}),
+        memory=FrozenDict({"HBM": Level(capacity=16e9, bandwidth=1e15)}),
+        sources=FrozenDict(),
     )
 
 

@@ -11,12 +11,12 @@ import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.core.lambdified import evaluate
-from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
-from slipstick.estimators.core.lambdified.lowering import lowered
-from slipstick.estimators.core.lambdified.tape import Tape
-from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import symbol
+from slipstick.estimators.symbolic.lambdified import evaluate
+from slipstick.estimators.symbolic.lambdified.lowering import lowered
+from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
+from slipstick.estimators.symbolic.lambdified.tape import Tape
 
 A, B, C = symbol("a"), symbol("machine.b"), symbol("c")
 LEAVES = st.sampled_from([A, B, C]) | st.integers(-9, 9).map(sp.Integer) | st.floats(0.1, 9).map(sp.Float)

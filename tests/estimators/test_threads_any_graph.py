@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.named import phi_study
-from slipstick.estimators.named.thread_calibration import ThreadMeasurement, by_weights, strategy
-from slipstick.estimators.operation.roofline import serving_rate
+from slipstick.common.errors import InputError
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.cpu import xeon_phi_study
+from slipstick.estimators.cpu.thread_calibration import ThreadMeasurement, by_weights, strategy
+from slipstick.estimators.roofline.roofline import serving_rate
 from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.catalog import workload, workload_names
 from slipstick.workloads.graph.instruction_count import counted_instructions
@@ -28,34 +28,35 @@ def phi() -> Machine:
     return machine("xeon-phi-7120p")
 
 
-@pytest.mark.parametrize("size", phi_study.SIZES)
+@pytest.mark.parametrize("size", xeon_phi_study.SIZES)
 def test_table_x_from_graphs_alone(size: str, phi: Machine) -> None:
     network = phi_network(size)
     run = {"images": 60_000, "validation_images": 60_000, "test_images": 10_000, "epochs": network.epochs}
-    for threads, (a, b) in zip(phi_study.PREDICTED_THREADS, phi_study.TABLE_X_MINUTES[size], strict=True):
+    for threads, (a, b) in zip(xeon_phi_study.PREDICTED_THREADS, xeon_phi_study.TABLE_X_MINUTES[size], strict=True):
         asked = {**run, "threads": threads, "preparation": network.preparation_in_use}
-        counted = phi_study.threaded("a", "wider").estimate(training_step(size), phi, asked)
-        timed = phi_study.threaded("b", "wider").estimate(training_step(size), phi, {**run, "threads": threads})
+        counted = xeon_phi_study.threaded("a", "wider").estimate(training_step(size), phi, asked)
+        timed = xeon_phi_study.threaded("b", "wider").estimate(training_step(size), phi, {**run, "threads": threads})
         assert counted.time / 60 == pytest.approx(a, rel=0.10)
         assert timed.time / 60 == pytest.approx(b, abs=0.06)
         assert any("a wider machine" in text for text in counted.assumptions)
 
 
 def test_table_xi_from_the_graph_alone(phi: Machine) -> None:
-    model, step = phi_study.threaded("a", "wider"), training_step("small")
-    for (threads, images, tested), row in phi_study.TABLE_XI_MINUTES.items():
+    model, step = xeon_phi_study.threaded("a", "wider"), training_step("small")
+    for (threads, images, tested), row in xeon_phi_study.TABLE_XI_MINUTES.items():
         for epochs, minutes in zip((70, 140, 280), row, strict=True):
             run = {"threads": threads, "images": images, "validation_images": images, "test_images": tested}
             found = model.estimate(step, phi, {**run, "epochs": epochs, "preparation": 1e9}).time / 60
             assert found == pytest.approx(minutes, rel=0.10)
 
 
-@pytest.mark.parametrize("left_out", phi_study.SIZES)
+@pytest.mark.parametrize("left_out", xeon_phi_study.SIZES)
 def test_contention_of_a_network_from_the_weights_of_two_others(left_out: str) -> None:
-    slopes = {size: phi_study.contention_fit(size).values[1] for size in phi_study.SIZES}
-    others = [size for size in phi_study.SIZES if size != left_out]
+    slopes = {size: xeon_phi_study.contention_fit(size).values[1] for size in xeon_phi_study.SIZES}
+    others = [size for size in xeon_phi_study.SIZES if size != left_out]
     law = by_weights(
-        Table({size: float(all_weights(size)) for size in others}), Table({size: slopes[size] for size in others})
+        FrozenDict({size: float(all_weights(size)) for size in others}),
+        FrozenDict({size: slopes[size] for size in others}),
     )
     assert law.fixed + law.by_weight * all_weights(left_out) == pytest.approx(slopes[left_out], rel=0.03)
 
@@ -64,7 +65,7 @@ def test_contention_of_a_network_from_the_weights_of_two_others(left_out: str) -
 @given(threads=st.integers(1, 4000), images=st.integers(1, 5000), cores=st.integers(1, 64))
 def test_threads_beyond_the_cores_are_no_faster_than_the_cores(threads: int, images: int, cores: int) -> None:
     on = machine("xeon-phi-7120p").using(cores=cores)
-    model, step = phi_study.threaded("a", "oversubscribed"), training_step("small")
+    model, step = xeon_phi_study.threaded("a", "oversubscribed"), training_step("small")
     one = model.estimate(step, on, {"threads": 1, "images": images}).time
     many = model.estimate(step, on, {"threads": threads, "images": images}).time
     working = min(threads, images, 4 * cores)
@@ -74,7 +75,7 @@ def test_threads_beyond_the_cores_are_no_faster_than_the_cores(threads: int, ima
 
 
 def test_compiled_is_the_same_at_many_points(phi: Machine) -> None:
-    model, step = phi_study.threaded("a", "oversubscribed"), training_step("medium")
+    model, step = xeon_phi_study.threaded("a", "oversubscribed"), training_step("medium")
     function = model.compile(step, phi, ("run.threads", "machine.cores"), {"images": 500})
     for threads, cores in ((1, 61), (100, 61), (1000, 61), (30, 4), (700, 200)):
         there = model.estimate(step, phi.using(cores=cores), {"images": 500, "threads": threads}).time
@@ -83,12 +84,12 @@ def test_compiled_is_the_same_at_many_points(phi: Machine) -> None:
 
 def test_the_whole_is_what_its_parts_add(phi: Machine) -> None:
     run = {"images": 1000, "epochs": 3, "validation_images": 100, "threads": 200}
-    found = phi_study.threaded("a", "oversubscribed").estimate(training_step("large"), phi, run)
+    found = xeon_phi_study.threaded("a", "oversubscribed").estimate(training_step("large"), phi, run)
     assert sum(part.contribution for part in found.parts) == pytest.approx(found.time, rel=1e-9)
 
 
 def test_several_nodes_share_the_images_and_exchange_weights(phi: Machine) -> None:
-    model, on = phi_study.several_nodes(), phi.using(links=LINKS)
+    model, on = xeon_phi_study.several_nodes(), phi.using(links=LINKS)
     run = {"images": 60_000, "epochs": 2, "exchanges": 10}
     one = model.estimate(training_step("large"), on, {**run, "nodes": 1}).time
     four = model.estimate(training_step("large"), on, {**run, "nodes": 4})

@@ -7,20 +7,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.core.parameters import parameters, with_parameters
-from slipstick.estimators.operation.tpu.tpu_step import TpuOperations
-from slipstick.estimators.schedule.infeed import InfeedOverlap, Lane
+from slipstick.common.errors import InputError
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
+from slipstick.estimators.schedules.infeed import InfeedOverlap, Lane
+from slipstick.estimators.symbolic.parameters import parameters, with_parameters
+from slipstick.estimators.tpu.tpu_step import TpuOperations
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import convolution, gemm
 from slipstick.workloads.networks.data_parallel import SYMBOLS, data_parallel_mlp
 from slipstick.workloads.transforms.dtype import in_dtype
 
 
-def step(**run: float) -> Composite:
-    return Composite(TpuOperations(), InfeedOverlap())
+def step(**run: float) -> ComposedEstimator:
+    return ComposedEstimator(TpuOperations(), InfeedOverlap())
 
 
 def test_a_product_is_padded_to_the_array() -> None:
@@ -83,7 +83,9 @@ def test_estimate_and_compile_agree_and_shares_are_shares() -> None:
         answer.time
     )
     assert all(0 <= share <= 1 for share in answer.metrics.values())
-    sides = [Composite(TpuOperations(), Lane(name)).estimate(workload, on, run).time for name in ("device", "infeed")]
+    sides = [
+        ComposedEstimator(TpuOperations(), Lane(name)).estimate(workload, on, run).time for name in ("device", "infeed")
+    ]
     sides[1] += parameters(model)["schedule.start"][0]
     assert answer.time == pytest.approx(max(sides) + parameters(model)["schedule.exposed"][0] * min(sides))
 

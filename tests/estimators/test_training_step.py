@@ -4,11 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.schedule.pipelines.training_network import TrainingLinks
-from slipstick.estimators.schedule.pipelines.training_parts import PARTS, TrainingTerms, layer_parts
-from slipstick.estimators.schedule.pipelines.training_step import TrainingStep
+from slipstick.common.errors import InputError
+from slipstick.estimators.training.time_breakdown import PARTS, TrainingTerms, layer_parts
+from slipstick.estimators.training.training_step import TrainingLinks, TrainingStep
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.training_layout import TrainingLayout
 from slipstick.workloads.language_catalog import language_model

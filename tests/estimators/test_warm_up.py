@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.run.representative import METHODS, select
-from slipstick.estimators.run.warm_up import BoolArray, warm_up
+from slipstick.estimators.sampling.seqpoint import METHODS, select
+from slipstick.estimators.sampling.warm_up import BoolArray, warm_up
 from slipstick.workloads.runs.iterations import FloatArray, Iterations
 
 EPOCHS = ("translation", "speech", "images", "text", "buckets")
@@ -131,8 +131,8 @@ def test_a_long_tail_of_lengths_that_grow_with_their_square_is_not_slow() -> Non
 def test_the_command_names_them_and_keeps_them_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import json
 
-    from slipstick.experiments.commands.cli import run as command
-    from slipstick.experiments.subjects.iterations.logs import write_log
+    from slipstick.experiments.cli.cli import run as command
+    from slipstick.experiments.methods.iterations.iteration_logs_named import write_log
 
     run, steady, hit = planted(1, "translation", 0.01, slow=1.0)
     write_log(tmp_path / "log.csv", run)

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from slipstick.common.errors import InputError
 from slipstick.experiments.calibrate.operation_measurements import read_operation_times
-from slipstick.experiments.commands.cli import run
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.measure.clocks.anchor_times import (
     CAPTURED,
     AnchorOperation,
@@ -22,7 +23,6 @@ from slipstick.experiments.measure.clocks.anchor_times import (
     torch_call,
     write_rows,
 )
-from slipstick.hwmodels.files.readers import InputError
 
 ROWS = [
     AnchorOperation.of("gemm.float32", [("batch", 1), ("m", 32), ("n", 16), ("k", 64)]),

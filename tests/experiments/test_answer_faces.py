@@ -6,20 +6,22 @@ import json
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import slipstick as ss
-from slipstick.estimators.extrapolation.series import Series
-from slipstick.estimators.extrapolation.surfaces.surface_answers import extrapolate_surface
-from slipstick.estimators.named.serving.served_run import Serving
-from slipstick.estimators.schedule.replay import Replay
+from slipstick.common.answer import Answer
+from slipstick.common.errors import InputError
+from slipstick.estimators.scaling.series import Series
+from slipstick.estimators.scaling.surfaces.surface_answers import extrapolate_surface
+from slipstick.estimators.schedules.trace_replay import Replay
+from slipstick.estimators.serving.serving_answer import Serving
 from slipstick.experiments.explain.cheapest import cheapest_together
-from slipstick.experiments.pages.report import page
-from slipstick.experiments.subjects.power.power_plan import power_plan
-from slipstick.hwmodels.answer import Answer
+from slipstick.experiments.methods.power.power_plan import power_plan
+from slipstick.experiments.report.page import page
 
 CLOCK = "machine.clock"
 
@@ -99,3 +101,27 @@ def test_rows_table_notebook_and_page(make: Callable[[], Answer], tmp_path: Path
     written = page(answer, tmp_path / "answer.html").read_text()
     assert written.startswith("<!doctype html>") and f"<title>{type(answer).__name__}</title>" in written
     assert 'src="http' not in written
+
+
+ANSWERS_DRAWN = [prediction]
+
+
+@pytest.mark.parametrize("make", ANSWERS_DRAWN, ids=lambda make: make.__name__)
+def test_what_draws_itself_writes_a_picture_by_name(make: Callable[[], Answer], tmp_path: Path) -> None:
+    answer: Any = make()
+    for name, start in (("a.png", b"\x89PNG"), ("b.svg", b"<?xml"), ("c.pdf", b"%PDF")):
+        for path in (tmp_path / name, str(tmp_path / f"text-{name}")):
+            assert answer.plot(path).figure is not None
+            assert Path(path).read_bytes().startswith(start)
+    with pytest.raises(InputError, match="a.txt: want a picture that ends in .png, .svg, .pdf"):
+        answer.plot(tmp_path / "a.txt")
+
+
+def test_no_other_record_draws_itself() -> None:
+    """Every class of answers with `plot` is held by the test above."""
+    kinds, left = {Answer}, [Answer]
+    while left:
+        for one in left.pop().__subclasses__():
+            kinds.add(one)
+            left.append(one)
+    assert {one for one in kinds if hasattr(one, "plot")} == {type(make()) for make in ANSWERS_DRAWN}

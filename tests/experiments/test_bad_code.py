@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
+from slipstick.experiments.cli.cli import run
 from tests.experiments.test_bad_input import changed, complains
 
 CODE = "open('it-ran', 'w')\n"

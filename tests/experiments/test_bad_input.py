@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.experiments.cli.cli import run
 
 GOOD = """
 name: mine
@@ -142,11 +142,21 @@ OPTIONS: dict[str, tuple[list[str], str]] = {
     "unknown namespace": (["estimate", "phi-cnn-small", *ON, "--set", "go.threads=3"], "unknown namespace 'go'"),
     "unknown field": (["estimate", "phi-cnn-small", *ON, "--set", "machine.clok=1"], "did you mean 'clock'"),
     "set twice": (["estimate", "phi-cnn-small", *ON, "--set", "run.threads=1", "--set", "run.threads=2"], "set twice"),
-    "no batch": (["estimate", "mlp", *ON, "--set", "workload.batch=0"], "workload.batch = 0: want a number > 0"),
-    "no columns": (["estimate", "gemm", "--on", "h100", "--set", "run.n=0"], "run.n = 0: want a number > 0"),
+    "no batch": (["estimate", "mlp", *ON, "--set", "workload.batch=0"], "workload.batch = 0: want a whole number >= 1"),
+    "no columns": (["estimate", "gemm", "--on", "h100", "--set", "run.n=0"], "run.n = 0: want a whole number >= 1"),
+    "half a column": (
+        ["estimate", "gemm", "--on", "h100", "--set", "workload.m=1.5"],
+        "workload.m = 1.5: want a whole",
+    ),
+    "half a row": (["estimate", "gemm", "--on", "h100", "--set", "run.m=1.5"], "run.m = 1.5: want a whole number"),
+    "half a size": (["whatif", "gemm", "--on", "h100", "--vary", "workload.m=1.5,2"], "workload.m = 1.5: want a whole"),
+    "endless columns": (
+        ["estimate", "gemm", "--on", "h100", "--set", "workload.m=1e300"],
+        "at most 9,007,199,254,740,992",
+    ),
     "a context below zero": (
         ["estimate", "decode:llama-3-8b", "--on", "h100", "--set", "run.context=-3"],
-        "run.context = -3: want a number > 0",
+        "run.context = -3: want a whole number >= 1",
     ),
     "weight for a time": (
         ["estimate", "mlp", *ON, "--estimator", "roofline", "--set", "estimator.operation.overhead=2kg"],

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.common.records import FrozenDict
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.measure.bricks.brick_store import (
     BrickStore,
     Composition,
@@ -15,8 +17,6 @@ from slipstick.experiments.measure.bricks.brick_store import (
 )
 from slipstick.experiments.measure.clocks.timing import Protocol
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 from tests.experiments.brick_parts import net, result
 
 
@@ -26,7 +26,7 @@ def test_stores_of_several_machines_are_merged(tmp_path: Path, capsys: pytest.Ca
         store = BrickStore(tmp_path / f"{number}.sqlite")
         store.add_machine(host)
         store.add(Where(host.fingerprint, "torch"), [result("a", 1.0 + number), result("b", 2.0)])
-        store.add_model(1, Composition(f"net{number}", "whole", Table({"a": 2, "b": 1})))
+        store.add_model(1, Composition(f"net{number}", "whole", FrozenDict({"a": 2, "b": 1})))
     one = str(tmp_path / "all.sqlite")
     stores = [str(tmp_path / "0.sqlite"), str(tmp_path / "1.sqlite")]
     assert run(["bricks", "merge", one, *stores, "--format", "json"]) == 0
@@ -113,9 +113,9 @@ def test_blocks_against_the_sum_of_single_layers(tmp_path: Path, capsys: pytest.
     store.add_machine(on)
     times = {"a": 2e-3, "aa": 3e-3, "whole": 4.5e-3}
     store.add(Where(on.fingerprint, "torch"), [result(name, value) for name, value in times.items()])
-    store.add_model(1, Composition("net", "whole", Table({"a": 3})))
-    store.add_model(2, Composition("net", "whole", Table({"aa": 1, "a": 1})))
-    store.add_model(2, Composition("half known", "whole", Table({"aa": 1, "b": 1})))
+    store.add_model(1, Composition("net", "whole", FrozenDict({"a": 3})))
+    store.add_model(2, Composition("net", "whole", FrozenDict({"aa": 1, "a": 1})))
+    store.add_model(2, Composition("half known", "whole", FrozenDict({"aa": 1, "b": 1})))
     assert run(["bricks", "fusion", "--store", str(store.path), "--format", "json"]) == 0
     single, blocks = json.loads(capsys.readouterr().out)
     assert (single["granularity"], single["models"], blocks["granularity"], blocks["models"]) == (1, 1, 2, 1)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 from slipstick.workloads.transforms.bricks import find_bricks
 
 
@@ -58,7 +58,7 @@ def test_a_sheet_tells_no_order_and_runs_elsewhere_under_the_same_identities(sma
     import torch
 
     from slipstick.experiments.measure.bricks.brick_modules import brick_module
-    from slipstick.experiments.measure.bricks.brick_sheet import load_sheet, save_sheet
+    from slipstick.experiments.measure.bricks.bricks_file import load_sheet, save_sheet
 
     bricks = {brick.identity: brick_module(small_model, brick) for brick in find_bricks(small_model.workload, 2)}
     path = tmp_path / "sheet.json"
@@ -105,7 +105,7 @@ TWO = {"input": [[1], [1], "float32"]}
 )
 def test_a_sheet_of_a_stranger_is_data(nodes, words: str, tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="bricks of torch models need the extra torch")
-    from slipstick.experiments.measure.bricks.brick_sheet import SCHEMA, load_sheet
+    from slipstick.experiments.measure.bricks.bricks_file import SCHEMA, load_sheet
 
     path = tmp_path / "sheet.json"
     path.write_text(json.dumps({"schema": SCHEMA, "bricks": [{"identity": "a", "nodes": nodes}]}))
@@ -115,7 +115,7 @@ def test_a_sheet_of_a_stranger_is_data(nodes, words: str, tmp_path: Path) -> Non
 
 def test_operations_of_sheets_take_and_give_tensors_alone() -> None:
     pytest.importorskip("torch", reason="bricks of torch models need the extra torch")
-    from slipstick.experiments.measure.bricks.brick_operations import OPERATIONS, operation
+    from slipstick.experiments.measure.bricks.bricks_file import OPERATIONS, operation
 
     for name in OPERATIONS:
         schema = operation(name, "here")._schema
@@ -126,7 +126,7 @@ def test_operations_of_sheets_take_and_give_tensors_alone() -> None:
 @pytest.mark.parametrize("call", ["aten.relu.default", "aten.zeros.default", "getitem"])
 def test_names_of_a_sheet_are_no_code(call: str, tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="bricks of torch models need the extra torch")
-    from slipstick.experiments.measure.bricks.brick_sheet import SCHEMA, load_sheet
+    from slipstick.experiments.measure.bricks.bricks_file import SCHEMA, load_sheet
 
     canary = tmp_path / "fired"
     key = f"**({{}} if __import__('pathlib').Path({str(canary)!r}).touch() is None else {{}})) #"

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.common.records import FrozenDict
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.measure.bricks.brick_store import (
     COLD,
     WARM,
@@ -19,8 +21,6 @@ from slipstick.experiments.measure.bricks.brick_store import (
 )
 from slipstick.experiments.measure.clocks.timing import Protocol
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.graph.workload import Workload
 from tests.experiments.brick_parts import result, timing
 
@@ -60,7 +60,7 @@ def test_rows_that_somebody_else_wrote(case: str, tmp_path: Path, phi, capsys: p
     store = BrickStore(path)
     store.add_machine(phi)
     store.add(Where(phi.fingerprint, "torch"), [result("a", 1e-3)])
-    store.add_model(1, Composition("net", "whole", Table({"a": 3})))
+    store.add_model(1, Composition("net", "whole", FrozenDict({"a": 3})))
     with closing(sqlite3.connect(path)) as database, database:
         database.execute(change)
     assert run(["bricks", "compose", "mlp", "--store", str(path)]) == 2
@@ -91,8 +91,8 @@ def test_cold_and_warm_results_of_a_machine_are_read_together(tmp_path: Path, ph
     by_protocol = {own.protocol: own for own in store.measured()}
     assert dict(by_protocol["turns"].cold) == {"a": 2e-3} and dict(by_protocol["turns"].warm) == {"a": 1e-3}
     assert dict(by_protocol["alone"].cold) == {} and dict(by_protocol["alone"].warm) == {"b": 5e-3}
-    store.add_model(1, Composition("net", "whole", Table({"a": 3})))
-    assert store.models(1) == [Composition("net", "whole", Table({"a": 3}))] and store.models(2) == []
+    store.add_model(1, Composition("net", "whole", FrozenDict({"a": 3})))
+    assert store.models(1) == [Composition("net", "whole", FrozenDict({"a": 3}))] and store.models(2) == []
 
 
 def test_a_killed_measurement_resumes_and_ends_with_the_same_results(
@@ -103,14 +103,15 @@ def test_a_killed_measurement_resumes_and_ends_with_the_same_results(
     import random
 
     from slipstick.experiments.measure.bricks import brick_runs as measuring
-    from slipstick.experiments.measure.bricks.turns import Session
+    from slipstick.experiments.measure.bricks.brick_runs import Session
 
     names = [f"net{i}" for i in range(15)]
 
     def build(name: str, shapes=(), batch=1):
         """The same model under many names, each with a layer of its own."""
         own = [
-            replace(op, attributes=Table({"does": f"{op.attributes['does']} {name}"})) for op in small_model.workload
+            replace(op, attributes=FrozenDict({"does": f"{op.attributes['does']} {name}"}))
+            for op in small_model.workload
         ]
         workload = Workload(name, tuple(own), small_model.workload.edges)
         return replace(small_model, name=name, workload=workload)

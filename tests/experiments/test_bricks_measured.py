@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.estimators.operation.measured import measured_key
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.roofline.measured_table import measured_key
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.measure.bricks.brick_store import (
     COLD,
     WARM,
@@ -16,7 +18,7 @@ from slipstick.experiments.measure.bricks.brick_store import (
     MeasuredBricks,
     Where,
 )
-from slipstick.experiments.subjects.bricks.composition import (
+from slipstick.experiments.methods.bricks.brick_composition import (
     advice,
     calibrated,
     composed,
@@ -26,30 +28,53 @@ from slipstick.experiments.subjects.bricks.composition import (
     summary,
 )
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import dense
 from tests.experiments.brick_parts import result
 
 
-def test_the_overhead_of_the_framework_is_found_and_left_out_models_are_composed(tmp_path: Path) -> None:
+def planted(folder: Path, counts: tuple[int, ...], stored: int) -> tuple[BrickStore, dict[str, Workload]]:
+    """Chains of so many layers, of which the first few are stored whole: 1.05 x their layers and 14 us for each."""
     phi = machine("xeon-phi-7120p")
-    store = BrickStore(tmp_path / "bricks.sqlite")
+    store = BrickStore(folder / "bricks.sqlite")
     store.add_machine(phi)
     nets, alone = {}, {}
-    for count in (3, 5, 9, 17, 33):
+    for place, count in enumerate(counts):
         layers = tuple(dense(f"l{i}", 4, 8 * (1 + i % 3), 8) for i in range(count))
         net = nets[f"net{count}"] = Workload(
             f"net{count}", layers, tuple((f"l{i}", f"l{i + 1}") for i in range(count - 1))
         )
         alone |= {measured_key(op): 1e-4 * (1 + i % 3) for i, op in enumerate(net)}
+        if place >= stored:
+            continue
         whole = measured_key(composed(net, count).operations[0])
         alone[whole] = sum(1.05 * alone[measured_key(op)] + 14e-6 for op in net)
-        store.add_model(1, Composition(net.name, whole, Table(dict(Counter(measured_key(op) for op in net)))))
+        store.add_model(1, Composition(net.name, whole, FrozenDict(dict(Counter(measured_key(op) for op in net)))))
     for state, factor in ((COLD, 2.0), (WARM, 1.0)):
         rows = [result(key, value * factor, f"turns{state}") for key, value in alone.items()]
         store.add(Where(phi.fingerprint, "torch"), rows)
+    return store, nets
+
+
+def test_a_store_of_few_networks_is_fitted_for_a_new_one_and_for_its_own(tmp_path: Path) -> None:
+    store, nets = planted(tmp_path, (3, 5, 9, 17, 33), stored=4)
+    [measured] = store.measured()
+    fit = calibrated(measured, store.models(1))
+    assert fit.values["operation.scale"] == pytest.approx(1.05, rel=1e-4)
+    assert fit.values["operation.overhead"] == pytest.approx(14e-6, rel=1e-2)
+    rows = {row["model"]: row for row in latencies(nets, 1, [store])}
+    whole = sum(1.05 * 1e-4 * (1 + i % 3) + 14e-6 for i in range(33))
+    assert rows["net33"]["fitted_to"] == 4 and rows["net33"]["time_s"] == pytest.approx(whole, rel=1e-3)
+    for name in ("net3", "net5", "net9", "net17"):
+        assert rows[name]["fitted_to"] == 3 and rows[name]["low_s"] is not None
+        assert rows[name]["time_s"] == pytest.approx(rows[name]["measured_s"], rel=1e-3)
+    assert {one.name for one in leave_one_model_out(measured, store.models(1))} == set(rows) - {"net33"}
+    with pytest.raises(InputError, match="3 models have all their bricks measured: want at least 4"):
+        leave_one_model_out(measured, store.models(1)[:3])
+
+
+def test_the_overhead_of_the_framework_is_found_and_left_out_models_are_composed(tmp_path: Path) -> None:
+    store, nets = planted(tmp_path, (3, 5, 9, 17, 33), stored=5)
     [measured] = store.measured()
     scores = leave_one_model_out(measured, store.models(1))
     assert len(scores) == 5
@@ -71,14 +96,14 @@ def test_the_overhead_of_the_framework_is_found_and_left_out_models_are_composed
 
 def test_a_share_of_the_way_from_cold_to_warm_is_found_again(phi) -> None:
     """Each time inside the model is 0.3 cold + 0.7 warm, and a table of that answers with its sum."""
-    cold = Table({f"b{i}": 1e-3 * (1 + i % 4) for i in range(12)})
-    warm = Table(dict.fromkeys(cold, 0.001))
+    cold = FrozenDict({f"b{i}": 1e-3 * (1 + i % 4) for i in range(12)})
+    warm = FrozenDict(dict.fromkeys(cold, 0.001))
     known, wholes = [], {}
     for size in (3, 5, 7, 9, 11):
         counts = {f"b{i}": 1 for i in range(size)}
-        known.append(Composition(f"net{size}", f"whole{size}", Table(counts)))
+        known.append(Composition(f"net{size}", f"whole{size}", FrozenDict(counts)))
         wholes[f"whole{size}"] = sum(0.3 * cold[key] + 0.7 * warm[key] for key in counts)
-    measured = MeasuredBricks(phi, "torch", "turns", Table({**cold, **wholes}), Table({**warm, **wholes}))
+    measured = MeasuredBricks(phi, "torch", "turns", FrozenDict({**cold, **wholes}), FrozenDict({**warm, **wholes}))
     fit = calibrated(measured, known, free=["operation.warmth"])
     assert fit.values["operation.warmth"] == pytest.approx(0.7, rel=1e-6)
 

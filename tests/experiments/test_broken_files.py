@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.commands.cli import run as command
-from slipstick.experiments.subjects.iterations.steps import read_steps
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.experiments.cli.cli import run as command
+from slipstick.experiments.methods.iterations.step_logs import read_steps
 from slipstick.workloads.importers.iteration_logs import read_log
 from slipstick.workloads.importers.traces.chrome_trace import read_events
 

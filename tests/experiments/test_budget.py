@@ -63,7 +63,7 @@ def test_the_plugin_fails_slow_tests_only(tmp_path: Path) -> None:
     (tmp_path / "test_mine.py").write_text(USER)
     # an installed Slipstick brings the plugin by its entry point; a second name for it is refused by pytest
     installed = any(point.name == "slipstick" for point in entry_points(group="pytest11"))
-    plugin = [] if installed else ["-p", "slipstick.experiments.measure.pytest_budget"]
+    plugin = [] if installed else ["-p", "slipstick.experiments.cli.pytest_budget"]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, "test_mine.py"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     child = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)

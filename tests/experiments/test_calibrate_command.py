@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.estimators.calibration.calibration_file import load_calibration
-from slipstick.estimators.core.parameters import parameters
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.estimators.fitting.calibration_file import load_calibration
+from slipstick.estimators.symbolic.parameters import parameters
+from slipstick.experiments.calibrate.measurements import read_measurements
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question import registry
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.catalog import workload
@@ -98,7 +100,7 @@ def test_bad_studies_are_one_line_and_exit_2(
     ],
 )
 def test_bad_calibration_files_are_refused(study: Path, change: dict[str, object], words: str) -> None:
-    from slipstick.hwmodels.files.readers import InputError
+    from slipstick.common.errors import InputError
 
     out = study.with_suffix(".json")
     assert run(["calibrate", str(study), "--out", str(out), "--format", "csv"]) == 0
@@ -122,3 +124,17 @@ def test_a_calibration_says_which_estimator_was_fitted(tmp_path: Path, capsys: p
     (tmp_path / "empty.json").write_text("{}")
     assert run(["estimate", "gpt2", "--on", "h100-sxm", "--calibration", str(tmp_path / "empty.json")]) == 2
     assert "empty.json: estimator: want the name of the estimator that was fitted" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        ("run.threads", "line 2: run.threads = 1.5: want a whole number >= 1"),
+        ("workload.batch", "line 2: workload.batch = 1.5: want a whole number >= 1"),
+    ],
+)
+def test_half_a_thread_or_size_is_no_measurement(column: str, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(f"{column},time_s\n1.5,2\n")
+    with pytest.raises(InputError, match=words):
+        read_measurements(str(path), workload("gpt2"), machine("h100-sxm"))

@@ -8,15 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.serve.planning import Search
-from slipstick.experiments.serve.serving_choice import ServingChoice, chance_cheaper
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.records import FrozenDict
+from slipstick.experiments.cli.cli import run
+from slipstick.experiments.serve.plan_serving import Search, ServingChoice, chance_cheaper
 
 
 @pytest.fixture(scope="module")
 def candidates() -> tuple[ServingChoice, ...]:
-    prices = Table({"h100-sxm": 2.99, "h200-sxm": 3.79, "l40s": 0.86})
+    prices = FrozenDict({"h100-sxm": 2.99, "h200-sxm": 3.79, "l40s": 0.86})
     return Search("llama-3.1-8b", tuple(prices), devices=1, prices=prices).run().candidates
 
 

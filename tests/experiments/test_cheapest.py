@@ -8,12 +8,12 @@ import json
 import numpy as np
 import pytest
 
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.explain import explanation as why
 from slipstick.experiments.explain.cheapest import cheapest_together
-from slipstick.experiments.explain.dials import value_of
+from slipstick.experiments.explain.evaluator import value_of
 from slipstick.experiments.question.question import Question, question
-from slipstick.hwmodels.files.readers import InputError
 
 CLOCK, MEMORY, CORES = "machine.clock", "machine.memory.HBM2.bandwidth", "machine.cores"
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.common.trusted_code import TrustedName
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.measure.host.decoders import own_decoder, usual
-from slipstick.hwmodels.files.own_names import OwnName
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.networks.tpu_programs import feeds
 
 CODE = """
@@ -35,10 +35,10 @@ def test_a_decoder_of_the_user_s_is_timed(
     assert run(["measure", "decoders", "own_decoders:one", "--repeats", "3", "--format", "json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert row["example_bytes"] == 8 * 8 * 4 + 8 and 0 < row["host_seconds"] < 0.01
-    stream = own_decoder(OwnName("own_decoders:stream"))
+    stream = own_decoder(TrustedName("own_decoders:stream"))
     assert [stream.make() is not None for _ in range(7)] == [True] * 7 and stream.example_bytes == 16
     with pytest.raises(InputError, match="ValueError: no file"):
-        own_decoder(OwnName("own_decoders:broken"))
+        own_decoder(TrustedName("own_decoders:broken"))
 
 
 def test_the_usual_ones_make_the_bytes_of_the_programs() -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from slipstick.experiments.evidence.validation.defaults.figures import figures
-from slipstick.experiments.question.domain import remarks
+from slipstick.common.errors import InputError
+from slipstick.experiments.question.dtype_domain import remarks
 from slipstick.experiments.question.question import question
+from slipstick.experiments.scoreboards.defaults.published_times import figures
 from slipstick.hwmodels.catalog import machine, machine_names
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.machine_kind import machine_kind
 from slipstick.workloads.catalog import workload, workload_names

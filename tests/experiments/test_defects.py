@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from slipstick.experiments.commands import cli
-from slipstick.experiments.commands.cli import run
+from slipstick.experiments.cli import cli
+from slipstick.experiments.cli.cli import run
 
 DATA = Path(__file__).parents[1] / "data"
 LOG = "iteration,seq_len,time_s\n" + "".join(f"{i},{20 + i % 7},{t}\n" for i, t in enumerate(["1e15", "1e300"] * 20))
@@ -85,9 +85,9 @@ def test_what_nobody_foresaw_is_one_line_with_verb_file_and_place(
         params = ()
 
         def main(self, **given: object) -> None:
-            from slipstick.hwmodels.files.records import Table
+            from slipstick.common.records import FrozenDict
 
-            Table({})["nothing"]
+            FrozenDict({})["nothing"]
 
     monkeypatch.setattr(cli.typer.main, "get_command", lambda _: Broken())
     path = tmp_path / "mine.yaml"
@@ -96,7 +96,7 @@ def test_what_nobody_foresaw_is_one_line_with_verb_file_and_place(
     assert run(words) == 3
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith(f"slipstick: estimate {path}: a defect of slipstick, not of your input: KeyError: 'nothing'")
-    assert "files/records.py:" in line and "--traceback" in line
+    assert "slipstick/common/records.py:" in line and "--traceback" in line
     with pytest.raises(KeyError):
         run([*words, "--traceback"])
 
@@ -113,8 +113,8 @@ def test_a_full_disk_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     import errno
     import os
 
-    from slipstick.hwmodels.files.errors import InputError
-    from slipstick.hwmodels.files.readers import atomic_write
+    from slipstick.common.errors import InputError
+    from slipstick.common.writer import atomic_write
 
     def full(handle: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -129,7 +129,7 @@ def test_a_full_disk_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_cells_that_a_spreadsheet_would_run_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
-    from slipstick.experiments.pages.output import emit
+    from slipstick.experiments.report.output import emit
 
     emit([{"=name": "=1+1", "b": "@SUM(A1)", "c": "-2+3", "d": "+x", "e": "fine", "f": -2.5}], "csv")
     assert capsys.readouterr().out == "'=name,b,c,d,e,f\n'=1+1,'@SUM(A1),'-2+3,'+x,fine,-2.5\n"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.measure.clocks import anchor_times
 from slipstick.experiments.measure.clocks.anchor_times import AnchorOperation, EventStopwatch
 from tests.experiments.test_anchor_times import FakeCuda

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slipstick.estimators.across_devices.anchors.rows import Anchor, taken
-from slipstick.estimators.across_devices.kernel_class import PREFIX
-from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula
-from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
-from slipstick.estimators.operation.gpu.tiled import TiledRoofline
-from slipstick.experiments.calibrate.devices_left_out import noise_floor
-from slipstick.experiments.commands.cli import run
+from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
+from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
+from slipstick.estimators.gpu.transfer.anchor_rows import Anchor, taken
+from slipstick.estimators.gpu.transfer.kernel_class import PREFIX
+from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, RowFormula
+from slipstick.experiments.calibrate.leave_one_device_out_report import noise_floor
+from slipstick.experiments.cli.cli import run
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine_file import save_machine
 from slipstick.workloads.graph.workload import Workload

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.explain import explanation as why
-from slipstick.experiments.explain.dials import Dials, likely_numbers
+from slipstick.experiments.explain.evaluator import Evaluator, likely_numbers
 from slipstick.experiments.question.question import Question, question
 
 BANDWIDTH = "machine.memory.HBM2e.bandwidth"
@@ -39,7 +39,7 @@ def test_the_smallest_change_is_told_of_what_is_named(dispatched: Question) -> N
 
 
 def dispatched_ratio(asked: Question, factor: float) -> float:
-    ratio = Dials.of(asked, [LAUNCH]).ratio(LAUNCH, factor)
+    ratio = Evaluator.of(asked, [LAUNCH]).ratio(LAUNCH, factor)
     assert ratio is not None
     return ratio
 

@@ -12,9 +12,10 @@ import pytest
 import yaml
 
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.extended import extended
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.machine_fields import page_with_fields
+from slipstick.hwmodels.machine_inheritance import extended
+from tools.listings import fences
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,6 +38,20 @@ def test_theory_shows_every_formula_of_the_hook() -> None:
     assert "<mi>memory efficiency</mi>" in typeset and "operation.float32_flop" in typeset
     with pytest.raises(KeyError):
         hooks.with_formulas("<!-- formula: phlogiston -->")
+
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+UGLY = re.compile(
+    r"\de[-+]?\d+ ?(?:\$|x\b|%|[pnµmkMGT]?(?:s|J|W|B|Hz)\b|bytes)|\bx\d[\d.]*e[-+]?\d"
+    r"|\d [kMGTP] [pnµmkMGT]?(?:s|B|Hz|J|W)\b|(?<![\d.,])0/s"
+)
+"""In what commands print: a quantity with an exponent, with two prefixes, or no speed at all."""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_listings_show_quantities_in_decimals_with_one_prefix(page: Path) -> None:
+    printed = [text for fence in fences(page.read_text()) for _, text in fence.steps if fence.language == "console"]
+    assert [line for text in printed for line in text.splitlines() if UGLY.search(line)] == []
 
 
 def test_the_page_of_machine_files_has_every_field_with_its_meaning() -> None:

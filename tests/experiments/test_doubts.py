@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.pages.output import line_width
-from slipstick.experiments.question.domain import remarks
-from slipstick.experiments.question.doubts import LEAST, MOST, SEPARATION, doubt_lines, kind_of, warnings_among
+from slipstick.experiments.cli.cli import run
+from slipstick.experiments.question.dtype_domain import remarks
 from slipstick.experiments.question.question import question
+from slipstick.experiments.question.warnings import LEAST, MOST, SEPARATION, doubt_lines, kind_of, warnings_among
+from slipstick.experiments.report.output import line_width
 
 FAR = "shapes beyond the measured, wider band: norm.float32 groups 2,048 (4,096..4,194,304)"
 ROWS = "16-bit products with rows of 50,257, no multiple of 8 (12% of the time): wider band"
@@ -50,7 +50,7 @@ def test_every_remark_of_the_defaults_is_of_a_known_kind() -> None:
 
 @pytest.mark.slow
 def test_the_measured_separations_are_those_of_the_board() -> None:
-    from slipstick.experiments.evidence.boards.remarks import BOARD
+    from slipstick.experiments.scoreboards.defaults.remarks_board import BOARD
 
     rows = {row.case: row for row in BOARD.rows()}
     if "any warning" not in rows:

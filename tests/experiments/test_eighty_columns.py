@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
+from slipstick.experiments.cli.cli import run
 
 PHI = ["phi-cnn-small", "--on", "xeon-phi-7120p", "--set", "run.threads=240"]
 TIMES = "threads,time_s\n1,16.0\n2,8.2\n4,4.3\n8,2.4\n16,1.5\n"

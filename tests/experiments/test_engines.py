@@ -6,15 +6,19 @@ import hashlib
 import importlib.util
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.commands.cli import run as command
-from slipstick.experiments.studies.share import Share, share_of
+from slipstick.common.errors import InputError
+from slipstick.experiments.cli.cli import run as command
+from slipstick.experiments.question.question import question
+from slipstick.experiments.studies.array_share import Share, share_of
+from slipstick.experiments.studies.runner import StudyCase
 from slipstick.experiments.studies.shipped_studies import preset_paths
 from slipstick.experiments.studies.study import load_study
-from slipstick.hwmodels.files.errors import InputError
+from slipstick.experiments.studies.sweep import task
 
 STUDY = """
 schema = "slipstick-study-1"
@@ -157,3 +161,17 @@ def test_studies_of_papers_name_the_authors_of_the_papers() -> None:
     assert len(papers) == 5 == len(studies)
     for name, authors in papers:
         assert load_study(studies[name]).description.startswith(f"{authors}: ")
+
+
+class Unread:
+    def __dask_tokenize__(self) -> None:
+        raise AssertionError("dask reads the work")
+
+
+def test_dask_names_a_chunk_without_reading_the_work() -> None:
+    """A default answer's rows took it 15 s a chunk, so that a study stored none in ten minutes."""
+    dask = pytest.importorskip("dask.tokenize", reason="needs the extra slipstick[dask]")
+    work = task(question("vector-sum", "v100-sxm", "roofline", vary={"machine.clock": [1e9, 2e9]}))
+    case = StudyCase("vector-sum", "v100-sxm", replace(work, function=Unread()))
+    assert dask.tokenize(case.rows, 0, 1) != dask.tokenize(case.rows, 0, 1)
+    assert dask.tokenize(case.work.columns, 0, 1)

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 import slipstick as ss
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.explain import explanation as why
 from slipstick.experiments.question.question import Question, question
-from slipstick.hwmodels.files.readers import InputError
 
 GNMT = ("gnmt", "v100-sxm", "roofline")
 
@@ -206,3 +206,11 @@ def test_no_digit_hangs_on_the_order_of_hashes() -> None:
     seeds = ({**os.environ, "PYTHONHASHSEED": seed} for seed in ("1", "2"))
     one, other = (subprocess.run(words, env=env, capture_output=True, text=True, check=True).stdout for env in seeds)
     assert one == other
+
+
+def test_quantities_that_are_turned_are_not_0_and_give_the_time_of_today() -> None:
+    """`weights_between` is 0 in the machine's file and found by the estimator: as a dial it stood at 0, for ever."""
+    asked = question("mlp-inference", "h100-sxm", dtype="bfloat16")
+    dials = why.Evaluator.of(asked)
+    assert [name for name, value in dials.today.items() if not value] == []
+    assert dials.today_time == pytest.approx(asked.answer().time, rel=1e-9)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
+from slipstick.experiments.cli.cli import run
 
 PHI = """threads,time_s
 1,7.10e-6
@@ -119,7 +119,7 @@ def test_the_page_shows_points_laws_band_and_formula_without_a_script(tmp_path: 
 
 
 def test_the_drawn_laws_are_those_that_were_averaged() -> None:
-    from slipstick.estimators.extrapolation import Series, extrapolate
+    from slipstick.estimators.scaling import Series, extrapolate
 
     for kind, times in (("strong", [10.0, 5.5, 3.25, 2.3, 1.9]), ("weak", [1.0, 1.1, 1.3, 1.7, 2.4])):
         prediction = extrapolate(Series.of([1, 2, 4, 8, 16], times, "threads"), [32, 64], kind)

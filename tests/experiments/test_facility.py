@@ -7,10 +7,10 @@ from datetime import date
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.subjects.power.facility import Facility, price_text
+from slipstick.common.errors import InputError
+from slipstick.experiments.cli.cli import run
+from slipstick.experiments.methods.power.facility import Facility, price_text
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.errors import InputError
 
 
 def test_hosts_and_buildings_stand_apart() -> None:

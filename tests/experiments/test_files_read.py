@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.calibrate.known_serving import AnchorRun, model_called, model_of_size, traffic_of
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.experiments.calibrate.measured_serving import AnchorRun, model_called, model_of_size, traffic_of
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.extrapolate.series_files import read
-from slipstick.experiments.traces.files_read import ReadOptions, read_any
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.experiments.replay.read_files import ReadOptions, read_any
 from slipstick.workloads.importers.serving.llama_bench import read_llama_bench
 from slipstick.workloads.importers.serving.vllm_bench import read_vllm_bench
 from tests import files_made, runs_made
@@ -106,6 +106,31 @@ def test_all_that_is_wrong_with_a_benchmark_is_said_at_once(tmp_path: Path) -> N
         read_vllm_bench(tmp_path / "a")
 
 
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"duration": 7.0}, r"request_throughput = 5.714 contradicts completed / duration = 57.1.*output_throughput"),
+        ({"output_throughput": 7314.0}, r"output_throughput = 7314 contradicts total_output_tokens / duration = 731"),
+        (
+            {"total_token_throughput": 700.0},
+            r"contradicts \(total_input_tokens \+ total_output_tokens\) / dur.* = 658",
+        ),
+        ({"p99_ttft_ms": 90_000.0}, "ttft p99 = 90 s is longer than duration = 70 s"),
+    ],
+)
+def test_a_benchmark_that_contradicts_itself_is_refused(tmp_path: Path, wrong: dict[str, float], said: str) -> None:
+    (tmp_path / "a").write_text(json.dumps(runs_made.SERVED | wrong))
+    with pytest.raises(InputError, match=f"the run: .*{said}"):
+        read_vllm_bench(tmp_path / "a")
+
+
+def test_a_rate_of_llama_bench_that_contradicts_its_time_is_refused(tmp_path: Path) -> None:
+    one = runs_made.llama_tests()[0]
+    (tmp_path / "a").write_text(json.dumps([one | {"avg_ts": 2 * one["avg_ts"]}]))
+    with pytest.raises(InputError, match=r"test 0: avg_ts = 20480 contradicts \(n_prompt \+ n_gen\) / avg_ns = 10240"):
+        read_llama_bench(tmp_path / "a")
+
+
 def test_llama_bench_is_an_anchor_and_a_series(files: dict[str, Path], capsys: Captured) -> None:
     runs = read_llama_bench(files["llama-bench.json"])
     assert runs == read_llama_bench(files["llama-bench.jsonl"])
@@ -159,6 +184,13 @@ def test_broken_records_of_caliper_are_bad_input(tmp_path: Path, old: str, new: 
 def test_llama_bench_leads_to_a_command_that_runs(files: dict[str, Path]) -> None:
     (command,) = read_any(str(files["llama-bench.json"])).commands
     assert "--on rtx-4090 " in command
+
+
+def test_a_trace_of_rocprof_without_an_event_is_a_broken_trace(tmp_path: Path) -> None:
+    """rocprof writes a lone comma where it recorded nothing (ROCm/rocprofiler#104)."""
+    (tmp_path / "a.json").write_text(',{"args":{"name":"COPY"},"ph":"M","pid":1,"name":"process_name"}\n')
+    with pytest.raises(InputError, match="a trace starts with .* not ',': broken, or no event recorded"):
+        read_any(str(tmp_path / "a.json"))
 
 
 def test_a_trace_without_its_host_leads_to_no_replay(tmp_path: Path, capsys: Captured) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.experiments.cli.cli import run
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
 
 BLOCK = """
 import torch

@@ -9,8 +9,8 @@ import pytest
 import typer
 
 import slipstick as ss
-from slipstick.experiments.commands.cli import build, run
-from slipstick.experiments.commands.typed_once import require_once
+from slipstick.experiments.cli.cli import build, run
+from slipstick.experiments.cli.option_conflicts import require_once
 from tests.runs_made import SERVED
 
 DRAFTS = ("whatif", "llama-3.1-8b", "--on", "h100-sxm", "--vary", "run.draft_tokens=0,1,3")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.studies.interrupts import heard_interrupts
+from slipstick.experiments.studies.runner import heard_interrupts
 
 STUDY = """
 schema = "slipstick-study-1"

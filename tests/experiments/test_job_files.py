@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import slipstick as ss
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.subjects.jobs import shipped_jobs
+from slipstick.experiments.cli.cli import run
+from slipstick.experiments.methods.jobs import shipped_jobs
 from tests.printed import rows as answer
 
 OWN = """
@@ -130,7 +130,10 @@ def test_a_job_of_no_time_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtu
     path = tmp_path / "job.yaml"
     path.write_text("{name: idle, stages: [{name: nothing, service: 0 s}]}")
     assert run(["estimate", str(path), "--simulate"]) == 2
-    assert "all its stages take 0 s" in capsys.readouterr().err
+    assert f"{path}: stages.0.service = '0 s': want at least one time > 0 s\n" in capsys.readouterr().err
+    path.write_text("{name: idle, stages: [{name: endless, service: 1e300 s}]}")
+    assert run(["estimate", str(path), "--simulate"]) == 2
+    assert "stages.0.service.0 = 1e+300: input should be less" in capsys.readouterr().err
 
 
 def test_a_formula_of_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -141,3 +144,22 @@ def test_a_formula_of_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str
     path.write_text(OWN + text.replace("decode.service", "decode.colour"))
     assert run(["estimate", str(path)]) == 2
     assert "colour" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (
+            "exp(exp(exp(job.steps)))",
+            "job.yaml: formula.seconds: exp(exp(exp(job.steps))) at job.steps = 60 has a part",
+        ),
+        ("job.steps/(job.steps - 60)", "divides by zero"),
+        ("log(job.steps - 61)", "no real number"),
+    ],
+)
+def test_a_formula_that_is_no_time_names_its_field(
+    seconds: str, words: str, own: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(own).write_text(f"{OWN}formula: {{seconds: '{seconds}', source: mine}}\n")
+    assert run(["estimate", own]) == 2
+    assert words in " ".join(capsys.readouterr().err.split())

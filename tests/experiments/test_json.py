@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.evidence.marks import Mark, marked
-from slipstick.experiments.evidence.rows import ReproductionRow, ValidationRow
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.experiments.cli.cli import run
+from slipstick.experiments.scoring.annotations import Mark, marked
+from slipstick.experiments.scoring.score_rows import ReproductionRow, ValidationRow
 
 PAGE = (Path(__file__).parents[2] / "docs" / "json.md").read_text()
 PHI = ["--on", "xeon-phi-7120p", "--set", "run.threads=240"]

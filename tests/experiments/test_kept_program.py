@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.hwmodels.files.kept_files import VARIABLE
+from slipstick.common.disk_cache import VARIABLE
 
 pytest.importorskip("torch")
 
@@ -26,7 +26,7 @@ def net():
 """
 CHILD = """
 import sys, contextlib, io
-from slipstick.experiments.commands.cli import run
+from slipstick.experiments.cli.cli import run
 with contextlib.redirect_stdout(io.StringIO()) as said:
     code = run(sys.argv[1:])
 print(code, *{"torch", "sympy"}.intersection(sys.modules))

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 import slipstick as ss
-from slipstick.estimators.core.estimate import Estimate
-from slipstick.estimators.named.measured.measured_time import MeasuredTime
+from slipstick.common.errors import InputError
+from slipstick.estimators.base.estimate import Estimate
+from slipstick.estimators.user_measured.measured_time import MeasuredTime
 from slipstick.experiments.calibrate.calibrated import read_calibration
-from slipstick.experiments.commands.cli import run
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.experiments.cli.cli import run
 from tests.runs_made import LLAMA_TABLE, MEGATRON_LOG, SERVED, TRAINER_STATE
 
 TRACE = {

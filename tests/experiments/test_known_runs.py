@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.estimators.named.serving.served_run import serve
-from slipstick.estimators.operation.serving.first_token import FirstParts, FirstToken
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.serve.known_runs import is_run, measured_runs, steps_of_runs
+from slipstick.common.errors import InputError
+from slipstick.estimators.engine_steps.first_token import FirstParts, FirstToken
+from slipstick.estimators.serving.serving_answer import serve
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.serve.measured_runs import traffic_of
 from slipstick.experiments.serve.serving_question import ServingOptions
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.experiments.serve.user_runs import is_run, measured_runs, steps_of_runs
 from slipstick.workloads.importers.serving.llama_bench import read_llama_bench
 from slipstick.workloads.importers.serving.vllm_bench import read_vllm_bench
 from slipstick.workloads.runs.traffic import Traffic

@@ -5,14 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.commands import cli
+from slipstick.common.errors import InputError
+from slipstick.experiments.cli import cli
 from slipstick.experiments.measure.clocks.timing import Protocol
 from slipstick.experiments.measure.host import host_rates as host
 from slipstick.experiments.measure.host import host_topology
-from slipstick.experiments.measure.host.host_loops import cycle_through
-from slipstick.experiments.measure.host.host_rates import HostMeasurement, HostRate, level_sizes, measure_host
+from slipstick.experiments.measure.host.host_rates import (
+    HostMeasurement,
+    HostRate,
+    cycle_through,
+    level_sizes,
+    measure_host,
+)
 from slipstick.experiments.measure.host.host_topology import detect
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.importers.lscpu import Cache, Topology
 from slipstick.hwmodels.machine_file import load_machine
 

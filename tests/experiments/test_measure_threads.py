@@ -10,19 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.estimators.named import thread_file
-from slipstick.estimators.named.thread_calibration import ThreadMeasurement
-from slipstick.experiments.commands import cli
+from slipstick.common.errors import InputError
+from slipstick.common.trusted_code import TrustedName
+from slipstick.estimators.cpu import thread_file
+from slipstick.estimators.cpu.thread_calibration import ThreadMeasurement
+from slipstick.experiments.cli import cli
 from slipstick.experiments.measure.clocks.core_clock import counted_clock, stated_clock
 from slipstick.experiments.measure.host import host_topology
 from slipstick.experiments.measure.host.host_topology import detect
-from slipstick.experiments.measure.threads import training_times
-from slipstick.experiments.measure.threads.contention_times import layer_weights, measure_contention
-from slipstick.experiments.measure.threads.network_threads import thread_counts
+from slipstick.experiments.measure.threads import network_threads as training_times
+from slipstick.experiments.measure.threads.network_threads import layer_weights, measure_contention, thread_counts
 from slipstick.experiments.measure.threads.scaling_runs import is_function, measure_scaling, sizes_of, write_csv
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.own_names import OwnName
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.importers.cpuinfo import parse_cpufreq, parse_cpuinfo, system_topology
 from slipstick.hwmodels.importers.lscpu import Topology
 from slipstick.workloads.networks.phi_cnn import all_weights, training_step
@@ -238,13 +237,15 @@ def test_an_own_module_of_a_fresh_folder_is_trained_by_several_processes(
 ) -> None:
     (tmp_path / "own_network_here.py").write_text(OWN)
     monkeypatch.chdir(tmp_path)
-    times = training_times.measure_training(OwnName("own_network_here:mine"), (2,), ("batch,16",), images=3, repeats=1)
+    times = training_times.measure_training(
+        TrustedName("own_network_here:mine"), (2,), ("batch,16",), images=3, repeats=1
+    )
     assert [one.threads for one in times] == [2] and times[0].seconds > 0
     for name, words in (("gone", "ended without an answer (exit code 9)"), ("wrong", "no such thing in a worker")):
         start = time.monotonic()
         with pytest.raises(InputError, match=re.escape(words)):
             training_times.measure_training(
-                OwnName(f"own_network_here:{name}"), (2,), ("batch,16",), images=3, repeats=1
+                TrustedName(f"own_network_here:{name}"), (2,), ("batch,16",), images=3, repeats=1
             )
         assert time.monotonic() - start < 120  # starting two processes with torch; it was 600 s
 

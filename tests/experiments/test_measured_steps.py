@@ -10,25 +10,25 @@ import numpy as np
 import pytest
 
 import slipstick as ss
-from slipstick.estimators.operation.serving.known_steps import serving_fit
-from slipstick.estimators.operation.serving.measured_steps import (
+from slipstick.common.errors import InputError
+from slipstick.estimators.engine_steps.fitted_steps import serving_fit
+from slipstick.estimators.engine_steps.measured_steps import (
     ServerStep,
     TimedServerStep,
     next_steps,
     usual_steps,
     with_measured,
 )
-from slipstick.estimators.operation.serving.step_amounts import Batch
-from slipstick.estimators.operation.serving.step_law import StepLaw, columns_of
+from slipstick.estimators.engine_steps.step_amounts import Batch
+from slipstick.estimators.engine_steps.step_law import StepLaw, columns_of
 from slipstick.experiments.calibrate.calibrated import read_calibration
 from slipstick.experiments.calibrate.measured_steps import read_measured_steps
 from slipstick.experiments.calibrate.next_measurements import operations_to_measure, steps_to_measure
-from slipstick.experiments.commands.cli import run
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question.defaults import gpu_kernels
-from slipstick.experiments.serve.planning import Search
+from slipstick.experiments.serve.plan_serving import Search
 from slipstick.experiments.serve.serving_question import ServingOptions
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.language.layout import Layout

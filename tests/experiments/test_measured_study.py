@@ -11,16 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.experiments.commands.cli import run as command
-from slipstick.experiments.measure.clocks.clocked import Clocked
+from slipstick.common.errors import InputError
+from slipstick.experiments.cli.cli import run as command
+from slipstick.experiments.measure.clocks.measured_estimator import Clocked
 from slipstick.experiments.measure.clocks.timing import Protocol
-from slipstick.experiments.studies.engines import executor
+from slipstick.experiments.studies.executors import executor
 from slipstick.experiments.studies.runner import plan, run
 from slipstick.experiments.studies.store import load
 from slipstick.experiments.studies.study import load_study
 from slipstick.experiments.studies.whatif import whatif
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.catalog import workload
 
 QUICK = Clocked(Protocol(repeats=3, warmups=1, sample_seconds=2e-4))

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slipstick.common.errors import InputError
 from slipstick.estimators.sensitivity.attribution import shapley
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.traces.miss import Miss, miss_of
+from slipstick.experiments.cli.cli import run
+from slipstick.experiments.replay.gap_attribution import GapAttribution, miss_of
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.importers.traces.kineto_graph import read_trace_graph
 from slipstick.workloads.importers.traces.trace_graph import TraceGraph
 
@@ -50,10 +50,10 @@ def step_of(tmp_path: Path, streams: int, idle: float) -> TraceGraph:
     return read_trace_graph(path)
 
 
-def miss(graph: TraceGraph, predicted: float, clocked: float, unfused: float = 0.0) -> Miss:
+def miss(graph: TraceGraph, predicted: float, clocked: float, unfused: float = 0.0) -> GapAttribution:
     kernels = np.array([node.kind == "kernel" for node in graph.nodes])
     here = np.where(kernels, predicted * 1e-6, graph.service)
-    return Miss(graph, here, np.where(kernels, clocked * 1e-6, graph.service), unfused)
+    return GapAttribution(graph, here, np.where(kernels, clocked * 1e-6, graph.service), unfused)
 
 
 def test_explain_and_replay_are_of_one_step(

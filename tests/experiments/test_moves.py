@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.explain.dials import Dials
+from slipstick.experiments.cli.cli import run
+from slipstick.experiments.explain.evaluator import Evaluator
 from slipstick.experiments.explain.explanation import cheapest_changes, crossover_rows
-from slipstick.experiments.explain.moves import move_rows
+from slipstick.experiments.explain.remedies import move_rows
 from slipstick.experiments.question.question import question
 
 
 def test_each_move_is_the_question_with_one_thing_changed() -> None:
     today = question("bert-base", "a100-sxm-80gb", None, {"workload.batch": 8})
-    moves = {row["move"]: row for row in move_rows(today, "bert-base", dials=Dials.of(today))}
+    moves = {row["move"]: row for row in move_rows(today, "bert-base", dials=Evaluator.of(today))}
     narrow = question("bert-base", "a100-sxm-80gb", None, {"workload.batch": 8}, "bfloat16").answer().time
     assert moves["--dtype bfloat16"]["time_s"] == pytest.approx(narrow, rel=1e-9)
     assert moves["--dtype bfloat16"]["ratio"] == pytest.approx(narrow / today.answer().time, rel=1e-9)
@@ -27,7 +27,7 @@ def test_each_move_is_the_question_with_one_thing_changed() -> None:
 def test_no_parameter_leaves_its_bounds() -> None:
     """An efficiency above 1 is no change that anybody can make."""
     today = question("bert-base-inference", "h100-sxm", None, (), "bfloat16")
-    for row in cheapest_changes(today, 0.8, dials=Dials.of(today)):
+    for row in cheapest_changes(today, 0.8, dials=Evaluator.of(today)):
         if "efficiency" in str(row["quantity"]) and row["needed"] is not None:
             assert row["needed"] <= 1.0, row
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slipstick.experiments.pages import output
-from slipstick.hwmodels.columns import in_seconds
+from slipstick.common.columns import in_seconds
+from slipstick.experiments.report import output
 
 Captured = pytest.CaptureFixture[str]
 

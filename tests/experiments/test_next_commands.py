@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.traces.files_read import read_any
+from slipstick.experiments.cli.cli import run
+from slipstick.experiments.replay.read_files import read_any
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.importers.formats.registry import FORMATS
 from tests import files_made

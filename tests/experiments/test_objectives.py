@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.composites.consumption import COST, ENERGY, energy
-from slipstick.estimators.operation.power.energy import PowerModel
-from slipstick.experiments.answers.lines import energy_line
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.pages.front_report import best, front_chart
+from slipstick.common.errors import InputError
+from slipstick.common.formatting import shown
+from slipstick.estimators.composition.energy_and_cost import COST, ENERGY, energy
+from slipstick.estimators.power.energy import PowerModel
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question.facts import facts
 from slipstick.experiments.question.objectives import on_front, with_front, with_objectives
 from slipstick.experiments.question.question import question
+from slipstick.experiments.report.pareto_page import best, front_chart
+from slipstick.experiments.report.summary import energy_line
 from slipstick.experiments.studies.whatif import whatif
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.shown import shown
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import Cost
 from slipstick.workloads.graph.workload import Op, Workload

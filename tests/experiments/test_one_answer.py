@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.estimators.learning.fitted_file import FITTED
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.estimators.fitting.fitted_file import FITTED
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.errors import InputError
 from slipstick.hwmodels.machine_file import ImplausibleWarning, load_machine
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.workload import Workload
@@ -61,7 +61,7 @@ def test_all_options_that_are_missing_are_named_at_once(capsys: pytest.CaptureFi
     assert capsys.readouterr().err == "slipstick: Missing option '--batch'.\n"
 
 
-@pytest.mark.parametrize("ranks", [5.0, 192.0, 1000.0, 1e300])
+@pytest.mark.parametrize("ranks", [5.0, 192.0, 1000.0, 1e12])
 def test_ranks_that_do_not_divide_the_heads_are_refused(ranks: float) -> None:
     """Megatron-LM, arguments.py: num_attention_heads is a multiple of the tensor-parallel ranks."""
     with pytest.raises(InputError, match=r"run.tensor_parallel = .*: want what divides the 96 heads: 1, 2, 3, .*, 96"):

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import slipstick as ss
-from slipstick.estimators.named.serving.deployment import Deployment
-from slipstick.estimators.named.serving.served_run import serve
-from slipstick.estimators.operation.physical_bound import PhysicalBound
-from slipstick.estimators.operation.serving.known_steps import engine_on
-from slipstick.estimators.operation.serving.step_amounts import Batch
-from slipstick.estimators.operation.serving.step_graph import group_of
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.engine_steps.engines import cache_for
+from slipstick.estimators.engine_steps.fitted_steps import engine_on
+from slipstick.estimators.engine_steps.step_amounts import Batch
+from slipstick.estimators.engine_steps.step_graph import group_of
+from slipstick.estimators.roofline.physical_bound import PhysicalBound
+from slipstick.estimators.serving.deployment import Deployment
+from slipstick.estimators.serving.serving_answer import serve
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question.question import Question, question
-from slipstick.experiments.serve.local import local
-from slipstick.experiments.serve.planning import Search
+from slipstick.experiments.serve.llama_cpp import local
+from slipstick.experiments.serve.plan_serving import Search
 from slipstick.experiments.studies.sweep import sweep, task
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
+from slipstick.workloads.graph.footprint import resident_bytes
 from slipstick.workloads.language.language_step import in_stored_type, language_step
 from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language.weight_types import stored_as
@@ -115,6 +118,53 @@ def test_no_band_of_a_sweep_ends_below_what_physics_needs(on: str) -> None:
     assert stops == 3 if on == "rtx-4090" else stops < 3
 
 
+@pytest.mark.parametrize(
+    ("engine", "weights", "said", "expected"),
+    [
+        ("vllm 0.12.0", "fp8", ("fp8", "modelopt"), "bf16"),
+        ("vllm 0.13.0", "fp8", ("fp8", "modelopt"), "fp8"),
+        ("vllm 0.13.0", "fp8", ("fp8", "compressed-tensors"), "bf16"),
+        ("vllm", "fp8", ("fp8", "compressed-tensors"), "fp8"),
+        ("sglang 0.5.9", "nvfp4", ("fp8", "modelopt"), "fp8"),
+        ("sglang 0.5.9", "fp8", ("fp8", "compressed-tensors"), "bf16"),
+        ("trtllm 0.16.0", "fp8", ("fp8", "modelopt"), "fp8"),
+        ("trtllm 1.0", "fp8", ("bf16", "modelopt"), "bf16"),
+        ("TensorRT-LLM 1.0", "nvfp4", ("", ""), "fp8"),
+        ("trtllm", "bf16", ("", ""), "bf16"),
+        ("vllm", "fp8", ("", ""), "bf16"),
+    ],
+)
+def test_the_cache_is_what_the_engine_makes_of_the_checkpoint(
+    engine: str, weights: str, said: tuple[str, str], expected: str
+) -> None:
+    one = replace(language_model("llama-3.1-8b"), weights=weights, cache=said[0], quantiser=said[1])
+    kind, why = cache_for(one, weights, engine)
+    assert kind == expected
+    assert bool(why) == (said[0] == "fp8" or expected == "fp8")
+    assert cache_for(one, weights, engine, "int8") == ("int8", "")
+    other = cache_for(one, "int4", engine)  # weights that the file does not hold: what it says is of another checkpoint
+    assert other == ("bf16", "")
+
+
+@pytest.mark.parametrize("model", ["decode:llama-3.1-70b", "llama-3-70b-decode"])
+def test_a_step_under_tensorrt_llm_reads_an_eight_bit_cache_everywhere(model: str) -> None:
+    """A token leaves 2 x 8 heads x 128 x 80 layers = 163,840 numbers, one byte each beside FP8 weights."""
+    sizes = {"batch": 64.0, "seq_len": 8000.0} if model.endswith("-decode") else {"decodes": 64.0, "context": 8000.0}
+    settings = {f"workload.{name}": value for name, value in sizes.items()}
+    asked = question(model, "h200-sxm", None, {**settings, "machine.runtime.library": "trtllm"}, "fp8")
+    one = language_model("llama-3.1-70b")
+    server = Deployment(one, machine("h200-sxm"), Layout(), "fp8", engine="trtllm")
+    assert server.shares.token_cache_bytes == 163_840
+    assert replace(server, cache_type="bf16").shares.token_cache_bytes == 2 * 163_840
+    assert asked.answer().time == pytest.approx(server.step.seconds(Batch(64, 8000)), rel=1e-3)
+    assert "cache fp8" in asked.why
+    assert "cache fp8 (" in server.assumptions()[1]
+    held = resident_bytes(asked.workload)
+    assert held == pytest.approx(server.shares.held_bytes + 64 * 8000 * 163_840, rel=0.01)
+    plan = Search("llama-3.1-70b", ("h200-sxm",), ("fp8",), devices=1, engine="trtllm").run()
+    assert any("cache fp8" in line for line in plan.notes)
+
+
 def test_experts_of_four_bits_are_counted_as_their_file_stores_them() -> None:
     """gpt-oss-20b as GGUF is a file of 12.1 GB (ggml-org/gpt-oss-20b-GGUF); a token reads its 3.6e9 active weights."""
     alone = local("gpt-oss-20b", machine("rtx-3090"), None, 896, 256, None)
@@ -186,7 +236,7 @@ def test_weights_stored_otherwise_are_the_step_written_down_so(name: str, dtype:
     model = language_model(name)
     wanted = language_step(model, stored_as(model, dtype)).bind_known(sizes).bound()
     made = in_stored_type(language_step(model, "bf16"), dtype)
-    assert made is not None and Table(made.metadata) == wanted.metadata
+    assert made is not None and FrozenDict(made.metadata) == wanted.metadata
     for one, other in zip(wanted, made.bind_known(sizes).bound(), strict=True):
         assert (one.name, one.dtype, one.dims) == (other.name, other.dtype, other.dims)
         assert dict(one.cost) == pytest.approx(dict(other.cost))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import slipstick as ss
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.experiments.cli.cli import run
 from tests.printed import printed
 
 QUESTIONS = {
@@ -46,6 +47,17 @@ def test_several_users_are_a_servers_and_refused_of_llama_cpp() -> None:
         ss.estimate("llama-3.1-8b", "rtx-4090", settings={**both, "run.concurrency": 4})
     with pytest.raises(InputError, match=r"llama-3.1-70b \(fp16\) needs 14[0-9.]+ GB with its cache, GeForce RTX 4090"):
         ss.estimate("llama-3.1-70b", "rtx-4090", settings=both, dtype="fp16")
+
+
+def test_a_server_of_one_slot_is_one_user(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["serve", "llama-3.1-8b", "--on", "rtx-4090"]
+    alone = printed([*words, "--engine", "llama.cpp"], capsys)
+    one = ["--concurrency", "1", "--max-sequences", "1", "--devices", "1", "--tp", "1", "--spread", "0"]
+    assert printed([*words, "--engine", "llama.cpp", *one], capsys) == alone
+    runtime = ["--set", "machine.runtime.library=llama.cpp"]
+    assert printed([*words, *runtime, "--concurrency", "1"], capsys) == alone
+    assert run([*words, *runtime, "--concurrency", "2", "--tp", "1"]) == 2
+    assert "--concurrency: not used: llama.cpp answers for one user on one device" in capsys.readouterr().err
 
 
 def test_numbers_that_vary_compare_servers_with_servers() -> None:

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import typer
 
-from slipstick.experiments.commands import calibrate, estimate, explain, whatif
-from slipstick.experiments.commands.cli import build, run
+from slipstick.experiments.cli import calibrate, estimate, explain, whatif
+from slipstick.experiments.cli.cli import build, run
 
 MODEL = """
 import torch

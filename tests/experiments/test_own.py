@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.common.trusted_code import TrustedName
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.studies.runner import plan
 from slipstick.experiments.studies.study import load_study
-from slipstick.hwmodels.files.own_names import OwnName
-from slipstick.hwmodels.files.readers import InputError
 
 OWN = """
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.operation.roofline import Roofline
-from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.roofline.roofline import Roofline
+from slipstick.estimators.schedules.sequential import Sequential
 
 print("my code runs")
 half = Composite(Roofline(compute_efficiency=0.5, memory_efficiency=0.5), Sequential(), "half of every peak")
@@ -99,7 +99,7 @@ def test_what_is_no_estimator_is_said(name: str, words: str) -> None:
     from slipstick.experiments.question.registry import named_estimator
 
     with pytest.raises(InputError, match=words):
-        named_estimator(OwnName(name))
+        named_estimator(TrustedName(name))
 
 
 def test_a_program_on_several_machines(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

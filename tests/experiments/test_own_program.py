@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.extrapolation import Series, extrapolate
-from slipstick.estimators.extrapolation.repeats import noise_at, statistic_of, widened
-from slipstick.estimators.extrapolation.surfaces import extrapolate_surface
-from slipstick.experiments.commands import cli
+from slipstick.common.errors import InputError
+from slipstick.estimators.scaling import Series, extrapolate
+from slipstick.estimators.scaling.repeats import noise_at, statistic_of, widened
+from slipstick.estimators.scaling.surfaces import extrapolate_surface
+from slipstick.experiments.cli import cli
 from slipstick.experiments.extrapolate.series_files import read
 from slipstick.experiments.measure.threads import scaling_runs
-from slipstick.hwmodels.files.readers import InputError
 
 ROOT = Path(__file__).parents[2]
 SIZES = np.array([100.0, 140.0, 200.0, 280.0, 400.0, 560.0, 800.0])

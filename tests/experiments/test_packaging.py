@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
-from slipstick.hwmodels.files.lacking import EXTRAS
+from slipstick.common.optional_packages import EXTRAS
+from slipstick.experiments.cli.cli import run
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("hwmodels", "workloads", "estimators", "experiments")
@@ -54,20 +54,20 @@ def test_the_wheel_is_small_and_holds_the_papers_and_no_measurements_to_learn_fr
 ) -> None:
     assert next(built.glob("*.whl")).stat().st_size < WHEEL_BYTES
     inside = [name.removeprefix("slipstick/experiments/") for name in wheel.namelist()]
-    assert [
-        name for name in inside if name.startswith(("evidence/validation/", "evidence/boards/", "measure/spmv/data/"))
-    ] == []
-    assert {"evidence/papers/xeon_phi/xeon_phi_rows.py", "evidence/papers/dlbricks/dlbricks_data.py"} <= set(inside)
+    assert [name for name in inside if name.startswith(("scoreboards/", "measure/spmv/data/"))] == []
+    assert {"papers/xeon_phi/xeon_phi_rows.py", "papers/dlbricks/dlbricks_data.py"} <= set(inside)
 
 
 def test_what_the_wheel_leaves_out_is_imported_by_nothing_that_it_holds(wheel: zipfile.ZipFile) -> None:
-    left_out = re.compile(r"evidence\.(boards|fits|predictors|validation)\b(?!_pages)")
+    left_out = re.compile(
+        r"experiments\.(scoreboards|scoring\.(case_sets|fitted_files|prediction_files|predictor_\w+|refits))\b"
+    )
     users = {
         name for name in wheel.namelist() if name.endswith(".py") and _imports(wheel.read(name).decode(), left_out)
     }
     assert users == {
-        "slipstick/experiments/commands/validate.py",  # says what to do
-        "slipstick/experiments/evidence/catalog.py",  # finds boards by their files
+        "slipstick/experiments/cli/validate.py",  # says what to do
+        "slipstick/experiments/scoring/scoreboard_catalog.py",  # finds boards by their files
     }
 
 

@@ -7,8 +7,7 @@ import random
 import pytest
 from rich.console import Console
 
-from slipstick.experiments.pages.output import print_cells
-from slipstick.experiments.pages.plain_text import STYLED_BY, piped_table
+from slipstick.experiments.report.output import STYLED_BY, piped_table, print_cells
 
 
 def words(draw: random.Random, most: int) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import slipstick as ss
-from slipstick.experiments.commands.cli import run
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.serve.serving_text import warnings_of
 
 Captured = pytest.CaptureFixture[str]
@@ -72,7 +72,7 @@ def test_a_profile_of_a_processor_shows_own_times(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     from torch.profiler import ProfilerActivity, profile
 
-    from slipstick.experiments.traces.files_read import ReadOptions, read_any
+    from slipstick.experiments.replay.read_files import ReadOptions, read_any
 
     net = torch.nn.Sequential(
         torch.nn.Conv2d(3, 16, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(14400, 64)

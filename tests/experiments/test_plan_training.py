@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.estimators.named.training.trained_step import TrainedBatch
-from slipstick.experiments.subjects.training_plan.training_search import TrainingSearch
+from slipstick.common.errors import InputError
+from slipstick.estimators.training.training_step_answer import TrainedBatch
+from slipstick.experiments.methods.training_plan.training_search import TrainingSearch
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.language_catalog import language_model
 
 CONFIG = {
@@ -20,7 +20,7 @@ CONFIG = {
 
 
 def test_a_config_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from slipstick.experiments.commands.cli import run
+    from slipstick.experiments.cli.cli import run
 
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
     asked = ["plan", "training", str(tmp_path / "config.json"), "--on", "h100-dgx", "--devices", "24", "--batch", "48"]
@@ -86,7 +86,7 @@ def test_a_plan_is_never_faster_than_batch_over_the_input_rate() -> None:
 
 
 def test_what_leaves_the_fitted_runs_is_a_caution() -> None:
-    from slipstick.estimators.named.training.training_domain import outside
+    from slipstick.estimators.training.training_domain import outside
 
     dense, experts, h100 = language_model("llama-3.1-8b"), language_model("qwen3-30b-a3b"), machine("h100-dgx")
     assert outside(dense, h100, 2048, 8192, "fp8", "megatron") == ()
@@ -110,14 +110,14 @@ def test_layouts_that_deal_experts_out_are_searched() -> None:
 def test_a_plan_without_measured_logs_loads_no_scipy() -> None:
     """Reading logs takes scipy, half a second at the start: only where a row names a log."""
     words = ["plan", "training", "llama-3.1-8b", "--on", "h100-dgx", "--devices", "8", "--batch", "8"]
-    start = "import sys; from slipstick.experiments.commands.cli import run"
+    start = "import sys; from slipstick.experiments.cli.cli import run"
     code = f"{start}; code = run({words}); sys.exit(code or 'scipy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
 
 
 def test_a_plan_is_an_answer_with_a_page_and_a_notebook_text(tmp_path: Path) -> None:
     """`--report` was taken and wrote nothing; the notebook showed rows without the pick."""
-    from slipstick.experiments.commands.cli import run
+    from slipstick.experiments.cli.cli import run
 
     asked = ["plan", "training", "llama-3.1-8b", "--on", "h100-dgx", "--devices", "8", "--batch", "8", "--rows", "2"]
     assert run([*asked, "--report", str(tmp_path / "plan.html")]) == 0

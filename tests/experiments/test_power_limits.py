@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slipstick as ss
-from slipstick.estimators.named.limited_run import LimitedRun
-from slipstick.experiments.calibrate.known_files import read_known_answer
-from slipstick.experiments.commands.cli import run
+from slipstick.estimators.power.power_limit_run import PowerLimitRun
+from slipstick.experiments.calibrate.measured_files import read_known_answer
+from slipstick.experiments.cli.cli import run
+from slipstick.experiments.methods.power.power_plan import power_plan
 from slipstick.experiments.question.question import question
-from slipstick.experiments.subjects.power.power_plan import power_plan
 from tests.printed import printed
 
 RUNS = [
@@ -60,7 +60,7 @@ def test_a_metered_run_under_a_limit(
 @given(st.floats(60, 300), st.floats(100, 300), st.floats(100, 300))
 @settings(max_examples=30, deadline=None)
 def test_a_lower_limit_is_never_faster_and_never_draws_more(power: float, one: float, other: float) -> None:
-    metered = LimitedRun(100.0, power)
+    metered = PowerLimitRun(100.0, power)
     low, high = (metered.under(limit, 300.0) for limit in sorted((one, other)))
     assert low.time >= high.time * (1 - 1e-12)
     assert low.quantities["power"].value <= high.quantities["power"].value * (1 + 1e-9)
@@ -69,7 +69,7 @@ def test_a_lower_limit_is_never_faster_and_never_draws_more(power: float, one: f
 @pytest.mark.parametrize("mark", [",", ";", "\t"])
 def test_columns_of_a_run_are_separated_as_in_every_csv(mark: str, tmp_path: Path) -> None:
     (tmp_path / "run.csv").write_text(f"time_s{mark}power_W\n0.4{mark}400\n")
-    assert isinstance(read_known_answer(str(tmp_path / "run.csv"), ss.machine("h100-sxm")), LimitedRun)
+    assert isinstance(read_known_answer(str(tmp_path / "run.csv"), ss.machine("h100-sxm")), PowerLimitRun)
 
 
 @pytest.mark.parametrize("cells", ["time_s,power_W\n0,220\n", "time_s,power_W\n1,2\n3,4\n", "time_s,power_W\n1,x\n"])

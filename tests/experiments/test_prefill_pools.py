@@ -10,10 +10,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import slipstick as ss
-from slipstick.estimators.named.serving.served_run import serve as answered
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.estimators.serving.serving_answer import serve as answered
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.serve.serving_question import ServingOptions
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.runs.traffic import Traffic
 
 SERVER = ["serve", "llama-3.1-8b", "--on", "h100-sxm", "--concurrency", "16", "--count", "64"]

@@ -11,13 +11,11 @@ import numpy as np
 import pytest
 
 import slipstick as ss
-from slipstick.estimators.core.parameters import parameters
+from slipstick.common.errors import InputError
+from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.experiments.calibrate.probing import probe as probing
-from slipstick.experiments.calibrate.probing.probe import EXPECTED, Probe, probe
-from slipstick.experiments.calibrate.probing.probe_fit import scale_of
-from slipstick.experiments.calibrate.probing.probe_rows import ProbeRow, cpu_rows
+from slipstick.experiments.calibrate.probing.probe import EXPECTED, Probe, ProbeRow, cpu_rows, probe, scale_of
 from slipstick.experiments.measure.clocks.timing import Protocol, Timing, measure
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.layers.single import dense
 from slipstick.workloads.layers.single import pool as pooled
 
@@ -107,7 +105,7 @@ def test_the_scale_of_students_t_is_found() -> None:
 
 
 def test_the_files_answer_later_questions(faked: Probe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from slipstick.estimators.calibration.calibration_file import save
+    from slipstick.estimators.fitting.calibration_file import save
     from slipstick.hwmodels.machine_file import save_machine
 
     save_machine(faked.machine, tmp_path / "host.yaml")

@@ -6,17 +6,17 @@ import json
 
 import pytest
 
-from slipstick.estimators.run.phases import DurationScan
-from slipstick.experiments.commands.cli import run as command
-from slipstick.experiments.evidence.papers.tpupoint import tpupoint_observations
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.estimators.sampling.phases import DurationScan
+from slipstick.experiments.cli.cli import run as command
+from slipstick.experiments.papers.tpupoint import tpupoint_rows as tpupoint_observations
 
 torch = pytest.importorskip("torch")
 RECORDED = tpupoint_observations.RECORDED
 
 
 def test_windows_become_steps_and_go_to_the_analyzer() -> None:
-    from slipstick.experiments.subjects.tuning.profiler import Profiler
+    from slipstick.experiments.methods.tuning.profiler import Profiler
 
     profiler = Profiler(window_events=200)
     network, data = torch.nn.Linear(32, 32), torch.randn(8, 32)
@@ -46,7 +46,7 @@ def test_windows_become_steps_and_go_to_the_analyzer() -> None:
 
 
 def test_it_stops_at_the_breakpoint_and_limits_windows() -> None:
-    from slipstick.experiments.subjects.tuning.profiler import Profiler
+    from slipstick.experiments.methods.tuning.profiler import Profiler
 
     profiler = Profiler(stop_after=3)
     profiler.start()
@@ -61,7 +61,7 @@ def test_it_stops_at_the_breakpoint_and_limits_windows() -> None:
 
 
 def test_sampled_windows_record_some_steps_of_every_so_many() -> None:
-    from slipstick.experiments.subjects.tuning.profiler import Profiler, Sampling
+    from slipstick.experiments.methods.tuning.profiler import Profiler, Sampling
 
     profiler = Profiler(stop_after=23, sampling=Sampling(2, 10))
     profiler.start(analyzer=DurationScan())
@@ -77,7 +77,7 @@ def test_sampled_windows_record_some_steps_of_every_so_many() -> None:
 
 
 def test_a_failing_analyzer_is_heard_in_the_program() -> None:
-    from slipstick.experiments.subjects.tuning.profiler import Profiler
+    from slipstick.experiments.methods.tuning.profiler import Profiler
 
     class Broken:
         def observe(self, step: object) -> list[int]:
@@ -95,7 +95,7 @@ def test_a_failing_analyzer_is_heard_in_the_program() -> None:
 
 
 def test_a_recorded_run_follows_its_schedule(tmp_path: object) -> None:
-    from slipstick.experiments.subjects.tuning.recorded_runs import RunSettings, record
+    from slipstick.experiments.methods.tuning.recorded_runs import RunSettings, record
 
     settings = RunSettings(batch=16, width=32, inputs=32, larger=64, delay=0.01, scale=0.05)
     report = record(settings)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import slipstick as ss
-from slipstick.experiments.commands.cli import run
+from slipstick.experiments.cli.cli import run
 
 NET, SERVER = "alexnet --on a100-sxm-80gb", "llama-3.1-8b --on h100-sxm"
 FEW = "--concurrency 2 --count 4 --output-tokens 16"

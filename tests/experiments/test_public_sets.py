@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from slipstick.common.errors import InputError
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.calibrate.public_sets import digest, public_set, public_sets
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.evidence.catalog import scoreboards
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.experiments.cli.cli import run
+from slipstick.experiments.scoring.scoreboard_catalog import scoreboards
 
 OF_OUR_OWN = {"abroad", "calibrations", "cpu-layers", "defaults", "megatron", "shipped"}
 """Scoreboards without a set of their own: synthetic, published in a paper, measured here, or made of other sets."""

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.measure.spmv.published_set import PublishedSet
-from slipstick.hwmodels.files.readers import InputError
 
 
 def made(folder: Path) -> Path:

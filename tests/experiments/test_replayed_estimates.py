@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 import slipstick as ss
-from slipstick.estimators.core.estimate import Estimate
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.traces.recorded import read_recorded
-from slipstick.experiments.traces.trace_rows import changes
-from slipstick.experiments.traces.trace_whatif import trace_whatif
+from slipstick.estimators.base.estimate import Estimate
+from slipstick.experiments.cli.cli import run
+from slipstick.experiments.replay.loaded_trace import read_recorded
+from slipstick.experiments.replay.replay import changes
+from slipstick.experiments.replay.trace_whatif import trace_whatif
 
 KERNELS = [
     ("ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn", 400.0),

@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.subjects.iterations.logs import write_log
-from slipstick.hwmodels.files import readers
-from slipstick.hwmodels.files.readers import InputError
+import slipstick as ss
+from slipstick.common import readers
+from slipstick.common.errors import InputError
+from slipstick.experiments.cli.cli import run
+from slipstick.experiments.methods.iterations.iteration_logs_named import write_log
 from slipstick.workloads.importers.iteration_logs import read_log
 from slipstick.workloads.runs.iterations import Iterations
 
@@ -95,6 +96,41 @@ def test_a_simulated_run_of_a_workload(tmp_path: Path, capsys: pytest.CaptureFix
     assert "has no symbol seq_len" in capsys.readouterr().err
 
 
+def test_lengths_of_a_log_that_holds_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each length is slow once: with the lengths of a Megatron log these are found, without them nothing is."""
+    lengths = [512, *np.random.default_rng(0).permutation([256, 512, 1024, 2048] * 50).tolist()]
+    met: set[int] = set()
+    lines, warm = [], 0.0
+    for number, length in enumerate(lengths, 1):
+        seconds = length / 1024
+        warm += seconds if number > 1 else 0.0
+        slow = 1.0 if length in met or number == 1 else 20.0
+        met |= {length} if number > 1 else set()
+        lines.append(f" iteration {number:8d}/ 500 | elapsed time per iteration (ms): {1e3 * seconds * slow:.1f} |\n")
+    log, table = tmp_path / "a.log", tmp_path / "lengths.csv"
+    log.write_text("".join(lines))
+    for whole in (lengths, lengths[1:]):  # the first iteration of a run warms up, and its line is left out
+        table.write_text("seq_len\n" + "\n".join(map(str, whole)) + "\n")
+        assert run(["seqpoint", str(log), "--lengths", str(table), "--format", "json"]) == 0
+        (answer,) = json.loads(capsys.readouterr().out)
+        assert answer["projected_s"] == pytest.approx(warm, rel=0.01) and answer["iterations"] == 200
+        assert {row["length"] for row in answer["selected"]} == {256, 512, 1024, 2048}
+        assert len(answer["slow_first"]) == 4
+    assert ss.seqpoint(log, lengths=table).weights.sum() == 200
+    table.write_text("tokens\n" + "\n".join(map(str, lengths[:150])) + "\n")
+    with pytest.raises(
+        InputError, match=r"150 lengths for 200 iterations \(2 .. 201\) .*: want 200, or 201 with those"
+    ):
+        read_log(log, "tokens", lengths=table)
+    log.write_text("".join(lines[9::10]))
+    table.write_text("seq_len\n" + "\n".join(map(str, lengths[:200])) + "\n")
+    with pytest.raises(InputError, match="means of up to 10 iterations, and lengths want the time of each"):
+        read_log(log, lengths=table)
+    (tmp_path / "b.csv").write_text("length,time_s\n5,1.0\n7,1.4\n")
+    with pytest.raises(InputError, match=r"b.csv holds the length of each iteration itself; leave --lengths out"):
+        read_log(tmp_path / "b.csv", lengths=table)
+
+
 def test_json_logs_and_named_columns(tmp_path: Path) -> None:
     rows = [{"tokens": 10 * i, "time_s": 0.1 * i, "energy_J": 5.0 * i} for i in range(1, 6)]
     (tmp_path / "a.json").write_text(json.dumps({"iterations": rows}))
@@ -162,8 +198,8 @@ def test_unknown_columns_and_methods_are_named(log: Path, capsys: pytest.Capture
     assert run(["seqpoint", str(log), "--method", "seqpoints"]) == 2
     assert "did you mean 'seqpoint'" in capsys.readouterr().err
     with pytest.raises(InputError, match="want a picture"):
-        from slipstick.estimators.run.representative import select
-        from slipstick.experiments.pages.selection_picture import draw_selection
+        from slipstick.estimators.sampling.seqpoint import select
+        from slipstick.experiments.report.selection_chart import draw_selection
 
         draw_selection(read_log(log), select("median", read_log(log)), log.parent / "a.gif")
 

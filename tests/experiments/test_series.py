@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 import slipstick as ss
-from slipstick.experiments.extrapolate.readings import Readings
+from slipstick.common.errors import InputError
+from slipstick.experiments.extrapolate.measurement_table import Readings
 from slipstick.experiments.extrapolate.series_files import read
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.experiments.extrapolate.surfaces import predict_surfaces
 
 
 def write(folder: Path, name: str, content: Any) -> Path:
@@ -72,7 +73,10 @@ def test_columns_may_be_separated_by_semicolons_or_tabs(tmp_path: Path, mark: st
         ("host,time_s\na,2\n", r"no parameter column with numbers"),
         ("threads,time_s\n1,2,3\n", r"line 2: 3 values for 2 columns"),
         ("1,104.04\n2,52.5\n", r"line 1: want the names of the columns, such as threads,time_s; got 1, 104.04"),
-        ("threads;time_s\n1;104,04\n", r"line 2: time_s = '104,04': want a decimal point, not a comma"),
+        ("threads;time_s\n1;104,04\n2;52.5\n", r"points \(line 3: '52.5'\) beside decimal commas \(line 2: '104,04'\)"),
+        ("threads;time_ms\n1;8,004\n2;4,103\n", r"line 2: '8,004': the comma may part thousands or stand before"),
+        ("n,time_s\n1,3\n2,2\nn,time_s\n1,9\n", r"line 4: the header again: two files in one"),
+        ("n,time_s,exit code\n1,3,1\n2,2,137\n", r"all 2 runs failed \(exit code is not 0\)"),
         ("threads,time_s\n1,2\n2,\n", r"line 3: time_s is empty"),
         ("threads,time_s\n1,2\n2,-4\n", r"line 3: time_s = -4, want a finite number > 0"),
     ],
@@ -110,6 +114,11 @@ DATA 7
     main, solve = read(write(tmp_path, "a.txt", text)).series()
     assert (main.name, main.x, main.repeats) == ("main", (8.0, 16.0, 32.0), (2, 1, 1))
     assert solve.y == (4.0, 5.0, 6.0)
+
+
+def test_extrap_text_between_tabs(tmp_path: Path) -> None:
+    text = "# my runs\r\nPARAMETER\tp\r\nPOINTS\t4\t8\r\nREGION\tmain\r\nMETRIC\ttime\r\nDATA\t4\r\nDATA\t6\r\n"
+    assert points(read(write(tmp_path, "a.out", text))) == [("", 4.0, 4.0), ("", 8.0, 6.0)]
 
 
 def test_extrap_text_with_two_parameters(tmp_path: Path) -> None:
@@ -153,6 +162,72 @@ def test_hyperfine(tmp_path: Path) -> None:
     ]
     (series,) = read(write(tmp_path, "a.json", {"results": results})).series()
     assert (series.parameter, series.x, series.repeats) == ("n", (1.0, 2.0, 4.0), (2, 2, 2))
+
+
+def test_failed_runs_are_left_out_and_counted(tmp_path: Path) -> None:
+    def result(n: int, codes: list[int | None]) -> dict[str, Any]:
+        return {"median": n, "times": [float(n)] * len(codes), "exit_codes": codes, "parameters": {"n": str(n)}}
+
+    some = [result(1, [0, 0]), result(2, [0, 1]), result(4, [0, None]), result(8, [1, 1])]
+    readings = read(write(tmp_path, "a.json", {"results": some}))
+    assert [(p, t) for _, p, t in points(readings)] == [(1, 1), (1, 1), (2, 2), (4, 4)]
+    assert readings.notes == ("4 of 8 runs left out: they failed (exit codes 1, none, by a signal)",)
+    del some[1]["times"]  # a median of all runs is no time of those that did not fail
+    assert [p for _, p, _ in points(read(write(tmp_path, "a.json", {"results": some})))] == [1, 1, 4]
+    with pytest.raises(InputError, match=r"all 2 runs failed \(exit codes 1\)"):
+        read(write(tmp_path, "a.json", {"results": some[3:]}))
+    some[0]["exit_codes"] = [0]
+    with pytest.raises(InputError, match=r"results\[0\]: 1 exit_codes for 2 times"):
+        read(write(tmp_path, "a.json", {"results": some}))
+    table = read(write(tmp_path, "a.csv", "threads,exit_code,time_s\n1,0,8\n2,0,4\n4,134,0.01\n8,0,1\n"))
+    assert table.parameters == ("threads",) and points(table) == [("", 1, 8), ("", 2, 4), ("", 8, 1)]
+    assert "1 of 4 runs left out: they failed (exit_code is not 0)" in table.notes
+    runs = [{"name": f"BM/{n}", "real_time": n} for n in (1, 2, 4)] + [{"name": "BM/8", "error_occurred": True}]
+    notes = read(write(tmp_path, "b.json", {"benchmarks": runs})).notes
+    assert notes == ("1 of 4 runs left out: they failed (error_occurred)",)
+
+
+def test_hyperfine_before_1_11_names_no_parameter(tmp_path: Path) -> None:
+    results = [{"command": f"sort {n}", "median": n, "parameter": str(n)} for n in (1, 2, 4)]
+    readings = read(write(tmp_path, "a.json", {"results": results}))
+    assert readings.parameters == ("parameter",) and points(readings) == [("", n, n) for n in (1, 2, 4)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "threads;time [ms];speedup\n1;8.000;1,0\n2;4.100,5;1,95\n",
+        "threads\ttime_ms\n1\t8.000,0\n2\t4.100,5\n",
+        'threads,time_ms\n1,"8.000,0"\n2,"4.100,5"\n',
+        'threads,time_ms\n1,"8,000.0"\n2,"4,100.5"\n',
+        'threads,sizes,time\n1,"16,16","8,0 s"\n2,"16,16","4,1005 s"\n',
+        "threads,wall clock time\n1,8.0\n2,4.1005\n",
+        "threads,time\n1,0m8.000s\n2,0m4.1005s\n",
+        'threads,time\n1,0:08\n2,"0:04,1005"\n',
+    ],
+)
+def test_csv_numbers_in_every_locale(tmp_path: Path, text: str) -> None:
+    readings = read(write(tmp_path, "a.csv", text))
+    assert readings.times == pytest.approx([8.0, 4.1005]) and readings.points[:, 0].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("name", ["c/s", "MFLOP/s", "tokens_per_s", "throughput [1/s]", "requestsPerSecond", "iops"])
+def test_rates_are_no_times(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path, "a.csv", f"threads,{name}\n1,1285\n2,2337\n4,4143\n")
+    with pytest.raises(InputError, match="is a rate .* add a column of seconds"):
+        read(path, name)
+    text = f"PARAMETER p\nPOINTS 8 16\nREGION r\nMETRIC {name}\nDATA 1\nDATA 2\n"
+    for metric in (None, name):
+        with pytest.raises(InputError, match="is a rate"):
+            read(write(tmp_path, "a.txt", text), metric)
+
+
+@pytest.mark.parametrize(
+    ("name", "seconds"), [("time/ms", 2e-3), ("ms_per_step", 2e-3), ("ns/op", 2e-9), ("time_per_step_s", 2.0)]
+)
+def test_times_of_one_thing_are_no_rates(tmp_path: Path, name: str, seconds: float) -> None:
+    readings = read(write(tmp_path, "a.csv", f"threads,{name}\n1,2\n2,2\n"), name)
+    assert readings.times == pytest.approx([seconds, seconds])
 
 
 def test_pytest_benchmark(tmp_path: Path) -> None:
@@ -255,3 +330,57 @@ def test_fields_of_another_kind_are_refused(document: object, words: str, tmp_pa
 def test_lists_in_place_of_a_series_are_refused_with_the_call_that_makes_one(given: Any) -> None:
     with pytest.raises(InputError, match=r"is no series: want ss\.Series\.of\("):
         ss.extrapolate(given, [32.0])
+
+
+TWO_CODES = "code,nodes,time_s\n" + "".join(
+    f"{code},{nodes},{seconds / nodes}\n"
+    for nodes in (1, 2, 4, 8)
+    for code, seconds in (("lammps", 8), ("gromacs", 80))
+)
+
+
+def test_text_tells_series_apart_and_is_no_repeat(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.csv", TWO_CODES)
+    one, two = read(path).series()
+    assert (one.name, one.y, one.repeats) == ("lammps", (8.0, 4.0, 2.0, 1.0), (1, 1, 1, 1))
+    assert (two.name, two.y) == ("gromacs", (80.0, 40.0, 20.0, 10.0))
+    with pytest.raises(InputError, match="2 regions: name one of lammps, gromacs"):
+        ss.extrapolate(path, [16], "strong")
+    answer = ss.extrapolate(path, [16], "strong", region="gromacs", family="amdahl")
+    assert answer.value[0] == pytest.approx(5.0, rel=1e-6)
+    assert "a region is what has the same text in code" in answer.assumptions
+
+
+def test_text_tells_apart_beside_a_region_and_several_parameters(tmp_path: Path) -> None:
+    rows = [
+        f"{region},{compiler},x86,{p},{n},{n / p * (1 if compiler == 'gcc' else 3)},day {number}"
+        for number, (region, compiler, p, n) in enumerate(
+            (r, c, p, n) for r in ("a", "b") for c in ("gcc", "icc") for p in (1, 2, 4, 8) for n in (100, 200, 400)
+        )
+    ]
+    text = "region,compiler,host,threads,n,time_s,day\n" + "\n".join(rows) + "\n"
+    readings = read(write(tmp_path, "a.csv", text))
+    assert list(dict.fromkeys(readings.regions)) == ["a, gcc", "a, icc", "b, gcc", "b, icc"]
+    assert readings.notes == (
+        "a region is what has the same text in region, compiler",
+        "day: another text in every row, left out",
+    )
+    found = predict_surfaces(readings, "threads=16,n=800", None, "b, icc", None)["b, icc"]
+    assert found.answers[0].time == pytest.approx(150.0, rel=1e-3)
+
+
+@pytest.mark.parametrize("column", ["kind", "source", "metric"])
+def test_text_of_any_name_tells_apart(column: str, tmp_path: Path) -> None:
+    text = f"{column},threads,time_s\na,1,4\nb,1,40\na,2,2\nb,2,20\n"
+    assert [one.y for one in read(write(tmp_path, "a.csv", text)).series()] == [(4.0, 2.0), (40.0, 20.0)]
+
+
+def test_hyperfine_commands_at_one_point_are_no_repeats(tmp_path: Path) -> None:
+    results = [
+        {"command": f"./{code} -t {threads} in1.dat", "times": [seconds / threads], "parameters": {"t": str(threads)}}
+        for code, seconds in (("old", 8), ("new", 2))
+        for threads in (1, 2, 4)
+    ]
+    one, two = read(write(tmp_path, "h.json", {"results": results})).series()
+    assert (one.y, two.y) == ((8.0, 4.0, 2.0), (2.0, 1.0, 0.5))
+    assert one.name == "./old -t {t} in1.dat"

@@ -8,15 +8,15 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from slipstick.estimators.named.serving.deployment import Deployment
-from slipstick.estimators.operation.serving.step_amounts import Batch
-from slipstick.estimators.schedule.serving.scheduler import Scheduler
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.serve.local import local
-from slipstick.experiments.serve.planning import Search
+from slipstick.common.errors import InputError
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.engine_steps.step_amounts import Batch
+from slipstick.estimators.serving.batching.scheduler import Scheduler
+from slipstick.estimators.serving.deployment import Deployment
+from slipstick.experiments.cli.cli import run
+from slipstick.experiments.serve.llama_cpp import local
+from slipstick.experiments.serve.plan_serving import Search
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language_catalog import language_model
 from tests.printed import printed as answer
@@ -70,8 +70,8 @@ def test_a_plan_of_three_machines(config: str, capsys: pytest.CaptureFixture[str
 
 def test_prices_decide() -> None:
     machines = ("h100-sxm", "b200-sxm")
-    dear = Search("llama-3.1-8b", machines, prices=Table({"h100-sxm": 1.0, "b200-sxm": 1000.0})).run()
-    cheap = Search("llama-3.1-8b", machines, prices=Table({"h100-sxm": 1000.0, "b200-sxm": 1.0})).run()
+    dear = Search("llama-3.1-8b", machines, prices=FrozenDict({"h100-sxm": 1.0, "b200-sxm": 1000.0})).run()
+    cheap = Search("llama-3.1-8b", machines, prices=FrozenDict({"h100-sxm": 1000.0, "b200-sxm": 1.0})).run()
     assert dear.best is not None and dear.best.machine == "h100-sxm"
     assert cheap.best is not None and cheap.best.machine == "b200-sxm"
 
@@ -115,7 +115,7 @@ def test_70b_from_one_to_eight_devices() -> None:
         (["--concurrency", "4", "--limit", "p99=1s"], "unknown limited measure"),
         (["--rate", "-1"], "--rate -1: want a finite number of requests/s > 0"),
         (["--concurrency", "4", "--ep", "2"], "want a divisor of tensor x data"),
-        (["--engine", "llama.cpp", "--concurrency", "32", "--tp", "2"], "--concurrency, --tp: not used: --engine"),
+        (["--engine", "llama.cpp", "--concurrency", "32", "--tp", "2"], "--concurrency, --tp: not used: llama.cpp"),
         (["--concurrency", "4", "--known", "llama-3.1-8b:q4_k_m=103"], "--known: not used"),
         (["--concurrency", "4", "--vary", "machine.clock=1GHz", "--limit", "ttft=1s"], "--limit: not used: --vary"),
     ],
@@ -156,7 +156,7 @@ def test_the_table_of_a_plan_holds_the_pick_and_only_what_was_given(capsys: pyte
 
 
 def test_a_machine_without_measured_rows_is_a_caution(capsys: pytest.CaptureFixture[str]) -> None:
-    from slipstick.experiments.commands.cli import run
+    from slipstick.experiments.cli.cli import run
 
     for on, warned in (("h100-sxm", False), ("mi300x", True)):
         assert run(["plan", "serving", "llama-3.1-8b", "--on", on, "--devices", "1"]) == 0

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import slipstick as ss
-from slipstick.estimators.named.serving.served_requests import ServedRequests
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.estimators.serving.request_estimator import RequestEstimator
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question.question import question
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.language.requests_to import Requests, requests_to
 from slipstick.workloads.runs.requests import Request
 from tests.printed import printed
@@ -135,7 +135,7 @@ def test_a_study_over_machines_tensor_ranks_and_types(tmp_path: Path) -> None:
 
 def test_a_benchmark_of_the_server_calibrates_its_pace(tmp_path: Path) -> None:
     """Times that a server 1.3 x as slow would show; the fit finds it, and its answers are within their band."""
-    slow, runs = ServedRequests(pace=1.3, quantity="tpot"), []
+    slow, runs = RequestEstimator(pace=1.3, quantity="tpot"), []
     for users in (2, 8):
         load = {"concurrency": users, "input_tokens": 500, "output_tokens": 100, "spread": 0, "count": 20}
         seconds = slow.estimate(ss.workload("llama-3.1-8b"), ss.machine("h100-sxm"), load).time
@@ -197,7 +197,7 @@ def test_a_configuration_of_ones_own_has_each_kind_of_work(kind: str, tmp_path: 
 
 def test_the_page_of_a_whatif_begins_with_what_the_terminal_does() -> None:
     """The ratio is that of the output, not of a request's latency: more users are better there."""
-    from slipstick.experiments.pages.whatif_report import cards, ratio_chart
+    from slipstick.experiments.report.whatif_page import cards, ratio_chart
 
     answer = ss.whatif("llama-3.1-8b", "h100-sxm", {"run.concurrency": [1, 16]})
     first, today = cards(answer)

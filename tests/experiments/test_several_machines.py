@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.estimators.core.estimate import Estimate, Spread
-from slipstick.experiments.answers.several import shared, surely_faster
-from slipstick.experiments.commands.cli import run
+from slipstick.estimators.base.estimate import Estimate, Spread
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question.facts import bounds
 from slipstick.experiments.question.question import question
+from slipstick.experiments.report.machine_comparison import shared, surely_faster
 
 
 def test_remarks_that_differ_in_a_factor_are_one_line() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import slipstick as ss
-from slipstick.experiments.commands.cli import run
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.extrapolate.series_files import read
 
 # the layout of sacct's manual page (--format=JobID,JobName,NNodes,NTasks,Elapsed,State); times are of an Amdahl law
@@ -57,6 +57,11 @@ def test_bars_commas_and_days_are_read(tmp_path: Path) -> None:
     for text in (PARSABLE, PARSABLE.replace("|", ",")):
         jobs = read(written(tmp_path, text))
         assert jobs.times.tolist() == [86400, 43200] and jobs.notes[1] == "1 of 3 jobs left out: 1 TIMEOUT"
+
+
+def test_raw_seconds_are_read(tmp_path: Path) -> None:
+    jobs = read(written(tmp_path, "JobID|AllocNodes|ElapsedRaw|State\n1|1|177896|COMPLETED\n2|2|88210|COMPLETED\n"))
+    assert jobs.times.tolist() == [177_896, 88_210] and jobs.parameters == ("nodes",)
 
 
 def test_the_text_of_seff_is_read(tmp_path: Path) -> None:

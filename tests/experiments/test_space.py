@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slipstick.common.errors import InputError
+from slipstick.common.records import FrozenDict
 from slipstick.experiments.calibrate.calibrated import read_calibration
 from slipstick.experiments.question.question import question
 from slipstick.experiments.question.space import Range, Space
 from slipstick.experiments.studies.study import Study
 from slipstick.experiments.studies.whatif import whatif
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 
-AXES = Table({"run.a": (1.0, 2.0, 3.0), "run.b": (10.0, 20.0)})
+AXES = FrozenDict({"run.a": (1.0, 2.0, 3.0), "run.b": (10.0, 20.0)})
 
 
 def test_the_last_axis_varies_fastest() -> None:
@@ -34,7 +34,7 @@ def test_the_last_axis_varies_fastest() -> None:
 
 @given(st.lists(st.integers(0, 42), min_size=2, max_size=5, unique=True), st.sampled_from(["sobol", "random"]))
 def test_any_cuts_give_the_same_points(cuts: list[int], sampler: str) -> None:
-    space = Space(AXES, Table({"run.c": Range(1, 100, "log")}), 7, sampler, 3, ("run.a*run.c <= 150",))  # type: ignore[arg-type]
+    space = Space(AXES, FrozenDict({"run.c": Range(1, 100, "log")}), 7, sampler, 3, ("run.a*run.c <= 150",))  # type: ignore[arg-type]
     whole = space.points()
     edges = [0, *sorted(cuts), space.size]
     parts = [space.points(start, stop) for start, stop in pairwise(edges)]
@@ -44,7 +44,7 @@ def test_any_cuts_give_the_same_points(cuts: list[int], sampler: str) -> None:
 
 @pytest.mark.parametrize("sampler", ["sobol", "latin-hypercube"])
 def test_stratified_samples_fill_every_sixteenth(sampler: str) -> None:
-    space = Space(Table(), Table({"run.a": Range(0, 16), "run.b": Range(1, 2.0**16, "log")}), 16, sampler)  # type: ignore[arg-type]
+    space = Space(FrozenDict(), FrozenDict({"run.a": Range(0, 16), "run.b": Range(1, 2.0**16, "log")}), 16, sampler)  # type: ignore[arg-type]
     points = space.points()
     assert sorted(np.floor(points["run.a"])) == list(range(16))
     assert sorted(np.floor(np.log2(points["run.b"]))) == list(range(16))
@@ -61,18 +61,18 @@ def test_conditions_leave_points_out() -> None:
         (lambda: Range(2, 1), "low < high"),
         (lambda: Range(float("nan"), 1), "finite"),
         (lambda: Range(0, 1, "log"), "values > 0"),
-        (lambda: Space(Table({"run.a": ()})), "no values"),
+        (lambda: Space(FrozenDict({"run.a": ()})), "no values"),
         (lambda: Space(AXES, where=("run.a",)), "want two formulas"),
         (lambda: Space(AXES, where=("run.zz < 1",)), "unknown name 'run.zz'"),
         (lambda: Space(AXES, where=("__import__('os') < 1",)), "only these functions"),
-        (lambda: Space(AXES, Table({"run.a": Range(1, 2)})), "both an axis and sampled"),
+        (lambda: Space(AXES, FrozenDict({"run.a": Range(1, 2)})), "both an axis and sampled"),
         (lambda: Space(AXES, samples=0), "samples = 0"),
         (
-            lambda: Space(Table({"run.a": tuple(range(40_000)), "run.b": tuple(range(50_000))})),
+            lambda: Space(FrozenDict({"run.a": tuple(range(40_000)), "run.b": tuple(range(50_000))})),
             r"2,000,000,000 points of run\.a \(40,000 values\) x run\.b \(50,000 values\): want at most 1,000,000,000",
         ),
         (
-            lambda: Space(Table({"run.a": tuple(range(1000))}), Table({"run.c": Range(1, 2)}), 5_000_000),
+            lambda: Space(FrozenDict({"run.a": tuple(range(1000))}), FrozenDict({"run.c": Range(1, 2)}), 5_000_000),
             r"5,000,000,000 points of a sample of run\.c \(5,000,000 values\) x run\.a \(1,000 values\)",
         ),
     ],

@@ -7,7 +7,7 @@ import json
 import pytest
 
 import slipstick as ss
-from slipstick.experiments.commands.cli import run
+from slipstick.experiments.cli.cli import run
 
 SERVER = ["llama-3.1-8b", "--on", "h100-sxm"]
 

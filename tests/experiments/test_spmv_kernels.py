@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from scipy.io import mmwrite
 
-from slipstick.estimators.named.products.sparse_products import CALL, WITHIN
-from slipstick.estimators.operation.spmv.kernels.host_kernels import load_host_kernels
-from slipstick.estimators.operation.spmv.spmv_amounts import FORMATS
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.evidence.validation.spmv import kernel_scores
+from slipstick.estimators.sparse.host_kernels import load_host_kernels
+from slipstick.estimators.sparse.sparse_products import CALL, WITHIN
+from slipstick.estimators.sparse.spmv_amounts import FORMATS
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.measure.spmv.calibration_matrices import calibration_recipes, family, judged_recipes
 from slipstick.experiments.measure.spmv.kernel_labels import shipped_products
+from slipstick.experiments.scoreboards.spmv import kernel_scores
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine_file import save_machine
 from slipstick.workloads.kernels.generators import from_recipe, rmat
@@ -91,7 +91,7 @@ def test_a_tiny_product_says_that_the_start_of_a_call_is_left_out(
 
 
 def test_products_are_predicted_without_torch(own_matrix: str) -> None:
-    code = "import sys; sys.modules['torch'] = None; from slipstick.experiments.commands.cli import run; "
+    code = "import sys; sys.modules['torch'] = None; from slipstick.experiments.cli.cli import run; "
     code += f"sys.exit(run(['spmv', 'predict', {own_matrix!r}, '--format', 'json']))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

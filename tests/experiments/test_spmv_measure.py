@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from scipy.io import mmwrite
 
-from slipstick.estimators.operation.spmv.spmv_model import load_spmv_model
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.estimators.sparse.spmv_model import load_spmv_model
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.measure.spmv.block_energy import (
     SYNTHETIC,
     energy_of,
@@ -21,7 +22,6 @@ from slipstick.experiments.measure.spmv.block_energy import (
 from slipstick.experiments.measure.spmv.block_times import BlockTimes, SpmvProtocol, filtered_mean, measure_blocks
 from slipstick.experiments.measure.spmv.label_folder import FolderLabels, save_times
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.kernels.generators import stencil
 from slipstick.workloads.kernels.sparse_files import read_matrix
 
@@ -94,8 +94,8 @@ def test_samples_never_taken_do_not_count() -> None:
 def test_the_energy_network_learns_from_made_up_labels() -> None:
     torch = pytest.importorskip("torch", reason="the extra [torch] is not installed")
     torch.set_num_threads(1)
-    from slipstick.estimators.operation.spmv.spmv_net import ENERGY_NET
-    from slipstick.estimators.operation.spmv.spmv_training import Recipe, train
+    from slipstick.estimators.sparse.spmv_network import ENERGY_NET
+    from slipstick.estimators.sparse.spmv_network_training import Recipe, train
     from slipstick.workloads.kernels.blocks import network_input
 
     inputs = network_input(stencil((120, 120), 5))[:200]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import slipstick as ss
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 
 READ_BY_VIDUR = {
     "mlp.csv": [

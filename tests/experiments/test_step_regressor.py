@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import slipstick as ss
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 
 BATCHES = np.array([[n, context, prompt, 0.0] for n in (1, 8, 64) for context in (256, 4096) for prompt in (0, 512)])
 

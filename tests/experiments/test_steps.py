@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from slipstick.common.errors import InputError
 from slipstick.experiments.measure.training import steps
 from slipstick.experiments.measure.training.step_files import read_steps
-from slipstick.hwmodels.files.readers import InputError
 
 pytest.importorskip("torch")
 

@@ -16,13 +16,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from slipstick.experiments.commands.cli import run as command
+from slipstick.common.errors import InputError
+from slipstick.experiments.cli.cli import run as command
 from slipstick.experiments.studies import runner
-from slipstick.experiments.studies.engines import executor
+from slipstick.experiments.studies.executors import executor
 from slipstick.experiments.studies.runner import PreparedStudy, plan, run
 from slipstick.experiments.studies.store import create, load
 from slipstick.experiments.studies.study import Study, load_study
-from slipstick.hwmodels.files.readers import InputError
 
 STUDY = """
 schema = "slipstick-study-1"

@@ -10,8 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from slipstick.estimators.named import phi_study as xeon_phi
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.cpu import xeon_phi_study as xeon_phi
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question.axes import axis, counts_axis
 from slipstick.experiments.question.question import question
 from slipstick.experiments.question.space import Range, Space
@@ -19,8 +21,6 @@ from slipstick.experiments.studies import sweep as sweep_module
 from slipstick.experiments.studies.sweep import sweep, task
 from slipstick.experiments.studies.whatif import whatif
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 
 PHI = ("phi-cnn-small", "xeon-phi-7120p")
 
@@ -35,7 +35,7 @@ def test_table_x_is_a_what_if_over_threads() -> None:
 def test_every_point_equals_its_own_estimate_and_band(estimator: str) -> None:
     asked = question(*PHI, estimator, ["run.threads=240"])
     threads = (1.0, 15.0, 61.0, 240.0, 977.0, 3840.0)
-    frame = sweep(task(replace(asked, vary=Space(Table({"run.threads": threads})))))
+    frame = sweep(task(replace(asked, vary=Space(FrozenDict({"run.threads": threads})))))
     for row in frame.itertuples():
         one = asked.estimator.estimate(asked.workload, asked.machine, {"threads": row._2})
         low, high = one.interval() or (None, None)
@@ -61,7 +61,7 @@ def test_todays_own_point_has_ratio_one_without_a_band() -> None:
 def test_a_band_of_ratios_counts_fitted_parameters_once() -> None:
     """At 480 and 960 threads both times hang on the same contention line: errors of the line largely cancel."""
     asked = question(*PHI, "phi-a", ["run.threads=480"])
-    work = task(replace(asked, vary=Space(Table({"run.threads": (960.0,)}))))
+    work = task(replace(asked, vary=Space(FrozenDict({"run.threads": (960.0,)}))))
     free = {"run.threads": np.array([960.0])}
     parameter, relative = work._parameter_spread(free, 1)
     draws_960 = asked.estimator.draws(asked.workload, asked.machine, {"threads": 960})
@@ -73,7 +73,9 @@ def test_a_band_of_ratios_counts_fitted_parameters_once() -> None:
 
 def test_equal_bit_for_bit_whatever_runs_the_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep_module, "CHUNK_POINTS", 100)
-    space = Space(Table({"run.threads": (60.0, 240.0, 480.0)}), Table({"machine.clock": Range(1e9, 3e9, "log")}), 300)
+    space = Space(
+        FrozenDict({"run.threads": (60.0, 240.0, 480.0)}), FrozenDict({"machine.clock": Range(1e9, 3e9, "log")}), 300
+    )
     work = task(replace(question(*PHI, "phi-a", []), vary=space))
     alone = sweep(work)
     assert len(alone) == 900
@@ -84,7 +86,7 @@ def test_equal_bit_for_bit_whatever_runs_the_chunks(monkeypatch: pytest.MonkeyPa
 
 def test_a_simulation_answers_the_same_call() -> None:
     asked = question(*PHI, "phi-simulated", [])
-    frame = sweep(task(replace(asked, vary=Space(Table({"run.threads": (80.0, 240.0)})))))
+    frame = sweep(task(replace(asked, vary=Space(FrozenDict({"run.threads": (80.0, 240.0)})))))
     single = [asked.estimator.estimate(asked.workload, asked.machine, {"threads": p}).time for p in (80, 240)]
     assert list(frame.time_s) == single
 

@@ -8,7 +8,7 @@ import pytest
 
 import slipstick as ss
 from slipstick.experiments.question.facts import facts
-from slipstick.experiments.studies.at_sizes import MOST_SIZES, able
+from slipstick.experiments.studies.size_columns import MOST_SIZES, able
 from slipstick.experiments.studies.whatif import whatif
 
 BATCHES = (64.0, 512.0, 1024.0)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.commands.numbers import rewritten, today_and_varied
+from slipstick.experiments.cli.cli import run
+from slipstick.experiments.cli.typed_numbers import rewritten
+from slipstick.experiments.question.settings import today_and_varied
 
 LINES = (Path(__file__).parents[2] / "examples" / "tasks.txt").read_text().splitlines()
 TASKS = [tuple(part.strip() for part in line.split("=>")) for line in LINES if line.startswith("slipstick ")]

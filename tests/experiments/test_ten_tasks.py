@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.estimators.calibration.calibration_file import save
-from slipstick.experiments.commands.cli import run
+from slipstick.estimators.fitting.calibration_file import save
+from slipstick.experiments.cli.cli import run
 from slipstick.hwmodels.machine_file import save_machine
 from tests.experiments.test_known_everywhere import TRACE
 from tests.experiments.test_probe import faked_probe

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import slipstick as ss
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 
 
 @pytest.mark.parametrize("name", ["gpt2-inference", "mlp", "resnet18-inference"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from matplotlib.figure import Figure
 
-from slipstick.experiments.pages.plots import si_ticks
+from slipstick.experiments.report.plots import si_ticks
 
 
 @pytest.mark.parametrize(

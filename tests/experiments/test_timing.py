@@ -5,8 +5,8 @@ import time
 
 import pytest
 
+from slipstick.common.errors import InputError
 from slipstick.experiments.measure.clocks.timing import Protocol, Timing, measure, trimmed_mean
-from slipstick.hwmodels.files.readers import InputError
 
 QUICK = Protocol(warmups=1, repeats=5, sample_seconds=0.0)
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 import slipstick as ss
-from slipstick.estimators.named.training.trained_model import layout_of, run_of_layout
-from slipstick.estimators.named.training.trained_step import TrainedBatch
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.estimators.training.training_estimator import layout_of, run_of_layout
+from slipstick.estimators.training.training_step_answer import TrainedBatch
+from slipstick.experiments.cli.cli import run
+from slipstick.experiments.methods.training_plan.training_search import TrainingSearch
 from slipstick.experiments.question.question import question
-from slipstick.experiments.subjects.training_plan.training_search import TrainingSearch
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.language.training_layout import TrainingLayout, training_flop
 from slipstick.workloads.language.training_of import Training, training_of
 from tests.printed import printed

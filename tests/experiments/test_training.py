@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from slipstick.common.errors import InputError
 from slipstick.experiments.measure.training.epochs import CONFIGURATIONS, measure_epoch, summary, wanted_lengths
-from slipstick.hwmodels.files.readers import InputError
 
 pytest.importorskip("torch", reason="measuring training needs torch (pip install 'slipstick[torch]')")
 
@@ -75,7 +75,7 @@ def test_bad_names_are_named(tmp_path: Path) -> None:
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from slipstick.experiments.commands.cli import run
+    from slipstick.experiments.cli.cli import run
 
     log = tmp_path / "log.csv"
     arguments = ["measure", "training", "--network", "attention", "--lengths", "8,64", "--configurations", "base"]

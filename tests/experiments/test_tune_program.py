@@ -11,13 +11,18 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.subjects.tuning import program_job
-from slipstick.experiments.subjects.tuning.instrumented import instrumented, knob_of, own_parameters
-from slipstick.experiments.subjects.tuning.program_job import ProgramJob, load_program
-from slipstick.experiments.subjects.tuning.tuner import tune
-from slipstick.hwmodels.files.own_names import OwnName
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.common.trusted_code import TrustedName
+from slipstick.experiments.cli.cli import run
+from slipstick.experiments.methods.tuning import program_job
+from slipstick.experiments.methods.tuning.program_job import (
+    ProgramJob,
+    instrumented,
+    knob_of,
+    load_program,
+    own_parameters,
+)
+from slipstick.experiments.methods.tuning.tuner import tune
 
 PIPELINE = """
 import time
@@ -214,9 +219,9 @@ def test_what_is_no_pipeline_is_refused(program: ModuleType) -> None:
     with pytest.raises(InputError, match="nothing to tune"):
         ProgramJob(program.short, 8).knobs()
     with pytest.raises(InputError, match="needs arguments path"):
-        load_program(OwnName("own_pipeline:needs"), 8, 0.0)
+        load_program(TrustedName("own_pipeline:needs"), 8, 0.0)
     with pytest.raises(InputError, match="no_such"):
-        load_program(OwnName("own_pipeline:no_such"), 8, 0.0)
+        load_program(TrustedName("own_pipeline:no_such"), 8, 0.0)
     with pytest.raises(InputError, match="a batch holds a"):
         ProgramJob(lambda: iter([object()] * 9), 8).stretch({})
     assert np.isfinite(ProgramJob(program.picky, 8).stretch({}).time)

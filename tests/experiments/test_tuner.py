@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from slipstick.estimators.run.phases import DurationScan
-from slipstick.experiments.commands.cli import run as command
-from slipstick.experiments.subjects.tuning.trigger import Trigger, watch
-from slipstick.experiments.subjects.tuning.tuner import (
+from slipstick.common.errors import InputError
+from slipstick.estimators.sampling.phases import DurationScan
+from slipstick.experiments.cli.cli import run as command
+from slipstick.experiments.methods.tuning.tune import Trigger, watch
+from slipstick.experiments.methods.tuning.tuner import (
     Knob,
     Settings,
     Trial,
@@ -22,8 +23,7 @@ from slipstick.experiments.subjects.tuning.tuner import (
     paired_interval,
     tune,
 )
-from slipstick.experiments.subjects.tuning.tuning_jobs import LoaderJob, SimulatedJob, simulated_jobs
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.experiments.methods.tuning.tuning_jobs import LoaderJob, SimulatedJob, simulated_jobs
 from slipstick.workloads.runs.step_profiles import Operation, StepProfile
 
 SIZES = Knob("size", (1, 2, 3, 4, 5, 6), 3)

@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
-from slipstick.experiments.measure.bricks import turns as module
-from slipstick.experiments.measure.bricks.turns import Session, Turn, run_session
+from slipstick.common.errors import InputError
+from slipstick.experiments.measure.bricks import brick_runs as module
+from slipstick.experiments.measure.bricks.brick_runs import Breakpoint, Session, run_session
 from slipstick.experiments.measure.clocks.timing import CLOCKS, Protocol
-from slipstick.hwmodels.files.readers import InputError
 
 PROTOCOL = Protocol(repeats=9, warmups=1, sample_seconds=0.0)
 
@@ -20,13 +20,13 @@ class Machine:
         self.now, self.last, self.slow, self.calls = 0.0, "", slow_rounds, itertools.count()
         self.tasks = 1
 
-    def brick(self, name: str, cold: float, warm: float) -> Turn:
+    def brick(self, name: str, cold: float, warm: float) -> Breakpoint:
         def call() -> None:
             round_ = next(self.calls) // self.tasks
             self.now += (warm if self.last == name else cold) * self.slow.get(round_, 1.0)
             self.last = name
 
-        return Turn(call, lambda: None)
+        return Breakpoint(call, lambda: None)
 
 
 def session(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Session:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question.facts import facts
 from slipstick.experiments.question.question import question
 from tests.printed import rows
@@ -80,10 +80,10 @@ def test_experts_take_equal_shares_of_the_tokens(own: str, capsys: pytest.Captur
     words = ("estimate", f"{own}:experts", "--on", "H100", "--input", "tokens,8", "--tokens", "256")
     even, loaded = (rows(capsys, *words, *more)[0] for more in ((), ("--expert-load", "1.5")))
     assert even["rate_unit"] == "tokens"
-    from slipstick.experiments.question.own import own_program
-    from slipstick.hwmodels.files.own_names import OwnName
+    from slipstick.common.trusted_code import TrustedName
+    from slipstick.experiments.question.user_code import own_program
 
-    graph = own_program(OwnName(f"{own}:experts"), ["tokens,8"])
+    graph = own_program(TrustedName(f"{own}:experts"), ["tokens,8"])
     assert graph.defaults["expert_load"] == 1.0 and not any(name.startswith("u") for name in graph.symbols)
     products = [op for op in graph.bind(tokens=256, expert_load=1).operations if op.kind == "gemm"]
     assert sorted(float(op.dims["n"]) for op in products) == [64, 64, 64, 64, 256]

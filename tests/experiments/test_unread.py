@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question.question import question
-from slipstick.experiments.question.unread import unread
+from slipstick.experiments.question.unused_inputs import unread
 
 L2 = "machine.memory.L2.capacity"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import slipstick as ss
-from slipstick.estimators.named.serving.within_limits import ATTAINED, FINE
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.estimators.serving.request_estimator import ATTAINED, FINE
 
 LIMITS = {"run.tpot_limit": "9 ms", "run.ttft_limit": "0.3 s"}
 SHORT = {"workload.input_tokens": 256, "workload.output_tokens": 32}
@@ -32,7 +32,7 @@ def test_serve_prints_the_share_that_is_kept() -> None:
     from slipstick.experiments.serve.serving_question import ServingOptions, traffic
 
     load = traffic(input_tokens=256, output_tokens=32, users=16, rate=None)
-    from slipstick.estimators.named.serving.served_run import serve
+    from slipstick.estimators.serving.serving_answer import serve
 
     summary = serve(ServingOptions("llama-3.1-8b", "h100-sxm").deployment(), load, limits).summary()
     assert share.value == summary["meeting_limits"]

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from slipstick.common.errors import InputError
 from slipstick.experiments.calibrate.public_data import training_file
-from slipstick.experiments.evidence.boards.vision import BOARD
-from slipstick.experiments.evidence.validation.vision.image_networks import image_network, names
-from slipstick.experiments.evidence.validation.vision.vision_law import Setting, fitted, network_row
-from slipstick.experiments.evidence.validation.vision.vision_rows import FILE, read_rows
+from slipstick.experiments.scoreboards.vision.image_networks import image_network, names
+from slipstick.experiments.scoreboards.vision.vision_board import BOARD
+from slipstick.experiments.scoreboards.vision.vision_law import Setting, fitted, network_row
+from slipstick.experiments.scoreboards.vision.vision_rows import FILE, read_rows
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
 
 INFERENCE = Setting("inference", "eager", "nchw", "float16-amp")
 PUBLISHED = {"resnet50": 4.1e9, "vit_base_patch16_224": 17.6e9}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
+from slipstick.experiments.cli.cli import run
 
 GEMM = ["whatif", "gemm", "--on", "v100-sxm", "--vary", "machine.clock=1GHz,1.5GHz"]
 FIT = ["--fit", "operation.compute_efficiency"]

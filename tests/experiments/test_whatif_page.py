@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.pages.whatif_report import ratio_chart, write
+from slipstick.common.records import FrozenDict
 from slipstick.experiments.question.question import question
 from slipstick.experiments.question.space import Range, Space
+from slipstick.experiments.report.whatif_page import ratio_chart, write
 from slipstick.experiments.studies.whatif import WhatIf, answer
-from slipstick.hwmodels.files.records import Table
 
 CLOCK, CORES, BANDWIDTH = "machine.clock", "machine.cores", "machine.memory.HBM2.bandwidth"
 
@@ -26,7 +26,7 @@ def test_of_many_lines_a_few_spread_over_one_axis_and_the_rest_as_today() -> Non
         CORES: (20.0, 79.0, 160.0),
         BANDWIDTH: tuple(2e11 * (i + 1) for i in range(9)),
     }
-    chart = ratio_chart(_found(Space(Table(axes))))
+    chart = ratio_chart(_found(Space(FrozenDict(axes))))
     assert chart.x_title == "machine.clock [Hz]"
     shown = ["200 GB/s", "600 GB/s", "1 TB/s", "1.4 TB/s", "1.8 TB/s"]
     assert [line.label for line in chart.lines] == [f"{BANDWIDTH} = {text}, {CORES} = 79" for text in shown]
@@ -35,7 +35,7 @@ def test_of_many_lines_a_few_spread_over_one_axis_and_the_rest_as_today() -> Non
 
 def test_a_line_of_many_samples_names_what_it_runs_over() -> None:
     sampled = {CLOCK: Range(1e9, 2e9), BANDWIDTH: Range(2e11, 2e12)}
-    chart = ratio_chart(_found(Space(Table({CORES: (40.0, 80.0)}), Table(sampled), 2048)))
+    chart = ratio_chart(_found(Space(FrozenDict({CORES: (40.0, 80.0)}), FrozenDict(sampled), 2048)))
     over = {CLOCK: BANDWIDTH, BANDWIDTH: CLOCK}[chart.x_title.partition(" ")[0]]
     labels = [f"{CORES} = {cores}: median and range of 2,048 points over {over}" for cores in (40, 80)]
     assert [line.label for line in chart.lines] == labels
@@ -43,7 +43,7 @@ def test_a_line_of_many_samples_names_what_it_runs_over() -> None:
 
 @pytest.mark.parametrize("objectives", [[], ["time", "energy"]])
 def test_the_front_stands_only_where_it_was_asked_for(objectives: list[str], tmp_path: Path) -> None:
-    found = _found(Space(Table({CLOCK: (1e9, 1.2e9, 1.5e9)})))
+    found = _found(Space(FrozenDict({CLOCK: (1e9, 1.2e9, 1.5e9)})))
     text = write(found, tmp_path / "p.html", (), objectives)[0].read_text()
     assert ("<h2>The front</h2>" in text) == bool(objectives)
     assert "1.2 GHz</td>" in text and "machine.<wbr>clock" in text

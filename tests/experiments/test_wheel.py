@@ -155,7 +155,7 @@ def test_the_light_install_is_light(installed: Path) -> None:
 
 
 def test_what_usual_questions_need_ships_and_counts(installed: Path, place: Path) -> None:
-    asked = "from slipstick.hwmodels.files.prebuilt import made_here; print(made_here())"
+    asked = "from slipstick.common.prebuilt import made_here; print(made_here())"
     done = subprocess.run(
         [installed / "venv/bin/python", "-c", asked], cwd=place, capture_output=True, text=True, check=True
     )

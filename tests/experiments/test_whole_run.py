@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import slipstick as ss
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.subjects.training_plan.whole_run import tokens_of
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.experiments.cli.cli import run
+from slipstick.experiments.methods.training_plan.whole_run import tokens_of
 from tests.experiments.test_plan_training import CONFIG
 
 DAY = 86_400.0

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import slipstick as ss
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from tests.printed import printed
 
 PLAIN = {"symbol", "machine", "main", "seqpoint"}
 """Called with one positional argument, by everybody and in loops; `seqpoint` takes sizes of any name."""
@@ -44,7 +45,7 @@ def test_a_file_of_times_is_a_series(tmp_path: Path) -> None:
         ss.extrapolate(path, 16, region="main")
     with pytest.raises(InputError, match="parameter: of a file, but a series was given"):
         ss.extrapolate(series, 16, parameter="threads")
-    with pytest.raises(InputError, match=r"to = 'many': want numbers"):
+    with pytest.raises(InputError, match=r"targets \(--to\) 'many': want numbers"):
         ss.extrapolate(path, "many")
     with pytest.raises(InputError, match=r"none\.csv"):
         ss.extrapolate("none.csv", 16)
@@ -99,6 +100,17 @@ def test_a_configuration_is_served_by_name(tmp_path: Path) -> None:
         ("estimate", ("resnet50", "h100-sxm"), {"dtype": 3}, "estimate: dtype = 3: want a text or None"),
         ("serve", ("llama-3.1-8b", "h100-sxm"), {"concurrency": "8"}, "concurrency = '8': want a whole number"),
         ("estimate", ("resnet50", ["h100-sxm", "l4"]), {}, "machine = .'h100-sxm', 'l4'.: want a text"),
+        (
+            "estimate",
+            ("gpt2", "l4"),
+            {"settings": "run.threads=4"},
+            "estimate: settings = 'run.threads=4': want a dict",
+        ),
+        ("explain", ("gpt2", "l4", "machine.clock"), {}, "explain: vary = 'machine.clock': want several in a list"),
+        ("bricks", ("gpt2",), {}, "bricks: models = 'gpt2': want several in a list"),
+        ("page", ("a.html", "b.html"), {}, "page: answer = 'a.html': want an object of Answer"),
+        ("extrapolate", ([1, 2, 4], [4, 2, 1], [8], "strnog"), {}, "machine: unknown machine 'strnog'.*kind is one of"),
+        ("extrapolate", (ss.Series.of([1, 2], [4, 2]), "x"), {}, r"targets \(--to\) 'x': want numbers"),
     ],
 )
 def test_an_argument_of_another_kind_is_a_sentence(
@@ -111,5 +123,53 @@ def test_an_argument_of_another_kind_is_a_sentence(
 def test_serve_answers_one_user_of_llama_cpp() -> None:
     answer = ss.serve("llama-3.1-8b", "rtx-4090", engine="llama.cpp", dtype="q4_k_m")
     assert answer.row() == ss.serve_locally("llama-3.1-8b", "rtx-4090", dtype="q4_k_m").row()
-    with pytest.raises(InputError, match="answers for one user and one device"):
-        ss.serve("llama-3.1-8b", "rtx-4090", engine="llama.cpp", concurrency=4)
+    alone = ss.serve("llama-3.1-8b", "rtx-4090", engine="llama.cpp", dtype="q4_k_m", concurrency=1)
+    assert alone.rows() == answer.rows()
+    for several in ({"concurrency": 4}, {"rate": 1.0}, {"devices": 2}, {"link_bandwidth": 1e9}):
+        with pytest.raises(InputError, match='for one user on one device.*engine="vllm"'):
+            ss.serve("llama-3.1-8b", "rtx-4090", engine="llama.cpp", **several)
+
+
+def test_a_kind_of_scaling_after_two_lists() -> None:
+    values, times = [1, 2, 4, 8], [9.0, 5.0, 3.0, 2.0]  # 1 + 8/x
+    answer = ss.extrapolate(values, times, [16], "strong")
+    assert answer.kind == "strong" and answer.value[0] == pytest.approx(1.5, rel=0.02)
+    assert ss.extrapolate(values, times, [16], "weak").kind == "weak"
+
+
+def test_laws_say_which_argument_is_of_another_kind() -> None:
+    one = ss.Series.of([1, 2], [4, 2])
+    with pytest.raises(InputError, match="extrapolate_many: machine = 'h100-sxm': want an object of Machine"):
+        ss.laws.extrapolate_many([one], [8], machine="h100-sxm")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="extrapolate_many: series = Series.*: want several in a list"):
+        ss.laws.extrapolate_many(one, [8])  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="extrapolate_surface: parameters = 'threads': want several in a list"):
+        ss.laws.extrapolate_surface([(1, 1), (2, 1)], [4, 2], "threads", [(4, 4)])
+    with pytest.raises(InputError, match="unknown statistic of repeats .* 'leest'"):
+        ss.Series.of([1, 2], [4, 2], statistic="leest")  # type: ignore[arg-type]
+
+
+def test_a_size_is_a_word_as_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """``--batch 4`` is ``batch=4``, of a step of serving its sequences; a mode is the runtime's."""
+    by_name = {"workload.batch": 4, "machine.runtime.mode": "graph_replay"}
+    for function in (ss.question, ss.estimate, ss.explain, ss.budget):
+        made, same = function("gpt2", "h100", batch=4, mode="graphs"), function("gpt2", "h100", settings=by_name)
+        assert repr(made) == repr(same)
+    row = printed(["estimate", "decode:llama-3.1-8b", "--on", "h100", "--batch", "4", "--seq-len", "512"], capsys)
+    assert ss.estimate("decode:llama-3.1-8b", "h100", batch=4, seq_len=512).time == pytest.approx(row["time_s"])
+    assert ss.estimate("phi-cnn-small", "xeon-phi-7120p", threads=60).work.endswith("60 threads")
+
+
+@pytest.mark.parametrize("vary", [{"workload.batch": [4, 8]}, ["workload.batch=4,8"], ["run.batch=4,8"]])
+def test_a_size_that_varies_may_have_a_value_of_today(vary: dict[str, list[int]] | list[str]) -> None:
+    ratios = [row["time_ratio"] for row in ss.whatif("gpt2", "h100", vary, batch=4).rows()]
+    assert ratios[0] == pytest.approx(1.0) and ratios[1] > 1.5
+
+
+def test_a_word_that_is_no_number_of_the_question_is_a_sentence() -> None:
+    with pytest.raises(InputError, match="unknown argument of estimate 'bach'; did you mean 'batch'"):
+        ss.estimate("gpt2", "h100", bach=4)
+    with pytest.raises(InputError, match=r"unknown number of the run.*run\.nosuchword"):
+        ss.estimate("gpt2", "h100", nosuchword=1)
+    with pytest.raises(InputError, match=r"workload\.batch is set twice"):
+        ss.estimate("gpt2", "h100", batch=4, settings={"workload.batch": 8})

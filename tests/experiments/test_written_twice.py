@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.commands.typed_once import WRITTEN
-from slipstick.experiments.commands.vocabulary import WORDS
+from slipstick.experiments.cli.cli import run
+from slipstick.experiments.cli.option_conflicts import WRITTEN
+from slipstick.experiments.cli.vocabulary import WORDS
 from tests.verbs_there import options
 
 PAIRS = [

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import re
 
-from slipstick.hwmodels.columns import KNOWN
+from slipstick.common.columns import KNOWN
 from tools.imports import FILES, tree
 
 ENDING = re.compile(r"[A-Za-z0-9_]+_(B_per_s|flop_per_s|per_s|bytes|gb|s|J|W|B|Hz)")
-ROOMS = ("commands", "answers", "studies", "explain", "extrapolate", "traces", "serve", "subjects")
+ROOMS = ("cli", "report", "studies", "explain", "extrapolate", "replay", "serve", "methods")
 """Rooms of experiments that make the rows of answers."""
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import slipstick as ss
-from slipstick.experiments.commands.old_words import OLD
-from slipstick.experiments.commands.vocabulary import WORDS
+from slipstick.experiments.cli.renamed_options import OLD
+from slipstick.experiments.cli.vocabulary import WORDS
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(path for path in (ROOT / "docs").rglob("*") if path.suffix in {".md", ".py", ".ipynb", ".toml"})

@@ -7,24 +7,23 @@ import ast
 from tools.imports import FILES, tree
 
 OWN = {
-    "hwmodels/files/opener.py": "the opener",
-    "hwmodels/files/writer.py": "writes whole files",
-    "hwmodels/files/frames.py": "frames of bytes that the opener read",
+    "slipstick/common/opener.py": "the opener",
+    "slipstick/common/writer.py": "writes whole files",
+    "slipstick/common/frames.py": "frames of bytes that the opener read",
     "workloads/kernels/sparse_files.py": "a table of bytes that the opener read",
-    "hwmodels/files/arrays.py": "entries of an archive whose bytes the opener read",
+    "slipstick/common/arrays.py": "entries of an archive whose bytes the opener read",
     "workloads/graph/workload_writer.py": "packs what it writes",
     "workloads/runs/step_profiles.py": "packs what it writes",
     "experiments/studies/store.py": "the lock of a store, no link is followed",
     "experiments/studies/versions.py": "its own source",
-    "experiments/question/own.py": "the source of code that the user named",
-    "experiments/evidence/scoreboard_page.py": "a page of this project",
+    "experiments/question/user_code.py": "the source of code that the user named",
     "experiments/measure/training/epochs.py": "appends to its own log; /proc/cpuinfo",
     "experiments/measure/spmv/block_energy.py": "counters of the system",
-    "experiments/measure/clocks/clocked.py": "/proc/cpuinfo",
+    "experiments/measure/clocks/measured_estimator.py": "/proc/cpuinfo",
     "experiments/measure/threads/shared_cores.py": "/sys",
     "hwmodels/importers/cpuinfo.py": "/proc and /sys",
     "experiments/measure/host/decoders.py": "pictures in memory that it packed itself",
-    "hwmodels/files/sqlite_files.py": "the opener of SQLite files",
+    "slipstick/common/sqlite_files.py": "the opener of SQLite files",
 }
 CALLS = {
     "open",
@@ -46,7 +45,7 @@ def test_only_the_opener_opens_files() -> None:
         for node in ast.walk(tree(path)):
             if isinstance(node, ast.Call) and _opens(node.func) and str(path) not in OWN:
                 found.add(f"{path}:{node.lineno}: {ast.unparse(node)[:60]}")
-    assert not found, "open files with slipstick.hwmodels.files (opener, readers, frames, arrays)"
+    assert not found, "open files with slipstick.common (opener, readers, frames, arrays)"
 
 
 def _opens(called: ast.expr) -> bool:

@@ -72,7 +72,7 @@ def names() -> list[tuple[str, str]]:
                 made.append((path.name, node.id))
             elif isinstance(node, ast.FunctionDef | ast.ClassDef):
                 made.append((path.name, node.name))
-            elif isinstance(node, ast.arg) and path.parent.name != "commands":  # whose options have the vocabulary
+            elif isinstance(node, ast.arg) and path.parent.name != "cli":  # whose options have the vocabulary
                 made.append((path.name, node.arg))
     return made
 

@@ -13,9 +13,9 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 import numpy as np
 import pytest
 
-from slipstick.estimators.operation.spmv.spmv_model import load_spmv_model
-from slipstick.hwmodels.files.arrays import read_arrays
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.arrays import read_arrays
+from slipstick.common.errors import InputError
+from slipstick.estimators.sparse.spmv_model import load_spmv_model
 from slipstick.workloads.kernels.sparse_files import read_matrix
 
 LIMIT = 1_000_000

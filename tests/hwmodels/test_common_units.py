@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from slipstick.hwmodels.files.errors import InputError
-from slipstick.hwmodels.files.units import _registry, _spelling, common_factor, parse_quantity
+from slipstick.common.errors import InputError
+from slipstick.common.units import _registry, _spelling, common_factor, parse_quantity
 
 WRITTEN = {
     "Hz": ("Hz", "kHz", "MHz", "GHz", "THz"),

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from slipstick.common.errors import InputError
 from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine_file import load_machine
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 from slipstick.hwmodels.importers.lscpu import Cache, parse_hwloc, parse_lscpu
 
 FLAT = {
@@ -124,3 +124,26 @@ def test_no_clock_no_machine() -> None:
 def test_bad_hwloc(text: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
         parse_hwloc(text)
+
+
+def test_cores_of_several_kinds_are_all_counted() -> None:
+    """A big.LITTLE chip states each kind of core under a model name of its own (util-linux 2.38 and later)."""
+
+    def kind(name: str, cores: str, clock: str, flags: str, per: str = "socket") -> dict[str, object]:
+        fields = {f"Core(s) per {per}:": cores, "Socket(s):": "1", "Thread(s) per core:": "1", "CPU max MHz:": clock}
+        rows = [{"field": name, "data": data} for name, data in {**fields, "Flags:": flags}.items()]
+        return {"field": "Model name:", "data": name, "children": rows}
+
+    little, big = kind("Cortex-A53", "6", "1500.0000", "fp asimd"), kind("Cortex-A73", "2", "2300,0", "fp asimd sve")
+    clusters = [kind(name, "4", "2000.0", "fp asimd", "cluster") for name in ("Cortex-A55", "Cortex-A76")]
+    for kinds, cores, clock in (([little, big], 8, (6 * 1.5e9 + 2 * 2.3e9) / 8), (clusters, 8, 2e9)):
+        document = {"lscpu": [{"field": "Vendor ID:", "data": "ARM", "children": kinds}]}
+        topology = parse_lscpu(json.dumps(document))
+        assert (topology.cores, topology.sockets, topology.threads_per_core) == (cores, 1, 1)
+        assert topology.clock == pytest.approx(clock) and topology.flags == {"fp", "asimd"}
+        machine = topology.machine()
+        assert machine.cores_per_socket == 8 and machine.peak("vector", "float64") == pytest.approx(8 * clock * cores)
+    assert parse_lscpu(json.dumps({"lscpu": [little, big]})).model == "6 x Cortex-A53 + 2 x Cortex-A73"
+    del little["children"][0]  # type: ignore[attr-defined]
+    with pytest.raises(InputError, match=r"Core\(s\) per socket = None"):
+        parse_lscpu(json.dumps({"lscpu": [little, big]}))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from slipstick.hwmodels.files.expressions import parse_expression
-from slipstick.hwmodels.files.readers import InputError, parse_json, read_toml, read_yaml, whole_number
-from slipstick.hwmodels.files.units import parse_quantity
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import parse_expression
+from slipstick.common.readers import parse_json, read_toml, read_yaml, whole_number
+from slipstick.common.units import parse_quantity
 from slipstick.workloads.graph.cost import bind_amount
 
 
@@ -39,9 +41,39 @@ def test_formulas(text: str, words: str) -> None:
         parse_expression(text)
 
 
-def test_a_formula_without_a_value_says_where() -> None:
-    with pytest.raises(InputError, match=r"1/\(batch - 4\) at batch = 4 is zoo"):
-        bind_amount(parse_expression("1/(batch - 4)"), {"batch": 4})
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("1/(batch - 4)", r"1/\(batch - 4\) at batch = 4 divides by zero"),
+        ("batch % (batch - 4)", "divides by zero"),
+        ("log(batch - 9)", "no real number"),
+        ("exp(exp(exp(batch)))", r"exp\(exp\(exp\(batch\)\)\) at batch = 4 has a part beyond 1e\+300"),
+        ("ceiling(exp(exp(exp(batch))))", "beyond"),
+        ("Max(1, exp(exp(exp(batch))))", "beyond"),
+        ("floor(exp(exp(2*batch)))", "beyond"),
+        ("batch**(batch**(batch**batch))", "beyond"),
+        ("0.5**batch**64", "beyond"),  # a fraction of a thousand million digits
+        ("exp(exp(exp(sqrt(batch - 5)*sqrt(batch - 8))))", "no real number"),
+        ("batch**(batch**(batch**batch))*later", "beyond"),
+    ],
+)
+def test_a_formula_without_a_value_says_where(text: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        bind_amount(parse_expression(text), {"batch": 4})
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("exp(-exp(batch))", math.exp(-math.exp(4))),
+        ("exp(-exp(2*batch))", 0.0),
+        ("ceiling(log(128*batch)/log(2))", 9),  # of floats the quotient may be more than 9
+        ("sqrt(batch)/3", 2 / 3),
+        ("batch**64", 4**64),
+    ],
+)
+def test_a_formula_with_a_value_has_it(text: str, value: float) -> None:
+    assert bind_amount(parse_expression(text), {"batch": 4}) == pytest.approx(value, rel=1e-15)
 
 
 @pytest.mark.parametrize("text", ["3 10**10**10 Hz", "3 (Hz**9)**9**9**9**9", "1 s**-1**9", "3 s**10", "٣ Hz"])

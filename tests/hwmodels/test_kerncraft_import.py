@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 from slipstick.hwmodels.importers.kerncraft import load_kerncraft
 from slipstick.hwmodels.importers.kerncraft_machine import BandwidthKernel
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slipstick.common.errors import InputError
+from slipstick.common.formatting import format_quantity
+from slipstick.common.units import parse_quantity
 from slipstick.hwmodels.catalog import machine, machine_names
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.shown import format_quantity
-from slipstick.hwmodels.files.units import parse_quantity
 from slipstick.hwmodels.machine import Machine, describe
 
 PAPER_PHI = {  # Viebke et al. 2019, Section III and Table III

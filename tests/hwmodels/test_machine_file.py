@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.experiments.cli.cli import run
 from slipstick.hwmodels.catalog import FOLDER, machine_names
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine_file import ImplausibleWarning, doubts, load_machine
 
 GPU = (FOLDER / "v100-sxm.yaml").read_text()
@@ -51,8 +51,8 @@ def test_nothing_that_ships_is_doubted(name: str) -> None:
     ],
 )
 def test_each_slip_is_named_with_field_value_and_range(changes: dict[str, object], words: str) -> None:
+    from slipstick.common.formatting import format_quantity
     from slipstick.hwmodels.catalog import machine
-    from slipstick.hwmodels.files.shown import format_quantity
 
     gpu = machine("v100-sxm")
     known = {

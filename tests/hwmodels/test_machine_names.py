@@ -2,9 +2,9 @@
 
 import pytest
 
+from slipstick.common.errors import InputError
 from slipstick.hwmodels.catalog import aliases, machine, machine_of_device
 from slipstick.hwmodels.catalog.names import tokens
-from slipstick.hwmodels.files.errors import InputError
 
 
 @pytest.mark.parametrize(

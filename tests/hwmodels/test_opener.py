@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.hwmodels.files.errors import InputError
-from slipstick.hwmodels.files.frames import csv_frame, parquet_frame
-from slipstick.hwmodels.files.opener import head, opened, read_bytes, read_private, require_regular
-from slipstick.hwmodels.files.readers import parse_json, read_csv_rows
+from slipstick.common.errors import InputError
+from slipstick.common.frames import csv_frame, parquet_frame
+from slipstick.common.opener import head, opened, read_bytes, read_private, require_regular
+from slipstick.common.readers import parse_json, read_csv_rows
 from slipstick.workloads.kernels.sparse_files import read_matrix
 
 

@@ -9,12 +9,12 @@ from typing import NoReturn
 
 import pytest
 
-from slipstick.estimators.core.formula import Formula
-from slipstick.estimators.core.lambdified.evaluable import Evaluable
-from slipstick.estimators.core.lambdified.kept import Formulas
-from slipstick.hwmodels.files import prebuilt
-from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.kept_files import VARIABLE, identity_of, kept_path, read_kept, source_files
+from slipstick.common import prebuilt
+from slipstick.common.disk_cache import VARIABLE, identity_of, kept_path, read_kept, source_files
+from slipstick.common.expressions import symbol
+from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.lambdified.evaluable import Evaluable
+from slipstick.estimators.symbolic.lambdified.formula_cache import Formulas
 from slipstick.workloads.catalog import _builders
 from slipstick.workloads.graph.kept import kept_workload
 from slipstick.workloads.graph.workload import Workload

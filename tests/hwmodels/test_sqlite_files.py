@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
+from slipstick.common import sqlite_files
+from slipstick.common.errors import InputError
+from slipstick.common.records import FrozenDict
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.measure.bricks.brick_store import BrickStore, Composition, Where
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files import sqlite_files
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.importers.profilers.nsys import read_nsys
 from tests import files_made
 from tests.attack.shared_pages import share_pages
@@ -37,7 +37,7 @@ def store(path: Path) -> Path:
     made, host = BrickStore(path), machine("xeon-phi-7120p")
     made.add_machine(host)
     made.add(Where(host.fingerprint, "torch"), [result("a", 1e-3)])
-    made.add_model(1, Composition("net", "whole", Table({"a": 3})))
+    made.add_model(1, Composition("net", "whole", FrozenDict({"a": 3})))
     return path
 
 

@@ -16,10 +16,10 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from slipstick.estimators.core.estimate import BESIDE, FIXED, OVERLAP, WAITING, Estimate
+from slipstick.common.errors import InputError
+from slipstick.estimators.base.estimate import BESIDE, FIXED, OVERLAP, WAITING, Estimate
 from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import machine, machine_names
-from slipstick.hwmodels.files.readers import InputError
 
 TOLERANCE = 1e-3
 MORE = ("clock", "cores", "capacity", "bandwidth", "bytes_per_cycle", "power.cap")

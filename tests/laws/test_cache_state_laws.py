@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.core.operation_model import FormulaModel
-from slipstick.estimators.core.residency import weights_beyond_at
-from slipstick.estimators.operation.cpu.cpu_roofline import CpuRoofline
-from slipstick.estimators.operation.gpu.tiled import TiledRoofline
-from slipstick.estimators.operation.roofline import Roofline
-from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.common.frames import csv_frame
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.base.operation_model import FormulaModel
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
+from slipstick.estimators.cpu.cpu_roofline import CpuRoofline
+from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
+from slipstick.estimators.roofline.roofline import Roofline
+from slipstick.estimators.schedules.sequential import Sequential
+from slipstick.estimators.symbolic.cache_residency import weights_beyond_at
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.frames import csv_frame
-from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op, Workload
@@ -113,7 +113,9 @@ def test_where_nothing_is_said_each_model_says_what_it_takes() -> None:
 
     def said(model: str, on: Machine) -> str:
         return next(
-            text for text in Composite(MODELS[model], Sequential()).estimate(net, on).assumptions if "cach" in text
+            text
+            for text in ComposedEstimator(MODELS[model], Sequential()).estimate(net, on).assumptions
+            if "cach" in text
         )
 
     assert said("plain", on) == "cold caches"
@@ -129,7 +131,7 @@ def test_one_point_and_an_array_agree_down_to_no_cache() -> None:
     path = "memory.L2.capacity"
     for model in MODELS.values():
         on = machine("a100-sxm-80gb").using({"runtime.cache": "warm"})
-        whole = Composite(model, Sequential())
+        whole = ComposedEstimator(model, Sequential())
         values = np.array([0.0, 1e6, 1e7, 4e7])
         found = whole.compile(net, on, (f"machine.{path}",))({f"machine.{path}": values})
         single = [whole.estimate(net, on.using({path: value})).time for value in values]
@@ -165,7 +167,7 @@ def test_weights_of_a_program_that_overflow_the_cache_come_from_memory(
     held = on.memory[last].capacity * on.instances(last)
     width = math.ceil(math.sqrt(over * held / size / layers) / 64) * 64
     made = tuple(gemm(f"layer {i}", width, columns, width, dtype=dtype) for i in range(layers))
-    whole = Workload("layers", made, metadata=Table(parameters=layers * width**2) if states else Table())
+    whole = Workload("layers", made, metadata=FrozenDict(parameters=layers * width**2) if states else FrozenDict())
     least = layers * width**2 * size / on.memory[on.main_memory].bandwidth
     answer = question(whole, name).answer()
     assert sum(part.time for part in answer.parts) >= least * (1 - 1e-9)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.operation.gpu.tiled import TiledRoofline
-from slipstick.estimators.operation.power.voltage import KNEE
-from slipstick.experiments.evidence.papers.seqpoint.seqpoint_study import vega
+from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
+from slipstick.estimators.power.voltage import KNEE
+from slipstick.experiments.papers.seqpoint.seqpoint_study import vega
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op

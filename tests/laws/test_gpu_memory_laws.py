@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.operation.gpu.counters import counters
-from slipstick.estimators.operation.gpu.tiled import TiledRoofline
-from slipstick.experiments.commands.cli import run
+from slipstick.estimators.gpu.kernels.gpu_counters import counters
+from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
+from slipstick.experiments.cli.cli import run
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op, Workload

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.core.estimate import Estimate, Spread
-from slipstick.estimators.operation.physical_bound import PhysicalBound
+from slipstick.common.errors import InputError
+from slipstick.estimators.base.estimate import Estimate, Spread
+from slipstick.estimators.roofline.physical_bound import PhysicalBound
 from slipstick.experiments.question.question import question
 from slipstick.experiments.studies.sweep import sweep, task
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.catalog import workload
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import slipstick as ss
-from slipstick.estimators.operation.power.voltage import KNEE, knee
+from slipstick.estimators.power.voltage import KNEE, knee
 from slipstick.hwmodels.catalog import machine
 
 TIMED = [

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.composites.consumption import EXCESS, HELD
-from slipstick.estimators.operation.power.power_cap import BusyPower, stretched
-from slipstick.estimators.operation.power.voltage import clock_share, dynamic_share
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.estimators.composition.energy_and_cost import EXCESS, HELD
+from slipstick.estimators.power.power_cap import BusyPower, stretched
+from slipstick.estimators.power.voltage import clock_share, dynamic_share
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question.question import question
 from slipstick.experiments.studies.whatif import whatif
-from slipstick.hwmodels.files.errors import InputError
 
 WATTS, SHARE, KNEE = st.floats(50.0, 900.0), st.floats(0.0, 1.0), st.floats(0.3, 3.0)
 H100 = "h100-sxm"

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.operation.gpu.kernel_classes import KERNELS
-from slipstick.estimators.operation.gpu.recurrences import recurrent_kernels
-from slipstick.estimators.operation.gpu.recurrent_steps import algorithm
-from slipstick.estimators.operation.gpu.tiled import TiledRoofline
+from slipstick.estimators.gpu.kernels.kernel_classes import KERNELS
+from slipstick.estimators.gpu.kernels.recurrent_law import recurrent_kernels
+from slipstick.estimators.gpu.kernels.recurrent_steps import algorithm
+from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.graph.kinds import operation

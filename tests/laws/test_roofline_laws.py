@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.operation.gpu.tiled import TiledRoofline
+from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import operation
@@ -75,10 +75,10 @@ def test_never_faster_with_fewer_cores(m: int, n: int, k: int, name: str, diviso
 @given(st.integers(256, 8192), sizes, sizes, machines, st.floats(0.3, 3.0))
 def test_all_rates_times_x_divide_time_by_x(m: int, n: int, k: int, name: str, factor: float) -> None:
     """Clock and bandwidths scaled together scale time, launch apart (split reductions cost a launch: taken off)."""
-    from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
-    from slipstick.hwmodels.files.records import Table
+    from slipstick.common.records import FrozenDict
+    from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
 
-    model = TiledRoofline(Table({"default": KernelParameters(split_overhead=0.0)}))
+    model = TiledRoofline(FrozenDict({"default": KernelParameters(split_overhead=0.0)}))
     on = MACHINES[name]
     main = f"memory.{on.main_memory}.bandwidth"
     faster = on.using({"clock": on.clock * factor, main: float(on.get(main)) * factor})

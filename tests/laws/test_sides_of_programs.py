@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slipstick.estimators.operation.gpu.programs.program_sides import bounds
-from slipstick.estimators.tuned.tuned_unseen import INLINE_ECC
+from slipstick.estimators.gpu.programs.program_priors import INLINE_ECC
+from slipstick.estimators.gpu.programs.program_sides import bounds
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.graph.kinds import operation
 

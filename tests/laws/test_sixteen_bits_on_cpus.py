@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.operation.cpu.cpu_library_law import cpu_library
-from slipstick.estimators.operation.roofline import widened
+from slipstick.estimators.cpu.cpu_library_law import cpu_library
+from slipstick.estimators.roofline.roofline import widened
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op

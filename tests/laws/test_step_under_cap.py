@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from slipstick.estimators.operation.power.serving_power import ServingPower, ServingWork
-from slipstick.estimators.operation.serving.step_amounts import Batch
+from slipstick.estimators.engine_steps.step_amounts import Batch
+from slipstick.estimators.power.serving_power import ServingPower, ServingWork
 from slipstick.experiments.question.question import question
 from slipstick.experiments.serve.serving_question import ServingOptions
 from slipstick.experiments.studies.whatif import whatif

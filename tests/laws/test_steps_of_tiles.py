@@ -6,13 +6,13 @@ import math
 
 import pytest
 
-from slipstick.estimators.across_devices.operation_times import OperationTimes
-from slipstick.estimators.operation.gpu.kernel_classes import KERNELS, KernelParameters, class_of
-from slipstick.estimators.operation.gpu.tiled import TiledRoofline
-from slipstick.estimators.operation.gpu.tiles import SPLITS, TILES
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.gpu.kernels.kernel_classes import KERNELS, KernelParameters, class_of
+from slipstick.estimators.gpu.kernels.matrix_tiles import SPLITS, TILES
+from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
+from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
 from slipstick.experiments.question.defaults import gpu_kernels
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op
@@ -94,9 +94,9 @@ def test_batched_products_have_parameters_of_their_own_in_float32() -> None:
     one, many = (operation("one", "gemm", {"batch": batch, **sizes}, "float32") for batch in (1, 8))
     assert class_of(operation("one", "gemm", {"batch": 8, **sizes}, "bfloat16")) == "gemm.bfloat16"
     slow, slower, on = KernelParameters(overhead=0.25), KernelParameters(overhead=0.5), machine("l4")
-    both = TiledRoofline(Table({**KERNELS, "gemm.float32": slower, "gemm.float32.batched": slow}))
+    both = TiledRoofline(FrozenDict({**KERNELS, "gemm.float32": slower, "gemm.float32.batched": slow}))
     assert both.times([one, many], on) == pytest.approx([0.5, 0.25], rel=1e-3)
-    alone = TiledRoofline(Table({**KERNELS, "gemm.float32": slower}))
+    alone = TiledRoofline(FrozenDict({**KERNELS, "gemm.float32": slower}))
     assert alone.times([many], on) == pytest.approx(0.5, rel=1e-3)
 
 

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from slipstick.estimators.operation.brick_law import repaired
+from slipstick.estimators.bricks.brick_law import repaired
 from slipstick.experiments.calibrate.public_data import data_folder
-from slipstick.experiments.evidence.boards import dlbricks as scoreboard
-from slipstick.experiments.evidence.papers.dlbricks import dlbricks_rows as dlbricks
-from slipstick.experiments.evidence.papers.dlbricks.dlbricks_data import SEQUENCES, timings
-from slipstick.experiments.evidence.score import Data
-from slipstick.experiments.measure.bricks.own_bricks import own_bricks
-from slipstick.experiments.subjects.bricks.composition import leave_one_model_out, summary
+from slipstick.experiments.measure.bricks.bundled_bricks import own_bricks
+from slipstick.experiments.methods.bricks.brick_composition import leave_one_model_out, summary
+from slipstick.experiments.papers.dlbricks import dlbricks_rows as dlbricks
+from slipstick.experiments.papers.dlbricks.dlbricks_data import SEQUENCES, timings
+from slipstick.experiments.scoreboards.dlbricks import dlbricks_board as scoreboard
+from slipstick.experiments.scoring.score import Data
 
 needs_data = pytest.mark.skipif(
     data_folder() is None or not (data_folder() / SEQUENCES).exists(), reason="no public measurements (SLIPSTICK_DATA)"

@@ -7,9 +7,9 @@ import pytest
 
 import slipstick as ss
 from slipstick.experiments.calibrate.public_data import training_file
-from slipstick.experiments.evidence.papers.seqpoint import seqpoint_rows as paper
-from slipstick.experiments.evidence.papers.seqpoint.seqpoint_study import SeqPointStudy, vega
-from slipstick.experiments.evidence.rows import ReproductionRow
+from slipstick.experiments.papers.seqpoint import seqpoint_rows as paper
+from slipstick.experiments.papers.seqpoint.seqpoint_study import SeqPointStudy, vega
+from slipstick.experiments.scoring.score_rows import ReproductionRow
 
 
 @pytest.fixture(scope="module")
@@ -88,8 +88,14 @@ def test_projected_speedup_errors_by_hand() -> None:
 @pytest.mark.slow
 def test_products_of_the_card_are_deepbenchs() -> None:
     """The constants are those of the fit; what the MI25's rows give predicts the Vega FE's as well."""
-    from slipstick.experiments.evidence.boards.recurrences import PRODUCTS, fitted, log_errors, model, read_products
-    from slipstick.experiments.evidence.papers.seqpoint.seqpoint_study import VEGA_PRODUCTS
+    from slipstick.experiments.papers.seqpoint.seqpoint_study import VEGA_PRODUCTS
+    from slipstick.experiments.scoreboards.programs.recurrences_board import (
+        PRODUCTS,
+        fitted,
+        log_errors,
+        model,
+        read_products,
+    )
 
     path = training_file(PRODUCTS)
     if path is None:
@@ -107,7 +113,7 @@ def test_products_of_the_card_are_deepbenchs() -> None:
 )
 def test_a_network_symbol_by_symbol_multiplies_as_much_as_layer_by_layer(build: str, length: int, network: str) -> None:
     """Both ways of running the cells have the same products: forward, data and weights."""
-    from slipstick.experiments.evidence.papers.seqpoint.seqpoint_study import network_of
+    from slipstick.experiments.papers.seqpoint.seqpoint_study import network_of
     from slipstick.workloads.networks import stepped_sequences
 
     def flop(workload: ss.Workload) -> float:

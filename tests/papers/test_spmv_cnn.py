@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slipstick.estimators.operation.spmv.kernels.product_energy import CLOCKS_GHZ, METRICS, TABLE_1
-from slipstick.experiments.evidence.papers.spmv_cnn import spmv_cnn_rows as spmv_cnn
+from slipstick.estimators.sparse.product_energy import CLOCKS_GHZ, METRICS, TABLE_1
+from slipstick.experiments.papers.spmv_cnn import spmv_cnn_rows as spmv_cnn
 
 
 def test_every_row_that_can_be_checked_holds() -> None:

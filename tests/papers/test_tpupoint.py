@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from slipstick.experiments.evidence.papers.tpupoint import tpupoint_predicted
-from slipstick.experiments.evidence.papers.tpupoint import tpupoint_rows as tpupoint
-from slipstick.experiments.evidence.papers.tpupoint.tpupoint_pipeline import input_bound
-from slipstick.experiments.evidence.papers.tpupoint.tpupoint_tables import MXU_PERCENT, TABLE_I
-from slipstick.experiments.evidence.rows import ReproductionRow
+from slipstick.experiments.papers.tpupoint import tpupoint_rows as tpupoint
+from slipstick.experiments.papers.tpupoint import tpupoint_rows as tpupoint_predicted
+from slipstick.experiments.papers.tpupoint.tpupoint_pipeline import input_bound
+from slipstick.experiments.papers.tpupoint.tpupoint_tables import MXU_PERCENT, TABLE_I
 from slipstick.experiments.question.question import question
+from slipstick.experiments.scoring.score_rows import ReproductionRow
 
 
 @pytest.fixture(scope="module")

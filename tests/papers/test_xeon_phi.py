@@ -4,10 +4,10 @@ from functools import cache
 
 import pytest
 
-from slipstick.estimators.named import phi_study
-from slipstick.experiments.evidence.papers.xeon_phi import xeon_phi_rows as xeon_phi
-from slipstick.experiments.evidence.rows import ReproductionRow
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.estimators.cpu import xeon_phi_study
+from slipstick.experiments.papers.xeon_phi import xeon_phi_rows as xeon_phi
+from slipstick.experiments.scoring.score_rows import ReproductionRow
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.networks.phi_cnn import forward_pass, phi_cnn, phi_network, weights
 
@@ -43,7 +43,7 @@ def test_misses_are_the_counts_of_operations_alone() -> None:
 
 
 def test_prep_as_printed_gives_medium_one_point_eight_minutes_more() -> None:
-    for threads in phi_study.PREDICTED_THREADS:
+    for threads in xeon_phi_study.PREDICTED_THREADS:
         more = xeon_phi.minutes("medium", "a", threads, "printed") - xeon_phi.minutes("medium", "a", threads)
         assert more == pytest.approx(15 * 9e9 / 1.238e9 / 60, rel=1e-9)
         assert more == pytest.approx(1.8, abs=0.05)
@@ -75,7 +75,7 @@ def test_fully_connected_weights_are_the_column_of_table_vii(size: str, thousand
 
 
 def test_convolutions_follow_from_the_input_of_29_by_29() -> None:
-    for size in phi_study.SIZES:
+    for size in xeon_phi_study.SIZES:
         side = 29
         for layer in phi_network(size).layers:
             if layer.kind == "convolution":
@@ -91,11 +91,11 @@ def test_convolutions_follow_from_the_input_of_29_by_29() -> None:
 
 def test_measured_times_do_not_answer_a_what_if_on_the_machine(phi: Machine) -> None:
     with pytest.raises(InputError, match="measured times do not answer a what-if on the machine"):
-        phi_study.estimator("b").estimate(phi_cnn("small"), phi.using(clock="2 GHz"), {"threads": 240})
+        xeon_phi_study.estimator("b").estimate(phi_cnn("small"), phi.using(clock="2 GHz"), {"threads": 240})
 
 
 def test_the_range_at_3840_threads_holds_the_line_and_the_published_deviation() -> None:
-    answer = phi_study.calibrated("small").estimate(phi_cnn("small"), phi_study.phi(), {"threads": 3840})
+    answer = xeon_phi_study.calibrated("small").estimate(phi_cnn("small"), xeon_phi_study.phi(), {"threads": 3840})
     low, high = answer.interval(0.8)
     assert low < answer.time < high
     assert answer.spread.parameter < answer.spread.residual

@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from slipstick.experiments.evidence.validation.abroad.published import answer_json, answered, figures
+from slipstick.common.errors import InputError
+from slipstick.experiments.scoreboards.abroad.abroad_board import answer_json, answered, figures
 from slipstick.hwmodels.catalog import machine_names
-from slipstick.hwmodels.files.errors import InputError
 
 BY_ID = {figure.id: figure for figure in figures().figures}
 

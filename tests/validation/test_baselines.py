@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.evidence.summary import chosen, coverages, families, geometric, grouped
+from slipstick.experiments.scoring.score_summary import chosen, coverages, families, geometric, grouped
 
 
 def test_a_baseline_is_not_chosen_by_the_row_that_it_stands_beside() -> None:

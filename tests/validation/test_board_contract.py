@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from slipstick.experiments.calibrate.public_sets import public_sets
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.evidence.catalog import scoreboard, scoreboards
+from slipstick.experiments.cli.cli import run
+from slipstick.experiments.scoring.scoreboard_catalog import scoreboard, scoreboards
 
 KEYS = (
     *("dataset", "case", "held_out", "n", "metric", "unit", "baselines", "ours", "goal", "ok"),

@@ -3,18 +3,18 @@
 import numpy as np
 import pytest
 
-from slipstick.estimators.calibration.calibration import calibrate, from_objective
-from slipstick.estimators.calibration.objective import Objective
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.core.estimate import Measurement
-from slipstick.estimators.operation.roofline import Roofline
-from slipstick.estimators.schedule.sequential import Sequential
-from slipstick.experiments.evidence.boards.calibrations import MOST_WIDE, score
+from slipstick.estimators.base.estimate import Measurement
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
+from slipstick.estimators.fitting.calibration import calibrate, from_objective
+from slipstick.estimators.fitting.objective import Objective
+from slipstick.estimators.roofline.roofline import Roofline
+from slipstick.estimators.schedules.sequential import Sequential
+from slipstick.experiments.scoreboards.shipped.calibrations_board import MOST_WIDE, score
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import dense
 
-ON, PLAIN = machine("v100-pcie"), Composite(Roofline(), Sequential())
+ON, PLAIN = machine("v100-pcie"), ComposedEstimator(Roofline(), Sequential())
 NAMES = ("operation.compute_efficiency", "operation.memory_efficiency", "operation.overhead")
 
 

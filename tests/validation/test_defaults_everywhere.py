@@ -7,11 +7,11 @@ import random
 import numpy as np
 import pytest
 
-from slipstick.estimators.operation.physical_bound import PhysicalBound
-from slipstick.experiments.question.domain import remarks
+from slipstick.common.errors import InputError
+from slipstick.estimators.roofline.physical_bound import PhysicalBound
+from slipstick.experiments.question.dtype_domain import remarks
 from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import machine, machine_names
-from slipstick.hwmodels.files.readers import InputError
 
 WORKLOADS = (
     ("gemm", {"workload.m": 4096, "workload.n": 4096, "workload.k": 4096}, "float32"),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from slipstick.experiments.evidence.catalog import scoreboard
+from slipstick.experiments.scoring.scoreboard_catalog import scoreboard
 
 HEADER = "Device,OPName,B,M,N,K,Latency\n"
 

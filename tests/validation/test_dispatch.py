@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.evidence.boards import dispatch
 from slipstick.experiments.measure.training.step_files import Step, read_steps
+from slipstick.experiments.scoreboards.parallel import dispatch_board
 from slipstick.hwmodels.catalog import machine
 
 
@@ -30,13 +30,13 @@ def test_a_known_cost_of_dispatch_is_found_again(tmp_path: Path) -> None:
     steps = constructed(tmp_path, issue=7e-6, begin=4e-4)
     for step in steps:
         others = [other for other in steps if other.name != step.name]
-        row = dispatch._predicted(step, others, machine(dispatch.HOST))
+        row = dispatch_board._predicted(step, others, machine(dispatch_board.HOST))
         assert row.ours == pytest.approx(0.0, abs=1e-3)
         assert row.baselines["sum of operations"] < 0
 
 
 def test_the_bundled_steps_are_whole() -> None:
-    steps = read_steps(dispatch.BUNDLED)
+    steps = read_steps(dispatch_board.BUNDLED)
     assert len(steps) >= 10
     assert len({step.name for step in steps}) == len(steps)
     for step in steps:
@@ -47,5 +47,5 @@ def test_the_bundled_steps_are_whole() -> None:
 
 
 def test_without_a_file_the_board_says_how_to_make_one(tmp_path: Path) -> None:
-    (row,) = dispatch.BOARD.rows(tmp_path)
+    (row,) = dispatch_board.BOARD.rows(tmp_path)
     assert row.ok is None and "slipstick measure steps" in row.reason

@@ -11,8 +11,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.evidence.given import given
+from slipstick.experiments.cli.cli import run
+from slipstick.experiments.scoring.external_data import given
 
 LAYERS = "tpu/scalesim_v3_layers.csv"
 COLUMNS = ("topology", "R", "C", "dataflow", "M", "N", "K", "compute_cycles")

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.operation.gpu.hierarchy import GpuMemory, reached_in_words
+from slipstick.common.errors import InputError
+from slipstick.estimators.gpu.kernels.memory_hierarchy import GpuMemory, reached_in_words
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
-from slipstick.experiments.evidence.boards import gpu_memory as cache_scores
+from slipstick.experiments.scoreboards.gpu import gpu_memory_board as cache_scores
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
 
 
 @settings(max_examples=40, deadline=None)

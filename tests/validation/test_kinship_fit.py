@@ -7,18 +7,18 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from slipstick.estimators.across_devices.devices import DeviceCalibration, fit_devices
-from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula
-from slipstick.estimators.core.kinship import MOST_WORDS
-from slipstick.estimators.learning.kinship import Kinship, fitted_kinship, generation, unseen_group
-from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
-from slipstick.estimators.operation.gpu.tiled import TiledRoofline
+from slipstick.common.errors import InputError
+from slipstick.estimators.base.machine_family import MOST_WORDS
+from slipstick.estimators.fitting.similarity_weights import SimilarityWeights, fitted_kinship, generation, unseen_group
+from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
+from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
+from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, fit_devices
+from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, RowFormula
 from slipstick.experiments.calibrate.public_data import data_folder
-from slipstick.experiments.evidence.boards.shipped import fitted, public_times
-from slipstick.experiments.evidence.validation.gpu.kinship_fit import fitted_to, judging_rows
 from slipstick.experiments.question.defaults import gpu_kernels
+from slipstick.experiments.scoreboards.gpu.similarity_fit import fitted_to, judging_rows
+from slipstick.experiments.scoreboards.shipped.shipped_board import fitted, public_times
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
 
 MACHINES = ("a100-pcie-40gb", "a100-sxm-80gb", "h100-sxm", "h200-sxm", "l4", "l40s", "t4", "v100-pcie", "v100-sxm")
 
@@ -87,9 +87,9 @@ def test_the_file_has_numbers_without_every_generation_that_was_fitted() -> None
 def test_numbers_of_kinship_are_above_zero(field: str) -> None:
     numbers = {**vars(fitted_kinship()), field: 0.0}
     with pytest.raises(InputError, match="all numbers above 0"):
-        Kinship.of(numbers)
+        SimilarityWeights.of(numbers)
     with pytest.raises(InputError, match="no numbers of kinship"):
-        Kinship.of({name: value for name, value in numbers.items() if name != field})
+        SimilarityWeights.of({name: value for name, value in numbers.items() if name != field})
 
 
 @pytest.mark.slow

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from slipstick.estimators.across_devices.libraries import library_spreads
-from slipstick.estimators.named.gpu_step import GpuStep, gpu_step
+from slipstick.estimators.gpu.gpu_step import GpuStep, gpu_step
+from slipstick.estimators.gpu.transfer.kernel_libraries import library_spreads
 from slipstick.experiments.calibrate.public_data import data_folder
-from slipstick.experiments.evidence.validation.gpu.library_spread import differences, spread
 from slipstick.experiments.question.defaults import gpu_kernels
+from slipstick.experiments.scoreboards.gpu.library_spread import differences, spread
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import operation

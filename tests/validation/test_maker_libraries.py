@@ -7,12 +7,12 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from slipstick.estimators.operation.serving.makers import libraries_of
-from slipstick.estimators.operation.serving.step_amounts import Batch, Shares
-from slipstick.estimators.operation.serving.step_time import StepParameters, StepTime
+from slipstick.estimators.engine_steps.step_amounts import Batch, Shares
+from slipstick.estimators.engine_steps.step_time import StepParameters, StepTime
+from slipstick.estimators.engine_steps.vendor_efficiency import libraries_of
 from slipstick.experiments.calibrate.public_data import data_folder
-from slipstick.experiments.evidence.validation.serving import generation_libraries
-from slipstick.experiments.evidence.validation.serving.maker_libraries import ratios
+from slipstick.experiments.scoreboards.serving import generation_libraries
+from slipstick.experiments.scoreboards.serving.vendor_libraries import ratios
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language.weight_types import weight_type

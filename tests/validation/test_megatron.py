@@ -8,12 +8,12 @@ import pandas as pd
 import pytest
 
 from slipstick.experiments.calibrate.public_data import training_file
-from slipstick.experiments.evidence.boards import collectives, megatron
-from slipstick.experiments.evidence.validation.parallel.collective_systems import FOLDER
+from slipstick.experiments.scoreboards.parallel import collectives_board, megatron_board
+from slipstick.experiments.scoreboards.parallel.collective_systems import FOLDER
 
 
 def test_published_iterations_are_met_without_a_fit_to_them() -> None:
-    rows = megatron.BOARD.rows()
+    rows = megatron_board.BOARD.rows()
     summary = {row.metric: row for row in rows if row.case == "all"}
     mean, largest = summary["mean |relative error|"], summary["largest |relative error|"]
     assert mean.ours is not None and mean.ours <= 0.05 and mean.ours < mean.baselines["products at the peak"] / 5
@@ -22,7 +22,7 @@ def test_published_iterations_are_met_without_a_fit_to_them() -> None:
 
 
 def test_there_is_nothing_to_score_in_a_folder() -> None:
-    (row,) = megatron.BOARD.rows(Path("elsewhere"))
+    (row,) = megatron_board.BOARD.rows(Path("elsewhere"))
     assert row.ok is None and "no file to score" in row.reason
 
 
@@ -36,7 +36,7 @@ def test_a_machine_left_out_is_predicted_from_the_others_and_one_transfer_a_link
     place = tmp_path / FOLDER / "a40_pairwise_nvlink"
     place.mkdir(parents=True)
     (place / known.name).write_bytes(known.read_bytes())
-    anchored, bare = collectives.BOARD.rows(tmp_path)
+    anchored, bare = collectives_board.BOARD.rows(tmp_path)
     assert anchored.case == "a40_pairwise_nvlink" and anchored.ok is True
     assert anchored.ours is not None and anchored.ours < anchored.baselines["linear alpha-beta"] / 4
     assert bare.ours is not None and bare.ours > anchored.ours
@@ -46,5 +46,5 @@ def test_a_machine_left_out_is_predicted_from_the_others_and_one_transfer_a_link
 
 def test_unknown_systems_and_missing_data_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLIPSTICK_DATA", str(tmp_path))
-    (row,) = collectives.BOARD.rows()
+    (row,) = collectives_board.BOARD.rows()
     assert row.ok is None and "SLIPSTICK_DATA" in row.reason

@@ -7,8 +7,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from slipstick.experiments.evidence.validation.energy.metered_runs import metered_runs, outlined, plain_name
-from slipstick.experiments.evidence.validation.energy.power_limit_scores import limited_runs
+from slipstick.experiments.scoreboards.energy.metered_runs import metered_runs, outlined, plain_name
+from slipstick.experiments.scoreboards.energy.power_limit_scores import limited_runs
 
 COLUMNS = (
     "model,task,gpu,gpus,tensor_parallel,expert_parallel,data_parallel,max_num_seqs,mean_batch_size,"

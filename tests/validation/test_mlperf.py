@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slipstick.estimators.learning.fit import fit
-from slipstick.estimators.learning.law import LawRows
-from slipstick.experiments.evidence.validation.serving.mlperf import FACTOR, SUBMISSIONS, Result
+from slipstick.estimators.fitting.fit_model import fit
+from slipstick.estimators.fitting.group_effects_model import LawRows
+from slipstick.experiments.scoreboards.serving.mlperf import FACTOR, SUBMISSIONS, Result
 
 CHIPS = ("h100-sxm", "h200-sxm", "b200-sxm", "mi300x", "mi325x")
 PACE = {"nvidia": 1.0, "amd": 0.7}

@@ -9,39 +9,39 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from slipstick.estimators.across_devices.bands import scatter
-from slipstick.estimators.across_devices.devices import fit_devices
-from slipstick.estimators.across_devices.files import devices_file
-from slipstick.estimators.across_devices.kernel_class import times
-from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula
-from slipstick.estimators.across_devices.pooling import MachineFit, pooled, priors_of, weights
-from slipstick.estimators.across_devices.trials import DeviceTrial, left, repeats
-from slipstick.estimators.core.kinship import shared_words
-from slipstick.estimators.core.parameters import parameters
-from slipstick.estimators.learning.kinship import Kinship, fitted_kinship, generation
-from slipstick.estimators.learning.scores import mean_error
-from slipstick.estimators.operation.gpu.tiled import TiledRoofline
-from slipstick.estimators.operation.power.energy import PowerModel
-from slipstick.estimators.tuned.tuned_devices import GRAPH_LAUNCH, SHARE
+from slipstick.common.errors import InputError
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.base.machine_family import shared_words
+from slipstick.estimators.fitting.scores import mean_error
+from slipstick.estimators.fitting.similarity_weights import SimilarityWeights, fitted_kinship, generation
+from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
+from slipstick.estimators.gpu.transfer import devices_file
+from slipstick.estimators.gpu.transfer.device_calibration import fit_devices
+from slipstick.estimators.gpu.transfer.family_pooling import MachineFit, pooled, priors_of, weights
+from slipstick.estimators.gpu.transfer.kernel_class import times
+from slipstick.estimators.gpu.transfer.leave_one_device_out import LeaveOneOutDevice, left, repeats
+from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, RowFormula
+from slipstick.estimators.gpu.transfer.pooling_constants import GRAPH_LAUNCH, SHARE
+from slipstick.estimators.gpu.transfer.transfer_bands import scatter
+from slipstick.estimators.power.energy import PowerModel
+from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.experiments.calibrate.public_data import data_folder
-from slipstick.experiments.evidence.validation.gpu import gpu_data
-from slipstick.experiments.evidence.validation.gpu.gpu_boards import OperationBoard
-from slipstick.experiments.evidence.validation.gpu.gpu_cases import BLACKWELL, HOPPER, SGLANG, cases
-from slipstick.experiments.evidence.validation.gpu.gpu_power import fit_power
-from slipstick.experiments.evidence.validation.models.model_graphs import graph
-from slipstick.experiments.evidence.validation.models.switch_transformer import (
+from slipstick.experiments.question import registry
+from slipstick.experiments.scoreboards.gpu import gpu_data
+from slipstick.experiments.scoreboards.gpu.gpu_cases import BLACKWELL, HOPPER, SGLANG, cases
+from slipstick.experiments.scoreboards.gpu.gpu_tables import OperationBoard
+from slipstick.experiments.scoreboards.gpu.model_graphs import graph
+from slipstick.experiments.scoreboards.gpu.operations_board import fit_power
+from slipstick.experiments.scoreboards.gpu.whole_models import (
     MODELS,
     SwitchConfiguration,
     switch_transformer,
 )
-from slipstick.experiments.question import registry
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.graph.kinds import KINDS, operation
 from slipstick.workloads.graph.workload import Workload
 
-KINSHIP = Kinship((0.5, 2.5, 25.0, 150.0), 0.05, 0.1, 0.1)
+KINSHIP = SimilarityWeights((0.5, 2.5, 25.0, 150.0), 0.05, 0.1, 0.1)
 TAILS = 0.9
 FAMILIES = [("nvidia-ampere-ga100", "nvidia-ampere-ga100", 3), ("nvidia-ampere-ga100", "nvidia-ampere-ga102", 2)]
 
@@ -54,7 +54,7 @@ def test_kinship_counts_leading_words(one: str, other: str, shared: int) -> None
 
 
 def fit(name: str, family: str, launch: float, scatter: float = 0.05) -> MachineFit:
-    return MachineFit(name, family, "HBM", Table({"overhead": launch, "overlap": 0.3}), scatter, 100)
+    return MachineFit(name, family, "HBM", FrozenDict({"overhead": launch, "overlap": 0.3}), scatter, 100)
 
 
 def test_a_new_machine_takes_after_its_relatives() -> None:
@@ -96,10 +96,10 @@ def test_a_scatter_of_nothing_is_refused() -> None:
         scatter([], [], TAILS)
 
 
-def trial(share: float, count: int = 400, scale: float = 1.0) -> DeviceTrial:
+def trial(share: float, count: int = 400, scale: float = 1.0) -> LeaveOneOutDevice:
     generator = np.random.default_rng(5)
     base, factor = generator.normal(-9, 1, count), generator.normal(0, 0.3, count)
-    return DeviceTrial(base, factor, base + share * factor, scale=scale)
+    return LeaveOneOutDevice(base, factor, base + share * factor, scale=scale)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.4, 1.0])

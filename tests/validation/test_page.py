@@ -6,11 +6,11 @@ import shutil
 import time
 from pathlib import Path
 
-from slipstick.experiments.evidence import catalog
-from slipstick.experiments.evidence.rows import ValidationRow, skipped
-from slipstick.experiments.evidence.score import Board, Front
-from slipstick.experiments.evidence.summary import Summary
-from slipstick.experiments.evidence.validation_pages import (
+from slipstick.experiments.scoring import scoreboard_catalog
+from slipstick.experiments.scoring.score import Board, Front
+from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
+from slipstick.experiments.scoring.score_summary import Summary
+from slipstick.experiments.scoring.validation_pages import (
     front_lines,
     front_page,
     save,
@@ -72,7 +72,7 @@ def test_shares_are_per_cent_and_what_is_missed_stands_first(tmp_path: Path) -> 
 def test_the_front_page_that_ships_is_made_from_the_rows_and_fits_two_screens() -> None:
     folder = ROOT / "docs" / "validation"
     runs = saved(folder)
-    lines = front_lines(runs, {name: catalog.scoreboard(name) for name in runs})
+    lines = front_lines(runs, {name: scoreboard_catalog.scoreboard(name) for name in runs})
     text = (ROOT / "docs" / "validation.md").read_text()
     together = "\n".join(Summary.of(folder / "rows").lines())
     assert text == front_page(lines, runs, together=together)
@@ -83,7 +83,9 @@ def test_a_page_of_every_scoreboard_is_made_from_its_rows_in_seconds(tmp_path: P
     """The pages are not committed: `make docs` makes them, and the front page links each of them."""
     shutil.copytree(ROOT / "docs" / "validation" / "rows", tmp_path / "rows")
     begin = time.process_time()
-    runs = write_board_pages(tmp_path, {name: catalog.scoreboard(name) for name in catalog.scoreboards()})
+    runs = write_board_pages(
+        tmp_path, {name: scoreboard_catalog.scoreboard(name) for name in scoreboard_catalog.scoreboards()}
+    )
     assert time.process_time() - begin < 5
     assert len(runs) > 20
     front = (ROOT / "docs" / "validation.md").read_text()

@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from slipstick.common.errors import InputError
 from slipstick.experiments.calibrate.public_data import training_file
-from slipstick.experiments.evidence.cases import Answer, Case, CaseSet, Measured, StatedTime
-from slipstick.experiments.evidence.predictors.case_sets import cases_of
-from slipstick.experiments.evidence.predictors.prediction_files import read_predictions, write_cases
-from slipstick.experiments.evidence.predictors.predictor_scores import PredictorRun, run, scores
-from slipstick.experiments.evidence.score import Board, Data, Scored, of_errors
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.experiments.scoring.case_sets import cases_of
+from slipstick.experiments.scoring.prediction_files import read_predictions, write_cases
+from slipstick.experiments.scoring.predictor_comparison import PredictorRun, run, scores
+from slipstick.experiments.scoring.score import Board, Data, Scored, of_errors
+from slipstick.experiments.scoring.scored_cases import Answer, Case, CaseSet, Measured, StatedTime
 from tests.validation.test_scaling import collection
 
 ROOT = Path(__file__).parents[2]
@@ -148,7 +148,7 @@ def test_the_verb_scores_a_function_and_a_file_beside_ours(tmp_path: Path) -> No
 @pytest.mark.skipif(training_file("scaling/series.csv") is None, reason="no public measurements here")
 @pytest.mark.parametrize("name", ["scaling", "surfaces", "training", "serving", "defaults"])
 def test_public_sets_hold_cases_in_several_groups(name: str) -> None:
-    from slipstick.experiments.evidence.predictors.case_sets import case_set
+    from slipstick.experiments.scoring.case_sets import case_set
 
     found = case_set(name)
     assert len({one.case.group for one in found.measured}) > 2 and len(found.measured) > 50

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slipstick.estimators.learning.law_fit import LawFit
-from slipstick.estimators.operation.gpu.kernel_classes import KERNELS
-from slipstick.estimators.operation.gpu.recurrences import (
+from slipstick.estimators.fitting.fitted_model import LawFit
+from slipstick.estimators.gpu.kernels.kernel_classes import KERNELS
+from slipstick.estimators.gpu.kernels.recurrent_law import (
     DEEPBENCH,
     PYTORCH,
     RecurrentLaw,
@@ -15,10 +15,11 @@ from slipstick.estimators.operation.gpu.recurrences import (
     recurrent_kernels,
     stack_of,
 )
-from slipstick.estimators.operation.gpu.tiled import TiledRoofline
-from slipstick.estimators.operation.roofline import Roofline
+from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
+from slipstick.estimators.roofline.roofline import Roofline
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
-from slipstick.experiments.evidence.validation.models.recurrent_fit import (
+from slipstick.experiments.question.question import question
+from slipstick.experiments.scoreboards.programs.recurrences_board import (
     FILE,
     PROGRAMS,
     RecurrentStep,
@@ -26,7 +27,6 @@ from slipstick.experiments.evidence.validation.models.recurrent_fit import (
     pytorch_steps,
     rows_of,
 )
-from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import machine
 
 

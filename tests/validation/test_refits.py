@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.estimators.learning.fitted_file import FITTED
-from slipstick.estimators.operation.spmv.spmv_devices import SHIPPED as SPARSE
+from slipstick.estimators.fitting.fitted_file import FITTED
+from slipstick.estimators.sparse.spmv_devices import SHIPPED as SPARSE
 from slipstick.experiments.calibrate.public_data import data_folder
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.evidence.fits.refits import HOME, REFITS, refitted, words
-from slipstick.experiments.evidence.fits.shipped_files import ShippedFiles
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question.registry import CALIBRATIONS
+from slipstick.experiments.scoring.fitted_files import ShippedFiles
+from slipstick.experiments.scoring.refits import HOME, REFITS, refitted, words
 
 
 def test_every_word_names_a_fit() -> None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from slipstick.experiments.commands import validate
-from slipstick.experiments.evidence.fits import refits
+from slipstick.experiments.cli import validate
+from slipstick.experiments.scoring import refits
 
 
 @dataclass

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from slipstick.experiments.calibrate.public_sets import public_sets
-from slipstick.experiments.evidence.catalog import scoreboards
+from slipstick.experiments.scoring.scoreboard_catalog import scoreboards
 from tools.rehearsal.attacked import attacked
 from tools.rehearsal.compared import figures, page
 from tools.rehearsal.folders import Given, chosen, part, read_rows

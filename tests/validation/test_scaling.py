@@ -8,17 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.estimators.extrapolation.laws.priors import FITTED_NAME, Inflation
-from slipstick.estimators.learning.fitted_file import FITTED
+from slipstick.estimators.fitting.fitted_file import FITTED
+from slipstick.estimators.scaling.laws.priors import FITTED_NAME, Inflation
 from slipstick.experiments.calibrate.public_data import training_file
-from slipstick.experiments.evidence.boards import scaling
-from slipstick.experiments.evidence.score import Board, Data
-from slipstick.experiments.evidence.validation.scaling.code_series import code_cases, code_rows
-from slipstick.experiments.evidence.validation.scaling.random_series import SETTINGS, drawn, forecasts, random_law
-from slipstick.experiments.evidence.validation.scaling.refit import inflations, refit, wanted
-from slipstick.experiments.evidence.validation.scaling.series_collection import every_series, read_collection
+from slipstick.experiments.scoreboards.scaling import scaling_board
+from slipstick.experiments.scoreboards.scaling.code_series import code_cases, code_rows
+from slipstick.experiments.scoreboards.scaling.random_series import SETTINGS, drawn, forecasts, random_law
+from slipstick.experiments.scoreboards.scaling.scaling_refit import inflations, refit, wanted
+from slipstick.experiments.scoreboards.scaling.series_collection import every_series, read_collection
+from slipstick.experiments.scoring.score import Board, Data
 
-SERIES = Board("", {"scaling": scaling.BOARD.parts["scaling"]})
+SERIES = Board("", {"scaling": scaling_board.BOARD.parts["scaling"]})
 INDEX = "series,parameter,points,kind,source\na/1,threads,7,strong,me/a:x\nb/1,n,5,problem_size,me/b:y\n"
 
 
@@ -34,11 +34,11 @@ def collection(folder: Path) -> Path:
 def test_the_split_is_the_first_five_and_more_or_four_of_five(tmp_path: Path) -> None:
     folder = collection(tmp_path) / "scaling"
     one, two = read_collection(folder / "index.csv", folder / "series.csv")
-    assert [(len(known), list(later)) for known, later, _ in scaling.cases(one)] == [(5, [32, 64]), (6, [64])]
-    assert [(len(known), list(later)) for known, later, _ in scaling.cases(two)] == [(4, [16])]
-    known, _, truth = next(scaling.cases(one))
+    assert [(len(known), list(later)) for known, later, _ in scaling_board.cases(one)] == [(5, [32, 64]), (6, [64])]
+    assert [(len(known), list(later)) for known, later, _ in scaling_board.cases(two)] == [(4, [16])]
+    known, _, truth = next(scaling_board.cases(one))
     assert known.y[0] == pytest.approx(101 * 1.01) and truth == pytest.approx([4.125 * 1.01, 2.5625 * 1.01])
-    asked = scaling.predictions([one, two])
+    asked = scaling_board.predictions([one, two])
     assert [(a.kind, a.bin, a.five) for a in asked] == [
         ("strong", "2x", False),
         ("strong", "4x", False),
@@ -81,13 +81,13 @@ def test_public_measurements_are_predicted_better_than_by_the_simple_methods() -
 
 def test_refused_answers_count_in_what_was_asked_and_not_in_what_remains() -> None:
     """90 answers 1 % off and 10 that are 20 times too large: refusing those ten leaves 1 % of error."""
-    good = scaling.Target("s", "me", "strong", False, 2.0, 1.0, 1.01, 0.9, 1.1, False, 1.0, 1.0, 1.0)
+    good = scaling_board.Target("s", "me", "strong", False, 2.0, 1.0, 1.01, 0.9, 1.1, False, 1.0, 1.0, 1.0)
     wrong = replace(good, ours=20.0, refused=True)
-    row = next(iter(scaling._refusals([good] * 90 + [wrong] * 10)))
+    row = next(iter(scaling_board._refusals([good] * 90 + [wrong] * 10)))
     assert row.n == 90 and row.ours == pytest.approx(1.0)
     assert row.baselines["nothing_refused"] > row.baselines["refusing_the_worst_with_hindsight"] == pytest.approx(1.0)
     assert "10.0% refused" in row.reason
-    (missed, *_) = scaling._refusals([good] * 90 + [replace(wrong, refused=False)] * 20)
+    (missed, *_) = scaling_board._refusals([good] * 90 + [replace(wrong, refused=False)] * 20)
     assert missed.n == 110 and missed.ours == pytest.approx(1900.0)
 
 

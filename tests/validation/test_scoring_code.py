@@ -10,25 +10,26 @@ import pandas as pd
 import pytest
 
 from slipstick.experiments.calibrate.public_data import training_file
-from slipstick.experiments.evidence.boards import cpu_layers, surfaces
-from slipstick.experiments.evidence.score import Scored
-from slipstick.experiments.evidence.validation.bricks import layer_tables
-from slipstick.experiments.evidence.validation.parallel.training import training_known_scores as known_scores
-from slipstick.experiments.evidence.validation.parallel.training.training_rows import FILES, training_runs
+from slipstick.experiments.scoreboards.cpu import cpu_layers_board
+from slipstick.experiments.scoreboards.dlbricks import layer_tables
+from slipstick.experiments.scoreboards.scaling import surfaces_board
+from slipstick.experiments.scoreboards.training import own_steps_scores as known_scores
+from slipstick.experiments.scoreboards.training.training_rows import FILES, training_runs
+from slipstick.experiments.scoring.score import Scored
 
 
 def test_a_table_of_surfaces_is_counted_by_hand() -> None:
     """60 answers at 2x: 45 are 10 % too large and inside their band, 15 refused and 100 % too large outside it."""
-    good = surfaces.SurfaceCase("me", 2.0, 1.0, 1.1, 0.8, 1.25, "trust", 1.3, 2.0)
-    wrong = surfaces.SurfaceCase("me", 2.0, 1.0, 2.0, 1.5, 3.0, "do not extrapolate", 1.3, 2.0)
-    median, tail = surfaces._scores("made up", "beyond", [good] * 45 + [wrong] * 15)
+    good = surfaces_board.SurfaceCase("me", 2.0, 1.0, 1.1, 0.8, 1.25, "trust", 1.3, 2.0)
+    wrong = surfaces_board.SurfaceCase("me", 2.0, 1.0, 2.0, 1.5, 3.0, "do not extrapolate", 1.3, 2.0)
+    median, tail = surfaces_board._scores("made up", "beyond", [good] * 45 + [wrong] * 15)
     assert median.n == 60 and median.ours == pytest.approx(10.0) and median.ok is False
     assert median.baselines == {"powers": pytest.approx(30.0), "nearest": pytest.approx(100.0)}
     assert median.interval_coverage == pytest.approx(0.75)
     assert median.interval_width == pytest.approx(1.25 / 0.8)
     assert median.reason == "25% refused; 45 trusted: median 10.0 %, 100% in the band"
     assert tail.ours == pytest.approx(100.0)
-    few, _ = surfaces._scores("made up", "beyond", [good] * 10)
+    few, _ = surfaces_board._scores("made up", "beyond", [good] * 10)
     assert few.ok is None and few.interval_coverage is None  # too few for a verdict
 
 
@@ -47,10 +48,10 @@ def test_layers_that_take_their_bytes_over_the_bandwidth_are_met_by_the_fit(tmp_
     path = tmp_path / "layers.csv"
     frame.to_csv(path, index=False)
     known = layer_tables.layer_frame(path)
-    assert len(known) == 100 and set(known["fold"]) <= set(range(cpu_layers.FOLDS))
-    learned, judged = cpu_layers._split(known, known, known["fold"].iloc[0])
+    assert len(known) == 100 and set(known["fold"]) <= set(range(cpu_layers_board.FOLDS))
+    learned, judged = cpu_layers_board._split(known, known, known["fold"].iloc[0])
     assert set(learned["model_name"]).isdisjoint(judged["model_name"])
-    ours, measured, plain, factor = cpu_layers._held_out("elementwise", learned, judged)
+    ours, measured, plain, factor = cpu_layers_board._held_out("elementwise", learned, judged)
     assert ours == pytest.approx(measured, rel=0.02)
     assert np.abs(plain / measured - 1).mean() > np.abs(factor / measured - 1).mean() > 0.05
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.experiments.evidence.boards.seqpoint import BOARD
-from slipstick.experiments.evidence.rows import ValidationRow
-from slipstick.experiments.evidence.score import Data
-from slipstick.experiments.evidence.validation.sequences import seqpoint_cpu as cpu
-from slipstick.experiments.evidence.validation.sequences import seqpoint_gpu as gpu
+from slipstick.experiments.scoreboards.seqpoint import seqpoint_board as cpu
+from slipstick.experiments.scoreboards.seqpoint import seqpoint_board as gpu
+from slipstick.experiments.scoreboards.seqpoint.seqpoint_board import BOARD
+from slipstick.experiments.scoring.score import Data
+from slipstick.experiments.scoring.score_rows import ValidationRow
 
 
 def write_rnnt(folder: Path, systems: dict[str, list[np.ndarray]]) -> None:

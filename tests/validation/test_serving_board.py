@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.estimators.operation.serving.step_law import StepLaw
+from slipstick.estimators.engine_steps.step_law import StepLaw
 from slipstick.experiments.calibrate.public_data import training_file
-from slipstick.experiments.evidence.boards.serving import BOARD, UNSAID
-from slipstick.experiments.evidence.validation.serving.inferencex import COLUMNS as MORE_COLUMNS
-from slipstick.experiments.evidence.validation.serving.inferencex import FILE as MORE
-from slipstick.experiments.evidence.validation.serving.refit import FILE, trained_on
-from slipstick.experiments.evidence.validation.serving.silicon import COLUMNS, read_cases
-from slipstick.experiments.evidence.validation.serving.step_fit import fitted, step_rows
+from slipstick.experiments.scoreboards.serving.inferencex import COLUMNS as MORE_COLUMNS
+from slipstick.experiments.scoreboards.serving.inferencex import FILE as MORE
+from slipstick.experiments.scoreboards.serving.serving_board import BOARD, UNSAID
+from slipstick.experiments.scoreboards.serving.serving_refit import FILE, trained_on
+from slipstick.experiments.scoreboards.serving.serving_rows import COLUMNS, read_cases
+from slipstick.experiments.scoreboards.serving.step_fit import fitted, step_rows
 
 ROW = {
     "system": "h200_sxm", "engine": "vllm", "engine_version": "0.12.0", "model_key": "meta-llama/Llama-3.1-70B",
@@ -103,7 +103,7 @@ def test_rows_of_either_table_given_from_outside_are_scored(tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_local_rows_beat_bytes_over_bandwidth() -> None:
-    from slipstick.experiments.evidence.boards.local_llm import BOARD as LOCAL
+    from slipstick.experiments.scoreboards.local_llm.local_llm_board import BOARD as LOCAL
 
     if training_file("local_llm/localscore.csv") is None:
         pytest.skip("no public measurements here (set SLIPSTICK_DATA)")

@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.estimators.operation.spmv.spmv_devices import shipped_devices
+from slipstick.estimators.sparse.spmv_devices import shipped_devices
 from slipstick.experiments.calibrate.public_data import data_folder, training_file
-from slipstick.experiments.evidence.boards import spmv
-from slipstick.experiments.evidence.validation.spmv import pagerank_scores as pagerank
 from slipstick.experiments.measure.spmv.label_folds import errors, held_out, held_out_by
 from slipstick.experiments.measure.spmv.labels import LabelledBlocks, shipped_labels
-from slipstick.experiments.subjects.spmv import device_fits
-from slipstick.experiments.subjects.spmv.product_times import MATRICES, STATISTICS, TIMES, read_products
+from slipstick.experiments.methods.spmv import device_fits
+from slipstick.experiments.methods.spmv.product_times import MATRICES, STATISTICS, TIMES, read_products
+from slipstick.experiments.scoreboards.spmv import pagerank_scores as pagerank
+from slipstick.experiments.scoreboards.spmv import spmv_board
 from slipstick.workloads.kernels.blocks import BlockTable, block_features, network_input
 from slipstick.workloads.kernels.generators import from_recipe
 
@@ -60,7 +60,7 @@ def test_errors_and_noise_floor_by_hand() -> None:
 
 def test_the_log_linear_baseline_finds_a_log_linear_law() -> None:
     blocks = labelled()
-    predicted = held_out(blocks, spmv.models("hot")["linear"])
+    predicted = held_out(blocks, spmv_board.models("hot")["linear"])
     assert np.allclose(predicted, blocks.label, rtol=1e-4)
 
 
@@ -119,14 +119,14 @@ def test_sealed_devices_are_scored_by_a_model_fitted_to_the_others(
     write_public(tmp_path / "known", {"V100_SXM2": 450e9, "titanV": 326e9, "K40m": 144e9})
     write_public(tmp_path / "sealed", {"P100_PCIE": 366e9, "Unheard_Of": 1e9})
     monkeypatch.setenv("SLIPSTICK_DATA", str(tmp_path / "known"))
-    rows = spmv.BOARD.rows(tmp_path / "sealed")
+    rows = spmv_board.BOARD.rows(tmp_path / "sealed")
     by_case = {row.case: row for row in rows if row.case != "skipped"}
     assert {case.partition(",")[0] for case in by_case} == {"P100_PCIE", "accelerators"}
     assert {case for case in by_case if case.startswith("accel")} == {f"accelerators, csr, {m}" for m in MEDIANS}
     assert by_case["P100_PCIE"].n == 60
     assert (by_case["P100_PCIE"].ours or 1.0) < 0.05  # half the peak, as all the others reach
     assert any("Unheard_Of" in row.dataset and "no such machine" in row.reason for row in rows)
-    empty = spmv.BOARD.rows(tmp_path)
+    empty = spmv_board.BOARD.rows(tmp_path)
     assert empty and {row.case for row in empty} == {"skipped"}
 
 
@@ -135,7 +135,7 @@ def test_a_device_under_another_name_is_still_held_out(tmp_path: Path, monkeypat
     write_public(tmp_path / "known", {"V100_SXM2": 90e9, "titanV": 326e9})
     write_public(tmp_path / "sealed", {"V100": 90e9})
     monkeypatch.setenv("SLIPSTICK_DATA", str(tmp_path / "known"))
-    (scored,) = [row for row in spmv.BOARD.rows(tmp_path / "sealed") if row.case == "V100"]
+    (scored,) = [row for row in spmv_board.BOARD.rows(tmp_path / "sealed") if row.case == "V100"]
     assert (scored.ours or 0.0) > 0.5
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from slipstick.experiments.calibrate.public_data import training_file
-from slipstick.experiments.evidence.boards import surfaces as board
-from slipstick.experiments.evidence.validation.scaling.published_laws import LAWS
+from slipstick.experiments.scoreboards.scaling import surfaces_board as board
+from slipstick.experiments.scoreboards.scaling.surfaces_board import LAWS
 
 
 def test_a_table_is_asked_beyond_what_is_known(tmp_path: Path) -> None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slipstick.estimators.core.parameters import parameters
-from slipstick.estimators.learning.student import student_scatter
+from slipstick.estimators.fitting.student_t import student_scatter
+from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.experiments.calibrate.public_data import training_file
-from slipstick.experiments.evidence.boards import tpu
-from slipstick.experiments.evidence.validation.tpu import tpu_fit
-from slipstick.experiments.evidence.validation.tpu.tpu_data import STEPS, TRACES, read_steps, read_traces
 from slipstick.experiments.question import registry
-from slipstick.experiments.question.named.builders import fitted_tpu
+from slipstick.experiments.question.estimator_builders import fitted_tpu
 from slipstick.experiments.question.question import question
+from slipstick.experiments.scoreboards.tpu import tpu_board
+from slipstick.experiments.scoreboards.tpu import tpu_board as tpu_fit
+from slipstick.experiments.scoreboards.tpu.tpu_data import STEPS, TRACES, read_steps, read_traces
 from slipstick.experiments.studies.whatif import whatif
 
 MLP = ("data-parallel-mlp", "tpu-v2-8", None)
@@ -62,7 +62,7 @@ def test_the_defaults_of_the_model_are_the_fitted_values() -> None:
 
 def test_missing_files_are_skipped_with_the_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
     monkeypatch.setenv("SLIPSTICK_DATA", str(tmp_path))
-    (row,) = tpu.BOARD.rows()
+    (row,) = tpu_board.BOARD.rows()
     assert row.case == "skipped" and "no public measurements" in row.reason
 
 

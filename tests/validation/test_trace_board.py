@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from slipstick.experiments.evidence.boards.traces import BOARD
+from slipstick.experiments.scoreboards.traces.traces_board import BOARD
 
 
 def test_a_file_that_is_no_trace_is_named_by_its_name_alone(tmp_path: Path) -> None:

@@ -6,21 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.estimators.learning.fit import fit
-from slipstick.estimators.learning.fitted_file import digest, load_fitted
-from slipstick.estimators.named.training.training_domain import fitted_runs, groups_at, training_fit
-from slipstick.estimators.schedule.pipelines.training_law import TrainingLaw
-from slipstick.estimators.schedule.pipelines.training_parts import TrainingTerms
+from slipstick.estimators.fitting.fit_model import fit
+from slipstick.estimators.fitting.fitted_file import digest, load_fitted
+from slipstick.estimators.training.time_breakdown import TrainingTerms
+from slipstick.estimators.training.training_domain import fitted_runs, groups_at, training_fit
+from slipstick.estimators.training.training_law import TrainingLaw
 from slipstick.experiments.calibrate.public_data import training_file
-from slipstick.experiments.evidence.validation.parallel.training.training_coverage import memory_row
-from slipstick.experiments.evidence.validation.parallel.training.training_fit import law_rows, outer_folds, release_of
-from slipstick.experiments.evidence.validation.parallel.training.training_rows import (
+from slipstick.experiments.scoreboards.training.training_coverage import memory_row
+from slipstick.experiments.scoreboards.training.training_fit import law_rows, outer_folds, release_of
+from slipstick.experiments.scoreboards.training.training_rows import (
     FILES,
     TrainingRun,
     training_runs,
     unplaced_runs,
 )
-from slipstick.experiments.evidence.validation.parallel.training.training_searched import searched
+from slipstick.experiments.scoreboards.training.training_searched import searched
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.language_catalog import language_model
 

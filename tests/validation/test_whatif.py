@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slipstick as ss
-from slipstick.estimators.core.ratio_band import RatioBand
-from slipstick.experiments.evidence.score import Scored
-from slipstick.experiments.evidence.validation.whatif.machine_pairs import changes, difference
-from slipstick.experiments.evidence.validation.whatif.ratio_fit import RatioRows
-from slipstick.experiments.evidence.validation.whatif.ratios import Ratios, together
+from slipstick.estimators.base.ratio_band import RatioBand
+from slipstick.experiments.scoreboards.whatif.machine_pairs import changes, difference
+from slipstick.experiments.scoreboards.whatif.ratio_fit import RatioRows
+from slipstick.experiments.scoreboards.whatif.ratios import Ratios, together
+from slipstick.experiments.scoring.score import Scored
 from slipstick.hwmodels.catalog import machine
 
 logs = st.floats(-3, 3)

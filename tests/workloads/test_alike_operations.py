@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slipstick as ss
-from slipstick.estimators.core.parts import Parts
+from slipstick.estimators.base.operation_shares import Parts
 from slipstick.workloads.graph.cost import bind_amount
 from slipstick.workloads.graph.exact import exactly
 from slipstick.workloads.graph.workload import Workload

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.operation.measured import MeasuredTimes, measured_key
-from slipstick.estimators.operation.roofline import Roofline
-from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.common.errors import InputError
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
+from slipstick.estimators.roofline.measured_table import MeasuredTimes, measured_key
+from slipstick.estimators.roofline.roofline import Roofline
+from slipstick.estimators.schedules.sequential import Sequential
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import dense, elementwise
 from slipstick.workloads.transforms.bricks import (
@@ -81,10 +81,10 @@ def test_a_measured_table_of_bricks_composes_under_any_schedule() -> None:
     )
     for granularity in (1, 2, 3):
         merged = quotient(net, find_bricks(net, granularity))
-        seconds = Table({measured_key(op): 1e-3 * len(op.body or [op]) for op in merged})
-        answer = Composite(MeasuredTimes(seconds, phi.fingerprint), Sequential()).estimate(merged, phi)
+        seconds = FrozenDict({measured_key(op): 1e-3 * len(op.body or [op]) for op in merged})
+        answer = ComposedEstimator(MeasuredTimes(seconds, phi.fingerprint), Sequential()).estimate(merged, phi)
         assert answer.time == pytest.approx(7e-3)
-    whole = Composite(Roofline(), Sequential())
+    whole = ComposedEstimator(Roofline(), Sequential())
     assert whole.estimate(net, phi).time == pytest.approx(
         7 * whole.estimate(Workload("one", net.operations[:1]), phi).time
     )

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.schedule.replay import replay
-from slipstick.experiments.traces.recorded import read_recorded
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.estimators.schedules.trace_replay import replay
+from slipstick.experiments.replay.loaded_trace import read_recorded
 
 KINETO = {
     "deviceProperties": [{"id": 0, "name": "Tesla V100-SXM2-16GB"}],

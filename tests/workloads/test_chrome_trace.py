@@ -13,9 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 from slipstick.workloads.importers.traces import chrome_trace
 from slipstick.workloads.importers.traces.chrome_trace import iterate_events, read_events
+from slipstick.workloads.importers.traces.kineto_graph import build_graph
 from slipstick.workloads.runs import event_table
 from slipstick.workloads.runs.event_table import TraceNotes
 
@@ -173,7 +174,9 @@ def test_events_without_a_start_are_counted_and_end_a_reading_where_they_are_mos
         read_events(write(tmp_path, f"[{', '.join([good] * 70 + [timeless] * 200)}]"))
     kept = read_events(write(tmp_path, f"[{', '.join([good] * 300 + [timeless] * 200)}]"))
     assert (len(kept), kept.notes.skipped) == (300, 200)
-    assert kept.notes.words() == ("200 events without a usable start or duration are left out",)
+    assert kept.notes.words() == (
+        "200 events without a usable start or duration (none, or an end before it) are left out",
+    )
 
 
 def test_missing_and_broken_files_are_input_errors(tmp_path: Path) -> None:
@@ -211,3 +214,40 @@ def test_real_traces_read_the_same_on_both_roads() -> None:
         assert table.duration.sum() == pytest.approx(sum(float(each["dur"]) for each in complete) * 1e-6, rel=1e-12)
         counted = dict(zip(table.names, np.bincount(table.name).tolist(), strict=True))
         assert counted == Counter(each["name"] for each in complete)
+
+
+EVENT = '{"ph": "X", "cat": "kernel", "name": "gemm", "ts": 1, "dur": 2, "args": {"stream": 7}}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"[{EVENT}][{EVENT}]",
+        f"[{EVENT}],\n{{}}",
+        f'{{"traceEvents": [{EVENT}]}}\n{{"traceEvents": [{EVENT}]}}',
+        f'{{"traceEvents": [{EVENT}], "traceEvents": [{EVENT}]}}',
+    ],
+)
+def test_two_traces_in_one_file_are_refused(tmp_path: Path, text: str) -> None:
+    """Of the first two one would be dropped, the last two would be one trace."""
+    path = tmp_path / "a.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match="(another trace begins|two traces in one file).*a file of its own"):
+        read_events(path)
+    path.write_text(f"[{EVENT}],\n")
+    assert len(read_events(path)) == 1
+
+
+def test_a_step_that_begins_twice_is_two_recordings(tmp_path: Path) -> None:
+    def span(name: str, category: str, process: int, at: float) -> dict[str, object]:
+        return {"ph": "X", "cat": category, "name": name, "pid": process, "tid": 1, "ts": at, "dur": 9,
+                "args": {"correlation": at}}  # fmt: skip
+
+    path = tmp_path / "a.json"
+    one = [span("ProfilerStep#3", "user_annotation", 1, 0), span("cudaLaunchKernel", "cuda_runtime", 1, 1)]
+    one += [span("k", "kernel", 0, 1), span("ProfilerStep#3", "gpu_user_annotation", 0, 1)]
+    path.write_text(json.dumps(one))
+    assert len(build_graph(read_events(path), "a").steps) == 1
+    path.write_text(json.dumps([*one, span("ProfilerStep#3", "user_annotation", 2, 20)]))
+    with pytest.raises(InputError, match="a: ProfilerStep#3 begins twice on the host"):
+        build_graph(read_events(path), "a")

@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 import networkx as nx
 import pytest
 
-from slipstick.experiments.commands.cli import run
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.experiments.cli.cli import run
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.compare import differences, matrix_flop, summary
 from slipstick.workloads.graph.draw import to_graphviz, to_html
@@ -116,6 +116,13 @@ BAD = {
     "code": ([{"id": "a", "kind": "move", "times": "__import__('os').system('true')"}], [], "node 'a': times"),
     "power": ([{"id": "a", "kind": "move", "times": "9**9**9**9"}], [], "node 'a': times"),
     "negative": ([{"id": "a", "kind": "move", "cost": {"read": -1}}], [], "want a finite amount >= 0"),
+    "launches": ([{"id": "a", "kind": "move", "cost": {"launches": 1e300}}], [], r"launches = 1e\+300: want .* 1e\+30"),
+    "half a launch": (
+        [{"id": "a", "kind": "move", "cost": {"launches": 0.5}}],
+        [],
+        "launches = 0.5: want a whole number",
+    ),
+    "half a time": ([{"id": "a", "kind": "move", "times": 1.5}], [], "times = 1.5: want a whole number"),
     "field": ([{"id": "a", "kind": "move", "flops": 3}], [], "unknown field in .*'flops'"),
 }
 

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.traces.counted_roofline import peak_of, rooflines
+from slipstick.common.errors import InputError
+from slipstick.common.readers import decimal_mark
+from slipstick.experiments.replay.read_files import peak_of, rooflines
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.importers.counters.likwid import read_likwid
 from slipstick.workloads.importers.counters.ncu import read_ncu
 from slipstick.workloads.importers.counters.perf_script import read_perf_script
 from slipstick.workloads.importers.counters.perf_stat import read_perf_stat
 from slipstick.workloads.importers.counters.rocprof_counters import read_rocprof_counters
+from slipstick.workloads.importers.formats.registry import identify
 from tests import files_made
+
+READERS = {
+    "ncu": read_ncu, "pmc": read_rocprof_counters, "perf-stat": read_perf_stat, "perf-script": read_perf_script,
+    "likwid": read_likwid,
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -58,6 +66,13 @@ def test_perf_stat_in_its_three_forms(files: dict[str, Path]) -> None:
     assert {name: text.values[name] for name in ("cycles", "instructions")} == {"cycles": 4e9, "instructions": 8e9}
     (lines,) = read_perf_stat(files["perf-stat.json"])
     assert lines.values == {"cycles": 4e9} and lines.seconds is None
+    began = files["perf-stat.json"].with_name("o.json")  # perf stat -j -o
+    began.write_text("# started on Sun Sep  1 23:12:33 2024\n\n" + files["perf-stat.json"].read_text())
+    kind = identify(began)
+    assert read_perf_stat(began)[0].values == lines.values and kind is not None and kind.key == "perf-stat"
+    began.write_text(began.read_text().replace("100.00", "100,00"))
+    with pytest.raises(InputError, match="line 3: decimal commas, so no JSON; LC_ALL=C"):
+        read_perf_stat(began)
 
 
 def test_perf_script_weighs_samples_by_their_periods(files: dict[str, Path]) -> None:
@@ -85,10 +100,105 @@ def test_likwid_takes_whole_rates_and_sums_over_cores(files: dict[str, Path]) ->
     ],
 )
 def test_what_is_wrong_is_said_with_its_line(files: dict[str, Path], name: str, old: str, new: str, said: str) -> None:
-    readers = {
-        "ncu.csv": read_ncu, "pmc.csv": read_rocprof_counters, "perf-stat.json": read_perf_stat,
-        "perf-script.txt": read_perf_script, "likwid.csv": read_likwid,
-    }  # fmt: skip
     files[name].write_text(files[name].read_text().replace(old, new))
     with pytest.raises(InputError, match=said):
-        readers[name](files[name])
+        READERS[name.partition(".")[0]](files[name])
+
+
+GERMAN = str.maketrans(",.", ".,")
+PERF_LINES = """ Performance counter stats for './app' (5 runs):
+
+          1,203.45 msec task-clock                #    0.998 CPUs utilized            ( +-  0.12% )
+     5,012,345,678      cycles                    #    4.165 GHz                      ( +-  0.08% )
+
+           1.20568 +- 0.00145 seconds time elapsed  ( +-  0.12% )
+
+       1.103450000 seconds user
+       0.100000000 seconds sys
+"""
+
+
+@pytest.mark.parametrize("groups", [",", "'", "\u2019", "\u202f", ""])
+@pytest.mark.parametrize("point", [".", ","])
+def test_perf_stat_says_one_time_in_every_locale(tmp_path: Path, groups: str, point: str) -> None:
+    """German, Swiss, French, without groups: the file as a whole says what its marks are."""
+    marks = {ord(","): "." if (groups, point) == (",", ",") else groups, ord("."): point}
+    (tmp_path / "a.txt").write_text(PERF_LINES.translate(marks).replace("./app", "app"))
+    (run,) = read_perf_stat(tmp_path / "a.txt")
+    assert run.seconds == pytest.approx(1.20568)
+    assert run.values == {
+        "task-clock": pytest.approx(1.20345), "cycles": 5012345678.0, "seconds user": 1.10345, "seconds sys": 0.1,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+def test_perf_stat_with_separators_and_decimal_commas(tmp_path: Path, mark: str) -> None:
+    lines = (("1203,45", "msec", "task-clock", "1203450000", "100,00"), ("5012345678", "", "cycles", "7", "100,00"))
+    (tmp_path / "a").write_text("\n".join(mark.join(line) for line in lines))
+    (run,) = read_perf_stat(tmp_path / "a")
+    assert run.values == {"task-clock": pytest.approx(1.20345), "cycles": 5012345678.0}
+
+
+def test_ncu_reads_decimal_commas(files: dict[str, Path]) -> None:
+    german = files["ncu.csv"].with_name("german.csv")
+    text = re.sub(
+        r'"[\d.,]+",$', lambda one: one[0][:-1].translate(GERMAN) + ",", files["ncu.csv"].read_text(), flags=re.M
+    )
+    german.write_text(text)
+    assert '"900.000.000"' in text and '"12,5"' in text
+    assert read_ncu(german) == read_ncu(files["ncu.csv"])
+
+
+@pytest.mark.parametrize(
+    ("numbers", "said"),
+    [
+        ([(1, "7", False), (2, "1,234 ms", False)], "line 2: '1,234': the comma may part thousands"),
+        ([(1, "1.5", False), (2, "2,5", False)], r"points \(line 1: '1.5'\) beside decimal commas \(line 2: '2,5'\)"),
+    ],
+)
+def test_numbers_that_leave_the_locale_open_are_refused(numbers: list[tuple[int, str, bool]], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        decimal_mark(numbers, "f")
+
+
+@pytest.mark.parametrize(
+    ("texts", "mark"),
+    [
+        (["1,234", "1,234,567"], "."), (["1.234", "1.234.567"], ","), (["1.234"], "."), (["0,250"], ","),
+        (["1,234", "12.5 %"], "."), (["12,34,567"], "."), (["01.02.2026", "v1,5", "1.10.2"], "."), (["12345,678"], ","),
+    ],
+)  # fmt: skip
+def test_the_mark_before_fractions(texts: list[str], mark: str) -> None:
+    assert decimal_mark([(line, text, False) for line, text in enumerate(texts, 1)], "f") == mark
+    assert decimal_mark([(1, "12.34", True)], "f") == "."
+    assert decimal_mark([(1, "1,234", True)], "f") == "." and decimal_mark([(1, "1.234", True)], "f") == ","
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "said"),
+    [
+        ("ncu.csv", '"750.0"', '"-750.0"', "line 5: dram__bytes_read.sum = -750.0: counts, times and rates lie in"),
+        ("pmc.csv", ",1000000,", ",-5,", "line 2: SQ_INSTS_VALU_FMA_F32 = -5: counts"),
+        ("pmc.csv", ",1000000,", ",18446744073709551615,", "line 2: SQ_INSTS_VALU_FMA_F32 = 18446744073709551615"),
+        ("pmc.csv", "1000,201000", "1000,900", "End_Timestamp = 900 lies before Start_Timestamp = 1000"),
+        ("perf-stat.csv", "4000000000,,cycles", "-4000000000,,cycles", "line 4: cycles = -4000000000: counts"),
+        ("perf-stat.txt", "4,000,000,000 ", "-4,000,000,000 ", "line 5: cycles = -4,000,000,000: counts"),
+        ("perf-stat.json", '"4000000000.0', '"-4000000000.0', "line 1: cycles = -4000000000.000000: counts"),
+        ("likwid.csv", ",1500.0,", ",-1500.0,", r"line 17: DP \[MFLOP/s\] = -1500.0: counts"),
+        ("likwid.csv", "FIXC0,1000,", "FIXC0,-1000,", "line 10: INSTR_RETIRED_ANY = -1000: counts"),
+    ],
+)
+def test_counts_below_zero_are_refused(files: dict[str, Path], name: str, old: str, new: str, said: str) -> None:
+    text = files[name].read_text()
+    assert old in text
+    files[name].write_text(text.replace(old, new))
+    with pytest.raises(InputError, match=said):
+        READERS[name.partition(".")[0]](files[name])
+
+
+@pytest.mark.parametrize("name", ["ncu.csv", "pmc.csv", "perf-stat.txt", "perf-stat.csv", "likwid.csv"])
+def test_two_runs_in_one_file_are_refused(files: dict[str, Path], name: str) -> None:
+    """Their counts would be added, and one time kept."""
+    files[name].write_text(files[name].read_text() * 2)
+    with pytest.raises(InputError, match="line .*(a second run begins here|the header again)"):
+        READERS[name.partition(".")[0]](files[name])

@@ -12,7 +12,7 @@ import pytest
 import sympy as sp
 
 import slipstick as ss
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 from slipstick.workloads.graph.cost import Cost
 from slipstick.workloads.graph.kinds import operation
 

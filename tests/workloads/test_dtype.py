@@ -7,7 +7,7 @@ import json
 import pytest
 
 import slipstick as ss
-from slipstick.experiments.commands.cli import run
+from slipstick.experiments.cli.cli import run
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.tape import NetworkTape

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 from slipstick.workloads.kernels.exact_draws import Draws
 from slipstick.workloads.kernels.generators import from_recipe, stencil
 from slipstick.workloads.kernels.meshes import finite_elements, reverse_cuthill_mckee

@@ -9,8 +9,8 @@ from typing import Any
 import networkx as nx
 import pytest
 
+from slipstick.common.errors import InputError
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.importers.traces.execution_trace import import_execution_trace

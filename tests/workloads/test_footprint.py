@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slipstick.estimators.core.estimate import Estimate
+from slipstick.estimators.base.estimate import Estimate
 from slipstick.experiments.question import registry
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.catalog import workload

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.operation.roofline import Roofline
-from slipstick.estimators.schedule.dispatch import AsynchronousDispatch
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
+from slipstick.estimators.roofline.roofline import Roofline
+from slipstick.estimators.schedules.dispatch import AsynchronousDispatch
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.kinds import operation
@@ -130,7 +130,7 @@ def test_who_waits_for_whom_is_kept(graph: Workload) -> None:
 @pytest.mark.parametrize("name", ["imported/gpt2", "resnet18", "imported/mobilenet_w1"])
 def test_compiled_takes_fewer_launches_and_less_time_than_eager(name: str) -> None:
     on = machine("h100-sxm").using({"runtime.issue_overhead": 6e-6})
-    estimator = Composite(Roofline(), AsynchronousDispatch())
+    estimator = ComposedEstimator(Roofline(), AsynchronousDispatch())
     eager = estimator.estimate(workload(name), on)
     compiled = estimator.estimate(workload(name), on.using({"runtime.mode": "compiled"}))
     replayed = estimator.estimate(workload(name), on.using({"runtime.mode": "graph_replay"}))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 from slipstick.workloads.runs.iterations import Iterations, epoch_lengths
 from slipstick.workloads.runs.lengths import Lengths, lognormal_lengths, read_lengths
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.kept_files import FORMAT, VARIABLE, kept_folder
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.symbolic import sp
+from slipstick.common.disk_cache import FORMAT, VARIABLE, kept_folder
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import symbol
+from slipstick.common.lazy_sympy import sp
 from slipstick.workloads.catalog import _builders, kept_rewrite, workload
 from slipstick.workloads.graph.exact import steps_of
 from slipstick.workloads.graph.kept import kept_workload
@@ -98,7 +98,7 @@ def test_partly_given_sizes_are_put_in_one_after_the_other(tmp_path: Path, monke
     ],
 )
 def test_what_is_kept_wrong_is_built_anew(broken, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
-    from slipstick.hwmodels.files.kept_files import read_kept, write_kept
+    from slipstick.common.disk_cache import read_kept, write_kept
 
     built, _ = twice("mlp", tmp_path, monkeypatch)
     place = kept_folder("workloads")

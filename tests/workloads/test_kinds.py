@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.experiments.evidence.validation.models.workload_arrays import compile_workload
-from slipstick.hwmodels.files.expressions import parse_expression, symbol
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import parse_expression, symbol
+from slipstick.experiments.scoreboards.graphs.graphs_board import compile_workload
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.kinds import KINDS, operation
 from slipstick.workloads.graph.workload import Workload

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 from slipstick.workloads.importers.configs.huggingface import from_config
+from slipstick.workloads.language.language_model import Experts, LanguageModel
 from slipstick.workloads.language.language_step import language_step
 from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language.weight_types import weight_bytes, weight_type
@@ -182,10 +183,25 @@ def test_own_config(tmp_path: Path) -> None:
         ({"model_type": "bert"}, "unknown model_type"),
         ({"hidden_size": "many"}, "hidden_size = 'many'"),
         ({"num_hidden_layers": 0}, "num_hidden_layers"),
-        ({"num_hidden_layers": 10**9, "num_experts": 4, "num_experts_per_tok": 2}, "want at most 10,000"),
-        ({"num_key_value_heads": 3}, "kv_heads = 3"),
+        ({"num_hidden_layers": 10**9, "num_experts": 4, "num_experts_per_tok": 2}, "from 1 to 10,000"),
+        ({"num_key_value_heads": 3}, "num_key_value_heads = 3: want a divisor of num_attention_heads = 16"),
         ({"vocab_size": None}, "vocab_size"),
-        ({"num_experts": 4, "num_experts_per_tok": 9}, "experts a token = 9"),
+        ({"num_experts": 4, "num_experts_per_tok": 9}, "num_experts_per_tok = 9: want at most experts = 4"),
+        ({"num_key_value_heads": 0}, "num_key_value_heads = 0: want at least 1"),
+        ({"head_dim": 0}, "head_dim = 0"),
+        ({"num_experts": 4, "num_experts_per_tok": 0}, "num_experts_per_tok = 0: want at least 1"),
+        ({"num_experts": 4, "num_experts_per_tok": 1, "moe_intermediate_size": 0}, "moe_intermediate_size = 0"),
+        ({"use_sliding_window": True, "sliding_window": 0}, "sliding_window = 0"),
+        ({"use_sliding_window": "no", "sliding_window": 8}, "use_sliding_window = 'no': want true or false"),
+        ({"num_experts": 4, "num_experts_per_tok": 1, "mlp_only_layers": [28]}, r"mlp_only_layers = \[28\]"),
+        ({"num_experts": 4, "num_experts_per_tok": 1, "decoder_sparse_step": 0}, "decoder_sparse_step = 0"),
+        ({"num_experts": 4, "num_experts_per_tok": 1, "first_k_dense_replace": 29}, "first_k_dense_replace = 29"),
+        (
+            {"use_sliding_window": True, "sliding_window": 8, "layer_types": ["full_attention"]},
+            "layer_types of 1 entries",
+        ),
+        ({"max_position_embeddings": 0}, "max_position_embeddings = 0"),
+        ({"quantization_config": "fp8"}, "quantization_config = 'fp8'"),
     ],
 )
 def test_broken_configs_are_refused(tmp_path: Path, change: dict[str, object], words: str) -> None:
@@ -193,6 +209,58 @@ def test_broken_configs_are_refused(tmp_path: Path, change: dict[str, object], w
     path.write_text(json.dumps({**CONFIG, **change}))
     with pytest.raises(InputError, match=words):
         language_model(str(path))
+
+
+def test_all_that_is_wrong_of_a_configuration_is_said_at_once() -> None:
+    wrong = {"num_key_value_heads": 0, "num_hidden_layers": 0, "vocab_size": 0, "num_experts_per_tok": 9}
+    wrong |= {"intermediate_size": "wide"}
+    with pytest.raises(InputError) as caught:
+        from_config({**CONFIG, **wrong, "num_experts": 4}, "a config", "odd")
+    for field in wrong:
+        assert f"{field} = " in str(caught.value)
+    assert str(caught.value).count("want") == 5
+    with pytest.raises(InputError, match="kv_heads = 0: want at least 1; per_token = 9: want at most experts = 4"):
+        LanguageModel("one", 2, 64, 8, 0, 8, 64, 100, experts=Experts(4, 9, 64))
+
+
+def test_what_is_wrong_of_a_gguf_is_said_in_its_words(tmp_path: Path) -> None:
+    path = tmp_path / "odd.gguf"
+    path.write_bytes(gguf(TENSORS, {**FACTS, "llama.attention.head_count_kv": 0, "llama.block_count": 0}))
+    with pytest.raises(InputError, match=r"llama.block_count = 0: .*llama.attention.head_count_kv = 0: want at least"):
+        language_model(str(path))
+
+
+FP8_CACHE = {"num_bits": 8, "type": "float", "dynamic": False}
+
+
+@pytest.mark.parametrize(
+    ("stated", "expected"),
+    [
+        ({}, ("", "")),
+        ({"quant_method": "fp8", "weight_block_size": [128, 128]}, ("bf16", "fp8")),
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"}, ("fp8", "modelopt")),
+        ({"quant_method": "modelopt_fp4", "quant_algo": "NVFP4", "kv_cache_scheme": FP8_CACHE}, ("fp8", "modelopt")),
+        ({"quant_method": "modelopt", "quant_algo": "FP8", "kv_cache_quant_algo": None}, ("bf16", "modelopt")),
+        ({"quant_method": "compressed-tensors", "kv_cache_scheme": FP8_CACHE}, ("fp8", "compressed-tensors")),
+    ],
+)
+def test_the_cache_that_a_checkpoint_asks_for(stated: dict[str, object], expected: tuple[str, str]) -> None:
+    quantised = {"quantization_config": stated} if stated else {}
+    model = from_config({**CONFIG, **quantised}, "a config", "one")
+    assert (model.cache, model.quantiser) == expected
+
+
+def test_what_the_model_optimizer_writes_beside_a_config_counts(tmp_path: Path) -> None:
+    """nvidia/Llama-3.1-8B-Instruct-FP8 keeps its quantisation in hf_quant_config.json alone."""
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    quantised = {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head"]}
+    beside = {"producer": {"name": "modelopt", "version": "0.27.1"}, "quantization": quantised}
+    (tmp_path / "hf_quant_config.json").write_text(json.dumps(beside))
+    model = language_model(str(tmp_path))
+    assert (model.weights, model.cache, model.quantiser) == ("fp8", "fp8", "modelopt")
+    (tmp_path / "hf_quant_config.json").write_text(json.dumps({"quantization": {"kv_cache_quant_algo": "FP7"}}))
+    with pytest.raises(InputError, match="type of cache in quantization_config"):
+        language_model(str(tmp_path))
 
 
 def gguf(tensors: list[tuple[str, tuple[int, ...], int]], facts: dict[str, str | int]) -> bytes:

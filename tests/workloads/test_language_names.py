@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from slipstick.common.errors import InputError
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.serve.serving_question import ServingOptions
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.language_catalog import language_model, language_model_names, shipped_name
 from slipstick.workloads.language_names import plain
@@ -42,6 +43,39 @@ TYPED = {
 def test_what_was_typed_is_found(name: str, meant: tuple[str, str]) -> None:
     model = language_model(name)
     assert (model.name, model.weights) == meant
+
+
+@pytest.mark.parametrize(
+    ("name", "entry"),
+    [
+        ("glm-4.6", "glm-4.5"),
+        ("meta-llama/Llama-3.3-70B-Instruct-FP8", "llama-3.1-70b"),
+        ("mistralai/Mistral-7B-Instruct-v0.2", "mistral-7b"),
+        ("mistralai/Mistral-7B-Instruct-v0.3", ""),
+        ("zai-org/GLM-4.5-FP8", ""),
+        ("llama3.1:8b-instruct-q4_K_M", ""),
+    ],
+)
+def test_a_model_that_answers_for_another_says_so(name: str, entry: str) -> None:
+    model = language_model(name)
+    assert model.stands_for == (f"{name} by the numbers of {entry}, whose shapes it shares" if entry else "")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["serve", "glm-4.6", "--devices", "8", "--dtype", "fp8"],
+        ["serve", "deepseek-r1-distill-llama-8b", "--engine", "llama.cpp"],
+        ["plan", "serving", "llama-3.3-70b", "--devices", "1", "--dtype", "fp8"],
+        ["estimate", "decode:mixtral", "--dtype", "fp8"],
+        ["estimate", "serve:llama-3.3-70b", "--dtype", "fp8"],
+        ["estimate", "train:llama-3.3-70b"],
+        ["plan", "training", "llama-3.3-70b", "--devices", "8", "--batch", "64", "--seq-len", "2048"],
+    ],
+)
+def test_every_verb_says_whose_numbers_answer(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*words, "--on", "h200-sxm"]) == 0
+    assert "by the numbers of" in " ".join(capsys.readouterr().out.split())
 
 
 def test_the_question_takes_the_weights_that_the_name_says() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.subjects.iterations.steps import read_steps
-from slipstick.hwmodels.files.errors import InputError
+from slipstick.common.errors import InputError
+from slipstick.experiments.cli.cli import run
+from slipstick.experiments.methods.iterations.step_logs import read_steps
 from slipstick.workloads.importers.iteration_logs import read_log
 from slipstick.workloads.importers.mllog.mllog_reader import is_mllog, read_mllog
 

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slipstick as ss
-from slipstick.estimators.operation.roofline import serving_rate
-from slipstick.experiments.commands.cli import run
+from slipstick.common.errors import InputError
+from slipstick.estimators.roofline.roofline import serving_rate
+from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question.question import question
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.graph.cost import SIZE_BYTES
 from slipstick.workloads.graph.footprint import resident_bytes
 from slipstick.workloads.graph.workload import Workload
@@ -42,12 +42,12 @@ def test_bytes_are_elements_and_their_scales(name: str, m: int, n: int, k: int) 
 @settings(max_examples=10, deadline=None)
 def test_a_narrower_format_takes_no_longer(m: int, n: int, k: int) -> None:
     """The plain roofline, and tiles with the parameters of one class: no wider format is faster, in both ways."""
-    from slipstick.estimators.composites.composite import Composite
-    from slipstick.estimators.operation.gpu.tiled import TiledRoofline
-    from slipstick.estimators.schedule.sequential import Sequential
+    from slipstick.estimators.composition.composed_estimator import ComposedEstimator
+    from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
+    from slipstick.estimators.schedules.sequential import Sequential
 
     one, on = Workload("one", (gemm("product", m, n, k),)), ss.machine("b200-sxm")
-    for estimator in (ss.estimator("roofline"), Composite(TiledRoofline(), Sequential())):
+    for estimator in (ss.estimator("roofline"), ComposedEstimator(TiledRoofline(), Sequential())):
         for row in (("bfloat16", "mxfp8", "mxfp6", "nvfp4", "mxfp4"), ("bfloat16", "mxfp8_weights", "nvfp4_weights")):
             times = [estimator.estimate(computed_in(one, name), on).time for name in row]
             assert all(wide >= narrow * (1 - 1e-9) for wide, narrow in pairwise(times)), times

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import sympy as sp
 
-from slipstick.hwmodels.files.expressions import parse_expression
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import parse_expression
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.tape import NetworkTape

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slipstick.hwmodels.files.expressions import parse_expression
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import parse_expression
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.workload import Workload
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.core.lambdified import evaluate
-from slipstick.hwmodels.files.expressions import parse_expression, symbol
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import parse_expression, symbol
+from slipstick.estimators.symbolic.lambdified import evaluate
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.networks.megatron.layout import (

@@ -10,12 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.estimators.schedule.replay import replay
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.estimators.schedules.trace_replay import replay
+from slipstick.experiments.replay.loaded_trace import read_recorded
+from slipstick.experiments.replay.read_files import read_any
 from slipstick.workloads.importers.formats.registry import FORMATS, identify
 from slipstick.workloads.importers.profilers.nsys import read_nsys
 from slipstick.workloads.importers.timeline import graph_of_events, read_timeline
-from slipstick.workloads.runs.event_steps import profile_steps
+from slipstick.workloads.runs.event_steps import divided_events, profile_steps
 from tests import files_made
 from tests.files_made import COPIED, KERNEL, STEP
 
@@ -136,6 +138,10 @@ def test_events_with_a_broken_clock_are_counted(tmp_path: Path) -> None:
     database.commit()
     table = read_nsys(path)
     assert table.notes.skipped == 1 and table.notes.words()
+    database.close()
+    assert "1 events without a usable start or duration" in read_any(str(path)).line
+    assert "1 events without a usable start or duration" in read_recorded(str(path)).note
+    assert any("1 events without" in line for line in divided_events(table, r"iteration (\d+)").lines())
 
 
 def test_rocprof_json_and_csv(tmp_path: Path) -> None:
@@ -158,6 +164,12 @@ def test_rocprof_says_all_that_is_wrong_at_once(tmp_path: Path) -> None:
     (tmp_path / "a").write_text(json.dumps(made))
     with pytest.raises(InputError, match=r"kernel_dispatch\[1\].*hip_api\[2\]"):
         read_timeline(tmp_path / "a")
+    (tmp_path / "c").write_text(json.dumps({"rocprofiler-sdk-tool": files_made.rocprof()["rocprofiler-sdk-tool"] * 2}))
+    with pytest.raises(InputError, match="2 processes in one file"):
+        read_timeline(tmp_path / "c")
+    (tmp_path / "d").write_text(files_made.ROCPROF_CSV * 2)
+    with pytest.raises(InputError, match="the header again"):
+        read_timeline(tmp_path / "d")
     (tmp_path / "b").write_text(files_made.ROCPROF_CSV.replace("1000000", "x").replace("1350000", "-1"))
     with pytest.raises(InputError, match="line 2.*line 3"):
         read_timeline(tmp_path / "b")

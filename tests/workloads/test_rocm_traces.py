@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.estimators.operation.gpu.kernels import KernelScaling, dtype_on, reached, resource_of
-from slipstick.estimators.schedule.replay import replay
-from slipstick.experiments.traces.recorded import read_recorded
-from slipstick.experiments.traces.trace_whatif import Change, trace_whatif
+from slipstick.estimators.gpu.kernels.traced_kernels import KernelScaling, dtype_on, reached, resource_of
+from slipstick.estimators.schedules.trace_replay import replay
+from slipstick.experiments.replay.loaded_trace import read_recorded
+from slipstick.experiments.replay.trace_whatif import TraceChange, trace_whatif
 from slipstick.hwmodels.catalog import machine, machine_of_device
 
 PRODUCT = "Cijk_Alik_Bljk_BBS_BH_Bias_HAS_SAV_UserArgs_MT256x256x64_MI16x16x1_SN_LDSB0_AFC1_AFEM1_ASEM1.kd"
@@ -94,12 +94,12 @@ def test_a_device_clock_before_the_hosts_is_put_right_and_said(tmp_path: Path, o
 
 def test_a_step_bound_by_its_host_stays_so_on_another_vendors_machine_with_a_wide_band(tmp_path: Path) -> None:
     read = read_recorded(written(tmp_path, step_of(SPARSE, issue=20.0, offset=0.0)))
-    answer = trace_whatif(read.graph, Change(read.machine, machine("h100-sxm")), operations=read.operations)
+    answer = trace_whatif(read.graph, TraceChange(read.machine, machine("h100-sxm")), operations=read.operations)
     assert answer.after.step == pytest.approx(answer.before.step, rel=0.03)
     assert answer.bottleneck.startswith("host")
     assert answer.high / answer.low > 1.4, "the other machine's host is not known"
     faster = trace_whatif(
-        read.graph, Change(read.machine, machine("h100-sxm"), host_ratio=0.5), operations=read.operations
+        read.graph, TraceChange(read.machine, machine("h100-sxm"), host_ratio=0.5), operations=read.operations
     )
     assert faster.after.step < 0.65 * answer.after.step
 
@@ -107,7 +107,7 @@ def test_a_step_bound_by_its_host_stays_so_on_another_vendors_machine_with_a_wid
 def test_a_busy_step_follows_what_its_kernels_live_on(tmp_path: Path) -> None:
     read = read_recorded(written(tmp_path, step_of(BUSY, issue=10.0, offset=-40.0)))
     here, there = machine("mi300x"), machine("h100-sxm")
-    answer = trace_whatif(read.graph, Change(here, there), operations=read.operations)
+    answer = trace_whatif(read.graph, TraceChange(here, there), operations=read.operations)
     products = here.peak("matrix", "bfloat16") * reached(here)[0] / there.peak("matrix", "bfloat16") / reached(there)[0]
     streams = here.bandwidth("HBM3") * reached(here)[1] / there.bandwidth("HBM3") / reached(there)[1]
     # attention does not say its dtype: it is that of the products around it

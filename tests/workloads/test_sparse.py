@@ -10,7 +10,8 @@ import pytest
 import scipy.sparse as sparse
 from scipy.io import mmwrite
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.workloads.importers.formats.registry import identify
 from slipstick.workloads.kernels.sparse import SparseMatrix
 from slipstick.workloads.kernels.sparse_files import read_matrix
 
@@ -171,3 +172,17 @@ def test_matrix_market_reads_as_scipy_does(field: str, symmetry: str, tmp_path: 
     assert ours.columns.tolist() == wanted.indices.tolist() and ours.row_pointers.tolist() == wanted.indptr.tolist()
     if field != "pattern":
         assert ours.values is not None and ours.values.tolist() == wanted.data.tolist()
+
+
+def test_fortran_exponents_and_indented_comments(tmp_path: Path) -> None:
+    text = "  % indented, by 1.0D+00\n%\n 3 3 3\n 1 1 1.0D+00\n 2 2 2.5d-01\n 3 3 -1.D0\n"
+    matrix = read_matrix(write(tmp_path, "f.mtx", HEADER + text))
+    assert matrix.nonzeros == 3 and matrix.to_scipy().diagonal().tolist() == [1.0, 0.25, -1.0]
+
+
+def test_a_matrix_with_one_percent_sign_is_known_and_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, "p.mtx", HEADER[1:] + "1 1 1\n1 1 1\n")
+    kind = identify(path)
+    assert kind is not None and kind.key == "matrix-market"
+    with pytest.raises(InputError, match="line 1 must read '%%MatrixMarket"):
+        read_matrix(path)

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 from slipstick.workloads.kernels import generators
-from slipstick.workloads.kernels.blocks import block_features, network_input
-from slipstick.workloads.kernels.locality import STEPS_PER_OCTAVE, reuse_times
+from slipstick.workloads.kernels.blocks import STEPS_PER_OCTAVE, block_features, network_input, reuse_times
 from slipstick.workloads.kernels.meshes import finite_elements
 from slipstick.workloads.kernels.pagerank import pagerank, pagerank_problem, run_pagerank
 from slipstick.workloads.kernels.sparse import SparseMatrix

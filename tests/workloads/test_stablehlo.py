@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 from slipstick.workloads.importers.detect import import_file
 from slipstick.workloads.importers.xla.stablehlo import import_stablehlo
 from tests import programs_made
@@ -53,6 +53,16 @@ def test_a_spread_convolution_counts_its_inputs(tmp_path: Path) -> None:
         ("stablehlo.maximum %arg0, %0", "call @relu(%arg0)", "circle"),
         ("func.func", "func.poem", "no function"),
         ("feature_group_count = 1 : i64}", "feature_group_count = 1 : i64", "line 4: "),
+        (
+            "feature_group_count = 1",
+            "feature_group_count = 0",
+            r"line 4: .*\(3 channels, feature_group_count = 0 and w",
+        ),
+        (
+            "feature_group_count = 1",
+            "feature_group_count = 2",
+            r"line 4: .*\(3 channels, feature_group_count = 2 and w",
+        ),
     ],
 )
 def test_contradictions_are_said_with_their_line(tmp_path: Path, old: str, new: str, said: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 from slipstick.workloads.importers.traces.chrome_trace import read_events
 from slipstick.workloads.runs.event_steps import profile_steps
 from slipstick.workloads.runs.step_profiles import (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 from slipstick.workloads.importers.traces.tensorboard_profile import read_input_pipeline
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import sympy as sp
 
-from slipstick.hwmodels.files.expressions import parse_expression
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import parse_expression
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_file import load_workload
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 from slipstick.workloads.catalog import workload, workload_names
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.networks.tpu_programs import dcgan, qanet, retinanet
+from slipstick.workloads.networks.tpu_programs import programs as dcgan
+from slipstick.workloads.networks.tpu_programs import programs as qanet
+from slipstick.workloads.networks.tpu_programs import programs as retinanet
 from slipstick.workloads.networks.tpu_programs.programs import PROGRAMS
 from slipstick.workloads.networks.transformer import bert
 from slipstick.workloads.runs.feed import Feed, fed, feed_of, run_of

@@ -6,14 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.estimators.operation.gpu.kernels import KernelScaling, reached, resource_of
-from slipstick.estimators.schedule.replay import replay, under_runtime, with_workers
+from slipstick.common.errors import InputError
+from slipstick.estimators.gpu.kernels.traced_kernels import KernelScaling, reached, resource_of
+from slipstick.estimators.schedules.trace_replay import replay, under_runtime, with_workers
 from slipstick.experiments.calibrate.public_data import training_file
-from slipstick.experiments.traces.recorded import read_recorded
-from slipstick.experiments.traces.trace_rows import changes
-from slipstick.experiments.traces.trace_whatif import Change, trace_whatif
+from slipstick.experiments.replay.loaded_trace import read_recorded
+from slipstick.experiments.replay.replay import changes
+from slipstick.experiments.replay.trace_whatif import TraceChange, trace_whatif
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.importers.traces.kernel_shapes import read_kernel_operations
 from slipstick.workloads.importers.traces.kineto_graph import read_trace_graph
 from slipstick.workloads.importers.traces.trace_graph import TraceGraph
@@ -97,7 +97,7 @@ def test_workers_hide_the_loading_as_far_as_they_can(tmp_path: Path) -> None:
 
 def test_the_account_sums_to_the_change(tmp_path: Path) -> None:
     graph = trace(tmp_path, loop(5))
-    change = Change(machine("v100-sxm"), machine("h100-sxm"), workers=2, host_ratio=0.5)
+    change = TraceChange(machine("v100-sxm"), machine("h100-sxm"), workers=2, host_ratio=0.5)
     answer = trace_whatif(graph, change)
     assert set(answer.account) == {"kernels", "host", "loading"}
     assert sum(answer.account.values()) == pytest.approx(answer.after.step - answer.before.step, rel=1e-9)
@@ -107,9 +107,9 @@ def test_the_account_sums_to_the_change(tmp_path: Path) -> None:
 def test_the_same_machine_changes_nothing_and_a_faster_one_is_never_slower(tmp_path: Path) -> None:
     graph = trace(tmp_path, loop(5))
     v100 = machine("v100-sxm")
-    assert trace_whatif(graph, Change(v100, v100)).after.step == pytest.approx(replay(graph).step, rel=1e-12)
+    assert trace_whatif(graph, TraceChange(v100, v100)).after.step == pytest.approx(replay(graph).step, rel=1e-12)
     faster = v100.using(clock=2 * v100.clock)
-    assert trace_whatif(graph, Change(v100, faster)).after.step < replay(graph).step
+    assert trace_whatif(graph, TraceChange(v100, faster)).after.step < replay(graph).step
 
 
 @pytest.mark.parametrize(
@@ -199,8 +199,8 @@ def test_one_launch_of_a_graph_and_fused_kernels_are_faster_by_what_they_save(tm
     path.write_text(text)
     graph = read_trace_graph(path)
     eager = replay(graph).step * 1e6
-    graphed = trace_whatif(graph, Change(runtime="graph_replay"))
-    compiled = trace_whatif(graph, Change(runtime="compiled"))
+    graphed = trace_whatif(graph, TraceChange(runtime="graph_replay"))
+    compiled = trace_whatif(graph, TraceChange(runtime="compiled"))
     assert eager - graphed.after.step * 1e6 >= 3 * ISSUE
     assert compiled.after.step < graphed.before.step
     assert compiled.after.shares["kernel"] < replay(graph).shares["kernel"]
@@ -212,7 +212,7 @@ def test_one_launch_of_a_graph_and_fused_kernels_are_faster_by_what_they_save(tm
 def test_the_same_machine_at_another_clock_is_a_change_of_clock(tmp_path: Path) -> None:
     graph = trace(tmp_path, loop(5))
     v100 = machine("v100-sxm")
-    answer = trace_whatif(graph, Change(v100, v100.using(clock=v100.clock / 2)))
+    answer = trace_whatif(graph, TraceChange(v100, v100.using(clock=v100.clock / 2)))
     assert set(answer.account) == {"clock"} and answer.account["clock"] > 0
 
 
@@ -288,7 +288,7 @@ def test_the_machine_of_a_replay_is_set_not_varied() -> None:
 
 
 def test_a_long_trace_replays_to_its_steps_and_its_first_steps_are_a_trace(tmp_path: Path) -> None:
-    from slipstick.estimators.schedule.replay import first_steps
+    from slipstick.estimators.schedules.trace_replay import first_steps
     from tests.benchmarks.synthetic_trace import write
 
     path = tmp_path / "long.json"
@@ -323,6 +323,6 @@ def test_a_step_without_length_is_left_out_and_alone_is_no_step(tmp_path: Path) 
     nothing = event("ProfilerStep#99", "user_annotation", 1, 0.0, 0.0)
     assert trace(tmp_path, [nothing, *events]).step_names == trace(tmp_path, events).step_names
     unmarked = [one for one in events if one["cat"] != "user_annotation"]
-    whole = trace_whatif(trace(tmp_path, [nothing, *unmarked]), Change())
+    whole = trace_whatif(trace(tmp_path, [nothing, *unmarked]), TraceChange())
     assert whole.after.step > 0
     assert np.isfinite([whole.low, whole.high]).all()

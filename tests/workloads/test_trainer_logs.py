@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.traces.files_read import read_any
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.experiments.cli.cli import run
+from slipstick.experiments.replay.read_files import read_any
 from slipstick.workloads.importers.iteration_logs import read_log
 from slipstick.workloads.importers.mllog.trainer_logs import is_training_log, read_training_log
 from tests.runs_made import MEGATRON_LOG, TRAINER_STATE

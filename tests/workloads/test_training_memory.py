@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.memory_band import GIB_OVER_GB, with_band
 from slipstick.workloads.language.training_layout import TrainingLayout, training_flop

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from slipstick.common.errors import InputError
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.catalog import workload
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from slipstick.experiments.commands.cli import run
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.experiments.cli.cli import run
 from slipstick.workloads.graph.workload import Workload
 
 torch = pytest.importorskip("torch", reason="the torch extra is not installed")

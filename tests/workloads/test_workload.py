@@ -11,10 +11,11 @@ import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.hwmodels.files.expressions import expression_text, parse_expression, symbol
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import expression_text, parse_expression, symbol
 from slipstick.workloads.catalog import outline, workload, workload_names
-from slipstick.workloads.graph.cost import Cost
+from slipstick.workloads.graph.cost import Amount, Cost
+from slipstick.workloads.graph.kinds import KINDS, operation
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.graph.workload_file import load_workload
 from slipstick.workloads.layers.single import convolution, dense, elementwise, gemm
@@ -109,6 +110,17 @@ def test_wrong_graphs_are_refused() -> None:
         Cost({"flops": 1})
     with pytest.raises(InputError, match="give a value for t"):
         Workload("w", (dense("a", symbol("t"), 1, 1),)).bound()
+
+
+@pytest.mark.parametrize("channels", [8, symbol("c")])
+def test_work_is_divided_by_no_0(channels: Amount) -> None:
+    one = dict.fromkeys((*KINDS["convolution"].dims, *KINDS["collective"].dims), 1)
+    sizes = {name: {**one, "channels_in": channels, "elements": channels} for name in ("convolution", "collective")}
+    for kind, divisor in (("convolution", "groups"), ("collective", "participants")):
+        dims = {name: sizes[kind][name] for name in KINDS[kind].dims}
+        assert operation("a", kind, dims).cost
+        with pytest.raises(InputError, match=f"{kind} 'a': {divisor} = 0: want 1 or more"):
+            operation("a", kind, {**dims, divisor: 0})
 
 
 expressions = st.recursive(

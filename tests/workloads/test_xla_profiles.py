@@ -14,14 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.estimators.run.phases import DurationScan, scan_labels
-from slipstick.experiments.subjects.iterations.steps import read_steps
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.estimators.sampling.phases import DurationScan, scan_labels
+from slipstick.experiments.methods.iterations.step_logs import read_steps
 from slipstick.workloads.importers.iteration_logs import read_log
 from slipstick.workloads.importers.traces.tensorboard_profile import read_pod_viewer
-from slipstick.workloads.importers.xla.device_steps import short_name
-from slipstick.workloads.importers.xla.profiles import profiled_steps
-from slipstick.workloads.importers.xla.xplane import read_trace, read_xplane
+from slipstick.workloads.importers.xla.xplane import profiled_steps, read_trace, read_xplane, short_name
 
 DATA = Path(__file__).parent / "data"
 XPLANE, TRACE = DATA / "jax_cpu.xplane.pb.gz", DATA / "jax_cpu.trace.json.gz"

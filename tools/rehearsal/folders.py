@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from slipstick.hwmodels.files.opener import opened
-from slipstick.hwmodels.files.readers import read_json
+from slipstick.common.opener import opened
+from slipstick.common.readers import read_json
 from tools.rehearsal.tables import Table, Take
 
 Row: TypeAlias = dict[str, str]

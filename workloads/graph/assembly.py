@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from slipstick.hwmodels.files.expressions import expression_text
-from slipstick.hwmodels.files.symbolic import is_symbolic, sp
+from slipstick.common.expressions import expression_text
+from slipstick.common.lazy_sympy import is_symbolic, sp
 from slipstick.workloads.graph.kinds import SIZE_BYTES, operation, product
 from slipstick.workloads.graph.workload import Attribute, Op
 

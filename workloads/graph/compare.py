@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from slipstick.hwmodels.files.expressions import expression_text
+from slipstick.common.expressions import expression_text
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.workload import Op, Workload
 

@@ -6,13 +6,16 @@ from collections.abc import ItemsView, Iterator, Mapping
 from functools import lru_cache
 from typing import TypeAlias
 
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
-from slipstick.hwmodels.files.symbolic import is_symbolic, sp
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import value_at
+from slipstick.common.lazy_sympy import is_symbolic, sp
+from slipstick.common.records import FrozenDict
+from slipstick.common.units import check_count
 from slipstick.workloads.graph.exact import exactly
 
 Amount: TypeAlias = "int | float | sp.Expr"
-LARGEST = 1e300
+LARGEST = 1e30
+"""Of an amount: a million times the operations of the largest training."""
 
 RESOURCES = {
     "flop": "flop.UNIT.DTYPE: operations of a unit (matrix, vector, special) on floats or int8; a multiply-add is two",
@@ -103,9 +106,9 @@ class Cost(Mapping[str, Amount]):
                 raise InputError(f"unknown resource {resource!r} (known: {', '.join(RESOURCES)})")
             if resource.partition(".")[0] == "flop" and resource.count(".") != 2:
                 raise InputError(f"resource {resource[:60]!r}: want flop.UNIT.DTYPE, such as flop.matrix.float32")
-            if not is_symbolic(amount) and not amount >= 0:
-                raise InputError(f"resource {resource!r} = {amount!r}: want an amount >= 0")
-        self._amounts = Table({name: amount for name, amount in (amounts or {}).items() if amount != 0})
+            if not is_symbolic(amount) and not 0 <= amount <= LARGEST:
+                raise InputError(f"resource {resource!r} = {amount!r}: want an amount >= 0, up to {LARGEST:g}")
+        self._amounts = FrozenDict({name: amount for name, amount in (amounts or {}).items() if amount != 0})
 
     def __getitem__(self, resource: str) -> Amount:
         return self._amounts.get(resource, 0)
@@ -141,11 +144,11 @@ class Cost(Mapping[str, Amount]):
     __rmul__ = __mul__
 
     @property
-    def amounts(self) -> Table[Amount]:
+    def amounts(self) -> FrozenDict[Amount]:
         """The same as a table."""
         return self._amounts
 
-    def using(self, amounts: Table[Amount]) -> Cost:
+    def using(self, amounts: FrozenDict[Amount]) -> Cost:
         """Other amounts of the same resources."""
         made = object.__new__(Cost)
         made._amounts = amounts
@@ -194,20 +197,29 @@ def _symbols_of(expression: sp.Basic) -> frozenset[str]:
 def bind_amount(amount: Amount, values: Mapping[str, Amount]) -> Amount:
     """The amount with symbols replaced by name; a plain number where nothing is left open.
 
-    Raises InputError where that is no real number, or one beyond 1e300.
+    Raises InputError as `value_at`, and beyond `LARGEST`.
     """
     if not is_symbolic(amount):
         return amount
     exact = exactly(amount, values)
     if exact is not None and -LARGEST <= exact <= LARGEST:
         return exact
-    named = [symbol for symbol in amount.free_symbols if str(symbol) in values]
-    bound = amount.xreplace({symbol: sp.sympify(values[str(symbol)], strict=True) for symbol in named})
-    if bound.free_symbols:
-        return bound
-    number = bound.doit()
-    if not number.is_real or abs(number) > LARGEST:
-        where = ", ".join(f"{symbol} = {values[str(symbol)]}" for symbol in sorted(named, key=str))
-        shown = f"{number.evalf(4)}"[:20]
-        raise InputError(f"{str(amount)[:60]} at {where} is {shown}: want a number up to {LARGEST:g}")
-    return int(number) if number.is_integer else float(number)
+    number = value_at(amount, values)
+    if isinstance(number, (int, float)) and abs(number) > LARGEST:
+        where = ", ".join(f"{symbol} = {values[symbol]}" for symbol in sorted(symbols_of(amount)) if symbol in values)
+        raise InputError(f"{str(amount)[:60]} at {where} is {number:.4g}: want a number up to {LARGEST:g}")
+    return number
+
+
+def check_size(name: str, value: Amount, defaults: Mapping[str, float], space: str = "workload") -> None:
+    """Check a size that is a number: whole and >= 1; any > 0 of a share (NAME_ratio, or whose default is not whole).
+
+    `space`: where it was set, for messages: a number of the run may give a size too.
+    Raises InputError where it is none.
+    """
+    if not isinstance(value, (int, float)):
+        return
+    if not (name.endswith("_ratio") or float(defaults.get(name, 1)) % 1):
+        check_count(f"{space}.{name}", value)
+    elif not 0 < value <= LARGEST:
+        raise InputError(f"{space}.{name} = {value:g}: want a finite number > 0")

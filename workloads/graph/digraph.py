@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from slipstick.hwmodels.files.expressions import expression_text, parse_expression
-from slipstick.hwmodels.files.readers import InputError, unknown_name
-from slipstick.hwmodels.files.records import Table, counted_problems
-from slipstick.hwmodels.files.symbolic import is_symbolic, sp
-from slipstick.workloads.graph.cost import RESOURCES, Amount, Cost, symbols_of
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import expression_text, parse_expression
+from slipstick.common.lazy_sympy import is_symbolic, sp
+from slipstick.common.readers import unknown_name
+from slipstick.common.records import FrozenDict, counted_problems
+from slipstick.workloads.graph.cost import LARGEST, RESOURCES, Amount, Cost, symbols_of
 from slipstick.workloads.graph.kinds import KINDS, operation
 from slipstick.workloads.graph.workload import FIELDS, WHOLE, Attribute, Op, Workload
 
 if TYPE_CHECKING:
     import networkx as nx
-
-LARGEST = 1e300
 
 
 def from_digraph(graph: nx.Graph[Any]) -> Workload:
@@ -81,7 +80,7 @@ def _whole(facts: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
     if not isinstance(uncounted, (list, tuple)):
         problems.append("field 'uncounted': want a list of names")
         uncounted = ()
-    return {"defaults": Table(defaults), "metadata": metadata, "uncounted": tuple(map(str, uncounted))}
+    return {"defaults": FrozenDict(defaults), "metadata": metadata, "uncounted": tuple(map(str, uncounted))}
 
 
 def _operation(node: Any, fields: Mapping[str, Any], problems: list[str]) -> Op | None:
@@ -131,11 +130,11 @@ def _operation(node: Any, fields: Mapping[str, Any], problems: list[str]) -> Op 
 def _made(
     name: str,
     kind: str,
-    dims: Table[Amount],
+    dims: FrozenDict[Amount],
     dtype: str,
     amounts: Mapping[str, Amount] | None,
     times: Amount,
-    attributes: Table[Attribute],
+    attributes: FrozenDict[Attribute],
     base: Op | None,
 ) -> Op:
     """The operation, checked as its kind wants; a kind of the user's own needs a cost."""
@@ -169,7 +168,7 @@ def _mapping(value: Any, where: str, problems: list[str]) -> Mapping[Any, Any]:
     return {}
 
 
-def _amounts(value: Any, where: str, problems: list[str]) -> Table[Amount]:
+def _amounts(value: Any, where: str, problems: list[str]) -> FrozenDict[Amount]:
     """Amounts by name."""
     amounts: dict[str, Amount] = {}
     for name, amount in _mapping(value, where, problems).items():
@@ -179,7 +178,7 @@ def _amounts(value: Any, where: str, problems: list[str]) -> Table[Amount]:
         number = _amount(amount, f"{where}.{str(name)[:60]}", problems)
         if number is not None:
             amounts[str(name)] = number
-    return Table(amounts)
+    return FrozenDict(amounts)
 
 
 def _amount(value: Any, where: str, problems: list[str]) -> Amount | None:
@@ -203,7 +202,7 @@ def _amount(value: Any, where: str, problems: list[str]) -> Amount | None:
     return plain
 
 
-def _facts(value: Any, where: str, problems: list[str]) -> Table[Attribute]:
+def _facts(value: Any, where: str, problems: list[str]) -> FrozenDict[Attribute]:
     """Plain facts by name: texts, numbers, truth values, and tuples of them."""
 
     def frozen(fact: Any) -> Attribute:
@@ -219,4 +218,4 @@ def _facts(value: Any, where: str, problems: list[str]) -> Table[Attribute]:
             facts[str(name)] = frozen(fact)
         except (TypeError, RecursionError):
             problems.append(f"{where}.{str(name)[:60]}: want plain values, got {str(fact)[:40]!r}")
-    return Table(facts)
+    return FrozenDict(facts)

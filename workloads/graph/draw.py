@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape as escaped
 
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.shown import visible
+from slipstick.common.errors import InputError
+from slipstick.common.formatting import visible
 from slipstick.workloads.graph.compare import amount_text, phase_of
 from slipstick.workloads.graph.workload import Op, Workload
 

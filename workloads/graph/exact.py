@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
 
-from slipstick.hwmodels.files.symbolic import sp
+from slipstick.common.lazy_sympy import sp
 from slipstick.workloads.graph.whole_steps import EIGHTHS, FUNCTIONS, LARGEST_POWER, POWER, SizeSteps, Step
 
 ROUNDED = ("floor", "ceiling")
@@ -20,7 +20,7 @@ def exactly(formula: sp.Basic, values: Mapping[str, object]) -> int | float | No
 
     Examples
     --------
-    >>> from slipstick.hwmodels.files.expressions import parse_expression
+    >>> from slipstick.common.expressions import parse_expression
     >>> exactly(parse_expression("ceiling(batch/3)*(seq_len + 1)"), {"batch": 8, "seq_len": 9})
     30
     """

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from slipstick.hwmodels.files.expressions import parse_expression
-from slipstick.hwmodels.files.records import Table
-from slipstick.hwmodels.files.symbolic import is_symbolic, sp
+from slipstick.common.expressions import parse_expression
+from slipstick.common.lazy_sympy import is_symbolic, sp
+from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import LARGEST, Amount, bind_amount, symbols_of
 from slipstick.workloads.graph.whole_steps import SizeSteps
 
@@ -51,22 +51,22 @@ class Binding:
             self._after[id(first)] = first, Binding({**self.values, **first.values})
         return self._after[id(first)][1]
 
-    def put_in(self, amounts: Table[Amount], later: type[Later], *, all_: bool) -> Table[Amount]:
+    def put_in(self, amounts: FrozenDict[Amount], later: type[Later], *, all_: bool) -> FrozenDict[Amount]:
         """Amounts with the values in place of symbols.
 
         `all_`: whether all symbols have values now; else whole ones are put in when somebody reads the amounts.
         """
         first = amounts if self.whole and isinstance(amounts, Later) else None
         made = later(first.open, self.after(first.binding)) if first is not None else later(amounts, self)
-        return made if self.whole and not all_ else Table(made.amounts())
+        return made if self.whole and not all_ else FrozenDict(made.amounts())
 
 
-class Later(Table[Amount]):
+class Later(FrozenDict[Amount]):
     """Amounts with values in place of symbols, put in when somebody reads them: often more values come first."""
 
     __slots__ = ("binding", "open")
 
-    def __init__(self, open_: Table[Amount], binding: Binding) -> None:
+    def __init__(self, open_: FrozenDict[Amount], binding: Binding) -> None:
         self.open = open_
         self.binding = binding
         self._hash = None
@@ -122,12 +122,12 @@ def opened(amount: Amount | KeptAmount) -> Amount:
     return amount.expression if isinstance(amount, KeptAmount) else amount
 
 
-def unread(amounts: Table[Amount]) -> Iterable[tuple[str, Amount | KeptAmount]]:
+def unread(amounts: FrozenDict[Amount]) -> Iterable[tuple[str, Amount | KeptAmount]]:
     """The entries of a table, shape (entries,); of one that is kept without making an expression of any."""
     return amounts.kept.items() if isinstance(amounts, KeptTable) else amounts.items()
 
 
-def unread_amount(amounts: Table[Amount], name: str) -> Amount | KeptAmount:
+def unread_amount(amounts: FrozenDict[Amount], name: str) -> Amount | KeptAmount:
     """One entry of a table in its own unit; of one that is kept without making an expression of it.
 
     Raises KeyError where there is none.
@@ -135,7 +135,7 @@ def unread_amount(amounts: Table[Amount], name: str) -> Amount | KeptAmount:
     return amounts.kept[name] if isinstance(amounts, KeptTable) else amounts[name]
 
 
-def is_one(amounts: Table[Amount], name: str) -> bool:
+def is_one(amounts: FrozenDict[Amount], name: str) -> bool:
     """Whether an entry is the number 1: an open amount is not, nor is one that is not there."""
     before, binding = (amounts.open, amounts.binding) if isinstance(amounts, Later) else (amounts, Binding({}))
     if name not in before or binding.left_in(unread_amount(before, name)):
@@ -143,7 +143,7 @@ def is_one(amounts: Table[Amount], name: str) -> bool:
     return amounts[name] == 1
 
 
-class KeptTable(Table[Amount]):
+class KeptTable(FrozenDict[Amount]):
     """Amounts of which some are kept: each is an expression as soon as it is read."""
 
     __slots__ = ("kept",)
@@ -181,7 +181,7 @@ class LaterCost(Later):
     """Amounts of a cost, which has no resources of which nothing is used."""
 
     __slots__ = ()
-    __getitem__ = Table.__getitem__
+    __getitem__ = FrozenDict.__getitem__
 
     def amounts(self) -> dict[str, Amount]:
         """Those of which something is used."""

@@ -15,9 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.hwmodels.files.expressions import expression_text, parse_expression
-from slipstick.hwmodels.files.kept_files import kept_path, read_kept, write_kept
-from slipstick.hwmodels.files.kept_parts import (
+from slipstick.common.cached_parts import (
     kept_list,
     kept_number,
     kept_places,
@@ -25,10 +23,12 @@ from slipstick.hwmodels.files.kept_parts import (
     kept_text,
     kept_texts,
 )
-from slipstick.hwmodels.files.prebuilt import prebuilt
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
-from slipstick.hwmodels.files.symbolic import is_symbolic, sp
+from slipstick.common.disk_cache import kept_path, read_kept, write_kept
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import expression_text, parse_expression
+from slipstick.common.lazy_sympy import is_symbolic, sp
+from slipstick.common.prebuilt import prebuilt
+from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.alike import Distinct
 from slipstick.workloads.graph.cost import Amount, Cost
 from slipstick.workloads.graph.exact import steps_of
@@ -125,7 +125,7 @@ def content_text(workload: Workload) -> str | None:
     return repr([listed, times, workload.distinct.place.tolist(), workload.metadata, workload.defaults])
 
 
-def _table_text(amounts: Table[Amount]) -> list[object]:
+def _table_text(amounts: FrozenDict[Amount]) -> list[object]:
     """A table of amounts as text: what they were before sizes were put in, and the sizes."""
     if not isinstance(amounts, Later):
         return [(name, _amount_text(amount)) for name, amount in unread(amounts)]
@@ -177,7 +177,7 @@ def restored_workload(data: Any) -> Workload:
     return Workload.kept(
         name=kept_text(data["name"], "name"),
         edges=tuple((names[before], names[after]) for before, after in _edges(data["edges"], len(names))),
-        defaults=Table({name: kept_number(size, "defaults") for name, size in defaults.items()}),
+        defaults=FrozenDict({name: kept_number(size, "defaults") for name, size in defaults.items()}),
         metadata=_facts(data["metadata"], "metadata"),
         uncounted=tuple(kept_text(one, "uncounted") for one in kept_list(data["uncounted"], "uncounted")),
         names=names,
@@ -226,9 +226,9 @@ def _edges(data: Any, count: int) -> list[list[int]]:
     return edges
 
 
-def _facts(data: Any, field: str) -> Table[Attribute]:
+def _facts(data: Any, field: str) -> FrozenDict[Attribute]:
     """Metadata or attributes: texts, numbers and lists of them."""
-    facts = Table({name: _frozen(fact) for name, fact in kept_table(data, field).items()})
+    facts = FrozenDict({name: _frozen(fact) for name, fact in kept_table(data, field).items()})
     hash(facts)  # a fact is no table
     return facts
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from slipstick.hwmodels.files.readers import InputError, unknown_name
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.errors import InputError
+from slipstick.common.lazy_sympy import is_symbolic
+from slipstick.common.readers import unknown_name
+from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import SIZE_BYTES, Amount
 from slipstick.workloads.graph.work import (
     AXES,
@@ -44,13 +46,17 @@ __all__ = ["AXES", "KINDS", "SIZE_BYTES", "Kind", "Work", "operation", "product"
 
 @dataclass(frozen=True)
 class Kind:
-    """One word of the taxonomy: its dims, what it means, and its work as a function of dims and attributes."""
+    """One word of the taxonomy: its dims, what it means, and its work as a function of dims and attributes.
+
+    `divisor`: the dim that the work is divided by; 1 or more.
+    """
 
     name: str
     dims: tuple[str, ...]
     meaning: str
     work: Callable[[Dims, Facts], Work]
     optional: tuple[str, ...] = ()
+    divisor: str = ""
 
 
 MATRIX_KINDS = ("gemm", "convolution", "attention", "recurrent")
@@ -73,6 +79,7 @@ KINDS: Mapping[str, Kind] = {
             ("batch", "channels_in", "channels_out", "groups", *_CONVOLUTION_DIMS),
             "convolution of up to three axes; attributes pass (forward, backward_data, backward_weight), transposed",
             convolution_work,
+            divisor="groups",
         ),
         Kind(
             "attention",
@@ -120,6 +127,7 @@ KINDS: Mapping[str, Kind] = {
             "groups at a time",
             collective_work,
             optional=("stride", "sharing"),
+            divisor="participants",
         ),
         Kind("host", ("elements",), "host input or output (infeed, outfeed)", host_work),
         Kind("sparse", ("rows", "columns", "nonzeros", "vectors"), "sparse matrix times vectors", sparse_work),
@@ -145,7 +153,7 @@ def operation(
 ) -> Op:
     """An operation of a kind with its cost by the kind's formula.
 
-    Raises InputError where the kind, a dim or the data type is unknown, or a dim is missing.
+    Raises InputError where the kind, a dim or the data type is unknown, a dim is missing, or there are 0 groups.
     """
     if kind not in KINDS:
         raise unknown_name("kind of operation", kind, list(KINDS))
@@ -156,9 +164,12 @@ def operation(
     missing = [dim for dim in entry.dims if dim not in dims]
     if missing:
         raise InputError(f"{kind} {name!r}: no value for {', '.join(missing)}")
+    divisor = dims.get(entry.divisor, 1)
+    if not is_symbolic(divisor) and not divisor >= 1:
+        raise InputError(f"{kind} {name!r}: {entry.divisor} = {divisor!r}: want 1 or more")
     facts = dict(attributes or {})
     cost = entry.work(dims, facts).cost(dtype)
-    return Op(name, kind, Table(dict(dims)), dtype, cost, times, Table(facts), body)
+    return Op(name, kind, FrozenDict(dict(dims)), dtype, cost, times, FrozenDict(facts), body)
 
 
 def stored_norm(elements: Amount, channels: Amount) -> tuple[str, dict[str, Amount], dict[str, Attribute]]:

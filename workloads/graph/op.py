@@ -8,8 +8,9 @@ from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from slipstick.hwmodels.files.readers import InputError, unknown_name
-from slipstick.hwmodels.files.records import Table, content_digest
+from slipstick.common.errors import InputError
+from slipstick.common.readers import unknown_name
+from slipstick.common.records import FrozenDict, content_digest
 from slipstick.workloads.graph.cost import SIZE_BYTES, Amount, Cost, symbols_of
 from slipstick.workloads.graph.given import Binding, Later, LaterCost
 
@@ -43,11 +44,11 @@ class Op:
 
     name: str
     kind: str
-    dims: Table[Amount] = Table()
+    dims: FrozenDict[Amount] = FrozenDict()
     dtype: str = "float32"
     cost: Cost = Cost()
     times: Amount = 1
-    attributes: Table[Attribute] = Table()
+    attributes: FrozenDict[Attribute] = FrozenDict()
     body: Workload | None = None
     payload: str | None = None
 

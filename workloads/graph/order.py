@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import cached_property, partial
 from typing import Any, TypeAlias
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 
 Exact: TypeAlias = "int | Fraction"
 EIGHTHS = 8

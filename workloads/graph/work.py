@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from slipstick.hwmodels.files.readers import unknown_name
+from slipstick.common.readers import unknown_name
 from slipstick.workloads.graph.cost import RATED_AS, SIZE_BYTES, Amount, Cost, is_floating, result_bytes
 
 INDEX_BYTES = 8

@@ -1,4 +1,7 @@
-"""A workload: operations and what each waits for."""
+"""A workload: operations and what each waits for.
+
+A workload as a notebook shows it: its kinds of operations, and not each operation.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,14 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.hwmodels.files.readers import InputError, unknown_name
-from slipstick.hwmodels.files.records import Table, content_digest
-from slipstick.hwmodels.files.symbolic import is_symbolic, sp
+from slipstick.common.errors import InputError
+from slipstick.common.formatting import count_shown, share_shown, shown
+from slipstick.common.html_tables import html_table
+from slipstick.common.lazy_sympy import is_symbolic, sp
+from slipstick.common.readers import unknown_name
+from slipstick.common.records import FrozenDict, content_digest
 from slipstick.workloads.graph.alike import Distinct, distinct
-from slipstick.workloads.graph.cost import Amount, Cost, symbols_of
+from slipstick.workloads.graph.cost import Amount, Cost, check_size, symbols_of
 from slipstick.workloads.graph.given import Binding, KeptAmount, opened
 from slipstick.workloads.graph.op import Attribute as Attribute
 from slipstick.workloads.graph.op import Op as Op
@@ -25,9 +31,37 @@ from slipstick.workloads.graph.op import Op as Op
 if TYPE_CHECKING:
     import networkx as nx
 
+
+def workload_html(workload: Workload) -> str:
+    """Count, flop and bytes of each kind, most flop first, at the defaults of the workload's symbols.
+
+    Where a symbol has no default only the counts are known, and the caption names it.
+    """
+    head = f"{workload.name}: {len(workload):,} operations"
+    free = sorted(workload.symbols - set(workload.defaults))
+    if free:
+        counts: dict[str, int] = {}
+        for operation in workload.operations:
+            counts[operation.kind] = counts.get(operation.kind, 0) + 1
+        counted = [(kind, f"{count:,}") for kind, count in sorted(counts.items(), key=lambda one: -one[1])]
+        return html_table(("kind", "count"), counted, f"{head}; free: {', '.join(free)}")
+    sums: dict[str, list[float]] = {}
+    for operation in workload.bound().operations:
+        times = float(operation.times)
+        amounts = (times, times * float(operation.cost.flop), times * float(operation.cost.bytes_moved))
+        sums[operation.kind] = [a + b for a, b in zip(sums.get(operation.kind, (0.0, 0.0, 0.0)), amounts, strict=True)]
+    whole = sum(flop for _, flop, _ in sums.values()) or 1.0
+    rows = [
+        (kind, count_shown(count), shown(flop, "flop"), share_shown(flop / whole), shown(moved, "byte"))
+        for kind, (count, flop, moved) in sorted(sums.items(), key=lambda one: -one[1][1])
+    ]
+    at = ", ".join(f"{name} = {value:g}" for name, value in workload.defaults.items())
+    return html_table(("kind", "count", "flop", "of them", "bytes moved"), rows, f"{head}; {at}" if at else head)
+
+
 FIELDS = ("kind", "dims", "dtype", "cost", "times", "attributes")
 """What a node of `Workload.graph` says of an operation."""
-_NO_SIZES: Mapping[str, float] = Table()
+_NO_SIZES: Mapping[str, float] = FrozenDict()
 WHOLE = ("name", "defaults", "metadata", "uncounted")
 """What the graph itself says of the workload."""
 
@@ -52,12 +86,12 @@ class Workload:
     name: str
     operations: tuple[Op, ...]
     edges: tuple[tuple[str, str], ...] = ()
-    defaults: Table[float] = Table()
-    metadata: Table[Attribute] = Table()
+    defaults: FrozenDict[float] = FrozenDict()
+    metadata: FrozenDict[Attribute] = FrozenDict()
     uncounted: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        makers: dict[str, Any] = {"operations": tuple, "edges": tuple, "defaults": Table, "metadata": Table}
+        makers: dict[str, Any] = {"operations": tuple, "edges": tuple, "defaults": FrozenDict, "metadata": FrozenDict}
         for field, make in makers.items():
             if not isinstance(given := getattr(self, field), make):  # lists and dicts are no key of what is kept
                 object.__setattr__(self, field, make(map(tuple, given) if field == "edges" else given))
@@ -105,8 +139,8 @@ class Workload:
         cls,
         name: str,
         edges: tuple[tuple[str, str], ...],
-        defaults: Table[float],
-        metadata: Table[Attribute],
+        defaults: FrozenDict[float],
+        metadata: FrozenDict[Attribute],
         uncounted: tuple[str, ...],
         names: tuple[str, ...],
         raw_times: tuple[Amount | KeptAmount, ...],
@@ -257,11 +291,12 @@ class Workload:
         Raises
         ------
         InputError
-            Where a name is no symbol of the workload.
+            Where a name is no symbol of the workload, or a value is no size.
         """
-        for name in values:
+        for name, value in values.items():
             if name not in self.symbols:
                 raise unknown_name(f"symbol of workload {self.name!r}", name, sorted(self.symbols))
+            check_size(name, value, self.defaults)
         return self.bind_known(values)
 
     def bind_known(self, values: Mapping[str, Amount]) -> Self:
@@ -277,7 +312,7 @@ class Workload:
             {each.name: getattr(self, each.name) for each in fields(self) if each.name != "operations"}
         )
         made.__dict__.update(
-            defaults=Table({name: value for name, value in self.defaults.items() if name not in values}),
+            defaults=FrozenDict({name: value for name, value in self.defaults.items() if name not in values}),
             distinct=self.distinct.bound_by(binding),
             _given=given,
         )
@@ -306,8 +341,7 @@ class Workload:
         if not self.symbols:
             return self
         given = {**self.defaults, **values}
-        missing = sorted(self.symbols - set(given))
-        if missing:
+        if missing := sorted(self.symbols - set(given)):
             raise InputError(
                 f"workload {self.name!r}: give a value for {', '.join(missing)} (--{missing[0]} N, or bind)"
             )
@@ -320,7 +354,6 @@ class Workload:
         write(self, path)
 
     def _repr_html_(self) -> str:
-        from slipstick.workloads.graph.workload_html import workload_html
 
         return workload_html(self)
 

@@ -8,12 +8,15 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from slipstick.hwmodels.files.expressions import parse_expression
-from slipstick.hwmodels.files.old_names import checked
-from slipstick.hwmodels.files.readers import MEGABYTE, InputError, read_json, require_mapping, unknown_name
-from slipstick.hwmodels.files.records import Table
-from slipstick.hwmodels.files.symbolic import sp
-from slipstick.workloads.graph.cost import Amount, Cost
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import parse_expression
+from slipstick.common.lazy_sympy import sp
+from slipstick.common.opener import MEGABYTE
+from slipstick.common.readers import read_json, require_mapping, unknown_name
+from slipstick.common.records import FrozenDict
+from slipstick.common.renamed_arguments import checked
+from slipstick.common.units import check_count
+from slipstick.workloads.graph.cost import LARGEST, Amount, Cost
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
 from slipstick.workloads.graph.workload_writer import SCHEMA
 
@@ -66,7 +69,7 @@ def from_json(document: Any, where: str) -> Workload:
     for name, value in defaults.items():
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
             raise InputError(f"{where}: defaults.{name} = {str(value)[:40]!r}: want a finite number > 0")
-    return Workload(document["name"], operations, tuple(edges), Table(defaults), metadata, uncounted)
+    return Workload(document["name"], operations, tuple(edges), FrozenDict(defaults), metadata, uncounted)
 
 
 def _op_from_json(node: Any, where: str) -> Op:
@@ -82,10 +85,10 @@ def _op_from_json(node: Any, where: str) -> Op:
         return Op(
             name=node["id"],
             kind=node["kind"],
-            dims=Table(_amounts(node, "dims", where)),
+            dims=FrozenDict(_amounts(node, "dims", where)),
             dtype=str(node.get("dtype", "float32")),
             cost=Cost(_amounts(node, "cost", where)),
-            times=_amount_from_json(node.get("times", 1), f"{where}: times"),
+            times=_counted(_amount_from_json(node.get("times", 1), f"{where}: times"), f"{where}: times"),
             attributes=_attributes(node.get("attributes", {}), f"{where}: attributes"),
             body=from_json(node["body"], f"{where}: body") if "body" in node else None,
             payload=str(node["payload"]) if "payload" in node else None,
@@ -97,10 +100,10 @@ def _op_from_json(node: Any, where: str) -> Op:
 
 def _amounts(node: Mapping[str, Any], part: str, where: str) -> dict[str, Any]:
     entries = require_mapping(node.get(part, {}), where, part)
-    return {
-        name: value if type(value) is int and value >= 0 else _amount_from_json(value, f"{where}: {part}.{name}")
-        for name, value in entries.items()
-    }
+    amounts = {name: _amount_from_json(value, f"{where}: {part}.{name}") for name, value in entries.items()}
+    if "launches" in amounts:
+        _counted(amounts["launches"], f"{where}: {part}.launches")
+    return amounts
 
 
 def _amount_from_json(value: Any, where: str) -> Amount:
@@ -111,9 +114,16 @@ def _amount_from_json(value: Any, where: str) -> Amount:
             return _parsed(value)
         except InputError:
             return parse_expression(value, where=where)  # the same error, with its place
-    if not 0 <= value < math.inf:
-        raise InputError(f"{where} = {value!r}: want a finite amount >= 0")
+    if not 0 <= value <= LARGEST:
+        raise InputError(f"{where} = {value!r}: want a finite amount >= 0, up to {LARGEST:g}")
     return value
+
+
+def _counted(amount: Amount, where: str) -> Amount:
+    """A count as it stands: a formula, or a whole number."""
+    if isinstance(amount, (int, float)):
+        check_count(where, amount, 0)
+    return amount
 
 
 @lru_cache(maxsize=1024)
@@ -122,7 +132,7 @@ def _parsed(text: str) -> sp.Expr:
     return parse_expression(text)
 
 
-def _attributes(value: Any, where: str) -> Table[Attribute]:
+def _attributes(value: Any, where: str) -> FrozenDict[Attribute]:
     def freeze(entry: Any) -> Attribute:
         if isinstance(entry, list):
             return tuple(freeze(part) for part in entry)
@@ -130,4 +140,4 @@ def _attributes(value: Any, where: str) -> Table[Attribute]:
             return entry
         raise InputError(f"{where}: want plain values, got {str(entry)[:40]!r}")
 
-    return Table({name: freeze(entry) for name, entry in require_mapping(value, where, "attributes").items()})
+    return FrozenDict({name: freeze(entry) for name, entry in require_mapping(value, where, "attributes").items()})

@@ -7,9 +7,9 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from slipstick.hwmodels.files.expressions import expression_text
-from slipstick.hwmodels.files.readers import atomic_write
-from slipstick.hwmodels.files.symbolic import is_symbolic
+from slipstick.common.expressions import expression_text
+from slipstick.common.lazy_sympy import is_symbolic
+from slipstick.common.writer import atomic_write
 from slipstick.workloads.graph.cost import Amount
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from slipstick.hwmodels.files import opener
-from slipstick.hwmodels.files.old_names import checked
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common import opener
+from slipstick.common.errors import InputError
+from slipstick.common.renamed_arguments import checked
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_file import load_workload
 from slipstick.workloads.graph.workload_writer import SCHEMA

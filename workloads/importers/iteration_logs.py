@@ -10,17 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.hwmodels.files.old_names import formerly
-from slipstick.hwmodels.files.readers import (
-    InputError,
-    read_csv_rows,
-    read_json,
-    read_number,
-    require_mapping,
-    unknown_name,
-)
+from slipstick.common.errors import InputError
+from slipstick.common.readers import read_csv_rows, read_json, read_number, require_mapping, unknown_name
+from slipstick.common.renamed_arguments import formerly
+from slipstick.common.units import is_rate, refuse_rate
 from slipstick.workloads.runs.event_steps import profile_steps
 from slipstick.workloads.runs.iterations import FloatArray, Iterations
+from slipstick.workloads.runs.lengths import read_lengths
 from slipstick.workloads.runs.step_profiles import StepProfile, load_steps
 
 LENGTH_COLUMNS = {"seq_len": "length", "length": "length", "sequence_length": "length", "tokens": "tokens"}
@@ -34,7 +30,13 @@ LOG_LIMIT_BYTES = 512_000_000
 
 
 @formerly(length="parameter", time="column")
-def read_log(path: str | os.PathLike[str], parameter: str | None = None, column: str | None = None) -> Iterations:
+def read_log(
+    path: str | os.PathLike[str],
+    parameter: str | None = None,
+    column: str | None = None,
+    *,
+    lengths: str | os.PathLike[str] | None = None,
+) -> Iterations:
     r"""Read the iterations of a log, in the form that the file has.
 
     Parameters
@@ -48,11 +50,13 @@ def read_log(path: str | os.PathLike[str], parameter: str | None = None, column:
     parameter, column
         Columns; else the first of `LENGTH_COLUMNS` and of `TIME_COLUMNS` (or one that ends in _s) that is there. Where
         no length is logged, the duration stands for it: it orders iterations by what they cost.
+    lengths
+        A .csv with the length of each iteration (column `parameter`, else seq_len), for a log that holds none.
 
     Raises
     ------
     InputError
-        Names the file, the line and the column.
+        Names the file, the line and the column; where the log holds lengths itself, or not one time for each length.
 
     Examples
     --------
@@ -64,9 +68,11 @@ def read_log(path: str | os.PathLike[str], parameter: str | None = None, column:
     ...     ss.read_log(path).times.tolist()
     [1.0, 1.4]
     """
+    if lengths is not None:
+        return _with_lengths(read_log(path, None, column), lengths, parameter or "seq_len")
     from slipstick.workloads.importers.formats.registry import identify
     from slipstick.workloads.importers.mllog.trainer_logs import is_training_log, printed_instead
-    from slipstick.workloads.importers.xla.profiles import profiled_steps
+    from slipstick.workloads.importers.xla.xplane import profiled_steps
 
     path = Path(path)
     name = path.name.removesuffix(".gz")
@@ -91,6 +97,26 @@ def read_log(path: str | os.PathLike[str], parameter: str | None = None, column:
     if isinstance(document, Mapping) and "traceEvents" in document:
         return _from_trace(path)
     return _from_rows(document, path, parameter, column)
+
+
+def _with_lengths(log: Iterations, path: str | os.PathLike[str], column: str) -> Iterations:
+    """The log with the lengths of a file: those of its iterations, or of all from the first that its numbers count."""
+    if log.proxy != "duration":
+        raise InputError(f"{path}: {log.source} holds the {log.proxy} of each iteration itself; leave --lengths out")
+    values = read_lengths(path, column, "steps").values.astype("float64")
+    before = max(0, log.first - 1)
+    if len(values) not in (len(log), before + len(log)):
+        whole = f", or {before + len(log):,} with those before" if before else ""
+        raise InputError(
+            f"{path}: {len(values):,} lengths for {len(log):,} iterations ({log.first} .. {log.first + len(log) - 1}) "
+            f"of {log.source}: want {len(log):,}{whole}"
+        )
+    if log.block > 1:
+        raise InputError(
+            f"{log.source}: holds means of up to {log.block:,} iterations, and lengths want the time of each "
+            "(Megatron-LM: --log-interval 1)"
+        )
+    return replace(log, lengths=values[len(values) - len(log) :], proxy="length", profiles=None)
 
 
 def _from_csv(path: Path, length: str | None, time: str | None) -> Iterations:
@@ -134,9 +160,13 @@ def _columns(names: Sequence[str], length: str | None, time: str | None, path: P
             raise unknown_name(f"column of {path}", wanted, names)
     if length is None:
         length = next((name for name in LENGTH_COLUMNS if name in names), None)
-    if time is None:
+    if time is not None:
+        refuse_rate(time, path)
+    else:
         named = [
-            name for name in (*TIME_COLUMNS, *(n for n in names if n.endswith(("_s", "_ms", "_us")))) if name in names
+            name
+            for name in (*TIME_COLUMNS, *(n for n in names if n.endswith(("_s", "_ms", "_us")) and not is_rate(n)))
+            if name in names
         ]
         if not named:
             raise InputError(
@@ -189,7 +219,8 @@ def _from_training_log(path: Path) -> Iterations:
         raise InputError(f"{path}: {sum(counts):,} steps: want 1 to {MOST_ITERATIONS:,}")
     seconds = np.repeat([each.seconds for each in log.steps], counts)
     first = log.numbers[0] - counts[0] + 1 if log.numbers else 0
-    return replace(_durations(seconds, path, f"{path.name} (from {log.steps_from})"), first=first)
+    source = f"{path.name} (from {log.steps_from})"
+    return replace(_durations(seconds, path, source), first=first, block=max(counts))
 
 
 def _from_steps(steps: list[StepProfile], path: Path) -> Iterations:

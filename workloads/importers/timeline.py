@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 from slipstick.workloads.importers.formats.registry import identify
 from slipstick.workloads.importers.profilers.nsys import read_nsys
 from slipstick.workloads.importers.profilers.rocprof_csv import read_rocprof_csv

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.records import Table
-from slipstick.hwmodels.files.symbolic import sp
+from slipstick.common.expressions import symbol
+from slipstick.common.lazy_sympy import sp
+from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.kinds import SIZE_BYTES, operation
 from slipstick.workloads.graph.workload import Workload
 
@@ -22,7 +22,7 @@ def collective(function: str) -> Workload:
     dims = {"elements": elements, "participants": symbol("devices"), "stride": symbol("stride")}
     name = function.replace("_", "-")
     op = operation(name, "collective", dims, DTYPE, {"function": function})
-    return Workload(name, (op,), (), Table({key: float(value) for key, value in DEFAULTS.items()}))
+    return Workload(name, (op,), (), FrozenDict({key: float(value) for key, value in DEFAULTS.items()}))
 
 
 def builders() -> dict[str, Callable[[], Workload]]:

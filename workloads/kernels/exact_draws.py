@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 
 Words = npt.NDArray[np.uint64]
 Integers = npt.NDArray[np.int64]

@@ -14,8 +14,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.hwmodels.files.old_names import checked
-from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.common.errors import InputError
+from slipstick.common.readers import unknown_name
+from slipstick.common.renamed_arguments import checked
 from slipstick.workloads.kernels.exact_draws import Draws
 from slipstick.workloads.kernels.meshes import finite_elements
 from slipstick.workloads.kernels.sparse import SparseMatrix

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import product
 
-from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.readers import InputError, unknown_name
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import symbol
+from slipstick.common.readers import unknown_name
+from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import Cost
 from slipstick.workloads.graph.workload import Op, Workload
 
@@ -155,9 +156,9 @@ def loop_workload(name: str, kernel: LoopKernel) -> Workload:
             "launches": 1,
         }
     )
-    dims = Table({"elements": iterations, **lengths})
-    op = Op("sweep", "elementwise", dims, "float64", cost, attributes=Table({"loop": kernel.name}))
-    return Workload(name, (op,), defaults=Table(dict.fromkeys(lengths, DEFAULT_SIZES[kernel.dimensions])))
+    dims = FrozenDict({"elements": iterations, **lengths})
+    op = Op("sweep", "elementwise", dims, "float64", cost, attributes=FrozenDict({"loop": kernel.name}))
+    return Workload(name, (op,), defaults=FrozenDict(dict.fromkeys(lengths, DEFAULT_SIZES[kernel.dimensions])))
 
 
 def builders() -> dict[str, Callable[[], Workload]]:

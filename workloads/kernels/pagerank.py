@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.errors import InputError
+from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import Cost
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.kernels.blocks import INDEX_BYTES, STREAMED_BYTES, VALUE_BYTES
@@ -136,7 +136,7 @@ def _loop(
     }
     cost = Cost({"flop.vector.float64": flops, "read": VALUE_BYTES * memops, "launches": 1})
     kind = "gather_sum" if name == "L2" else "vector_loop"
-    return Op(name, kind, Table(dims), "float64", cost, times, Table({"loop": name}))
+    return Op(name, kind, FrozenDict(dims), "float64", cost, times, FrozenDict({"loop": name}))
 
 
 def pagerank_loops() -> dict[str, Any]:

@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 
 ROWS_LIMIT = 100_000_000
+ALWAYS_TAKEN, ROWS_A_NONZERO = 1 << 22, 64
+"""Rows and columns of any matrix; more want a non-zero for so many: a few words must not fill the memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,6 +149,11 @@ class SparseMatrix:
             )
         if max(shape) > ROWS_LIMIT:
             raise InputError(f"matrix {name}: shape {shape} is above {ROWS_LIMIT:,} rows or columns")
+        if max(shape) > max(ALWAYS_TAKEN, ROWS_A_NONZERO * len(i)):
+            raise InputError(
+                f"matrix {name}: {shape[0]:,} x {shape[1]:,} with {len(i):,} non-zeros: beyond {ALWAYS_TAKEN:,} rows "
+                f"or columns want at least one non-zero for each {ROWS_A_NONZERO}"
+            )
         data = np.ones(len(i)) if values is None else np.asarray(values, dtype=np.float64)
         compressed = coo_array((data, (i, j)), shape=shape).tocsr()
         compressed.sum_duplicates()

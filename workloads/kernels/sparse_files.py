@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import warnings
 from pathlib import Path
 from typing import Literal
@@ -10,9 +11,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.hwmodels.files.arrays import read_arrays
-from slipstick.hwmodels.files.old_names import checked
-from slipstick.hwmodels.files.readers import InputError, read_bytes
+from slipstick.common.arrays import read_arrays
+from slipstick.common.errors import InputError
+from slipstick.common.opener import read_bytes
+from slipstick.common.renamed_arguments import checked
 from slipstick.workloads.kernels.sparse import ROWS_LIMIT, SparseMatrix
 
 Symmetry = Literal["expand", "stored"]
@@ -24,6 +26,8 @@ UNPACKED_RATIO = 50
 LARGEST_NODE = 2**53
 """Numbers of nodes beyond it are not distinguished."""
 NONZEROS_LIMIT = 200_000_000
+_FORTRAN = re.compile(rb"(?<=[\d.])[dD](?=[+-]?\d)")
+"""The exponent of a number in double precision, as Fortran writes it: 1.0D+00."""
 
 
 @checked
@@ -93,7 +97,7 @@ def _matrix_market(name: str, path: Path, symmetry: Symmetry) -> SparseMatrix:
         number += 1
         if not line:
             raise InputError(f"{path}: ends before its size line 'ROWS COLUMNS NONZEROS'")
-        if line.strip() and not line.startswith(b"%"):
+        if line.strip() and not line.lstrip().startswith(b"%"):
             break
     try:
         rows, columns, nonzeros = (int(word) for word in line.split())
@@ -106,7 +110,10 @@ def _matrix_market(name: str, path: Path, symmetry: Symmetry) -> SparseMatrix:
             f"{path}: line {number}: {rows} x {columns} with {nonzeros} non-zeros is outside 1 to {ROWS_LIMIT:,} rows "
             f"and columns and 0 to {NONZEROS_LIMIT:,} non-zeros"
         )
-    entries = _entries(path, stream.read(), nonzeros, 2 if field_type == "pattern" else 3)
+    body = stream.read()
+    if field_type == "real" and (b"D" in body or b"d" in body):
+        body = _FORTRAN.sub(b"e", body)
+    entries = _entries(path, body, nonzeros, 2 if field_type == "pattern" else 3)
     i, j = (_places(path, entries[:, k], size) for k, size in ((0, rows), (1, columns)))
     values = entries[:, 2] if field_type != "pattern" else np.ones(len(entries))
     if kind != "general" and symmetry == "expand":

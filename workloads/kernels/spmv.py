@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import Cost
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.kernels.blocks import BLOCK, STREAMED_BYTES, VALUE_BYTES, pattern_counts
@@ -48,7 +48,7 @@ def rows_operation(
     return Op(
         name,
         "spmv",
-        dims=Table({**dims, **(more or {})}),
+        dims=FrozenDict({**dims, **(more or {})}),
         dtype="float64",
         cost=Cost(
             {
@@ -59,7 +59,7 @@ def rows_operation(
             }
         ),
         times=times,
-        attributes=Table({"block": BLOCK}),
+        attributes=FrozenDict({"block": BLOCK}),
         payload=matrix.digest,
     )
 

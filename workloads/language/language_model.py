@@ -6,11 +6,12 @@ published totals. A multiply-add is two flop.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,10 +38,6 @@ class Experts:
     shared_feed_forward: int = 0
     shared_gate: int = 0
     score_bias: int = 0
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.per_token <= self.count:
-            raise InputError(f"experts a token = {self.per_token}: want 1 to the {self.count} experts of a layer")
 
     def distinct(self, tokens: Numbers) -> Numbers:
         """Experts of a layer that at least one of `tokens` visits, each as likely: E (1 - (1 - k/E)^tokens)."""
@@ -81,6 +78,34 @@ class LinearAttention:
         return self.value_heads * self.key_dim * self.value_dim + self.channels * (self.convolution - 1)
 
 
+def impossible(numbers: Mapping[str, Any], words: Mapping[str, str] | None = None) -> list[str]:
+    """What cannot be of a model's numbers, a sentence each.
+
+    `numbers`: by the fields of `LanguageModel`; None where one is not known.
+    `words`: what a file calls them (and `per_token`, `key_heads`), where not by these names.
+    """
+    known: dict[str, int] = {name: value for name, value in numbers.items() if isinstance(value, int)}
+    experts, linear = numbers.get("experts"), numbers.get("linear")
+    if experts is not None:
+        known |= {"experts": experts.count, "per_token": experts.per_token}
+    if linear is not None:
+        known |= {"linear_layers": linear.layers, "key_heads": linear.key_heads, "value_heads": linear.value_heads}
+
+    def stated(name: str) -> str:
+        return f"{(words or {}).get(name, name)} = {known[name]:,}"
+
+    one = ("layers", "width", "heads", "kv_heads", "head_dim", "vocabulary", "per_token", "window", "key_heads")
+    wrong = [f"{stated(name)}: want at least 1" for name in one if known.get(name, 1) < 1]
+    for part, whole in (("kv_heads", "heads"), ("key_heads", "value_heads")):
+        if min(known.get(part, 0), known.get(whole, 0)) > 0 and known[whole] % known[part]:
+            wrong.append(f"{stated(part)}: want a divisor of {stated(whole)}")
+    limits = {"per_token": "experts"} | dict.fromkeys(("window_layers", "dense_layers", "linear_layers"), "layers")
+    for part, whole in limits.items():
+        if whole in known and known.get(part, 0) > known[whole]:
+            wrong.append(f"{stated(part)}: want at most {stated(whole)}")
+    return wrong
+
+
 @dataclass(frozen=True)
 class LanguageModel:
     """A decoder of tokens.
@@ -106,6 +131,11 @@ class LanguageModel:
         Norms of a layer.
     weights
         How the file says its weights are stored ("bf16", "fp8", "mxfp4", ...; see `weight_types`).
+    cache, quantiser
+        How the checkpoint's file says keys and values are to be cached ("fp8"; "" where it is not known), and the
+        program that wrote so (`quant_method`): engines read the one and not the other.
+    typed
+        The name that was typed, where that is another model's, or another release's, of the same shapes.
     """
 
     name: str
@@ -132,16 +162,19 @@ class LanguageModel:
     latent: Latent | None = None
     linear: LinearAttention | None = None
     weights: str = "bf16"
+    cache: str = ""
+    quantiser: str = ""
+    typed: str = ""
     context: int | None = None
 
     def __post_init__(self) -> None:
-        for field in ("layers", "width", "heads", "kv_heads", "head_dim", "vocabulary"):
-            if getattr(self, field) < 1:
-                raise InputError(f"{self.name}: {field} = {getattr(self, field)}: want at least 1")
-        if self.heads % self.kv_heads:
-            raise InputError(f"{self.name}: kv_heads = {self.kv_heads}: want a divisor of the {self.heads} heads")
-        if self.window_layers > self.layers or self.dense_layers > self.layers:
-            raise InputError(f"{self.name}: more layers of one kind than the {self.layers} layers")
+        if wrong := impossible(vars(self)):
+            raise InputError(f"{self.name}: {'; '.join(wrong)}")
+
+    @property
+    def stands_for(self) -> str:
+        """That its numbers answer for another name; "" where that is its own."""
+        return f"{self.typed} by the numbers of {self.name}, whose shapes it shares" if self.typed else ""
 
     @cached_property
     def attention_layers(self) -> int:

@@ -13,11 +13,11 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Literal
 
-from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
-from slipstick.hwmodels.files.symbolic import sp
-from slipstick.workloads.graph.cost import Amount, Cost
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import symbol
+from slipstick.common.lazy_sympy import sp
+from slipstick.common.records import FrozenDict
+from slipstick.workloads.graph.cost import SIZE_BYTES, Amount, Cost
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
 from slipstick.workloads.language.language_model import LanguageModel
@@ -25,6 +25,8 @@ from slipstick.workloads.language.weight_types import WeightType, stored_name, w
 from slipstick.workloads.transforms.dtype import in_dtype
 
 DEGREES = ("tensor", "pipeline", "data", "expert")
+OF_CHECKPOINT = ("cache", "quantiser")
+"""What a step says of its model's checkpoint beside its weights (`LanguageModel.cache`)."""
 
 
 Purpose = Literal["mixed", "decode", "prompt"]
@@ -36,17 +38,13 @@ _FIXED: Mapping[Purpose, Mapping[str, Amount]] = {
 _DEFAULTS: Mapping[str, float] = {"decodes": 1, "context": 1024, "prompt": 1024, "chunk": 1024, "finished": 1}
 
 
-def language_step(
-    model: LanguageModel, stored: str | None = None, cache_bytes: float = 2.0, purpose: Purpose = "mixed"
-) -> Workload:
-    """One step of serving `model` on one device.
+def language_step(model: LanguageModel, stored: str | None = None, purpose: Purpose = "mixed") -> Workload:
+    """One step of serving `model` on one device; keys and values are cached in 16 bits (else `cached_in`).
 
     Parameters
     ----------
     stored
         How weights are stored (`weight_types.WEIGHT_TYPES`); None: as the model's file says.
-    cache_bytes
-        Of one number of the cache of keys and values.
     purpose
         decode: new tokens alone (`decodes`, `context`); prompt: prompts alone, nothing before them (`prompt`, `chunk`);
         mixed: both, every symbol open.
@@ -58,19 +56,25 @@ def language_step(
     >>> step.bind(context=1000).bound().cost["flop.matrix.bfloat16"]
     15533604864
     """
-    writer = _Step(model, weight_type(stored or model.weights), cache_bytes)
+    writer = _Step(model, weight_type(stored or model.weights))
     writer.write()
     absent = {"decode": ".prompt", "prompt": ".decode"}.get(purpose, "(none)")
     operations = tuple(op for op in writer.operations if not op.name.endswith(absent))
     names = [op.name for op in operations]
     edges = tuple(pairwise(names))
     linear, routed = weights_by_group(model)
-    known = {"parameters": model.parameters, "linear_weights": linear, "routed_weights": routed}
-    metadata = _stored(Table(known), writer.kind)
+    known: dict[str, Attribute] = {"parameters": model.parameters, "linear_weights": linear, "routed_weights": routed}
+    if model.typed:
+        known["stands_for"] = model.stands_for
+    if model.cache and writer.kind.name == model.weights:
+        known |= {"cache": model.cache, "quantiser": model.quantiser}
+    metadata = _stored(FrozenDict(known), writer.kind)
     open_ = Workload(f"{model.name}-{purpose}", operations, edges, metadata=metadata)
     bound = open_.bind_known(_FIXED[purpose])
     defaults = {**_DEFAULTS, **dict.fromkeys(DEGREES, 1)}
-    return replace(bound, defaults=Table({name: value for name, value in defaults.items() if name in bound.symbols}))
+    return replace(
+        bound, defaults=FrozenDict({name: value for name, value in defaults.items() if name in bound.symbols})
+    )
 
 
 def on_one_device(step: Workload) -> Workload:
@@ -93,22 +97,36 @@ def in_stored_type(step: Workload, dtype: str) -> Workload | None:
     except InputError:  # a type of products that no checkpoint is stored in
         return None
     operations = tuple(_stored_in(op, before, after) if op.kind == "gemm" else op for op in step)
-    stored = replace(step, operations=operations, metadata=_stored(step.metadata, after))
+    other = OF_CHECKPOINT if after != before else ()  # other weights are another checkpoint
+    kept = FrozenDict({name: fact for name, fact in step.metadata.items() if name not in other})
+    stored = replace(step, operations=operations, metadata=_stored(kept, after))
     if after.compute != "float16":
         return stored
     # all of it in float16: GPUs before compute capability 8.0 have no products in bfloat16 (CUDA Programming Guide)
     halves = in_dtype(stored, "float16").operations
-    kept = (half if op.dtype == "bfloat16" else op for op, half in zip(operations, halves, strict=True))
-    return replace(stored, operations=tuple(kept))
+    both = (half if op.dtype == "bfloat16" else op for op, half in zip(operations, halves, strict=True))
+    return replace(stored, operations=tuple(both))
 
 
-def _stored(metadata: Mapping[str, Attribute], kind: WeightType) -> Table[Attribute]:
+def cached_in(step: Workload, cache: str) -> Workload:
+    """A step with its keys and values, which it reads in the data type of its attention, cached in another ("fp8")."""
+
+    kind = {"fp8": "float8"}.get(cache, cache)
+
+    def cached(op: Op) -> Op:
+        cost = Cost({**op.cost, "read": op.cost["read"] * SIZE_BYTES[kind] / SIZE_BYTES[op.dtype]})
+        return replace(op, cost=cost, attributes=FrozenDict({**op.attributes, "kv_dtype": kind}))
+
+    return replace(step, operations=tuple(cached(op) if op.kind == "attention" else op for op in step))
+
+
+def _stored(metadata: Mapping[str, Attribute], kind: WeightType) -> FrozenDict[Attribute]:
     """What a graph says of its weights: how they are stored, and bytes of all of them."""
     parameters, linear, routed = (
         float(str(metadata[name])) for name in ("parameters", "linear_weights", "routed_weights")
     )
     held = linear * kind.linear + routed * kind.experts + (parameters - linear - routed) * kind.rest
-    return Table({**metadata, "weights": kind.name, "weight_bytes": held / 8})
+    return FrozenDict({**metadata, "weights": kind.name, "weight_bytes": held / 8})
 
 
 def _stored_in(op: Op, before: WeightType, after: WeightType) -> Op:
@@ -127,8 +145,8 @@ def _stored_in(op: Op, before: WeightType, after: WeightType) -> Op:
 class _Step:
     """A step being written down."""
 
-    def __init__(self, model: LanguageModel, kind: WeightType, cache_bytes: float) -> None:
-        self.model, self.kind, self.cache_bytes = model, kind, cache_bytes
+    def __init__(self, model: LanguageModel, kind: WeightType) -> None:
+        self.model, self.kind = model, kind
         self.decodes, self.context = symbol("decodes"), symbol("context")
         self.prompt, self.past, self.chunk = symbol("prompt"), symbol("past"), symbol("chunk")
         self.tokens = self.decodes + self.prompt
@@ -208,7 +226,7 @@ class _Step:
         """Attention whose keys and values lie in the cache: their bytes are the cache's, not the data type's."""
         made = operation(name, "attention", dims, "bfloat16", times=times)
         amounts = {key: amount for key, amount in made.cost.items() if key != "read"}
-        self.operations.append(replace(made, cost=Cost({**amounts, "read": numbers * self.cache_bytes})))
+        self.operations.append(replace(made, cost=Cost({**amounts, "read": numbers * SIZE_BYTES[made.dtype]})))
 
     def feed_forward(self) -> None:
         m = self.model

@@ -13,8 +13,8 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Self
 
-from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.records import Table, content_digest
+from slipstick.common.expressions import symbol
+from slipstick.common.records import FrozenDict, content_digest
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.language.language_model import LanguageModel
@@ -22,7 +22,7 @@ from slipstick.workloads.language.language_step import language_step, on_one_dev
 from slipstick.workloads.language.weight_types import stored_as
 from slipstick.workloads.runs.requests import Request
 
-TOKENS = Table(input_tokens=1024.0, output_tokens=256.0)
+TOKENS = FrozenDict(input_tokens=1024.0, output_tokens=256.0)
 """The lengths of a request where none are given."""
 
 
@@ -37,7 +37,7 @@ class Requests(Workload):
 
     model: LanguageModel = field(kw_only=True)
     given: tuple[Request, ...] = field(default=(), kw_only=True)
-    lengths: Table[float] = field(default=Table(), kw_only=True)
+    lengths: FrozenDict[float] = field(default=FrozenDict(), kw_only=True)
 
     @property
     def stored(self) -> str:
@@ -52,7 +52,7 @@ class Requests(Workload):
     def bind_known(self, values: Mapping[str, Amount]) -> Self:
         """As `Workload.bind_known`; the lengths are kept, since what serves requests draws theirs around them."""
         known = {name: float(value) for name, value in values.items() if name in TOKENS and name in self.symbols}
-        return super().bind_known(values)._with(lengths=Table({**self.lengths, **known}))
+        return super().bind_known(values)._with(lengths=FrozenDict({**self.lengths, **known}))
 
     def stored_in(self, dtype: str) -> Requests:
         """The same with weights stored in another type, by the words of `stored_as` ("fp8", "nvfp4").
@@ -84,5 +84,5 @@ def requests_to(model: LanguageModel, stored: str | None = None, given: Sequence
         *(replace(op, name=f"token.{op.name}", times=op.times * (made - 1)) for op in token),
     )
     edges = tuple(pairwise(op.name for op in operations))
-    facts = Table({**token.metadata, "network": model.name, "requests": len(given) or "drawn"})
+    facts = FrozenDict({**token.metadata, "network": model.name, "requests": len(given) or "drawn"})
     return Requests(model.name, operations, edges, TOKENS, facts, model=model, given=tuple(given))

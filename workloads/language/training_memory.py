@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.training_layout import TrainingLayout
 

@@ -12,16 +12,16 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Self
 
-from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.readers import unknown_name
-from slipstick.hwmodels.files.records import Table, content_digest
+from slipstick.common.expressions import symbol
+from slipstick.common.readers import unknown_name
+from slipstick.common.records import FrozenDict, content_digest
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.workload import Attribute, Workload
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.language_step import language_step, on_one_device
 from slipstick.workloads.language.training_layout import RECOMPUTE
 
-SIZES = Table(batch=64.0, seq_len=8192.0)
+SIZES = FrozenDict(batch=64.0, seq_len=8192.0)
 """Sequences of a step and tokens of one, where none are given."""
 PRECISIONS = ("bf16", "fp8", "mxfp8", "nvfp4")
 """Types of the layers' products; the attention's core and the head stay in bfloat16."""
@@ -39,7 +39,7 @@ class Training(Workload):
     """
 
     model: LanguageModel = field(kw_only=True)
-    sizes: Table[float] = field(default=Table(), kw_only=True)
+    sizes: FrozenDict[float] = field(default=FrozenDict(), kw_only=True)
 
     @property
     def precision(self) -> str:
@@ -54,7 +54,7 @@ class Training(Workload):
     def bind_known(self, values: Mapping[str, Amount]) -> Self:
         """As `Workload.bind_known`; the sizes are kept, since a layout divides them."""
         known = {name: float(value) for name, value in values.items() if name in SIZES and name in self.symbols}
-        return super().bind_known(values)._with(sizes=Table({**self.sizes, **known}))
+        return super().bind_known(values)._with(sizes=FrozenDict({**self.sizes, **known}))
 
     def trained_in(self, dtype: str) -> Training:
         """The same with the layers' products in another type ("bf16", "fp8", "mxfp8", "nvfp4").
@@ -91,10 +91,11 @@ def training_of(model: LanguageModel, precision: str = "bf16") -> Training:
         for op in ordered
     )
     edges = tuple(pairwise(op.name for op in operations))
-    facts: Table[Attribute] = Table(
+    facts: FrozenDict[Attribute] = FrozenDict(
         {
             "parameters": float(model.parameters),
             "network": model.name,
+            "stands_for": model.stands_for,
             "training": kind,
             "words.recompute": RECOMPUTE,
             "words.shard": SHARED_OUT,

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.common.errors import InputError
+from slipstick.common.readers import unknown_name
 from slipstick.workloads.language.language_model import LanguageModel
 
 
@@ -83,8 +84,10 @@ SPELLINGS = {
 }  # fmt: skip
 """Other words for ways of storing weights."""
 
-CACHE_BYTES: Mapping[str, float] = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0, "fp32": 4.0}
+CACHE_BYTES: Mapping[str, float] = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0, "nvfp4": 4.5 / 8, "fp32": 4.0}
 """Bytes of one number of the cache of keys and values."""
+AUTO = "auto"
+"""The type of cache that the engine makes of what the checkpoint says."""
 
 
 def weight_type(name: str) -> WeightType:

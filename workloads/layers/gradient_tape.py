@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.kinds import operation, product
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
@@ -147,8 +147,8 @@ class GradientTape:
             name,
             tuple(self.operations),
             tuple(dict.fromkeys(self.edges)),
-            Table(defaults),
-            Table({"parameters": total, "network": self.name}),
+            FrozenDict(defaults),
+            FrozenDict({"parameters": total, "network": self.name}),
             uncounted,
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.kinds import AXES, product
 from slipstick.workloads.graph.workload import Attribute

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import symbol
+from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op, Workload
@@ -51,7 +51,7 @@ def data_parallel_mlp(cores: int = 8, optimizer: str = "adam", dtype: str = "flo
     for layer in ("first", "hidden", "classifier"):
         chain = [f"{layer}.{part}" for part in ("weight_gradient", "all_reduce", "mean", "update")]
         edges += list(pairwise(chain))
-    defaults = Table[float](layers=8, width=1024, inputs=2000, outputs=1000, batch=1024)
+    defaults = FrozenDict[float](layers=8, width=1024, inputs=2000, outputs=1000, batch=1024)
     return Workload("data-parallel-mlp", tuple(operations), tuple(edges), defaults)
 
 

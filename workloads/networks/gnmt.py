@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from slipstick.hwmodels.files.expressions import symbol
+from slipstick.common.expressions import symbol
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.tape import NetworkTape, Value
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import symbol
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.tape import NetworkTape, Value

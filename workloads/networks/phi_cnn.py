@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
-from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.readers import unknown_name
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.expressions import symbol
+from slipstick.common.readers import unknown_name
+from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import Amount, Cost
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
 from slipstick.workloads.layers.single import convolution, gemm, pool
@@ -47,8 +47,8 @@ class PhiNetwork:
 
     layers: tuple[Layer, ...]
     epochs: int
-    forward: Table[float]
-    backward: Table[float]
+    forward: FrozenDict[float]
+    backward: FrozenDict[float]
     preparation: float
     preparation_in_use: float
 
@@ -63,8 +63,8 @@ class PhiNetwork:
         return self.backward["total"]
 
 
-def _counts(pool: float, fully_connected: float, convolution: float, total: float) -> Table[float]:
-    return Table(pool=pool, fully_connected=fully_connected, convolution=convolution, total=total)
+def _counts(pool: float, fully_connected: float, convolution: float, total: float) -> FrozenDict[float]:
+    return FrozenDict(pool=pool, fully_connected=fully_connected, convolution=convolution, total=total)
 
 
 def phi_network(size: str) -> PhiNetwork:
@@ -192,7 +192,7 @@ def phi_cnn(size: str, preparation: Literal["printed", "in_use"] = "in_use") -> 
             "image",
             cost=Cost({**body.cost, "instructions": instructions}),
             times=count * epochs,
-            attributes=Table(attributes),
+            attributes=FrozenDict(attributes),
             body=body,
         )
 
@@ -202,7 +202,7 @@ def phi_cnn(size: str, preparation: Literal["printed", "in_use"] = "in_use") -> 
             "preparation",
             "host",
             cost=Cost({"instructions": prepare + 4 * images + 2 * test_images + 10 * epochs}),
-            attributes=Table({"lane": "serial", "measured_as": f"phi-cnn-{size}/preparation"}),
+            attributes=FrozenDict({"lane": "serial", "measured_as": f"phi-cnn-{size}/preparation"}),
         ),
         of_images("training", images, forward + backward, training_step(size), "contended"),
         of_images("validation", images, forward, forward_pass(size), "parallel"),
@@ -210,8 +210,8 @@ def phi_cnn(size: str, preparation: Literal["printed", "in_use"] = "in_use") -> 
     )
     return replace(
         _chain(f"phi-cnn-{size}", operations),
-        defaults=Table(images=60_000, test_images=10_000, epochs=network.epochs),
-        metadata=Table(
+        defaults=FrozenDict(images=60_000, test_images=10_000, epochs=network.epochs),
+        metadata=FrozenDict(
             source="Viebke et al. 2019, Figures 2 and 4, Tables II, VII, VIII",
             parameters=all_weights(size),
             network=f"phi-cnn-{size}",
@@ -226,7 +226,7 @@ def all_weights(size: str) -> int:
 
 
 def _with_weights(workload: Workload, size: str) -> Workload:
-    facts = Table[Attribute](parameters=all_weights(size), network=f"phi-cnn-{size}", contention=size)
+    facts = FrozenDict[Attribute](parameters=all_weights(size), network=f"phi-cnn-{size}", contention=size)
     return replace(workload, metadata=facts)
 
 

@@ -8,7 +8,7 @@ deep_speech_model.py (frames are the first axis: both convolutions halve them).
 
 from __future__ import annotations
 
-from slipstick.hwmodels.files.expressions import symbol
+from slipstick.common.expressions import symbol
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.stepped_layers import SteppedTape
 from slipstick.workloads.layers.tape import Value

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.readers import unknown_name
+from slipstick.common.expressions import symbol
+from slipstick.common.readers import unknown_name
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.tape import NetworkTape
 

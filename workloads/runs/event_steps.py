@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 from slipstick.workloads.runs.event_table import EventTable
 from slipstick.workloads.runs.step_profiles import Operation, Place, StepProfile
 
@@ -100,6 +100,7 @@ def divided_events(events: EventTable, marker: str = MARKER) -> DividedEvents:
         for code, count in sorted(no_operation.items())
     }
     left_out["operations outside all steps are left out"] = int((operation & ~inside).sum())
+    left_out["events without a usable start or duration are left out"] = events.notes.skipped
     others = {phase: count for phase, count in events.notes.phases.items() if phase not in ("X", "B", "E", "M")}
     kinds = ", ".join(f"{phase}: {count:,}" for phase, count in sorted(others.items()))
     left_out[f"events are no spans and have no duration ({kinds})"] = sum(others.values())

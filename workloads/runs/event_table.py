@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,9 +57,11 @@ class TraceNotes:
     def words(self) -> tuple[str, ...]:
         """What is missing of a trace that is not whole, for the user; empty where nothing is."""
         counts = {
-            f"{self.skipped:,} events without a usable start or duration are left out": self.skipped,
+            f"{self.skipped:,} events without a usable start or duration (none, or an end before it) are left out": (
+                self.skipped
+            ),
             f"{self.broken:,} events without a phase or a name are left out": self.broken,
-            "the file ends inside its events": self.truncated,
+            "the file ends in the middle of an event: those before it are read": self.truncated,
         }
         return tuple(text for text, is_so in counts.items() if is_so)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.errors import InputError
+from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.workload import Attribute, Workload
 
 
@@ -44,7 +44,7 @@ def fed(workload: Workload, feed: Feed) -> Workload:
         "feed.example_bytes": feed.example_bytes,
         "feed.source": feed.source,
     }
-    return replace(workload, metadata=Table({**workload.metadata, **facts}))
+    return replace(workload, metadata=FrozenDict({**workload.metadata, **facts}))
 
 
 def feed_of(workload: Workload) -> Feed | None:
@@ -57,7 +57,7 @@ def feed_of(workload: Workload) -> Feed | None:
 
 def for_run(workload: Workload, **numbers: float) -> Workload:
     """The workload with numbers of the run that hold where none are given: steps, sessions, evaluations, ..."""
-    return replace(workload, metadata=Table({**workload.metadata, **{f"run.{k}": v for k, v in numbers.items()}}))
+    return replace(workload, metadata=FrozenDict({**workload.metadata, **{f"run.{k}": v for k, v in numbers.items()}}))
 
 
 def run_of(workload: Workload) -> dict[str, float]:

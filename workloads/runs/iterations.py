@@ -10,8 +10,9 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.hwmodels.files.readers import InputError, unknown_name
-from slipstick.hwmodels.files.records import content_digest
+from slipstick.common.errors import InputError
+from slipstick.common.readers import unknown_name
+from slipstick.common.records import content_digest
 from slipstick.workloads.runs.lengths import IntArray, Lengths
 
 FloatArray = npt.NDArray[np.float64]
@@ -38,6 +39,8 @@ class Iterations:
         Where the table comes from.
     first
         The number that its log gives to the first iteration.
+    block
+        How many iterations at most share a time, the mean of them.
 
     Raises
     ------
@@ -52,6 +55,7 @@ class Iterations:
     profiles: FloatArray | None = None
     source: str = ""
     first: int = 0
+    block: int = 1
 
     def __post_init__(self) -> None:
         where = f"iterations{f' of {self.source}' if self.source else ''}"

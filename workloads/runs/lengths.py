@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.hwmodels.files.readers import InputError, read_csv_rows, read_number
-from slipstick.hwmodels.files.records import content_digest
+from slipstick.common.errors import InputError
+from slipstick.common.readers import read_csv_rows, read_number
+from slipstick.common.records import content_digest
 
 IntArray = npt.NDArray[np.int64]
 MAX_LENGTH = 10_000_000

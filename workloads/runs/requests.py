@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstick.hwmodels.files.readers import InputError, parse_json, read_text, require_mapping
+from slipstick.common.errors import InputError
+from slipstick.common.readers import parse_json, read_text, require_mapping
 
 LONGEST = 10_000_000
 LATEST = 1e10

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.hwmodels.files.opener import opened
-from slipstick.hwmodels.files.readers import InputError, atomic_write
+from slipstick.common.errors import InputError
+from slipstick.common.opener import opened
+from slipstick.common.writer import atomic_write
 
 if TYPE_CHECKING:
     from scipy import sparse

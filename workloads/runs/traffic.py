@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 from slipstick.workloads.runs.requests import Request, arriving, drawn
 
 LEAST_REQUESTS, MOST_REQUESTS = 200, 5000

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
-from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import symbol
+from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import Amount, Cost
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op, Workload
@@ -82,8 +82,8 @@ def training_run(step: Workload, preparation: float = 0.0, exchanging: str = "")
         step.name,
         tuple(operations),
         tuple(pairwise(names)),
-        Table({**open_symbols, **defaults}),
-        Table({**step.metadata, **known, "network": name}),
+        FrozenDict({**open_symbols, **defaults}),
+        FrozenDict({**step.metadata, **known, "network": name}),
         step.uncounted,
     )
 
@@ -103,10 +103,10 @@ def _of_one_device(step: Workload) -> Workload:
                 f"its layout as symbols ({', '.join(LAYOUT[:3])}), or the network without its layout"
             )
         alone = step.bind_known({"batch": replicas * symbol("batch")})
-        alone = replace(alone, defaults=Table({"batch": 1, **step.defaults}))
+        alone = replace(alone, defaults=FrozenDict({"batch": 1, **step.defaults}))
     kept = tuple(_in_phase(op) for op in alone if op.kind != "collective")
     facts = {name: value for name, value in step.metadata.items() if name in ("parameters", "network")}
-    return replace(_part(alone, "one-device", kept), name=step.name, metadata=Table(facts))
+    return replace(_part(alone, "one-device", kept), name=step.name, metadata=FrozenDict(facts))
 
 
 def _replicas(step: Workload) -> int | None:
@@ -127,7 +127,7 @@ def _in_phase(op: Op) -> Op:
     """An operation of a parallel layout with its phase, which its name says."""
     if "phase" in op.attributes or not (op.kind == "optimizer" or any(part in op.name for part in BACKWARD)):
         return op
-    return replace(op, attributes=Table({**op.attributes, "phase": "backward"}))
+    return replace(op, attributes=FrozenDict({**op.attributes, "phase": "backward"}))
 
 
 def _part(step: Workload, name: str, operations: tuple[Op, ...]) -> Workload:
@@ -137,7 +137,7 @@ def _part(step: Workload, name: str, operations: tuple[Op, ...]) -> Workload:
 
 
 def _counted(name: str, instructions: Amount, lane: str, network: str, times: Amount = 1) -> Op:
-    facts = Table[str | int | float | bool | tuple[object, ...] | None](lane=lane, measured_as=f"{network}/{name}")
+    facts = FrozenDict[str | int | float | bool | tuple[object, ...] | None](lane=lane, measured_as=f"{network}/{name}")
     return Op(name, "host", cost=Cost({"instructions": instructions}), times=times, attributes=facts)
 
 
@@ -145,7 +145,7 @@ def _images(name: str, body: Workload, times: Amount, lane: str, network: str) -
     facts = {"lane": lane, "measured_as": f"{network}/{name}"}
     if lane == "contended":
         facts["contention"] = str(body.metadata.get("contention", network))
-    return Op(name, "image", cost=body.cost, times=times, attributes=Table(facts), body=body)
+    return Op(name, "image", cost=body.cost, times=times, attributes=FrozenDict(facts), body=body)
 
 
 def _exchange(step: Workload, epochs: Amount, function: str) -> Op:

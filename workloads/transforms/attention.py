@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
 
@@ -51,7 +51,7 @@ def flash_attention(workload: Workload) -> Workload:
     names = {name: made[at].name for name, at in place.items()}
     operations = tuple(made.get(op.name, op) for op in workload if op.name in made or op.name not in place)
     edges = dict.fromkeys((names.get(a, a), names.get(b, b)) for a, b in workload.edges)
-    facts = Table({**workload.metadata, "attention": "flash"})
+    facts = FrozenDict({**workload.metadata, "attention": "flash"})
     inside = tuple((a, b) for a, b in edges if a != b)
     return replace(workload, operations=operations, edges=inside, metadata=facts)
 

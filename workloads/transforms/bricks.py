@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.errors import InputError
+from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import Cost
 from slipstick.workloads.graph.workload import Op, Workload
 
@@ -104,12 +104,12 @@ def quotient(workload: Workload, bricks: Sequence[Brick]) -> Workload:
     return Workload(workload.name, tuple(operations), tuple(edges), workload.defaults, workload.metadata)
 
 
-def unique_bricks(bricks: Sequence[Brick]) -> Table[Brick]:
+def unique_bricks(bricks: Sequence[Brick]) -> FrozenDict[Brick]:
     """The first brick of each identity."""
     first: dict[str, Brick] = {}
     for brick in bricks:
         first.setdefault(brick.identity, brick)
-    return Table(first)
+    return FrozenDict(first)
 
 
 def jaccard_similarity(workloads: Sequence[Workload]) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from slipstick.hwmodels.files.readers import unknown_name
-from slipstick.hwmodels.files.records import Table
-from slipstick.hwmodels.files.symbolic import is_symbolic, sp
+from slipstick.common.lazy_sympy import is_symbolic, sp
+from slipstick.common.readers import unknown_name
+from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import SIZE_BYTES, Amount, Cost
 from slipstick.workloads.graph.kinds import KINDS
 from slipstick.workloads.graph.workload import Op, Workload
@@ -59,7 +59,7 @@ def in_dtype(workload: Workload, dtype: str) -> Workload:
         replace(once[place], name=op.name, times=op.times)
         for op, place in zip(workload.operations, places, strict=True)
     )
-    return replace(workload, operations=operations, metadata=Table({**workload.metadata, "dtype": dtype}))
+    return replace(workload, operations=operations, metadata=FrozenDict({**workload.metadata, "dtype": dtype}))
 
 
 def dtype_name(text: str) -> str:

@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
-from slipstick.hwmodels.files.records import Table
-from slipstick.hwmodels.files.symbolic import is_symbolic, sp
+from slipstick.common.lazy_sympy import is_symbolic, sp
+from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import SIZE_BYTES, Amount, Cost
 from slipstick.workloads.graph.kinds import product
 from slipstick.workloads.graph.order import Neighbours
@@ -229,10 +229,10 @@ class _Groups:
         dims = face.dims
         if anchor is None:
             size = SIZE_BYTES[face.dtype]
-            dims = Table({"elements": dims["elements"], "reads": read / size, "writes": written / size})
+            dims = FrozenDict({"elements": dims["elements"], "reads": read / size, "writes": written / size})
             attributes["function"] = "fused"
         whole = Cost({**cost, **moved})
-        return replace(face, name=group, dims=dims, cost=whole, attributes=Table(attributes))
+        return replace(face, name=group, dims=dims, cost=whole, attributes=FrozenDict(attributes))
 
 
 def _attentions(workload: Workload, outputs: frozenset[str]) -> list[tuple[list[str], Op]]:

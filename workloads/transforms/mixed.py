@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import SIZE_BYTES, Amount, Cost
 from slipstick.workloads.graph.kinds import operation, product
 from slipstick.workloads.graph.work import AXES
@@ -57,7 +57,7 @@ def autocast(workload: Workload, dtype: str) -> Workload:
     types = _Types(workload, dtype)
     for wide, small in zip(workload.operations, narrow.operations, strict=True):
         types.add(wide, small)
-    facts = Table({**narrow.metadata, MIXED: "autocast"})
+    facts = FrozenDict({**narrow.metadata, MIXED: "autocast"})
     return replace(narrow, operations=tuple(types.operations), edges=tuple(types.edges), metadata=facts)
 
 
@@ -171,7 +171,7 @@ def _rounded(workload: Workload, kinds: Collection[str], fact: str) -> Workload:
         in_dtype(Workload("one", (op,)), "tfloat32").operations[0] if op.kind in kinds and op.dtype == "float32" else op
         for op in workload.operations
     )
-    facts = Table({**workload.metadata, MIXED: fact})
+    facts = FrozenDict({**workload.metadata, MIXED: fact})
     return replace(workload, operations=operations, metadata=facts)
 
 

@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from slipstick.hwmodels.files.readers import InputError, unknown_name
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.errors import InputError
+from slipstick.common.readers import unknown_name
+from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import BLOCK_SCALED, RATED_AS, SIZE_BYTES, Cost, is_floating, result_bytes
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.transforms.dtype import (
@@ -117,7 +118,7 @@ def narrow_products(workload: Workload, dtype: str, has: Collection[str] | None 
     facts = {"dtype": dtype, STORED: stored, WIDE: wide_type(has), OPERANDS: f"{count}"}
     if lacks:
         facts[OPERANDS] += f", no engine here multiplies {stored}"
-    return replace(workload, operations=operations, metadata=Table({**workload.metadata, **facts}))
+    return replace(workload, operations=operations, metadata=FrozenDict({**workload.metadata, **facts}))
 
 
 def as_multiplied(workload: Workload, has: Collection[str]) -> Workload:
@@ -134,13 +135,13 @@ def as_multiplied(workload: Workload, has: Collection[str]) -> Workload:
     count, stored = sum(op.dtype in lacked for op in workload), min(lacked)
     facts = {"dtype": f"{stored}{WEIGHTS}", STORED: stored, WIDE: wide}
     facts[OPERANDS] = f"{count}, no engine here multiplies {stored}"
-    return replace(workload, operations=operations, metadata=Table({**workload.metadata, **facts}))
+    return replace(workload, operations=operations, metadata=FrozenDict({**workload.metadata, **facts}))
 
 
 def _widened(op: Op, wide: str) -> Op:
     rated = RATED_AS.get(op.dtype, op.dtype)
     cost = Cost({name.replace(f".{rated}", f".{wide}"): amount for name, amount in op.cost.items()})
-    return replace(op, dtype=wide, cost=cost, attributes=Table({**op.attributes, "weights": op.dtype}))
+    return replace(op, dtype=wide, cost=cost, attributes=FrozenDict({**op.attributes, "weights": op.dtype}))
 
 
 def multiplies_weights(op: Op) -> bool:
@@ -157,7 +158,7 @@ def _narrow(op: Op, stored: str, *, alone: bool) -> Op:
     amounts = dict(op.cost)
     amounts["read"] = amounts["read"] - saved * (weights if alone else weights + inputs)
     if alone:
-        return replace(op, cost=Cost(amounts), attributes=Table({**op.attributes, "weights": stored}))
+        return replace(op, cost=Cost(amounts), attributes=FrozenDict({**op.attributes, "weights": stored}))
     amounts["written"] = amounts["written"] - (before - result_bytes(stored)) * (d["batch"] * d["m"] * d["n"])
     rated = RATED_AS.get(stored, stored)
     renamed = {

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
-from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
-from slipstick.hwmodels.files.symbolic import sp
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import symbol
+from slipstick.common.lazy_sympy import sp
+from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import Amount, Cost
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op, Workload
@@ -44,7 +44,7 @@ def on_cores(workload: Workload, cores: int) -> Workload:
     if stands_on_cores(workload):
         return workload
     if "batch" not in workload.symbols:
-        return replace(workload, metadata=Table({**workload.metadata, "cores": 1}))
+        return replace(workload, metadata=FrozenDict({**workload.metadata, "cores": 1}))
     batch = symbol("batch")
     share = workload.bind_known({"batch": sp.ceiling(batch / cores) if cores > 1 else batch})
     host = _host(batch)
@@ -60,8 +60,8 @@ def on_cores(workload: Workload, cores: int) -> Workload:
         share,
         operations=tuple(operations),
         edges=tuple(dict.fromkeys(edges)),
-        defaults=Table({**workload.defaults, **known}),
-        metadata=Table({**share.metadata, "cores": cores}),
+        defaults=FrozenDict({**workload.defaults, **known}),
+        metadata=FrozenDict({**share.metadata, "cores": cores}),
     )
 
 
@@ -71,10 +71,10 @@ def _host(batch: Amount) -> list[Op]:
     decode = Op(
         "input.decode",
         "host",
-        Table({"elements": batch}),
+        FrozenDict({"elements": batch}),
         "uint8",
         Cost({"host.seconds": seconds}),
-        attributes=Table({"function": "decode"}),
+        attributes=FrozenDict({"function": "decode"}),
     )
     size = {"elements": batch * symbol("example_bytes")}
     return [decode, operation("input.infeed", "host", size, "uint8", {"function": "infeed", "data": "features"})]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from slipstick.hwmodels.files.expressions import expression_text, symbol
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
-from slipstick.hwmodels.files.symbolic import is_symbolic, sp
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import expression_text, symbol
+from slipstick.common.lazy_sympy import is_symbolic, sp
+from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import Amount, Cost
 from slipstick.workloads.graph.kinds import SIZE_BYTES, operation
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
@@ -84,8 +84,10 @@ def data_parallel(workload: Workload, bucket_bytes: float = BUCKET_BYTES) -> Wor
         name=f"{workload.name}-data-parallel",
         operations=expanded(operations),
         edges=tuple(dict.fromkeys(edges)),
-        defaults=Table({**defaults, "data_parallel": 1.0, "shard": 1.0}),
-        metadata=Table({**share.metadata, "words.shard": SHARDS, "devices": "data_parallel", "device_states": memory}),
+        defaults=FrozenDict({**defaults, "data_parallel": 1.0, "shard": 1.0}),
+        metadata=FrozenDict(
+            {**share.metadata, "words.shard": SHARDS, "devices": "data_parallel", "device_states": memory}
+        ),
     )
 
 
@@ -114,7 +116,7 @@ def expanded(operations: Iterable[Op]) -> tuple[Op, ...]:
     return tuple(
         replace(
             op,
-            dims=Table({name: put(amount) for name, amount in op.dims.items()}),
+            dims=FrozenDict({name: put(amount) for name, amount in op.dims.items()}),
             cost=Cost({name: put(amount) for name, amount in op.cost.items()}),
             times=put(op.times),
         )

@@ -1,7 +1,7 @@
 """A minute on a GPU that torch sees: the operations that teach most about it, timed and kept for ``--known``.
 
 What is not yet known of the machine is what the law across devices believes of it; the planner of that law says which
-operation narrows it most (`estimators.across_devices.anchors.next_rows`), and as many are timed as the seconds allow.
+operation narrows it most (`estimators.gpu.transfer.next_measurements`), and as many are timed as the seconds allow.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from slipstick.estimators.across_devices.anchors.next_rows import GRIDS, NextRow, candidates, next_rows
-from slipstick.estimators.across_devices.devices import DeviceCalibration
-from slipstick.estimators.across_devices.operation_times import OperationTimes
+from slipstick.common.errors import InputError
+from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
+from slipstick.estimators.gpu.transfer.next_measurements import GRIDS, NextRow, candidates, next_rows
+from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
 from slipstick.experiments.measure.clocks.anchor_times import AnchorOperation, Stopwatch, timed
 from slipstick.experiments.measure.clocks.timing import Task
 from slipstick.hwmodels.catalog import machine_of_device
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 
 MOST = 40

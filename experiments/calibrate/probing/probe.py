@@ -4,6 +4,14 @@ The host's levels are measured first. A row's time is the least of its repeats o
 on a shared host only adds to it. Operations are timed in the order in which they teach most about the fitted
 shares (sequential A-optimal design, `estimators.learning.known_rows.chosen`), as many as the time allows, and the
 shares are fitted to them (`probe_fit`). Later answers with the calibration rest on those rows.
+
+What timed operations say of a processor: the shares of its libraries, and how its last cache works in fact.
+
+Unknown are the logarithms of the shares, and of the size and rate of the last cache, of which a guest of a shared host
+has a part that nobody states. All are normal around what is expected; a row scatters around the formula by Student's t
+(`estimators.learning.known_rows`), whose scale is found from the rows as each is predicted by the others.
+
+Operations that a probe may time on a processor, each as a call of torch and as a workload of one operation.
 """
 
 from __future__ import annotations
@@ -13,20 +21,383 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
+from itertools import product
+from typing import Any
 
 import numpy as np
 
-from slipstick.estimators.calibration.calibration import Calibration
-from slipstick.estimators.core.estimate import Measurement
-from slipstick.experiments.calibrate.probing.probe_fit import ProbedRows
-from slipstick.experiments.calibrate.probing.probe_rows import MOST_KEPT, ProbeRow, cpu_rows
-from slipstick.experiments.measure.clocks.timing import Protocol, Timing, load_per_core, measure
+from slipstick.common.errors import InputError
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.base.estimate import Measurement
+from slipstick.estimators.base.protocols import CompiledEstimator, Estimator
+from slipstick.estimators.cpu.torch_cpu_kernels import KEPT
+from slipstick.estimators.fitting.calibration import DRAWS, Calibration, fingerprint
+from slipstick.estimators.fitting.fit_model import FREEDOM
+from slipstick.estimators.fitting.user_rows import UserRows, chosen
+from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.estimators.symbolic.parameters import parameters
+from slipstick.experiments.measure.clocks.timing import Protocol, Task, Timing, load_per_core, measure
 from slipstick.experiments.measure.host.host_rates import measure_host
 from slipstick.experiments.question.registry import estimator
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.kinds import operation
+from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.layers.single import convolution, dense, elementwise
+
+WIDTH, NOISE, STEP = 0.7, 0.1, 0.05
+"""Log standard deviations of what is expected and, before anything is timed, of a row about its formula; a step of
+finite differences."""
+SCATTER, BEFORE = 0.18, 10.0
+"""Scatter of the operations of a probe about its formula, and how many operations' errors that counts for: scale of
+Student's t of 70 operations on an EPYC of a shared host (docs/notes/cpu-and-systolic.md)."""
+PASSES, ROUNDS = 4, 50
+"""Fits with a scale of the scatter, each from the fit before; rounds in which that scale is found."""
+SEED = 17
+UNKNOWN = "estimator.operation.fresh"
+"""A share that no row reads: Jeffreys' prior of a share, whose ends are likelier than its middle."""
+LOGISTIC = 1.702
+"""A logistic curve of this slope is the normal distribution's within .01 (Haley, 1952)."""
+
+
+@dataclass(frozen=True, eq=False)
+class ProbedRows(UserRows):
+    """Log seconds of operations over what is unknown.
+
+    Parameters
+    ----------
+    functions
+        One an operation: the unknown quantities that it reads, by their full names, to seconds.
+    names, expected, low, high
+        Of the unknown quantities.
+    """
+
+    functions: tuple[CompiledEstimator, ...]
+    names: tuple[str, ...]
+    expected: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+    @classmethod
+    def of(
+        cls, model: Estimator, workloads: Sequence[Workload], machine: Machine, shares: Mapping[str, float]
+    ) -> ProbedRows:
+        """Operations on a machine, not timed yet.
+
+        Parameters
+        ----------
+        shares
+            What is expected of parameters of the estimator, by their dotted names.
+        """
+        bounds = {name: (one.low, one.high) for name, (_, one) in parameters(model).items()}
+        known = {f"estimator.{name}": (value, *bounds[name]) for name, value in shares.items()}
+        known |= {f"machine.{path}": (float(machine.get(path)), 0.0, math.inf) for path in last_cache(machine)}
+        expected, low, high = (np.array([one[place] for one in known.values()]) for place in range(3))
+        functions = tuple(_reading(model, one, machine, tuple(known)) for one in workloads)
+        none = np.zeros(len(functions))
+        return cls(none, none + NOISE, functions, tuple(known), expected, low, high)
+
+    @property
+    def size(self) -> int:
+        """See `UserRows`."""
+        return len(self.names)
+
+    def values(self, coordinates: FloatArray) -> FloatArray:
+        """The unknown quantities inside their bounds, shape (..., size)."""
+        made = np.clip(self.expected * np.exp(WIDTH * coordinates), self.low, self.high)
+        anywhere = np.sin(np.pi / 2 / (1 + np.exp(-LOGISTIC * coordinates))) ** 2
+        return np.where([name == UNKNOWN for name in self.names], anywhere, made)
+
+    def at(self, coordinates: FloatArray) -> FloatArray:
+        """See `UserRows`."""
+        values = dict(zip(self.names, self.values(coordinates), strict=True))
+        return np.log([float(one({name: values[name] for name in one.free})) for one in self.functions])
+
+    def linear(self, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """See `UserRows`; derivatives by differences, each by the quantities that its operation reads."""
+        values = self.values(coordinates)
+        stepped, place = self.values(coordinates + STEP), {name: number for number, name in enumerate(self.names)}
+        here, slope = np.empty(len(self.functions)), np.zeros((len(self.functions), self.size))
+        for row, one in enumerate(self.functions):
+            read = [place[name] for name in one.free]
+            points = np.tile(values[read], (len(read) + 1, 1))
+            points[np.arange(1, len(read) + 1), np.arange(len(read))] = stepped[read]
+            logs = np.log(one(dict(zip(one.free, points.T, strict=True))))
+            here[row], slope[row, read] = logs[0], (logs[1:] - logs[0]) / STEP
+        return here, slope
+
+    def order(self) -> list[int]:
+        """Numbers of the operations, those first that teach most about all of them."""
+        _, slope = self.linear(np.zeros(self.size))
+        return [one.place for one in chosen(slope, self.noise, len(slope))]
+
+    def timed(self, seconds: Sequence[float]) -> ProbedRows:
+        """The same with what was measured of each, and the scale of the scatter about what the others say of it."""
+        rows = replace(self, measured=np.log(seconds))
+        best = None
+        for _ in range(PASSES):
+            best = rows.likeliest(np.ones(len(seconds), dtype=bool), best)
+            rows = replace(rows, noise=np.full(len(seconds), rows._scale(best)))
+        return rows
+
+    def _scale(self, best: FloatArray) -> float:
+        """Of the errors of each row as the others predict it, to first order."""
+        here, slope = self.linear(best)
+        pulled = self._weights(here) * np.einsum("ij,ij->i", slope @ self.left(best), slope)
+        free = np.maximum(1 - pulled, LEAST_FREE)
+        return scale_of((self.measured - here) / free, free)
+
+    @cached_property
+    def best(self) -> FloatArray:
+        """The most likely coordinates."""
+        return self.likeliest(np.ones(len(self.functions), dtype=bool))
+
+    def machine(self, machine: Machine) -> Machine:
+        """With the last cache as it works in fact."""
+        values = dict(zip(self.names, self.values(self.best).tolist(), strict=True))
+        return machine.using({path: values[f"machine.{path}"] for path in last_cache(machine)})
+
+    def calibration(self, model: Estimator, rows: Sequence[Measurement], source: str) -> Calibration:
+        """The estimator at the most likely shares, with draws of them."""
+        here = self.at(self.best)
+        generator = np.random.default_rng(SEED)
+        points = generator.multivariate_normal(self.best, self.left(self.best), size=DRAWS, method="cholesky")
+        shares = [place for place, name in enumerate(self.names) if name.startswith("estimator.")]
+        names = tuple(self.names[place].removeprefix("estimator.") for place in shares)
+        drawn = self.values(points)[:, shares]
+        covariance = tuple(map(tuple, np.cov(drawn.T).tolist()))
+        best = dict(zip(names, self.values(self.best)[shares].tolist(), strict=True))
+        values = {name: value for name, (value, _) in parameters(model).items()}
+        return Calibration(
+            model.with_parameters({**values, **best}), names, covariance, tuple((here - self.measured).tolist()),
+            float(self.noise[0]), float(len(rows)), fingerprint(rows), source,
+            residual_freedom=FREEDOM, sample=tuple(map(tuple, drawn.tolist())),
+        )  # fmt: skip
+
+
+LEAST_FREE = 0.2
+"""Share of its error that a row keeps at least, however much the fit follows it."""
+
+
+def last_cache(machine: Machine) -> tuple[str, ...]:
+    """Fields of the last cache that the rows may move; none where there is no cache with a rate of its own."""
+    levels = list(machine.memory)[:-1]
+    if not levels or machine.memory[levels[-1]].bytes_per_cycle is None:
+        return ()
+    return f"memory.{levels[-1]}.capacity", f"memory.{levels[-1]}.bytes_per_cycle"
+
+
+def scale_of(errors: FloatArray, free: FloatArray | None = None, rows: float = BEFORE) -> float:
+    """Scale of Student's t with `FREEDOM` degrees around zero, by EM.
+
+    Parameters
+    ----------
+    errors
+        log(measured / predicted), shape (rows,).
+    free
+        How much each error says of the scale: the share of it that the fit could not follow; all of it where None.
+    rows
+        How many errors the scale that is expected (`SCATTER`) counts for.
+
+    Notes
+    -----
+    Lange, Little and Taylor, JASA 84 (1989), 881: the likelihood of the learner. A kernel that no share explains widens
+    the tails, not the whole band. Few rows under many unknowns follow whatever was measured, so that their errors say
+    little of the next operation's.
+    """
+    counted = np.ones_like(errors) if free is None else free
+    variance = float(np.mean(errors**2)) or 1e-12
+    for _ in range(ROUNDS):
+        weight = counted * (FREEDOM + 1) / (FREEDOM + errors**2 / variance)
+        total = float(np.sum(weight * errors**2)) + rows * SCATTER**2
+        variance = max(total / (float(counted.sum()) + rows), 1e-12)
+    return math.sqrt(variance)
+
+
+def _reading(model: Estimator, workload: Workload, machine: Machine, names: tuple[str, ...]) -> CompiledEstimator:
+    """Seconds of an operation as a function of those of some quantities that have a say."""
+    whole = model.compile(workload, machine, names)
+    if whole.read is None:
+        return whole
+    return model.compile(workload, machine, tuple(name for name in names if name in whole.read))
+
+
+IMAGES = (
+    (8, 3, 32, 7, 2, 56, 1), (8, 64, 64, 3, 1, 28, 1), (1, 64, 128, 3, 2, 28, 1), (8, 64, 256, 1, 1, 28, 1),
+    (1, 256, 256, 3, 1, 14, 1), (1, 128, 128, 3, 1, 56, 1), (1, 512, 128, 1, 1, 14, 1),
+    (4, 32, 32, 3, 1, 28, 1), (1, 16, 32, 3, 1, 16, 1),
+    (16, 3, 16, 3, 1, 128, 1), (8, 3, 32, 3, 1, 192, 1), (4, 8, 16, 3, 1, 96, 1), (64, 1, 6, 5, 1, 24, 1),
+    (16, 16, 32, 3, 1, 64, 1),
+    (8, 32, 32, 3, 1, 48, 32), (2, 96, 96, 5, 1, 28, 96), (4, 64, 64, 3, 2, 28, 64), (8, 64, 128, 3, 1, 28, 4),
+)  # fmt: skip
+"""Of convolutions: batch, channels before and after, kernel, stride, side of the output, groups."""
+
+WINDOWS = ((8, 16, 32, 2, 2), (1, 32, 55, 3, 2), (2, 32, 28, 5, 1))
+"""Of pools: batch, channels, side of the output, side of the window, stride."""
+
+HEADS = ((1, 8, 256, 64), (4, 3, 64, 64))
+"""Of attention: batch, heads, tokens, size of a head."""
+
+FUNCTIONS = ("gelu", "silu", "tanh", "exp", "elu")
+
+MOST_KEPT = 31 * 2**20
+"""Bytes of a result that glibc keeps from call to call once a block of that size was freed."""
+FRESH = 10_000_000
+"""Elements of a result beyond that, whose memory the system gives anew at each call."""
+MEDIUM = 200_000
+"""Elements that the caches hold."""
+
+
+@dataclass(frozen=True)
+class ProbeRow:
+    """An operation to time.
+
+    `workload`: of this operation alone.
+    `make`: makes the call of torch that runs it.
+    """
+
+    name: str
+    workload: Workload
+    make: Callable[[], Task]
+
+
+def cpu_rows() -> list[ProbeRow]:
+    """Products, convolutions, attention, pools, sums, functions, softmaxes and norms, small to large."""
+    return [*_products(), *_convolutions(), *_attentions(), *_pools(), *_streams(), *_functions()]
+
+
+def _row(name: str, op: Op, make: Callable[[], Task]) -> ProbeRow:
+    """With the memory of its result kept from call to call, as `probe` has the allocator do up to `MOST_KEPT`."""
+    written = op.cost["written"]
+    if isinstance(written, (int, float)) and written <= MOST_KEPT:
+        op = replace(op, attributes=FrozenDict({**op.attributes, **KEPT}))
+    return ProbeRow(name, Workload(name, (op,)), make)
+
+
+def _products() -> Iterator[ProbeRow]:
+    shapes = [*product((1, 16, 128, 512), ((64, 64), (512, 512), (768, 3072), (2048, 2048))), (1, (4096, 4096))]
+    for rows, (inputs, outputs) in shapes:
+        name = f"product {rows} x {inputs} x {outputs}"
+        yield _row(name, dense(name, rows, inputs, outputs), _linear(rows, inputs, outputs))
+
+
+def _linear(rows: int, inputs: int, outputs: int) -> Callable[[], Task]:
+    def make() -> Task:
+        import torch
+
+        x, weights = torch.randn(rows, inputs), torch.randn(outputs, inputs)
+        return lambda: torch.nn.functional.linear(x, weights)
+
+    return make
+
+
+def _convolutions() -> Iterator[ProbeRow]:
+    for batch, before, after, kernel, stride, side, groups in IMAGES:
+        shared = f" in {groups} groups" if groups > 1 else ""
+        name = f"convolution {batch} x {before} to {after}{shared}, {kernel} x {kernel} / {stride}, {side} x {side}"
+        op = convolution(name, batch, before, after, (kernel, kernel), (side, side), stride, groups)
+        yield _row(name, op, _convolve(batch, before, after, kernel, stride, side, groups))
+
+
+def _convolve(
+    batch: int, before: int, after: int, kernel: int, stride: int, side: int, groups: int
+) -> Callable[[], Task]:
+    def make() -> Task:
+        import torch
+
+        whole = (side - 1) * stride + kernel
+        x, weights = torch.randn(batch, before, whole, whole), torch.randn(after, before // groups, kernel, kernel)
+        return lambda: torch.nn.functional.conv2d(x, weights, stride=stride, groups=groups)
+
+    return make
+
+
+def _attentions() -> Iterator[ProbeRow]:
+    for batch, heads, tokens, size in HEADS:
+        name = f"attention {batch} x {heads} heads of {size}, {tokens} tokens"
+        dims = {"batch": batch, "heads": heads, "kv_heads": heads, "queries": tokens, "keys": tokens,
+                "head_dim": size, "value_dim": size}  # fmt: skip
+        yield _row(name, operation(name, "attention", dims), _attend((batch, heads, tokens, size)))
+
+
+def _attend(shape: tuple[int, ...]) -> Callable[[], Task]:
+    def make() -> Task:
+        import torch
+
+        x = torch.randn(shape)
+        return lambda: torch.nn.functional.scaled_dot_product_attention(x, x, x)
+
+    return make
+
+
+def _pools() -> Iterator[ProbeRow]:
+    for function in ("max", "average"):
+        for batch, channels, side, window, stride in WINDOWS:
+            name = f"{function} pool {batch} x {channels}, {window} x {window} / {stride}, {side} x {side}"
+            whole = (side - 1) * stride + window
+            dims = {"inputs": batch * channels * whole**2, "outputs": batch * channels * side**2, "window": window**2}
+            op = operation(name, "pool", dims, "float32", {"function": function})
+            yield _row(name, op, _pool(function, (batch, channels, whole, whole), window, stride))
+
+
+def _pool(function: str, shape: tuple[int, ...], window: int, stride: int) -> Callable[[], Task]:
+    def make() -> Task:
+        import torch
+
+        x = torch.randn(shape)
+        called = torch.nn.functional.max_pool2d if function == "max" else torch.nn.functional.avg_pool2d
+        return lambda: called(x, window, stride)
+
+    return make
+
+
+def _streams() -> Iterator[ProbeRow]:
+    for elements in (64, 4096, 200_000, 1_000_000, 2_000_000, 4_000_000, 16_000_000):
+        name = f"sum of {elements:,}"
+        yield _row(name, elementwise("add_", elements, inputs=2), _call("add", (elements,)))
+    for elements in (64, 4096, MEDIUM, FRESH):
+        name = f"relu of {elements:,}"
+        yield _row(name, elementwise(name, elements, function="relu"), _call("relu", (elements,)))
+    for rows, columns in ((16, 64), (1024, 256), (2048, 512)):
+        name = f"softmax of {rows} x {columns}"
+        yield _row(
+            name, operation(name, "softmax", {"rows": rows, "columns": columns}), _call("softmax", (rows, columns))
+        )
+        name = f"norm of {rows} x {columns}"
+        dims = {"elements": rows * columns, "groups": rows}
+        yield _row(name, operation(name, "norm", dims), _call("norm", (rows, columns)))
+
+
+def _functions() -> Iterator[ProbeRow]:
+    for function in FUNCTIONS:
+        for elements in (4096, MEDIUM):
+            name = f"{function} of {elements:,}"
+            yield _row(name, elementwise(name, elements, function=function), _call(function, (elements,)))
+
+
+def _call(name: str, shape: tuple[int, ...]) -> Callable[[], Task]:
+    def make() -> Task:
+        import torch
+
+        x, y = torch.randn(shape), torch.randn(shape)
+        weights, out = torch.randn(shape[-1]), torch.empty(shape)
+        calls: dict[str, Callable[[], Any]] = {
+            "add": lambda: torch.add(x, y, out=out),
+            "relu": lambda: torch.relu(x),
+            "gelu": lambda: torch.nn.functional.gelu(x),
+            "silu": lambda: torch.nn.functional.silu(x),
+            "elu": lambda: torch.nn.functional.elu(x),
+            "tanh": lambda: torch.tanh(x),
+            "exp": lambda: torch.exp(x),
+            "softmax": lambda: torch.softmax(x, -1),
+            "norm": lambda: torch.nn.functional.layer_norm(x, shape[-1:], weights, weights),
+        }
+        return calls[name]
+
+    return make
+
 
 ESTIMATOR = "cpu-kinds"
 EXPECTED: Mapping[str, float] = {

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.errors import InputError
+from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.transforms.bricks import Brick
 
@@ -33,7 +33,7 @@ class LayerModel:
 
     name: str
     workload: Workload
-    nodes: Table[Any]
+    nodes: FrozenDict[Any]
     module: Any
 
 
@@ -81,12 +81,12 @@ def layer_model(name: str, model: Any, example: Sequence[Any] | Mapping[str, Any
     operations: list[Op] = []
     edges: dict[tuple[str, str], None] = {}
     for key, nodes in groups.items():
-        operations.append(Op(key, "layer", attributes=Table({"does": _text(nodes)})))
+        operations.append(Op(key, "layer", attributes=FrozenDict({"does": _text(nodes)})))
         for node in nodes:
             for before in node.all_input_nodes:
                 if before in home and home[before] != key:
                     edges[home[before], key] = None
-    return LayerModel(name, Workload(name, tuple(operations), tuple(edges)), Table(groups), module)
+    return LayerModel(name, Workload(name, tuple(operations), tuple(edges)), FrozenDict(groups), module)
 
 
 def brick_module(model: LayerModel, brick: Brick) -> tuple[Any, tuple[Any, ...]]:

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from slipstick.common.errors import InputError
+from slipstick.common.opener import require_regular
+from slipstick.common.readers import parse_json, require_mapping
+from slipstick.common.records import FrozenDict, validated
+from slipstick.common.sqlite_files import OwnKind, own_tables, written
 from slipstick.experiments.measure.clocks.timing import Timing
-from slipstick.hwmodels.files.opener import require_regular
-from slipstick.hwmodels.files.readers import InputError, parse_json, require_mapping
-from slipstick.hwmodels.files.records import Table, validated
-from slipstick.hwmodels.files.sqlite_files import OwnKind, own_tables, written
 from slipstick.hwmodels.machine import Machine
 
 MOST_SECONDS, MOST_COUNT = 1e9, 10**9
@@ -59,7 +60,7 @@ class Composition:
 
     name: str
     whole: str
-    bricks: Table[int]
+    bricks: FrozenDict[int]
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,8 @@ class MeasuredBricks:
     machine: Machine
     software: str
     protocol: str
-    cold: Table[float]
-    warm: Table[float]
+    cold: FrozenDict[float]
+    warm: FrozenDict[float]
 
 
 class _Brick(NamedTuple):
@@ -145,7 +146,7 @@ class BrickStore:
         known = self.seconds(machine, software, protocol)
         return [identity for identity in dict.fromkeys(identities) if identity not in known]
 
-    def seconds(self, machine: str, software: str, protocol: str) -> Table[float]:
+    def seconds(self, machine: str, software: str, protocol: str) -> FrozenDict[float]:
         """Seconds by identity, at the speed of the machine's middle session where a reference ran beside them."""
         key = machine, software, protocol
         return self._at_one_speed([one for one in self._bricks() if (one.machine, one.software, one.protocol) == key])
@@ -213,19 +214,21 @@ class BrickStore:
                     raise InputError(f"{self.path}: brick {str(row[0])[:60]!r}: {name} = {str(value)[:40]!r}: {wanted}")
         return [_Brick(*row) for row in rows]  # type: ignore[arg-type]
 
-    def _at_one_speed(self, bricks: Sequence[_Brick]) -> Table[float]:
+    def _at_one_speed(self, bricks: Sequence[_Brick]) -> FrozenDict[float]:
         references = [brick.reference for brick in bricks if brick.reference]
         middle = statistics.median(references) if references else 1.0
-        return Table({one.identity: one.seconds * (middle / one.reference if one.reference else 1.0) for one in bricks})
+        return FrozenDict(
+            {one.identity: one.seconds * (middle / one.reference if one.reference else 1.0) for one in bricks}
+        )
 
     @staticmethod
-    def _counts(text: object, where: str) -> Table[int]:
+    def _counts(text: object, where: str) -> FrozenDict[int]:
         """How often each brick stands in a model."""
         counts = require_mapping(parse_json(str(text), where), where, "bricks")
         for identity, count in counts.items():
             if not (type(count) is int and 0 < count <= MOST_COUNT):
                 raise InputError(f"{where}: bricks.{identity[:40]} = {str(count)[:40]!r}: want a whole number > 0")
-        return Table(counts)
+        return FrozenDict(counts)
 
     def measured(self) -> list[MeasuredBricks]:
         """The results by machine, software and protocol, cold and warm together."""

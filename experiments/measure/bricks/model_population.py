@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 from slipstick.workloads.importers.torch.arguments import Input
 from slipstick.workloads.shipped_graphs import PACKED, write_graph
 

@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, cast
 
+from slipstick.common.errors import InputError
+from slipstick.common.readers import read_csv_rows, read_number, unknown_name
+from slipstick.common.writer import atomic_write
 from slipstick.experiments.measure.clocks.timing import Protocol as Timed
 from slipstick.experiments.measure.clocks.timing import Task, measure
-from slipstick.hwmodels.files.readers import InputError, atomic_write, read_csv_rows, read_number, unknown_name
 
 DTYPES = ("float32", "bfloat16", "float16", "float8")
 """Data types that are measured; float8 in products alone, on a GPU."""

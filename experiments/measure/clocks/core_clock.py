@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 from slipstick.hwmodels.importers.cpuinfo import believed, parse_cpufreq, parse_cpuinfo, system_text
 
 CPUINFO = Path("/proc/cpuinfo")

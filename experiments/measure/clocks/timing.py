@@ -31,7 +31,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.common.errors import InputError
+from slipstick.common.readers import unknown_name
 
 Task = Callable[[], object]
 Clock = Literal["thread", "process", "wall"]

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from slipstick.common.errors import InputError
+from slipstick.common.readers import unknown_name
 from slipstick.experiments.measure.clocks.timing import Protocol, Task
-from slipstick.hwmodels.files.readers import InputError, unknown_name
 
 DEVICES = ("cpu", "cuda", "rocm", "mps")
 """AMD's GPUs stand under torch.cuda as well, where torch was built for ROCm; Apple's under torch.mps."""

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.errors import InputError
+from slipstick.common.trusted_code import found_here
 from slipstick.experiments.measure.clocks.timing import Protocol, measure
-from slipstick.hwmodels.files.own_names import found_here
-from slipstick.hwmodels.files.readers import InputError
 
 Floats = npt.NDArray[np.float32]
 NAMES = ("imagenet", "coco", "cifar10", "word-vectors")

@@ -8,8 +8,8 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 
+from slipstick.common.errors import InputError
 from slipstick.experiments.measure.clocks.core_clock import counted_clock, stated_clock
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.importers.cpuinfo import system_topology
 from slipstick.hwmodels.importers.lscpu import Topology, parse_hwloc, parse_lscpu
 

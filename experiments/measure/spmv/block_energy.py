@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.operation.spmv.kernels.product_energy import CLOCKS_GHZ, TABLE_1, TABLE_1_RANGES
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.estimators.sparse.product_energy import CLOCKS_GHZ, TABLE_1, TABLE_1_RANGES
 
 Floats = npt.NDArray[np.float64]
 

@@ -4,7 +4,7 @@ them.
 *Hot*: one block again and again, everything in the first cache (as the SpMV paper's published code does). *Streaming*:
 whole sweeps over the matrix, a cycle-counter stamp between blocks. A reference block that stays in the first cache runs
 before and after every sample, and inside a sweep after every millisecond: pieces in which the machine was not quiet
-(`slipstick.experiments.measure.clocks.quiet`) are thrown away.
+(`slipstick.experiments.measure.clocks.interference_check`) are thrown away.
 
 Needs the extra [measure] (numba).
 """
@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.experiments.measure.clocks.quiet import (
+from slipstick.common.errors import InputError
+from slipstick.experiments.measure.clocks.interference_check import (
     QUIET,
     Reference,
     counter,
@@ -28,7 +29,6 @@ from slipstick.experiments.measure.clocks.quiet import (
     reference_kernel,
     wait_for_quiet,
 )
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.kernels.blocks import BLOCK, whole_blocks
 from slipstick.workloads.kernels.sparse import SparseMatrix
 from slipstick.workloads.kernels.spmv import blockwise_kernel

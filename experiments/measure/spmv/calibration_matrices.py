@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any
 
-from slipstick.hwmodels.files.readers import unknown_name
+from slipstick.common.readers import unknown_name
 
 Recipe = Mapping[str, Any]
 

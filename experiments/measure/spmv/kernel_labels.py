@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from slipstick.estimators.operation.spmv.kernels.kernel_costs import State, check_state
-from slipstick.estimators.operation.spmv.kernels.row_chunks import SPLIT_OF, chunks, counts_of
+from slipstick.common.errors import InputError
+from slipstick.common.optional_packages import source_only
+from slipstick.common.readers import read_json
+from slipstick.estimators.sparse.kernel_costs import State, check_state
+from slipstick.estimators.sparse.row_chunks import SPLIT_OF, chunks, counts_of
 from slipstick.experiments.measure.spmv.labels import SHIPPED
-from slipstick.hwmodels.files.lacking import source_only
-from slipstick.hwmodels.files.readers import InputError, read_json
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.kernels.sparse import SparseMatrix
 

@@ -18,10 +18,10 @@ from itertools import product as pairs
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.operation.spmv.kernels.kernel_costs import State
-from slipstick.estimators.operation.spmv.kernels.row_chunks import SPLIT_OF
+from slipstick.common.errors import InputError
+from slipstick.estimators.sparse.kernel_costs import State
+from slipstick.estimators.sparse.row_chunks import SPLIT_OF
 from slipstick.experiments.measure.spmv.product_kernels import Product, product
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.kernels.sparse import SparseMatrix
 

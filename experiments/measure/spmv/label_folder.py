@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slipstick.estimators.operation.spmv.reuse import CacheSizes
+from slipstick.common.arrays import read_arrays, text_fields
+from slipstick.common.errors import InputError
+from slipstick.common.writer import atomic_write
+from slipstick.estimators.sparse.reuse_model import CacheSizes
 from slipstick.experiments.measure.spmv.block_times import BlockTimes
 from slipstick.experiments.measure.spmv.labels import SCHEMA, Labels
-from slipstick.hwmodels.files.arrays import read_arrays, text_fields
-from slipstick.hwmodels.files.readers import InputError, atomic_write
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.kernels.blocks import BLOCK
 from slipstick.workloads.kernels.sparse import SparseMatrix

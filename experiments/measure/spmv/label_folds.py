@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.operation.spmv.reuse import CacheSizes, LabelKind, fit_reuse
-from slipstick.estimators.operation.spmv.spmv_model import SpmvModel, fit_spmv
+from slipstick.estimators.sparse.reuse_model import CacheSizes, LabelKind, fit_reuse
+from slipstick.estimators.sparse.spmv_model import SpmvModel, fit_spmv
 from slipstick.experiments.measure.spmv.labels import LabelledBlocks
 
 Floats = npt.NDArray[np.float64]

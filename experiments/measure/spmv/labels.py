@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.operation.spmv.reuse import LABEL_KINDS, CacheSizes, LabelKind
-from slipstick.hwmodels.files.arrays import read_arrays
-from slipstick.hwmodels.files.frames import parquet_frame
-from slipstick.hwmodels.files.lacking import source_only
-from slipstick.hwmodels.files.readers import InputError, read_json, unknown_name
+from slipstick.common.arrays import read_arrays
+from slipstick.common.errors import InputError
+from slipstick.common.frames import parquet_frame
+from slipstick.common.optional_packages import source_only
+from slipstick.common.readers import read_json, unknown_name
+from slipstick.estimators.sparse.reuse_model import LABEL_KINDS, CacheSizes, LabelKind
 from slipstick.workloads.kernels.blocks import BLOCK, BlockTable, block_features, network_input
 from slipstick.workloads.kernels.sparse import SparseMatrix
 from slipstick.workloads.kernels.sparse_files import read_matrix

@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.experiments.measure.clocks.quiet import (
+from slipstick.common.errors import InputError
+from slipstick.experiments.measure.clocks.interference_check import (
     QUIET,
     Reference,
     counter,
@@ -29,7 +30,6 @@ from slipstick.experiments.measure.clocks.quiet import (
     reference_kernel,
     wait_for_quiet,
 )
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.kernels.pagerank import DAMPING, LOOPS, PageRankProblem, pagerank_loops
 
 Floats = npt.NDArray[np.float64]

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.estimators.operation.spmv.kernels.row_chunks import SPLIT_OF, cuts
-from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.common.errors import InputError
+from slipstick.common.readers import unknown_name
+from slipstick.estimators.sparse.row_chunks import SPLIT_OF, cuts
 from slipstick.workloads.kernels.sparse import SparseMatrix
 from slipstick.workloads.kernels.spmv import blockwise_kernel
 

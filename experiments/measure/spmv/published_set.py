@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.common.errors import InputError
+from slipstick.common.readers import unknown_name
 from slipstick.workloads.kernels.blocks import BLOCK
 
 METRIC_KEYS = {"time": "B", "total energy": "E", "package energy": "EPKG", "DRAM energy": "EDRAM"}

@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from slipstick.hwmodels.files.readers import InputError, atomic_write
+from slipstick.common.errors import InputError
+from slipstick.common.writer import atomic_write
 
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",

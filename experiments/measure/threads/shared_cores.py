@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.hwmodels.files.readers import InputError, whole_number
+from slipstick.common.errors import InputError
+from slipstick.common.readers import whole_number
 
 SIBLINGS = Path("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list")
 STEPS = 200_000

@@ -23,19 +23,12 @@ from statistics import median
 from types import TracebackType
 from typing import Any, Literal, Self, cast
 
+from slipstick.common.errors import InputError
+from slipstick.common.optional_packages import require_packages
+from slipstick.common.readers import read_csv_rows, read_json, read_number, read_text, require_mapping, unknown_name
+from slipstick.common.records import FrozenDict
+from slipstick.common.writer import atomic_write
 from slipstick.experiments.measure.training.training_worker import BATCH
-from slipstick.hwmodels.files.lacking import require_packages
-from slipstick.hwmodels.files.readers import (
-    InputError,
-    atomic_write,
-    read_csv_rows,
-    read_json,
-    read_number,
-    read_text,
-    require_mapping,
-    unknown_name,
-)
-from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.runs.iterations import Order, epoch_lengths
 from slipstick.workloads.runs.lengths import MAX_LENGTH, lognormal_lengths, read_lengths
 
@@ -57,7 +50,7 @@ class Configuration:
     `environment`: variables that cap the instruction sets of ATen, oneDNN and MKL.
     """
 
-    environment: Table[str] = Table()
+    environment: FrozenDict[str] = FrozenDict()
     dtype: Literal["float32", "bfloat16"] = "float32"
     threads: int = 1
     device: Literal["cpu", "cuda"] = "cpu"
@@ -73,11 +66,13 @@ class Configuration:
 CONFIGURATIONS = {
     "base": Configuration(),
     "repeat": Configuration(),
-    "avx2": Configuration(Table(ATEN_CPU_CAPABILITY="avx2", ONEDNN_MAX_CPU_ISA="AVX2", MKL_ENABLE_INSTRUCTIONS="AVX2")),
-    "sse4": Configuration(
-        Table(ATEN_CPU_CAPABILITY="default", ONEDNN_MAX_CPU_ISA="SSE41", MKL_ENABLE_INSTRUCTIONS="SSE4_2")
+    "avx2": Configuration(
+        FrozenDict(ATEN_CPU_CAPABILITY="avx2", ONEDNN_MAX_CPU_ISA="AVX2", MKL_ENABLE_INSTRUCTIONS="AVX2")
     ),
-    "aten-default": Configuration(Table(ATEN_CPU_CAPABILITY="default")),
+    "sse4": Configuration(
+        FrozenDict(ATEN_CPU_CAPABILITY="default", ONEDNN_MAX_CPU_ISA="SSE41", MKL_ENABLE_INSTRUCTIONS="SSE4_2")
+    ),
+    "aten-default": Configuration(FrozenDict(ATEN_CPU_CAPABILITY="default")),
     "bfloat16": Configuration(dtype="bfloat16"),
     "threads2": Configuration(threads=2),
     "cuda": Configuration(device="cuda"),

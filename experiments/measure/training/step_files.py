@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from slipstick.hwmodels.files.readers import InputError, read_csv_rows, read_number, whole_number
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.errors import InputError
+from slipstick.common.readers import read_csv_rows, read_number, whole_number
+from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
 
 
@@ -58,7 +59,7 @@ def _step(name: str, rows: list[tuple[dict[str, str], float]], path: Path) -> St
             totals[key] = totals.get(key, 0.0) + max(0.0, time - call) * count
             alone += time * count
     operations = [
-        Op(key, "uncounted", times=count, attributes=Table[Attribute]({"measured_as": key, "synchronise": True}))
+        Op(key, "uncounted", times=count, attributes=FrozenDict[Attribute]({"measured_as": key, "synchronise": True}))
         for key, count in counts.items()
     ]
     seconds = {key: total / counts[key] for key, total in totals.items()}

@@ -8,16 +8,15 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from slipstick.estimators.extrapolation.laws.boxes import Boxes
-from slipstick.estimators.extrapolation.laws.evidence import Points, believe
-from slipstick.estimators.extrapolation.laws.noises import noises
-from slipstick.estimators.extrapolation.laws.priors import PRIORS
-from slipstick.estimators.extrapolation.laws.scaling_laws import NAMES, Curves, prior_boxes
+from slipstick.estimators.scaling.laws.importance_sampling import ImportanceSampler
+from slipstick.estimators.scaling.laws.marginal_likelihood import Points, believe, noises
+from slipstick.estimators.scaling.laws.priors import PRIORS
+from slipstick.estimators.scaling.laws.scaling_laws import NAMES, Curves, prior_boxes
 
-WHOLE = Boxes.whole([(0, False, 0.3, ((-2.0, 2.0), (-3.0, 3.0), None, None))], 64)
+WHOLE = ImportanceSampler.whole([(0, False, 0.3, ((-2.0, 2.0), (-3.0, 3.0), None, None))], 64)
 
 
-def drawn(counts: int, middle: tuple[float, float], covariance: list[list[float]]) -> Boxes:
+def drawn(counts: int, middle: tuple[float, float], covariance: list[list[float]]) -> ImportanceSampler:
     """Curves about a mean of ln b and ln c."""
     wide = np.zeros((4, 4, 1))
     wide[:2, :2, 0] = covariance

@@ -8,11 +8,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from slipstick.estimators.extrapolation import KINDS, Series, extrapolate, extrapolate_many
-from slipstick.estimators.extrapolation.laws.families import FAMILIES
-from slipstick.estimators.extrapolation.laws.nonnegative import fit_prefixes
-from slipstick.estimators.extrapolation.laws.terms import SharedIssue
-from slipstick.estimators.extrapolation.verdict import Certainty, verdicts
+from slipstick.estimators.scaling import KINDS, Series, extrapolate, extrapolate_many
+from slipstick.estimators.scaling.laws.families import FAMILIES
+from slipstick.estimators.scaling.laws.nonnegative_fits import fit_prefixes
+from slipstick.estimators.scaling.laws.terms import SharedIssue
+from slipstick.estimators.scaling.verdict import Certainty, verdicts
 from slipstick.hwmodels.machine import Machine
 
 DOUBLINGS = np.array([1.0, 2, 4, 8, 16, 32, 64])

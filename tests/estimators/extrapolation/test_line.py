@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from slipstick.estimators.extrapolation import Series, extrapolate, fit_line, fit_power
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.estimators.scaling import Series, extrapolate, fit_line, fit_power
 
 THREADS = (1, 15, 30, 60, 120, 180, 240)
 TARGETS = (480, 960, 1920, 3840)

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from slipstick.estimators.extrapolation import Series, extrapolate, extrapolate_many
-from slipstick.estimators.extrapolation.next_point import next_points
-from slipstick.estimators.extrapolation.regions import rank
-from slipstick.estimators.extrapolation.speedup import advise, gain_rows
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.estimators.scaling import Series, extrapolate, extrapolate_many
+from slipstick.estimators.scaling.next_point import next_points
+from slipstick.estimators.scaling.regions import rank
+from slipstick.estimators.scaling.speedup import advise, gain_rows
 
 P = np.array([1.0, 2, 4, 8, 16, 32])
 

@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from slipstick.estimators.extrapolation import Series, extrapolate
-from slipstick.estimators.extrapolation.laws.priors import PRIORS
-from slipstick.estimators.extrapolation.laws.scaling_laws import BANDWIDTH, DOMAINS, prior_curves
-from slipstick.experiments.evidence.validation.scaling.closed_forms import said_of_forms
+from slipstick.estimators.scaling import Series, extrapolate
+from slipstick.estimators.scaling.laws.priors import PRIORS
+from slipstick.estimators.scaling.laws.scaling_laws import BANDWIDTH, DOMAINS, prior_curves
+from slipstick.experiments.scoreboards.scaling.closed_forms import said_of_forms
 
 POINTS = ((1, 2, 4, 8), (1, 2, 3, 4, 6, 8), (1, 2, 4, 8, 16))
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from slipstick.estimators.extrapolation import Series, extrapolate
-from slipstick.estimators.extrapolation.series import kind_of
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.estimators.scaling import Series, extrapolate
+from slipstick.estimators.scaling.series import kind_of
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slipstick.estimators.extrapolation.extrapolate import extrapolate
-from slipstick.estimators.extrapolation.series import Series
-from slipstick.estimators.extrapolation.surfaces import extrapolate_surface
+from slipstick.estimators.scaling.extrapolate import extrapolate
+from slipstick.estimators.scaling.series import Series
+from slipstick.estimators.scaling.surfaces import extrapolate_surface
 
 SIZES = np.array([100.0, 140.0, 200.0, 280.0, 400.0, 560.0, 800.0, 1120.0])
 GRID = np.array([(p, n) for p in (1.0, 2.0) for n in SIZES])

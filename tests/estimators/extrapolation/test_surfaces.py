@@ -5,8 +5,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.extrapolation.surfaces import extrapolate_surface
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.estimators.scaling.surfaces import extrapolate_surface
 
 FloatArray = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 THREADS = [1.0, 2, 4, 8, 16]

@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.estimators.learning.bands import calibrated, left_out, stretch
-from slipstick.estimators.learning.fit import fit
-from slipstick.estimators.learning.fitted_file import FittedFile, OuterScore, load_fitted
-from slipstick.estimators.learning.folds import folds
-from slipstick.estimators.learning.law import Columns, FloatArray, Grouping, LawRows, ParameterPrior
-from slipstick.estimators.learning.law_fit import LawFit
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.estimators.fitting.fit_model import fit
+from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, load_fitted
+from slipstick.estimators.fitting.fitted_model import LawFit
+from slipstick.estimators.fitting.folds import folds
+from slipstick.estimators.fitting.formula_model import FormulaLaw, plain_fit
+from slipstick.estimators.fitting.group_effects_model import Columns, FloatArray, Grouping, LawRows, ParameterPrior
+from slipstick.estimators.fitting.prediction_bands import calibrated, left_out, stretch
 
 
 @dataclass(frozen=True)
@@ -180,6 +181,18 @@ def test_times_must_be_positive() -> None:
     rows = drawn()
     with pytest.raises(ValueError, match="positive times"):
         fit(Line(), LawRows(rows.columns, rows.groups, rows.cluster, rows.seconds * 0, rows.source))
+
+
+@pytest.mark.parametrize(("low", "high", "seconds"), [(1e-3, 0.1, 5.0), (0.3, 2.0, 1e-4)])
+def test_a_fit_that_is_pressed_against_a_bound_ends_at_the_bound(low: float, high: float, seconds: float) -> None:
+    """exp(log 0.1) = 0.10000000000000002, which a record of parameters with that bound refuses."""
+    prior = ParameterPrior("mean", "s", "of all", (low * high) ** 0.5, 5.0, low, high)
+    law = FormulaLaw("pressed", (prior,), lambda numbers, columns: numbers["mean"] * columns["row"] ** 0)
+    measured = np.full(20, seconds)
+    end = high if seconds > high else low
+    assert plain_fit(law, measured)["mean"] == end
+    rows = LawRows({"row": np.ones(20)}, {}, [str(row) for row in range(20)], measured, ["one"] * 20)
+    assert fit(law, rows).values(law, {})["mean"] == [end]
 
 
 def test_of_several_levels_left_out_the_one_that_errs_most_stretches_the_bands() -> None:

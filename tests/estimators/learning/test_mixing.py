@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.learning.law_fit import QUANTILE
-from slipstick.estimators.learning.mixing import MethodWeights, Split, mixture
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.estimators.fitting.ensemble_weights import MethodWeights, Split, mixture
+from slipstick.estimators.fitting.fitted_model import QUANTILE
 
 WAYS = ("formula", "nearest")
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from slipstick.estimators.learning import scores
+from slipstick.estimators.fitting import scores
 
 POSITIVE = st.floats(1e-6, 1e6)
 ROWS = st.lists(st.tuples(POSITIVE, POSITIVE, POSITIVE, POSITIVE), min_size=1, max_size=20)

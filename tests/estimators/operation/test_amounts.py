@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from slipstick.estimators.core.formula import Formula
-from slipstick.estimators.core.operation_model import FormulaModel
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import symbol
+from slipstick.estimators.base.operation_model import FormulaModel
+from slipstick.estimators.symbolic.formula import Formula
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.learning.fit import fit
-from slipstick.estimators.learning.fitted_file import digest, load_fitted
-from slipstick.estimators.operation.links.collective_law import (
+from slipstick.estimators.fitting.fit_model import fit
+from slipstick.estimators.fitting.fitted_file import digest, load_fitted
+from slipstick.estimators.interconnect.collective_law import (
     LOOP,
     NAME,
     CollectiveCase,
@@ -18,10 +18,10 @@ from slipstick.estimators.operation.links.collective_law import (
     library,
     shipped,
 )
-from slipstick.estimators.operation.links.collectives import Collectives
+from slipstick.estimators.interconnect.collectives import Collectives
 from slipstick.experiments.calibrate.public_data import data_folder
-from slipstick.experiments.evidence.validation.parallel.collective_fit import law_rows, together
-from slipstick.experiments.evidence.validation.parallel.collective_systems import FOLDER, nccl_timings, timings
+from slipstick.experiments.scoreboards.parallel.collective_systems import FOLDER, nccl_timings, timings
+from slipstick.experiments.scoreboards.parallel.collectives_board import law_rows, together
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.named.parallel_training import collective_times, nccl
-from slipstick.estimators.operation.gpu.tiled import TiledRoofline
-from slipstick.estimators.operation.links.collectives import Collectives
-from slipstick.estimators.operation.links.libraries import LIBRARIES, NCCL, MessageProtocol
-from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.common.errors import InputError
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
+from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
+from slipstick.estimators.interconnect.collective_libraries import LIBRARIES, NCCL, MessageProtocol
+from slipstick.estimators.interconnect.collectives import Collectives
+from slipstick.estimators.schedules.sequential import Sequential
 from slipstick.estimators.sensitivity.elasticities import sensitivity
+from slipstick.estimators.training.parallel_training import collective_times, nccl
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op, Workload
@@ -27,9 +27,9 @@ from slipstick.workloads.layers.single import gemm
 
 NODE, DEVICES = 8, 64
 LIBRARY = Collectives(
-    efficiency=Table(default=0.8),
-    relayed=Table(default=0.7),
-    protocols=Table(default=NCCL),
+    efficiency=FrozenDict(default=0.8),
+    relayed=FrozenDict(default=0.7),
+    protocols=FrozenDict(default=NCCL),
     algorithms=("ring", "tree"),
 )
 peers = st.integers(2, DEVICES)
@@ -134,16 +134,16 @@ def test_less_bandwidth_is_never_faster(p: int, n: float, factor: float, which: 
 @given(peers, sizes)
 def test_a_library_is_never_slower_than_one_of_its_ways(p: int, n: float) -> None:
     op, on = collective("all_reduce", n, p), linked()
-    whole = seconds(Collectives(protocols=Table(default=NCCL), algorithms=("ring", "tree")), on, op)
+    whole = seconds(Collectives(protocols=FrozenDict(default=NCCL), algorithms=("ring", "tree")), on, op)
     for name, protocol in NCCL.items():
         for algorithm in ("ring", "tree"):
-            one = Collectives(protocols=Table(default=Table({name: protocol})), algorithms=(algorithm,))
+            one = Collectives(protocols=FrozenDict(default=FrozenDict({name: protocol})), algorithms=(algorithm,))
             assert whole <= seconds(one, on, op) * (1 + 1e-12)
 
 
 def test_small_messages_go_by_the_protocol_of_low_latency() -> None:
     slow, fast = MessageProtocol(share=1.0, latency=1.0, base=10e-6), MessageProtocol(share=0.5, latency=0.1, base=0.0)
-    model = Collectives(protocols=Table(default=Table(slow=slow, fast=fast)))
+    model = Collectives(protocols=FrozenDict(default=FrozenDict(slow=slow, fast=fast)))
     on, alpha, rate = linked(), 3e-6, 300e9
     assert seconds(model, on, collective("send_recv", 500, 2)) == pytest.approx(0.1 * alpha + 1000 / (0.5 * rate))
     assert seconds(model, on, collective("send_recv", 5e8, 2)) == pytest.approx(10e-6 + alpha + 1e9 / rate)
@@ -166,24 +166,24 @@ def test_a_machine_without_links_says_so() -> None:
 
 def test_an_unknown_parameter_entry_is_refused() -> None:
     with pytest.raises(InputError, match="no entry 'default'"):
-        Collectives(efficiency=Table(nvlink=0.5))
+        Collectives(efficiency=FrozenDict(nvlink=0.5))
 
 
 def test_what_a_time_hangs_on_is_the_link_that_is_crossed() -> None:
     """A large sum inside a node follows the switch's bandwidth alone; the tiles' remainders are flat steps."""
     sums = Workload("sum", (collective("all_reduce", 1e9, 8),))
-    found = sensitivity(Composite(Collectives(), Sequential()).compile(sums, linked(), ()))
+    found = sensitivity(ComposedEstimator(Collectives(), Sequential()).compile(sums, linked(), ()))
     assert float(found.elasticity["machine.links.nvswitch.bandwidth"]) == pytest.approx(-1, abs=0.01)
     assert float(found.elasticity["machine.links.infiniband.bandwidth"]) == 0.0
     product = Workload("one", (gemm("g", 4096, 4096, 4096),))
-    tiled = Composite(TiledRoofline(), Sequential()).compile(product, linked(), ())
+    tiled = ComposedEstimator(TiledRoofline(), Sequential()).compile(product, linked(), ())
     assert float(sensitivity(tiled).elasticity["machine.clock"]) < -0.3
 
 
 @given(st.integers(2, DEVICES), st.floats(1.0, 1e10))
 def test_switches_that_add_never_slow_a_call_and_serve_their_own_link_alone(p: int, n: float) -> None:
     on = linked()
-    plain, added = LIBRARY, replace(LIBRARY, in_switch=Table(default=0.0, nvswitch=0.85))
+    plain, added = LIBRARY, replace(LIBRARY, in_switch=FrozenDict(default=0.0, nvswitch=0.85))
     one, other = (seconds(model, on, collective("all_reduce", n, p)) for model in (plain, added))
     assert other <= one * (1 + 1e-12)
     if p > NODE:
@@ -195,7 +195,7 @@ def test_switches_that_add_never_slow_a_call_and_serve_their_own_link_alone(p: i
 
 def test_eight_devices_add_large_data_in_their_switches() -> None:
     """Each sends its data once instead of 7/4 times: 1.75 x the share is what a large all-reduce gains."""
-    model = Collectives(efficiency=Table(default=1.0), in_switch=Table(default=0.0, nvswitch=0.8))
+    model = Collectives(efficiency=FrozenDict(default=1.0), in_switch=FrozenDict(default=0.0, nvswitch=0.8))
     on = linked(latency=0.0)
     op = collective("all_reduce", 5e10, 8)
     assert seconds(Collectives(), on, op) / seconds(model, on, op) == pytest.approx(1.75 * 0.8, rel=1e-3)
@@ -205,10 +205,10 @@ def test_latencies_of_a_ring_are_those_of_the_librarys_table() -> None:
     """NCCL's src/graph/tuning.cc over NVLink: base 6.6, 14, 8.4 us and steps 0.6, 1.9, 3.4 us; a tree's 6.8 and 0.6."""
     on = linked(near=1e30, latency=3.4e-6)
     for name, base, step in (("LL", 6.6e-6, 0.6e-6), ("LL128", 14e-6, 1.9e-6), ("Simple", 8.4e-6, 3.4e-6)):
-        one = Collectives(protocols=Table(default=Table({name: NCCL[name]})))
+        one = Collectives(protocols=FrozenDict(default=FrozenDict({name: NCCL[name]})))
         for p in (2, 4, 8):
             assert seconds(one, on, collective("all_reduce", 1.0, p)) == pytest.approx(base + 2 * (p - 1) * step)
-    tree = Collectives(protocols=Table(default=Table(LL=NCCL["LL"])), algorithms=("tree",))
+    tree = Collectives(protocols=FrozenDict(default=FrozenDict(LL=NCCL["LL"])), algorithms=("tree",))
     assert seconds(tree, on, collective("all_reduce", 1.0, 8)) == pytest.approx(6.8e-6 + 14 * 0.6e-6)
 
 
@@ -249,4 +249,4 @@ def test_an_answer_names_algorithm_and_protocol() -> None:
 
 def test_a_library_without_a_default_is_refused() -> None:
     with pytest.raises(InputError, match="protocols of collectives: no entry 'default'"):
-        Collectives(protocols=Table(nvlink=LIBRARIES["default"]))
+        Collectives(protocols=FrozenDict(nvlink=LIBRARIES["default"]))

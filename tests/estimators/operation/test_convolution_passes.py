@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slipstick.estimators.operation.gpu.kernel_classes import KERNELS
-from slipstick.estimators.operation.gpu.tiled import TiledRoofline
+from slipstick.estimators.gpu.kernels.kernel_classes import KERNELS
+from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Attribute, Op

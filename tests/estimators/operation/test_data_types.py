@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.operation.gpu.tiled import TiledRoofline
-from slipstick.estimators.operation.roofline import Roofline
-from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.common.errors import InputError
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
+from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
+from slipstick.estimators.roofline.roofline import Roofline
+from slipstick.estimators.schedules.sequential import Sequential
 from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import machine, machine_names
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine_kind import machine_kind
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import gemm
 
-ROOFLINE = Composite(Roofline(), Sequential())
+ROOFLINE = ComposedEstimator(Roofline(), Sequential())
 INT8 = Workload("int8", (gemm("product", 8192, 8192, 8192, dtype="int8"),))
 
 
@@ -25,7 +25,7 @@ def test_an_int8_product_runs_at_the_data_sheet_s_tops() -> None:
     assert answer.time == pytest.approx(2 * 8192**3 / 130e12, rel=0.003)
     assert answer.parts[0].bound_by == "compute"
     assert "flop as matrix.int8" in answer.assumptions
-    assert Composite(TiledRoofline(), Sequential()).estimate(INT8, machine("t4")).time >= answer.time
+    assert ComposedEstimator(TiledRoofline(), Sequential()).estimate(INT8, machine("t4")).time >= answer.time
 
 
 def test_a_machine_without_an_int8_rate_refuses_a_product_of_integers() -> None:
@@ -41,7 +41,7 @@ def test_products_of_16_bits_are_no_slower_than_of_32_where_halves_are_slow() ->
     seconds = 2 * 8192**3 / (28 * 256 * 1.582e9)
     roofline = [ROOFLINE.estimate(half, one).time for one in (slow, fast, slow)]
     assert roofline == pytest.approx([seconds, seconds / 2, seconds], rel=0.001)
-    tiled = [Composite(TiledRoofline(), Sequential()).estimate(half, one).time for one in (slow, fast)]
+    tiled = [ComposedEstimator(TiledRoofline(), Sequential()).estimate(half, one).time for one in (slow, fast)]
     assert 0.999 * seconds <= tiled[0] <= 1.3 * seconds
     assert tiled[1] < tiled[0]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.operation.gpu.expert_layers import (
+from slipstick.estimators.gpu.kernels.expert_layers import (
     ExpertLayers,
     LatentAttentions,
     LayerParameters,
@@ -16,6 +15,7 @@ from slipstick.estimators.operation.gpu.expert_layers import (
     latent_prefill_times,
     routed,
 )
+from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.catalog import machine
 
 

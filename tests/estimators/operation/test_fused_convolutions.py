@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 import slipstick as ss
-from slipstick.estimators.operation.gpu.tiled import TiledRoofline
-from slipstick.estimators.operation.physical_bound import PhysicalBound
+from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
+from slipstick.estimators.roofline.physical_bound import PhysicalBound
 
 GPUS = (
     "H100",
@@ -42,7 +42,7 @@ def test_a_fused_residual_costs_its_bytes() -> None:
     residual = 64 * 64 * 56 * 56 * 4
     fused = replace(
         plain,
-        attributes=ss.Table({**plain.attributes, "fused": ("add",)}),
+        attributes=ss.FrozenDict({**plain.attributes, "fused": ("add",)}),
         cost=plain.cost + ss.Cost({"read": residual}),
     )
     alone, joined = TiledRoofline().times([plain, fused], target)

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.operation.gpu.kernels import KernelScaling, doubted
+from slipstick.estimators.gpu.kernels.traced_kernels import KernelScaling, doubted
 from slipstick.experiments.calibrate.public_data import data_folder, training_file
-from slipstick.experiments.evidence.validation.parallel.moved_kernels import moved_kernels
+from slipstick.experiments.scoreboards.traces.traces_board import moved_kernels
 from slipstick.hwmodels.catalog import machine
 
 NAMES = ["sgemm_128x64", "vectorized_elementwise_kernel"]

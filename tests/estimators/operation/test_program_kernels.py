@@ -9,25 +9,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.core.operation_model import FormulaModel
-from slipstick.estimators.learning.fit import fit
-from slipstick.estimators.learning.fitted_file import load_fitted
-from slipstick.estimators.learning.law import LawRows
-from slipstick.estimators.operation.by_kind import DeviceAndLinks
-from slipstick.estimators.operation.gpu.programs.program_classes import class_of
-from slipstick.estimators.operation.gpu.programs.program_kernels import ProgramRuntimes, program_kernels
-from slipstick.estimators.operation.gpu.programs.program_law import NAME, PROGRAMS_FILE, ProgramLaw
-from slipstick.estimators.operation.gpu.programs.program_sides import bounds
-from slipstick.estimators.operation.gpu.programs.shared_kernels import SharedKernels
-from slipstick.estimators.operation.physical_bound import PhysicalBound
-from slipstick.estimators.tuned.tuned_unseen import INLINE_ECC
-from slipstick.experiments.commands.cli import run
-from slipstick.experiments.evidence.boards import programs as board
-from slipstick.experiments.evidence.validation.models.programs import program_rows
-from slipstick.experiments.evidence.validation.models.programs.program_data import Program
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.base.operation_model import FormulaModel
+from slipstick.estimators.fitting.fit_model import fit
+from slipstick.estimators.fitting.fitted_file import load_fitted
+from slipstick.estimators.fitting.group_effects_model import LawRows
+from slipstick.estimators.gpu.programs.program_classes import class_of
+from slipstick.estimators.gpu.programs.program_kernels import ProgramRuntimes, program_kernels
+from slipstick.estimators.gpu.programs.program_law import NAME, PROGRAMS_FILE, ProgramLaw
+from slipstick.estimators.gpu.programs.program_priors import INLINE_ECC
+from slipstick.estimators.gpu.programs.program_sides import bounds
+from slipstick.estimators.gpu.programs.shared_kernels import SharedKernels
+from slipstick.estimators.interconnect.compute_and_collectives import DeviceAndCollectives
+from slipstick.estimators.roofline.physical_bound import PhysicalBound
+from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.experiments.cli.cli import run
+from slipstick.experiments.scoreboards.programs import program_rows
+from slipstick.experiments.scoreboards.programs import programs_board as board
+from slipstick.experiments.scoreboards.programs.program_data import Program
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op
 
@@ -68,8 +68,12 @@ def test_no_operation_beats_its_machine(name: str) -> None:
 def test_amounts_of_many_are_those_of_each() -> None:
     model, on = ProgramRuntimes(), machine("h100-sxm")
     names = {name for op in OPERATIONS for name in model.formula(op, on).names if name.startswith("operation.")}
-    shared = SharedKernels(model, model, Table({"gemm.float32": 0.25}))
-    for asked, more in ((model, set()), (shared, {"operation.share"}), (DeviceAndLinks(shared), {"operation.share"})):
+    shared = SharedKernels(model, model, FrozenDict({"gemm.float32": 0.25}))
+    for asked, more in (
+        (model, set()),
+        (shared, {"operation.share"}),
+        (DeviceAndCollectives(shared), {"operation.share"}),
+    ):
         for name in sorted(names | more):
             counted = [op for op in OPERATIONS if _counts(asked, op, name)]
             assert asked.amounts(counted, name) == [asked.amount(op, name) for op in counted]

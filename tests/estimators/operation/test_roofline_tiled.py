@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.core.choice import Least
-from slipstick.estimators.core.formula import Formula
-from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
-from slipstick.estimators.core.operation_model import machine_values
-from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
-from slipstick.estimators.operation.gpu.tiled import TiledRoofline
-from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import symbol
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.base.operation_model import machine_values
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
+from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
+from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
+from slipstick.estimators.schedules.sequential import Sequential
+from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
+from slipstick.estimators.symbolic.min_over_configs import MinOverConfigs
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import elementwise, gemm
@@ -27,7 +27,7 @@ from slipstick.workloads.layers.single import elementwise, gemm
 IDEAL = KernelParameters(
     compute_efficiency=1.0, memory_efficiency=1.0, tile_cycles=0.0, step_cycles=0.0, small_tile=0.0, overlap=0.0
 )
-MODEL = TiledRoofline(Table({"default": IDEAL}))
+MODEL = TiledRoofline(FrozenDict({"default": IDEAL}))
 A100 = machine("a100-sxm-80gb").using({"runtime.launch_overhead": 0.0, "power.cap": None})
 
 
@@ -41,12 +41,12 @@ def test_waves_of_tiles_are_counted(tiles: int, waves: int) -> None:
     free = A100.using({f"memory.{A100.main_memory}.bandwidth": 1e18, "memory.L2.bytes_per_cycle": 1e12})
     op = operation("row", "gemm", {n: sp.Symbol(n, positive=True) for n in ("batch", "m", "n", "k")}, "bfloat16")
     formula = MODEL.formula(op, free)
-    assert isinstance(formula, Least)
-    only = Least(
+    assert isinstance(formula, MinOverConfigs)
+    only = MinOverConfigs(
         formula.expression,
         "s",
         "",
-        menu=Table({"choice.rows": (128.0,), "choice.columns": (128.0,), "choice.parts": (1.0,)}),
+        menu=FrozenDict({"choice.rows": (128.0,), "choice.columns": (128.0,), "choice.parts": (1.0,)}),
     )
     dims = {"batch": 1.0, "m": 128.0 * tiles, "n": 128.0, "k": 65536.0}
     flop = 2 * dims["m"] * dims["n"] * dims["k"]
@@ -127,7 +127,7 @@ def test_attention_that_writes_the_cache_moves_new_keys_and_values_twice() -> No
 def test_one_point_and_an_array_agree() -> None:
     """compile() over the clock equals estimate() at each."""
     net = Workload("net", (gemm("a", 512, 384, 256), elementwise("b", 10_000)))
-    whole = Composite(TiledRoofline(), Sequential())
+    whole = ComposedEstimator(TiledRoofline(), Sequential())
     clocks = np.array([0.7e9, 1.0e9, 1.41e9])
     compiled = whole.compile(net, A100, ("machine.clock",))({"machine.clock": clocks})
     single = [whole.estimate(net, A100.using(clock=float(clock))).time for clock in clocks]
@@ -139,7 +139,7 @@ def test_vectorised_is_as_fast_as_numpy_by_hand() -> None:
     """The formula over 20,000 operations against the same arithmetic written out for one tile and no split."""
     op = operation("row", "gemm", {n: sp.Symbol(n, positive=True) for n in ("batch", "m", "n", "k")}, "float32")
     formula = TiledRoofline().formula(op, A100)
-    assert isinstance(formula, Least)
+    assert isinstance(formula, MinOverConfigs)
     one = Formula(
         formula.substitute({f"choice.{n}": v for n, v in (("rows", 128), ("columns", 128), ("parts", 1))}).expression,
         "s",
@@ -189,16 +189,18 @@ def test_extrema_differentiate_their_active_side() -> None:
 
 def test_derivative_of_a_choice_keeps_the_chosen_row() -> None:
     """least over a in {1, 4} of (n - a)^2: at n = 3.5 the row a = 4 is chosen, slope 2 (3.5 - 4) = -1."""
-    squares = Least((symbol("n") - symbol("choice.a")) ** 2, "1", "", menu=Table({"choice.a": (1.0, 4.0)}))
+    squares = MinOverConfigs(
+        (symbol("n") - symbol("choice.a")) ** 2, "1", "", menu=FrozenDict({"choice.a": (1.0, 4.0)})
+    )
     assert float(squares.evaluate({"n": 3.5})) == 0.25
     assert float(squares.derivative("n").evaluate({"n": 3.5})) == -1.0
 
 
 def test_an_empty_menu_is_refused() -> None:
     with pytest.raises(InputError, match="menu of a formula: want columns of one length"):
-        Least(symbol("n"), "1", "", menu=Table({"choice.a": (), "choice.b": (1.0,)}))
+        MinOverConfigs(symbol("n"), "1", "", menu=FrozenDict({"choice.a": (), "choice.b": (1.0,)}))
 
 
 def test_kernels_need_a_default() -> None:
     with pytest.raises(InputError, match="no entry 'default'"):
-        TiledRoofline(Table({"gemm": KernelParameters()}))
+        TiledRoofline(FrozenDict({"gemm": KernelParameters()}))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.operation.gpu.tiled import TiledRoofline
-from slipstick.estimators.operation.roofline import Roofline
-from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
+from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
+from slipstick.estimators.roofline.roofline import Roofline
+from slipstick.estimators.schedules.sequential import Sequential
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.networks.resnet import resnet
@@ -27,7 +27,7 @@ def test_it_moves_each_element_twice_and_four_numbers_a_channel() -> None:
 @pytest.mark.parametrize("model", [Roofline(), TiledRoofline()])
 def test_it_takes_what_its_traffic_takes(model: Roofline | TiledRoofline) -> None:
     # 411 MB at the data sheet's 2,039 GB/s: 0.20 ms; a reduction over 64 channels would leave most of the chip idle
-    seconds = Composite(model, Sequential()).estimate(Workload("norm", (NORM,)), A100).time
+    seconds = ComposedEstimator(model, Sequential()).estimate(Workload("norm", (NORM,)), A100).time
     assert 411e6 / 2.039e12 <= seconds <= 1.25 * 411e6 / 2.039e12
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slipstick.estimators.operation.tpu.tpu_step import joins_cores
+from slipstick.estimators.tpu.tpu_step import joins_cores
 from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import machine
 

@@ -9,11 +9,12 @@ import os
 import struct
 from collections.abc import Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from slipstick.hwmodels.files.opener import opened
-from slipstick.hwmodels.files.readers import InputError, unknown_name
-from slipstick.workloads.language.language_model import Experts, LanguageModel
+from slipstick.common.errors import InputError
+from slipstick.common.opener import opened
+from slipstick.common.readers import unknown_name
+from slipstick.workloads.language.language_model import Experts, LanguageModel, impossible
 from slipstick.workloads.language.weight_types import GGUF_BITS
 
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
@@ -33,6 +34,12 @@ _HABITS: Mapping[str, Mapping[str, int]] = {
     "gemma3": {"norms": 4, "head_norm": 1},
     "phi3": {},
 }
+
+_WORDS = {
+    "layers": "block_count", "width": "embedding_length", "heads": "attention.head_count",
+    "kv_heads": "attention.head_count_kv", "head_dim": "attention.key_length", "vocabulary": "vocab_size",
+    "experts": "expert_count", "per_token": "expert_used_count",
+}  # fmt: skip
 
 Value = float | str | int
 
@@ -59,11 +66,14 @@ def _model(read: _HeaderReader, path: Path) -> LanguageModel:
     if kind not in _HABITS:
         raise unknown_name(f"architecture in {path}:", kind, sorted(_HABITS))
 
+    wrong: list[str] = []
+
     def number(name: str, default: int | None = None) -> int:
         value = facts.get(f"{kind}.{name}", default)
-        if not isinstance(value, (int, float)) or not 0 <= value <= 1e9:
-            raise InputError(f"{path}: {kind}.{name} is missing or no number of a model")
-        return int(value)
+        if isinstance(value, (int, float)) and 0 <= value <= 1e9:
+            return int(value)
+        wrong.append(f"{kind}.{name} is missing or no number of a model")
+        return 1
 
     heads, width, layers = number("attention.head_count"), number("embedding_length"), number("block_count")
     inner, count = number("feed_forward_length", 0), number("expert_count", 0)
@@ -71,19 +81,20 @@ def _model(read: _HeaderReader, path: Path) -> LanguageModel:
     experts = None
     if count:
         experts = Experts(count, number("expert_used_count"), number("expert_feed_forward_length", inner))
+    numbers: dict[str, Any] = {
+        "layers": layers, "width": width, "heads": heads, "kv_heads": number("attention.head_count_kv", heads),
+        "head_dim": number("attention.key_length", width // max(heads, 1)), "experts": experts,
+        "vocabulary": number("vocab_size", int(facts.get("tokens", 0))),
+    }  # fmt: skip
+    if wrong := wrong or impossible(numbers, {name: f"{kind}.{word}" for name, word in _WORDS.items()}):
+        raise InputError(f"{path}: {'; '.join(wrong)}")
     return LanguageModel(
+        **numbers,
         name=str(facts.get("general.name") or path.stem)[:100],
-        layers=layers,
-        width=width,
-        heads=heads,
-        kv_heads=number("attention.head_count_kv", heads),
-        head_dim=number("attention.key_length", width // max(heads, 1)),
         feed_forward=0 if experts else inner,
-        vocabulary=number("vocab_size", int(facts.get("tokens", 0))),
         tied=int(not any(name == "output.weight" for name, _, _ in shapes)),
         window=window or None,
         window_layers=_windows(kind, layers) if window else 0,
-        experts=experts,
         weights=_stored(shapes, path),
         context=number("context_length", 0) or None,
         qkv_bias=habits.get("qkv_bias", 0),

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from slipstick.hwmodels.files.readers import InputError, read_json, require_mapping, unknown_name
-from slipstick.workloads.language.language_model import Experts, LanguageModel, Latent, LinearAttention
+from slipstick.common.errors import InputError
+from slipstick.common.readers import read_json, require_mapping, unknown_name
+from slipstick.workloads.language.language_model import Experts, LanguageModel, Latent, LinearAttention, impossible
+from slipstick.workloads.language.weight_types import CACHE_BYTES
 
 _LIMIT_BYTES = 4_000_000
 _LARGEST = 10**9
@@ -55,10 +57,16 @@ _SHARED_AS_ROUTED = ("llama4_text",)
 def read_config(path: str | os.PathLike[str]) -> LanguageModel:
     """The model of a config.json (see `from_config`); its name is that of the file's folder, or of the file.
 
+    How weights and cache are stored stands in it, or in the hf_quant_config.json beside it (NVIDIA's Model Optimizer).
     Raises InputError where the file is no such configuration, or a number in it cannot be meant.
     """
     document = require_mapping(read_json(path, _LIMIT_BYTES), path, "the document")
     file = Path(path).resolve()
+    beside = file.parent / "hf_quant_config.json"
+    if "quantization_config" not in document and file.name == "config.json" and beside.is_file():
+        facts = require_mapping(read_json(beside, _LIMIT_BYTES), beside, "the document")
+        quantised = require_mapping(facts.get("quantization"), beside, "quantization")
+        document = {**document, "quantization_config": {"quant_method": "modelopt", **quantised}}
     name = file.parent.name if file.stem == "config" else file.stem
     return from_config(document, path, str(document.get("_name_or_path") or name))
 
@@ -77,7 +85,7 @@ def is_config(path: str | os.PathLike[str]) -> bool:
 def from_config(document: Mapping[str, Any], where: object, name: str) -> LanguageModel:
     """The model that a configuration in Hugging Face's words describes; the text part of one that also sees or hears.
 
-    Raises InputError, which names the file, the field and what is wanted.
+    Raises InputError, which names the file, every field that is wrong and what is wanted.
     """
     whole = document
     if isinstance(document.get("text_config"), Mapping):
@@ -91,15 +99,14 @@ def from_config(document: Mapping[str, Any], where: object, name: str) -> Langua
         raise unknown_name(f"model_type in {where}:", kind, sorted(_HABITS))
     habits = dict(_HABITS[kind])
     heads, width = fields.whole("num_attention_heads"), fields.whole("hidden_size")
-    layers = fields.whole("num_hidden_layers")
-    if layers > MOST_LAYERS:
-        raise InputError(f"{where}: num_hidden_layers = {layers:,}: want at most {MOST_LAYERS:,}")
+    known_layers = fields.whole("num_hidden_layers", MOST_LAYERS)
+    layers = known_layers or 0
     experts = _experts(fields, kind)
     latent = _latent(fields)
-    size = fields.optional("head_dim") or (latent.plain + latent.rotary if latent else None)
-    if size is None:
+    size = fields.optional("head_dim", 1) or (latent.plain + latent.rotary if latent else None)
+    if size is None and width and heads:
         if width % heads:
-            raise InputError(f"{where}: no head_dim, and {heads} heads do not divide hidden_size = {width}")
+            fields.wrong.append(f"no head_dim, and num_attention_heads = {heads} does not divide hidden_size = {width}")
         size = width // heads
     linear = _linear(fields, layers)
     window, window_layers = _windows(fields, kind, layers)
@@ -112,42 +119,45 @@ def from_config(document: Mapping[str, Any], where: object, name: str) -> Langua
         habits["head_norm"] = 0
     dense = _dense_layers(fields, layers) if experts else layers
     own_width = kind in ("mixtral", "gpt_oss", "minimax_m2")  # intermediate_size is the experts'
-    return LanguageModel(
-        name=name,
-        layers=layers,
-        width=width,
-        heads=heads,
-        kv_heads=fields.optional("num_key_value_heads") or heads,
-        head_dim=size,
-        feed_forward=0 if experts and (own_width or not dense) else _feed_forward(fields, kind),
-        vocabulary=fields.whole("vocab_size"),
-        window=window,
-        window_layers=window_layers,
-        dense_layers=dense if experts else 0,
-        experts=experts,
-        latent=latent,
-        linear=linear,
-        weights=_stored(whole),
-        context=fields.optional("max_position_embeddings"),
-        **habits,
-    )
+    inner = 0 if experts and (own_width or not dense) else _feed_forward(fields, kind)
+    given = fields.optional("num_key_value_heads")
+    numbers: dict[str, Any] = {
+        "layers": known_layers, "width": width, "heads": heads, "kv_heads": heads if given is None else given,
+        "head_dim": size, "feed_forward": inner, "vocabulary": fields.whole("vocab_size"), "window": window,
+        "window_layers": window_layers, "dense_layers": dense if experts else 0, "experts": experts, "latent": latent,
+        "linear": linear, "context": fields.optional("max_position_embeddings", 1),
+    }  # fmt: skip
+    if not isinstance(quantised := whole.get("quantization_config"), (Mapping, type(None))):
+        fields.wrong.append(f"quantization_config = {str(quantised)[:40]!r}: want an object")
+    fields.check(impossible(numbers, _WORDS))
+    numbers |= {**habits, **_cached(whole, where)}
+    return LanguageModel(name=name, weights=_stored(whole), **numbers)
+
+
+_WORDS = {
+    "layers": "num_hidden_layers", "width": "hidden_size", "heads": "num_attention_heads",
+    "kv_heads": "num_key_value_heads", "vocabulary": "vocab_size", "window": "sliding_window",
+    "window_layers": "layers with a window", "dense_layers": "dense layers", "linear_layers": "linear layers",
+    "per_token": "num_experts_per_tok", "key_heads": "linear_num_key_heads", "value_heads": "linear_num_value_heads",
+}  # fmt: skip
+"""What a configuration calls the numbers of a model, where not as `LanguageModel` does."""
 
 
 def _experts(fields: _Fields, kind: str) -> Experts | None:
     count = fields.first("num_local_experts", "num_experts", "n_routed_experts")
     if not count:
         return None
-    inner = fields.optional("moe_intermediate_size") or fields.whole("intermediate_size")
+    inner = fields.optional("moe_intermediate_size", 1) or fields.whole("intermediate_size") or 0
     beside = 1 if kind in _SHARED_AS_ROUTED else fields.optional("n_shared_experts") or 0
     shared = fields.optional("shared_expert_intermediate_size") or inner * beside
     per_token = fields.first("num_experts_per_tok", "experts_per_token")
     if per_token is None:
-        raise InputError(f"{fields.where}: {count} experts, but no num_experts_per_tok")
+        fields.wrong.append(f"{count} experts, but no num_experts_per_tok")
     bias = kind in _SCORE_BIAS or fields.switch("use_routing_bias")
-    return Experts(count, per_token, inner, shared, int(kind in _SHARED_GATE), int(bias))
+    return Experts(count, 1 if per_token is None else per_token, inner, shared, int(kind in _SHARED_GATE), int(bias))
 
 
-def _feed_forward(fields: _Fields, kind: str) -> int:
+def _feed_forward(fields: _Fields, kind: str) -> int | None:
     return fields.whole("intermediate_size_mlp" if kind in _SHARED_AS_ROUTED else "intermediate_size")
 
 
@@ -155,28 +165,28 @@ def _latent(fields: _Fields) -> Latent | None:
     rank = fields.optional("kv_lora_rank")
     if not rank:
         return None
-    sizes = [fields.whole(name) for name in ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")]
+    sizes = [fields.whole(name) or 0 for name in ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")]
     return Latent(fields.optional("q_lora_rank") or 0, rank, *sizes)
 
 
 def _linear(fields: _Fields, layers: int) -> LinearAttention | None:
-    if fields.optional("linear_num_value_heads") is None:
+    if fields.optional("linear_num_value_heads", 1) is None:
         return None
-    kinds = fields.words("layer_types")
-    interval = fields.optional("full_attention_interval") or 4
+    kinds = fields.layer_types(layers)
+    interval = fields.optional("full_attention_interval", 1) or 4
     count = kinds.count("linear_attention") if kinds else layers - layers // interval
     names = ("linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim")
-    return LinearAttention(count, *[fields.whole(name) for name in (*names, "linear_conv_kernel_dim")])
+    return LinearAttention(count, *[fields.whole(name) or 0 for name in (*names, "linear_conv_kernel_dim")])
 
 
 def _windows(fields: _Fields, kind: str, layers: int) -> tuple[int | None, int]:
     window = fields.optional("sliding_window")
     if window is None or (kind.startswith("qwen") and not fields.switch("use_sliding_window")):
         return None, 0
-    kinds = fields.words("layer_types")
+    kinds = fields.layer_types(layers)
     if kinds:
         return window, kinds.count("sliding_attention")
-    pattern = fields.optional("sliding_window_pattern")
+    pattern = fields.optional("sliding_window_pattern", 1)
     if pattern:
         return window, layers - layers // pattern
     every_second = kind in ("gemma2", "gpt_oss")
@@ -184,9 +194,9 @@ def _windows(fields: _Fields, kind: str, layers: int) -> tuple[int | None, int]:
 
 
 def _dense_layers(fields: _Fields, layers: int) -> int:
-    listed = fields.values("mlp_only_layers")
-    step = fields.first("decoder_sparse_step", "interleave_moe_layer_step") or 1
-    first = fields.optional("first_k_dense_replace") or 0
+    listed = fields.places("mlp_only_layers", layers)
+    step = fields.first("decoder_sparse_step", "interleave_moe_layer_step", low=1) or 1
+    first = fields.optional("first_k_dense_replace", 0, layers or MOST_LAYERS) or 0
     return sum(i < first or i in listed or (i + 1) % step != 0 for i in range(layers))
 
 
@@ -207,30 +217,56 @@ def _stored(document: Mapping[str, Any]) -> str:
     return "bf16"
 
 
+def _cached(document: Mapping[str, Any], where: object) -> dict[str, str]:
+    """The type of cache that `quantization_config` wants, and the program that wrote it: "" where there is none.
+
+    `kv_cache_quant_algo` ("FP8") is of hf_quant_config.json, `kv_cache_scheme` of compressed-tensors and of newer
+    releases of the Model Optimizer. A file that stores its weights narrow and says neither keeps 16 bits.
+    """
+    quantised = document.get("quantization_config")
+    if not isinstance(quantised, Mapping):
+        return {}
+    scheme, kind = quantised.get("kv_cache_scheme"), str(quantised.get("kv_cache_quant_algo") or "").lower()
+    if isinstance(scheme, Mapping) and not kind:
+        word = {"float": "fp", "int": "int"}.get(str(scheme.get("type")), "?")
+        kind = f"{word}{scheme.get('num_bits')}".replace("fp4", "nvfp4")
+    if kind not in ("", "none", *CACHE_BYTES):
+        raise unknown_name(f"type of cache in quantization_config of {where}:", kind[:40], sorted(CACHE_BYTES))
+    method = str(quantised.get("quant_method", ""))
+    quantiser = "modelopt" if method.startswith("modelopt") else method
+    return {"cache": kind if kind in CACHE_BYTES else "bf16", "quantiser": quantiser}
+
+
 class _Fields:
-    """The fields of one configuration, each checked as it is read."""
+    """The fields of one configuration; what is wrong of any is kept until all are read (`check`)."""
 
     def __init__(self, document: Mapping[str, Any], where: object) -> None:
         self.document, self.where = document, where
+        self.wrong: list[str] = []
 
-    def optional(self, name: str) -> int | None:
+    def check(self, more: Sequence[str] = ()) -> None:
+        """Raise InputError where something is wrong: all of it."""
+        if wrong := [*dict.fromkeys(self.wrong), *more]:
+            missing = "; is this a language model's config.json?" if any(one.startswith("no ") for one in wrong) else ""
+            raise InputError(f"{self.where}: {'; '.join(wrong)}{missing}")
+
+    def optional(self, name: str, low: int = 0, high: int = _LARGEST) -> int | None:
         value = self.document.get(name)
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LARGEST:
-            raise InputError(
-                f"{self.where}: {name} = {str(value)[:40]!r}: want a whole number from 0 to {_LARGEST:.0e}"
-            )
-        return value
+        if value is None or (not isinstance(value, bool) and isinstance(value, int) and low <= value <= high):
+            return value
+        shown = f"{value:,}" if type(value) is int else repr(str(value)[:40])
+        self.wrong.append(f"{name} = {shown[:40]}: want a whole number from {low} to {high:,}")
+        return None
 
-    def whole(self, name: str) -> int:
-        value = self.optional(name)
-        if not value:
-            raise InputError(f"{self.where}: field {name!r} is missing or 0; is this a language model's config.json?")
-        return value
+    def whole(self, name: str, high: int = _LARGEST) -> int | None:
+        """A number that has to be there, at least 1; None where it is wrong."""
+        if self.document.get(name) is None:
+            self.wrong.append(f"no {name}")
+        return self.optional(name, 1, high)
 
-    def first(self, *names: str) -> int | None:
-        return next((value for value in map(self.optional, names) if value is not None), None)
+    def first(self, *names: str, low: int = 0) -> int | None:
+        values = (self.optional(name, low) for name in names)
+        return next((value for value in values if value is not None), None)
 
     def text(self, name: str) -> str:
         value = self.document.get(name)
@@ -239,12 +275,25 @@ class _Fields:
         return value
 
     def switch(self, name: str, default: int = 0) -> int:
-        return int(bool(self.document.get(name, default)))
+        value = self.document.get(name, default)
+        if value not in (None, 0, 1):
+            self.wrong.append(f"{name} = {str(value)[:40]!r}: want true or false")
+        return int(bool(value))
 
-    def words(self, name: str) -> list[str]:
-        value = self.document.get(name)
-        return [str(word) for word in value] if isinstance(value, list) else []
+    def layer_types(self, layers: int) -> list[str]:
+        """What each layer attends with; empty where the file does not say."""
+        value = self.document.get("layer_types") or []
+        if not isinstance(value, list) or (value and layers and len(value) != layers):
+            count = f"{len(value):,} entries" if isinstance(value, list) else repr(str(value)[:40])
+            self.wrong.append(f"layer_types of {count}: want one for each of num_hidden_layers = {layers:,}")
+            return []
+        return [str(word) for word in value]
 
-    def values(self, name: str) -> list[int]:
-        value = self.document.get(name)
-        return [entry for entry in value if isinstance(entry, int)] if isinstance(value, list) else []
+    def places(self, name: str, layers: int) -> list[int]:
+        """Numbers of layers, of which the first is 0."""
+        value = self.document.get(name) or []
+        most = (layers or MOST_LAYERS) - 1
+        if not isinstance(value, list) or not all(type(one) is int and 0 <= one <= most for one in value):
+            self.wrong.append(f"{name} = {str(value)[:40]}: want numbers of layers from 0 to {most:,}")
+            return []
+        return value

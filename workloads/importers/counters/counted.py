@@ -5,7 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from slipstick.common.errors import InputError
+from slipstick.common.readers import number_written
+
 MOST_REGIONS = 200_000
+LARGEST_COUNT = 2.0**63
+"""A count from here on is a negative one, written without its sign: a counter that ran backwards or was torn."""
+
+
+def counted_number(text: str, where: str, mark: str = ".") -> float | None:
+    """A count, time, rate or volume of a profiler in the file's unit; None for words ("<not counted>", "-", "nan").
+
+    `where`: file, line and field.
+    `mark`: what stands before the fraction (see `decimal_mark`).
+    Raises InputError where the number is negative, or beyond what a counter of 64 bits with a sign holds.
+    """
+    value = number_written(text, mark)
+    if value is not None and not 0 <= value < LARGEST_COUNT:
+        raise InputError(
+            f"{where} = {text.strip()[:40]}: counts, times and rates lie in [0, 2^63): the counter overflowed or was "
+            "read wrongly; measure again"
+        )
+    return value
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,14 @@ Metric[ STAT],GROUP,lines.
 from __future__ import annotations
 
 import csv
-import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from slipstick.hwmodels.files.readers import InputError, read_text
-from slipstick.workloads.importers.counters.counted import MOST_REGIONS, Counted, total
+from slipstick.common.errors import InputError
+from slipstick.common.readers import read_text
+from slipstick.workloads.importers.counters.counted import MOST_REGIONS, Counted, counted_number, total
 
 _TABLE = re.compile(r"TABLE,(?:Region ([^,]{1,200}),)?Group (\d{1,6}) (Raw|Metric)( STAT)?,([^,]{0,80})")
 _TIME = re.compile(r"Runtime \(RDTSC\) \[s\]")
@@ -43,6 +43,8 @@ def read_likwid(path: Path) -> tuple[Counted, ...]:
     regions: dict[str, _Region] = {}
     name, kind = WHOLE, ""
     for line, cells in _lines(path):
+        if cells[:2] == ["STRUCT", "Info"] and regions:
+            raise InputError(f"{path}: line {line}: a second run begins here; read each alone")
         match = _TABLE.match(",".join(cells[:4]))
         if match:
             name = match.group(1) or WHOLE
@@ -51,7 +53,7 @@ def read_likwid(path: Path) -> tuple[Counted, ...]:
                 raise InputError(f"{path}: line {line}: more than {MOST_REGIONS:,} regions")
             regions.setdefault(name, _Region())
         elif kind and not kind.endswith("STAT"):
-            _take(regions[name], kind, cells)
+            _take(regions[name], kind, cells, f"{path}: line {line}: {cells[0][:80]}")
     counted = [_counted(name, region) for name, region in regions.items() if region.values or region.seconds]
     if not counted:
         raise InputError(f"{path}: no table of likwid-perfctr holds a number; want the output of likwid-perfctr -O")
@@ -67,37 +69,25 @@ def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
         raise InputError(f"{path}: not CSV ({error})") from None
 
 
-def _take(region: _Region, kind: str, cells: Sequence[str]) -> None:
-    if kind == "Raw":
-        if cells[0] == "call count":
-            region.calls = int(max([1.0, *_numbers(cells[1:])]))
-        if cells[0] in ("call count", "RDTSC Runtime [s]"):
-            return
-        numbers = _numbers(cells[2:])
-        if numbers and len(cells) > 2:
-            region.values[cells[0]] = region.values.get(cells[0], 0.0) + sum(numbers)
-        return
-    numbers = _numbers(cells[1:])
+def _take(region: _Region, kind: str, cells: Sequence[str], where: str) -> None:
+    name = cells[0]
+    wanted = kind == "Raw" or _TIME.match(name) or _RATE.fullmatch(name) or _VOLUME.match(name)
+    first = 1 if kind != "Raw" or name == "call count" else 2
+    known = (counted_number(cell, where) for cell in cells[first:]) if wanted else ()
+    numbers = [value for value in known if value is not None]
     if not numbers:
         return
-    if _TIME.match(cells[0]):
+    if name == "call count":
+        region.calls = int(max([1.0, *numbers]))
+    elif kind == "Raw":
+        if name != "RDTSC Runtime [s]":
+            region.values[name] = region.values.get(name, 0.0) + sum(numbers)
+    elif _TIME.match(name):
         region.seconds = max(numbers)
-    elif _RATE.fullmatch(cells[0]):
+    elif _RATE.fullmatch(name):
         region.rates.append(sum(numbers))
-    elif _VOLUME.match(cells[0]):
+    else:
         region.volume = sum(numbers)
-
-
-def _numbers(cells: Sequence[str]) -> list[float]:
-    numbers = []
-    for cell in cells:
-        try:
-            value = float(cell)
-        except ValueError:
-            continue
-        if math.isfinite(value):
-            numbers.append(value)
-    return numbers
 
 
 def _counted(name: str, region: _Region) -> Counted:

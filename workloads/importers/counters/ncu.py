@@ -12,14 +12,14 @@ Source: https://docs.nvidia.com/nsight-compute/NsightComputeCli/index.html
 from __future__ import annotations
 
 import csv
-import math
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from slipstick.hwmodels.files.opener import MEGABYTE
-from slipstick.hwmodels.files.readers import InputError, read_text
-from slipstick.workloads.importers.counters.counted import MOST_REGIONS, Counted, merged, total
+from slipstick.common.errors import InputError
+from slipstick.common.opener import MEGABYTE
+from slipstick.common.readers import decimal_mark, read_text
+from slipstick.workloads.importers.counters.counted import MOST_REGIONS, Counted, counted_number, merged, total
 
 LIMIT_BYTES = 256 * MEGABYTE
 KERNEL, METRIC, UNIT, VALUE = "Kernel Name", "Metric Name", "Metric Unit", "Metric Value"
@@ -35,6 +35,7 @@ SHARES = {
         "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
     ),
 }  # fmt: skip
+WHOLE_UNITS = ("inst", "cycle", "byte", "sector", "request", "block", "warp", "thread")
 _PREFIXES = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0, "K": 1e3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _TIMES = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 _UNIT = re.compile(r"([numKkMGT]?)(second|byte|hz|inst|cycle)")
@@ -51,18 +52,16 @@ def read_ncu(path: Path) -> tuple[Counted, ...]:
     Raises InputError where the file is none of these; names the lines whose values are no numbers, all at once.
     """
     launches: dict[tuple[str, str], Launch] = {}
+    mark = decimal_mark(((line, *_counts(one)) for line, row in _rows(path) for one in _metrics(row)), path)
     for line, row in _rows(path):
         kernel = row.get(KERNEL, "")[:500]
-        if METRIC in row:
-            launch = launches.setdefault((row.get("ID", "0"), kernel), {})
-            number = _number(row.get(VALUE, ""))
-            if row[METRIC] and number is not None:
-                launch[row[METRIC]] = (number, row.get(UNIT, ""))
-        else:
-            numbers = ((name, _number(value)) for name, value in row.items() if "__" in name)
-            launches[(f"{line}", kernel)] = {
-                name: (one, row.get(f"{name} unit", "")) for name, one in numbers if one is not None
-            }
+        key = row.get("ID", "0") if METRIC in row else f"{line}"
+        launch = launches.setdefault((key, kernel), {})
+        for name, unit, text in _metrics(row):
+            where = f"{path}: line {line}: {name}"
+            number = counted_number(text, where, mark) if _is_used(name) else None
+            if number is not None:
+                launch[name] = (number, unit)
         if len(launches) > MOST_REGIONS:
             raise InputError(f"{path}: more than {MOST_REGIONS:,} launches")
     result = merged(_counted(kernel, launch) for (_, kernel), launch in launches.items() if launch)
@@ -88,6 +87,8 @@ def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, str]]]:
             line = start + 2 + number
             if not cells or cells[0].startswith("=="):
                 continue
+            if cells == header:
+                raise InputError(f"{path}: line {line}: the header again: two reports in one file; read each alone")
             if len(cells) > len(header):
                 wrong.append(f"line {line}: {len(cells)} values for {len(header)} columns")
                 continue
@@ -103,13 +104,23 @@ def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, str]]]:
         raise InputError(f"{path}: {'; '.join(wrong[:_MOST_ERRORS])}{more}")
 
 
-def _number(text: str) -> float | None:
-    """A number with or without commas between thousands; None for words."""
-    try:
-        value = float(text.replace(",", ""))
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
+def _metrics(row: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Name, unit and text of the metrics in a line: one of the page "details", all columns of the page "raw"."""
+    if METRIC in row:
+        yield row[METRIC], row.get(UNIT, ""), row.get(VALUE, "")
+    else:
+        yield from ((name, row.get(f"{name} unit", ""), value) for name, value in row.items() if "__" in name)
+
+
+def _is_used(name: str) -> bool:
+    """Whether a metric is a sum, a time or a share of a peak: others may be negative, and nothing is made of them."""
+    return name.endswith(".sum") or name in DURATIONS or any(name in names for names in SHARES.values())
+
+
+def _counts(metric: tuple[str, str, str]) -> tuple[str, bool]:
+    """The text of a metric, and whether it counts whole things."""
+    name, unit, text = metric
+    return text, name.endswith(".sum") and unit in WHOLE_UNITS
 
 
 def _si(value: float, unit: str) -> float:

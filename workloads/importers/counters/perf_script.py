@@ -9,8 +9,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from slipstick.hwmodels.files.opener import MEGABYTE, opened
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
+from slipstick.common.opener import MEGABYTE, opened
 from slipstick.workloads.importers.counters.counted import Counted
 
 LIMIT_BYTES = 4096 * MEGABYTE

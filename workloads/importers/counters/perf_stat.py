@@ -10,16 +10,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slipstick.hwmodels.files.readers import InputError, parse_json, read_text
-from slipstick.workloads.importers.counters.counted import Counted
+from slipstick.common.errors import InputError
+from slipstick.common.readers import decimal_mark, parse_json, read_text
+from slipstick.workloads.importers.counters.counted import Counted, counted_number
 
 MOST_LINES = 200_000
-_LINE = re.compile(r"\s*(<not \w+>|[\d.,]+)\s+(?:(msec|ns|MiB|GiB|KiB|Joules|Bytes|%)\s+)?([A-Za-z_][\w./:\-=@]*)")
-_ELAPSED = re.compile(r"\s*([\d.,]+)\s*(?:\+-\s*[\d.,]+\s*)?seconds time elapsed")
-_CSV = re.compile(r"\s*(<not \w+>|[\d.]+)([,;|\t])((?!\d)[\w%/]*)\2((?!\d)[^,;|\t]{1,200})(?:\2|$)")
+_GROUPED = r"-?\d[\d.,'\u2019\u00a0\u202f]*"
+_LINE = re.compile(rf"\s*(<not \w+>|{_GROUPED})\s+(?:(msec|ns|MiB|GiB|KiB|Joules|Bytes|%)\s+)?([A-Za-z_][\w./:\-=@]*)")
+_ELAPSED = re.compile(rf"\s*({_GROUPED})\s*(?:\+-\s*[\d.,]+\s*)?(seconds (?:time elapsed|user|sys))\b")
+_BESIDE = re.compile(r"(?<=[#(])[^\d]{0,8}(\d[\d.,]*\d)")
+"""Derived figures behind a count: "#    0.998 CPUs utilized", "( +-  0.12% )"."""
+_CSV = re.compile(r"\s*(<not \w+>|-?[\d.]+(?:,\d+)?)([,;|\t])((?!\d)[\w%/]*)\2((?!\d)[^,;|\t]{1,200})(?:\2|$)")
+"""No thousands are parted here: a comma among the digits stands before a fraction, between any separators."""
+_LOCAL_JSON = re.compile(r":\s*-?\d+,\d+\s*[,}]")
+_BEGINS = ("# started on", "Performance counter stats for")
+ELAPSED = "seconds time elapsed"
 _UNITS = {"msec": 1e-3, "ns": 1e-9, "MiB": 2.0**20, "GiB": 2.0**30, "KiB": 2.0**10, "%": 0.01}
 _WIDTHS = {
     "scalar_double": 1, "scalar_single": 1, "128b_packed_double": 2, "128b_packed_single": 4,
@@ -40,14 +49,16 @@ def read_perf_stat(path: Path) -> tuple[Counted, ...]:
     values: dict[str, float] = {}
     missing: list[str] = []
     elapsed = None
-    for event, value, unit in _events(text, path):
+    lines = list(_events(text, path))
+    mark = decimal_mark((figure for one in lines for figure in one.figures()), path)
+    for one in lines:
+        value = counted_number(one.text, f"{path}: line {one.line}: {one.event}", mark)
         if value is None:
-            missing.append(event)
-            continue
-        if event == "seconds time elapsed":
+            missing.append(one.event)
+        elif one.event == ELAPSED:
             elapsed = value
-            continue
-        values[event] = values.get(event, 0.0) + value * _UNITS.get(unit, 1.0)
+        else:
+            values[one.event] = values.get(one.event, 0.0) + value * _UNITS.get(one.unit, 1.0)
     if not values:
         raise InputError(f"{path}: no event was counted (not counted: {', '.join(missing[:8]) or 'none'})")
     if elapsed is None:
@@ -63,29 +74,55 @@ def read_perf_stat(path: Path) -> tuple[Counted, ...]:
     return (Counted("the run", 1, elapsed, sum(flop) if flop else None, sum(moved) if moved else None, {}, values),)
 
 
-def _events(text: str, path: Path) -> Iterator[tuple[str, float | None, str]]:
-    """(event, value or None, unit) of each line."""
+@dataclass(frozen=True)
+class _Event:
+    """A line: its event, the text of its count, its unit, and the text of the figures behind them.
+
+    `grouped`: whether thousands may be parted, as they are in the text on the screen alone.
+    """
+
+    line: int
+    event: str
+    text: str
+    unit: str
+    grouped: bool = False
+    beside: str = ""
+
+    def figures(self) -> Iterator[tuple[int, str, bool]]:
+        """Its numbers, for `decimal_mark`: what has no unit, or nanoseconds, is counted and has no fraction."""
+        yield self.line, self.text, self.grouped and self.unit in ("", "ns")
+        yield from ((self.line, figure, False) for figure in _BESIDE.findall(self.beside))
+
+
+def _events(text: str, path: Path) -> Iterator[_Event]:
+    begun = False
     for number, line in enumerate(text.splitlines(), 1):
         if len(line) > 2000:
             raise InputError(f"{path}: line {number}: longer than 2,000 characters")
+        if line.lstrip().startswith(_BEGINS):
+            if begun:
+                raise InputError(f"{path}: line {number}: a second run begins here; read each alone")
+            continue
         if line.lstrip().startswith("{"):
-            yield from _from_json(parse_json(line, f"{path}: line {number}"))
+            if _LOCAL_JSON.search(line):
+                raise InputError(
+                    f"{path}: line {number}: decimal commas, so no JSON; LC_ALL=C perf stat -j gives points"
+                )
+            event = _from_json(parse_json(line, f"{path}: line {number}"), number)
         elif match := _ELAPSED.match(line):
-            yield "seconds time elapsed", _value(match.group(1)), ""
+            event = _Event(number, match[2], match[1], "s", True, line[match.end() :])
         elif match := _CSV.match(line):
-            yield match.group(4).strip(), _value(match.group(1)), match.group(3)
+            event = _Event(number, match[4].strip(), match[1], match[3])
         elif match := _LINE.match(line):
-            yield match.group(3), _value(match.group(1)), match.group(2) or ""
+            event = _Event(number, match[3], match[1], match[2] or "", True, line[match.end() :])
+        else:
+            continue
+        begun = True
+        if event is not None:
+            yield event
 
 
-def _from_json(entry: Any) -> Iterator[tuple[str, float | None, str]]:
+def _from_json(entry: Any, line: int) -> _Event | None:
     if isinstance(entry, Mapping) and isinstance(entry.get("event"), str):
-        yield entry["event"], _value(str(entry.get("counter-value"))), str(entry.get("unit") or "")
-
-
-def _value(text: str) -> float | None:
-    try:
-        value = float(text.replace(",", ""))
-    except ValueError:
-        return None
-    return value if 0 <= value < 1e30 else None
+        return _Event(line, entry["event"], str(entry.get("counter-value")), str(entry.get("unit") or ""))
+    return None

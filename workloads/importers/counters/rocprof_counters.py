@@ -9,13 +9,13 @@ performance counters" for the sizes.
 
 from __future__ import annotations
 
-import math
 import re
 from pathlib import Path
 
-from slipstick.hwmodels.files.opener import MEGABYTE
-from slipstick.hwmodels.files.readers import InputError, read_csv_rows, whole_number
-from slipstick.workloads.importers.counters.counted import MOST_REGIONS, Counted, merged
+from slipstick.common.errors import InputError
+from slipstick.common.opener import MEGABYTE
+from slipstick.common.readers import read_csv_rows, whole_number
+from slipstick.workloads.importers.counters.counted import MOST_REGIONS, Counted, counted_number, merged
 
 LIMIT_BYTES = 1024 * MEGABYTE
 _VALU = re.compile(r"SQ_INSTS_VALU_(ADD|MUL|FMA|TRANS)_F(16|32|64)")
@@ -33,7 +33,7 @@ def read_rocprof_counters(path: Path) -> tuple[Counted, ...]:
     times: dict[tuple[str, str], float] = {}
     wrong: list[str] = []
     for line, row in read_csv_rows(path, ("Kernel_Name", "Counter_Name", "Counter_Value"), LIMIT_BYTES):
-        value = _number(row["Counter_Value"])
+        value = counted_number(row["Counter_Value"], f"{path}: line {line}: {row['Counter_Name'][:80]}")
         if value is None:
             wrong.append(f"line {line}: Counter_Value = {row['Counter_Value'][:30]!r}")
             continue
@@ -41,27 +41,21 @@ def read_rocprof_counters(path: Path) -> tuple[Counted, ...]:
         counters = launches.setdefault(key, {})
         counters[row["Counter_Name"][:200]] = counters.get(row["Counter_Name"][:200], 0.0) + value
         start, end = (whole_number(row.get(f"{side}_Timestamp", "")) for side in ("Start", "End"))
-        if start is not None and end is not None and end >= start:
+        if start is not None and end is not None:
+            if end < start:
+                wrong.append(f"line {line}: End_Timestamp = {end} lies before Start_Timestamp = {start}")
             times[key] = (end - start) * 1e-9
         if len(launches) > MOST_REGIONS:
             raise InputError(f"{path}: more than {MOST_REGIONS:,} dispatches")
     if wrong:
         more = f" and {len(wrong) - _MOST_ERRORS} more" if len(wrong) > _MOST_ERRORS else ""
-        raise InputError(f"{path}: want numbers: {'; '.join(wrong[:_MOST_ERRORS])}{more}")
+        raise InputError(f"{path}: want numbers, and ends after starts: {'; '.join(wrong[:_MOST_ERRORS])}{more}")
     if not launches:
         raise InputError(f"{path}: no rows below the header")
     return merged(
         Counted(key[1], 1, times.get(key), _flop(counters), _moved(counters), {}, counters)
         for key, counters in launches.items()
     )
-
-
-def _number(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
 
 
 def _flop(counters: dict[str, float]) -> float | None:

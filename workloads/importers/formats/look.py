@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from slipstick.hwmodels.files.opener import opened
-from slipstick.hwmodels.files.readers import csv_separator
+from slipstick.common.opener import opened
+from slipstick.common.readers import csv_separator
 
 LENGTH = 1 << 16
 """Bytes that are looked at."""
@@ -23,7 +23,7 @@ _KEY = re.compile(r'"([^"\\]{1,80})"\s*:')
 
 
 @dataclass(frozen=True)
-class Look:
+class FileHeader:
     """A file's path and its first bytes, unpacked."""
 
     path: Path
@@ -71,13 +71,13 @@ class Look:
         return self.columns.issuperset(columns)
 
 
-def look(path: str | os.PathLike[str]) -> Look:
+def look(path: str | os.PathLike[str]) -> FileHeader:
     """The beginning of a file.
 
     Raises InputError where the file is missing, no regular file, or a broken gzip.
     """
     with opened(path, LARGEST) as stream:
-        return Look(Path(path), stream.read(LENGTH))
+        return FileHeader(Path(path), stream.read(LENGTH))
 
 
 def sacct_columns(line: str) -> list[str]:
@@ -85,4 +85,4 @@ def sacct_columns(line: str) -> list[str]:
     mark = "|" if "|" in line else "," if "," in line else None
     names = [name.strip() for name in line.split(mark)]
     lower = {name.lower() for name in names}
-    return names if "elapsed" in lower and lower & _WORKERS else []
+    return names if lower & {"elapsed", "elapsedraw"} and lower & _WORKERS else []

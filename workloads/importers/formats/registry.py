@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.workloads.importers.formats.look import SEFF_TIME, SQLITE, Look, look, sacct_columns
+from slipstick.common.errors import InputError
+from slipstick.workloads.importers.formats.look import SEFF_TIME, SQLITE, FileHeader, look, sacct_columns
 
 Target = Literal["timeline", "counters", "serving", "series", "graph", "matrix", "model", "run", "iterations"]
 COMMANDS: dict[Target, tuple[str, ...]] = {
@@ -46,10 +46,10 @@ class Format:
     key: str
     name: str
     target: Target
-    seen_in: Callable[[Look], bool]
+    seen_in: Callable[[FileHeader], bool]
 
 
-def _nsys(seen: Look) -> bool:
+def _nsys(seen: FileHeader) -> bool:
     if not seen.first.startswith(SQLITE):
         return False
     from slipstick.workloads.importers.profilers.nsys import is_nsys
@@ -57,100 +57,106 @@ def _nsys(seen: Look) -> bool:
     return is_nsys(seen.path)
 
 
-def _stablehlo(seen: Look) -> bool:
+def _stablehlo(seen: FileHeader) -> bool:
     return "func.func" in seen.text and any(dialect in seen.text for dialect in ("stablehlo.", "mhlo."))
 
 
-def _llama_bench(seen: Look) -> bool:
+def _llama_bench(seen: FileHeader) -> bool:
     wanted = ("avg_ns", "n_prompt", "n_gen", "model_type")
     return seen.has(*wanted) or seen.heads(*wanted) or _llama_table(seen)
 
 
-def _llama_table(seen: Look) -> bool:
+def _llama_table(seen: FileHeader) -> bool:
     """The Markdown that llama-bench prints by default."""
     first = next((line for line in seen.lines if line.strip()), "")
     return first.startswith("|") and {"model", "test", "t/s"} <= {cell.strip() for cell in first.split("|")}
 
 
-def _vllm(seen: Look) -> bool:
+def _vllm(seen: FileHeader) -> bool:
     return seen.has("request_throughput", "completed") and seen.has("total_input_tokens")
 
 
-def _ncu(seen: Look) -> bool:
+def _ncu(seen: FileHeader) -> bool:
     headers = (line for line in seen.lines[:500] if "Kernel Name" in line)
     return any("Metric Value" in line or "__" in line for line in headers)
 
 
-def _likwid(seen: Look) -> bool:
+def _likwid(seen: FileHeader) -> bool:
     return any(line.startswith(("STRUCT,Info", "TABLE,Group", "TABLE,Region")) for line in seen.lines[:200])
 
 
-def _perf_stat(seen: Look) -> bool:
+def _perf_stat(seen: FileHeader) -> bool:
     if "Performance counter stats for" in seen.text:
         return True
-    if seen.has("counter-value", "event"):
+    if '"counter-value"' in seen.text and '"event"' in seen.text:  # below a line "# started on", with -o
         return True
     lines = [line for line in seen.lines if line.strip() and not line.startswith("#")]
     return bool(lines) and all(_PERF_CSV.match(line) for line in lines[:20])
 
 
-def _perf_script(seen: Look) -> bool:
+def _perf_script(seen: FileHeader) -> bool:
     heads = [line for line in seen.lines[:200] if line.strip() and not line.startswith("#") and not line[0].isspace()]
     frames = any(line[0].isspace() and "(" in line for line in seen.lines[:200] if line)
     return frames and any(_PERF_SCRIPT.match(line[:400]) for line in heads[:20])
 
 
-def _rocprof_counters(seen: Look) -> bool:
+def _rocprof_counters(seen: FileHeader) -> bool:
     return seen.heads("Kernel_Name", "Counter_Name", "Counter_Value")
 
 
-def _extrap(seen: Look) -> bool:
-    return any(line.startswith(("PARAMETER ", "POINTS ")) for line in seen.lines[:100])
+def _extrap(seen: FileHeader) -> bool:
+    return any(line.split(maxsplit=1)[:1] in (["PARAMETER"], ["POINTS"]) for line in seen.lines[:100])
 
 
-def _chrome(seen: Look) -> bool:
-    return bool(seen.keys & {"traceEvents", "ph"})
+def _chrome(seen: FileHeader) -> bool:
+    lone = seen.text.startswith(",{") and '"ph"' in seen.text  # rocprof writes it where it recorded nothing
+    return lone or bool(seen.keys & {"traceEvents", "ph"})
 
 
-def _rocprof_trace(seen: Look) -> bool:
+def _rocprof_trace(seen: FileHeader) -> bool:
     return seen.heads("Start_Timestamp", "End_Timestamp")
 
 
-def _chakra(seen: Look) -> bool:
+def _chakra(seen: FileHeader) -> bool:
     return seen.has("nodes", "schema") and not seen.keys & {"traceEvents", "ph"}
 
 
-def _mllog(seen: Look) -> bool:
+def _mllog(seen: FileHeader) -> bool:
     """A launcher may say much before the first line."""
     from slipstick.workloads.importers.mllog.mllog_reader import is_mllog
 
     return bool(seen.text) and is_mllog(seen.path)
 
 
-def _megatron(seen: Look) -> bool:
+def _megatron(seen: FileHeader) -> bool:
     """Its arguments stand before the first line with a time."""
     from slipstick.workloads.importers.mllog.trainer_logs import MEGATRON
 
     return MEGATRON in seen.text or "tensor_model_parallel_size ...." in seen.text
 
 
-def _trainer_state(seen: Look) -> bool:
+def _trainer_state(seen: FileHeader) -> bool:
     from slipstick.workloads.importers.mllog.trainer_logs import is_trainer_state
 
     return is_trainer_state(seen.text)
 
 
-def _slurm(seen: Look) -> bool:
+def _matrix_market(seen: FileHeader) -> bool:
+    """Its reader refuses what the first line lacks, such as one of its percent signs."""
+    return seen.text[:1] == "%" and seen.text[:14].lstrip("%").lower().startswith("matrixmarke")
+
+
+def _slurm(seen: FileHeader) -> bool:
     return bool(SEFF_TIME.search(seen.text)) or any(sacct_columns(line) for line in seen.lines[:20])
 
 
-def _iterations(seen: Look) -> bool:
+def _iterations(seen: FileHeader) -> bool:
     """A row an iteration: its sequence length and its time, nothing that counts workers."""
     names = {re.sub(r"[^a-z]", "", name.lower()) for name in seen.columns}
     return bool(names & _LENGTHS) and bool(names & _STEPS) and any(_TIME.fullmatch(c.lower()) for c in seen.columns)
 
 
-def _times(seen: Look) -> bool:
+def _times(seen: FileHeader) -> bool:
     """A header with one column of times, and a row of as many cells."""
     header, _, rest = seen.text.partition("\n")
     names = [name.strip().lower() for name in header.split(",")]
@@ -161,7 +167,7 @@ def _times(seen: Look) -> bool:
 _LENGTHS = {"seqlen", "sequencelength", "seqlength", "length", "sl"}
 _STEPS = {"iteration", "iter", "step", "batchindex", "index"}
 _TIME = re.compile(r"(.*[ _])?(run|wall_?)?(time|seconds|duration|elapsed)([ _]\[?(s|ms|us|µs|ns|min|h)\]?)?")
-_PERF_CSV = re.compile(r"\s*(<not \w+>|[\d.]+)([,;|\t])(?!\d)[\w%/]*\2(?!\d)[^,;|\t]{1,200}(\2|$)")
+_PERF_CSV = re.compile(r"\s*(<not \w+>|-?[\d.]+(?:,\d+)?)([,;|\t])(?!\d)[\w%/]*\2(?!\d)[^,;|\t]{1,200}(\2|$)")
 _PERF_SCRIPT = re.compile(r"\S.{0,64}?\s+\d+(/\d+)?\s+(\[\d+\]\s+)?(\d+\.\d+:\s+)?(\d+\s+)?[\w\-:/.=]{1,80}:(\s|$)")
 _CALIPER_JSON = re.compile(r'\{\s*"data"\s*:\s*\[\s*\[')
 _SLIPSTICK = re.compile(r'"schema":\s*"slipstick-workload')
@@ -192,7 +198,7 @@ FORMATS: tuple[Format, ...] = (
     Format("mllog", "MLPerf training, log", "run", _mllog),
     Format("megatron", "Megatron-LM, training log", "run", _megatron),
     Format("trainer-state", "Hugging Face Trainer, trainer_state.json", "run", _trainer_state),
-    Format("matrix-market", "Matrix Market, sparse matrix", "matrix", lambda seen: seen.text[:14] == "%%MatrixMarket"),
+    Format("matrix-market", "Matrix Market, sparse matrix", "matrix", _matrix_market),
     Format("slurm", "Slurm, sacct or seff", "series", _slurm),
     Format("iterations", "iterations of a training run, CSV", "iterations", _iterations),
     Format("times", "times over parameters, CSV", "series", _times),

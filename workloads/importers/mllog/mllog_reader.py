@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.hwmodels.files.opener import MEGABYTE, head, opened
-from slipstick.hwmodels.files.readers import InputError, parse_json
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.errors import InputError
+from slipstick.common.opener import MEGABYTE, head, opened
+from slipstick.common.readers import parse_json
+from slipstick.common.records import FrozenDict
 from slipstick.workloads.importers.mllog.training_log import LoggedSteps, LogSpan, TrainingLog
 
 MARK = ":::MLLOG"
@@ -193,7 +194,7 @@ class _State:
             self.texts.get("submission_benchmark", ""),
             self.texts.get("submission_org", ""),
             self.texts.get("submission_platform", ""),
-            Table(self.numbers),
+            FrozenDict(self.numbers),
             self.run[1] - self.run[0] if len(self.run) == 2 else None,
             self.status,
             tuple(sorted(self.spans, key=lambda span: span.start)),

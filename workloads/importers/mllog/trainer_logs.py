@@ -13,9 +13,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from slipstick.hwmodels.files.opener import MEGABYTE, head, opened
-from slipstick.hwmodels.files.readers import InputError, read_json, require_mapping
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.errors import InputError
+from slipstick.common.opener import MEGABYTE, head, opened
+from slipstick.common.readers import read_json, require_mapping
+from slipstick.common.records import FrozenDict
 from slipstick.workloads.importers.mllog.mllog_reader import is_mllog, read_mllog
 from slipstick.workloads.importers.mllog.training_log import LoggedSteps, TrainingLog
 
@@ -122,8 +123,8 @@ def read_megatron(path: str | os.PathLike[str]) -> TrainingLog:
     if len(steps) > 1:
         steps, read_from = steps[1:], f"{read_from} after the first, which warms up"
     return TrainingLog(
-        str(path), "", "", "", Table(settings), None, "", (), tuple(steps), read_from,
-        Table(words), "Megatron-LM",
+        str(path), "", "", "", FrozenDict(settings), None, "", (), tuple(steps), read_from,
+        FrozenDict(words), "Megatron-LM",
     )  # fmt: skip
 
 
@@ -170,7 +171,7 @@ def read_trainer_state(path: str | os.PathLike[str]) -> TrainingLog:
     if isinstance(samples, (int, float)) and not isinstance(samples, bool) and 0 < samples < MOST_COUNT:
         settings["global_batch_size"] = float(max(1, round(samples * runtime / count)))
     return TrainingLog(
-        str(path), "", "", "", Table(settings), runtime, "", (),
+        str(path), "", "", "", FrozenDict(settings), runtime, "", (),
         (LoggedSteps(0.0, count, left / count),), "the run time over its steps", program="Hugging Face Trainer",
     )  # fmt: skip
 

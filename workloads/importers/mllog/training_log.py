@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.errors import InputError
+from slipstick.common.records import FrozenDict
 from slipstick.workloads.runs.step_profiles import Operation, StepProfile
 
 
@@ -52,13 +52,13 @@ class TrainingLog:
     benchmark: str
     organisation: str
     platform: str
-    settings: Table[float]
+    settings: FrozenDict[float]
     seconds: float | None
     status: str
     spans: tuple[LogSpan, ...]
     steps: tuple[LoggedSteps, ...]
     steps_from: str
-    words: Table[str] = Table()
+    words: FrozenDict[str] = FrozenDict()
     program: str = ""
 
     @property

@@ -1,19 +1,400 @@
-"""ONNX files as workloads: forward passes, named axes as symbols; weights are not read, other files not opened."""
+"""ONNX files as workloads: forward passes, named axes as symbols; weights are not read, other files not opened.
+
+What ONNX operators amount to in the taxonomy.
+
+Shapes of ONNX tensors with named axes: what the file states, and rules where ONNX's own inference gives up.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
-from slipstick.hwmodels.files.old_names import checked
-from slipstick.hwmodels.files.readers import MEGABYTE, InputError, read_bytes
-from slipstick.hwmodels.files.records import Table
-from slipstick.workloads.graph.assembly import ImportedNode, Tensor, assemble
-from slipstick.workloads.graph.kinds import product
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import symbol
+from slipstick.common.lazy_sympy import sp
+from slipstick.common.opener import MEGABYTE, read_bytes
+from slipstick.common.records import FrozenDict
+from slipstick.common.renamed_arguments import checked
+from slipstick.workloads.graph.assembly import ImportedNode, Number, Piece, Tensor, assemble
+from slipstick.workloads.graph.kinds import AXES, product, stored_norm
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.importers.onnx.operations import read_node
-from slipstick.workloads.importers.onnx.shapes import DTYPES, Shape, result_shapes, stated_shape
+from slipstick.workloads.importers.torch.recurrent import recurrent_pieces
+
+Facts: TypeAlias = Mapping[str, Any]
+Tensors: TypeAlias = Sequence[Tensor | None]
+Reader: TypeAlias = Callable[[str, Facts, list[Tensor], list[Tensor]], list[Piece]]
+
+
+def read_node(kind: str, attributes: Facts, reads: Tensors, writes: Tensors, where: str) -> list[Piece] | None:
+    """Kinds and dims of one node; None where its operator is not known.
+
+    Raises InputError where the operator's inputs cannot be what they say.
+    """
+    reader = _READERS.get(kind)
+    if reader is None:
+        return None
+    try:
+        return reader(kind, attributes, [t for t in reads if t], [t for t in writes if t])
+    except (IndexError, KeyError, TypeError, ZeroDivisionError, AttributeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{where}: inputs do not fit the operator {kind} ({type(error).__name__}: {error})") from None
+
+
+def _convolution(kind: str, a: Facts, reads: list[Tensor], writes: list[Tensor]) -> list[Piece]:
+    x, w, y = reads[0], reads[1], writes[0]
+    transposed, groups = kind == "ConvTranspose", int(a.get("group", 1))
+    rank = len(w.shape) - 2
+    if not 1 <= rank <= 3 or groups < 1:
+        raise ValueError(f"weights of {len(w.shape)} axes, {groups} groups")
+    if x.shape[1] != (w.shape[0] if transposed else w.shape[1] * groups):
+        raise ValueError(f"input has {x.shape[1]} channels, weights {w.shape} in {groups} groups want others")
+    dims: dict[str, Number] = {
+        "batch": x.shape[0],
+        "channels_in": x.shape[1],
+        "channels_out": y.shape[1],
+        "groups": groups,
+    }
+    for prefix, shape in (("in", x.shape), ("out", y.shape), ("kernel", w.shape)):
+        sizes = (1,) * (3 - rank) + tuple(shape[2:])
+        dims |= {f"{prefix}_{axis}": size for axis, size in zip(AXES, sizes, strict=True)}
+    facts = {
+        "stride": tuple(a.get("strides", (1,) * rank)),
+        "padding": tuple(a.get("pads", (0,) * 2 * rank)),
+        "dilation": tuple(a.get("dilations", (1,) * rank)),
+        "transposed": transposed,
+        "bias": len(reads) > 2,
+    }
+    return [Piece("convolution", dims, facts)]
+
+
+def _gemm(kind: str, a: Facts, reads: list[Tensor], writes: list[Tensor]) -> list[Piece]:
+    x, w, y = reads[0], reads[1], writes[0]
+    if kind == "Gemm":
+        k, other = (x.shape[0], x.shape[1]) if a.get("transA") else (x.shape[1], x.shape[0])
+        return [Piece("gemm", {"batch": 1, "m": y.shape[1], "n": other, "k": k}, {"bias": len(reads) > 2})]
+    inner = x.shape[-1]
+    if w.shape[0 if len(w.shape) == 1 else -2] != inner:
+        raise ValueError(f"shapes {x.shape} and {w.shape} have no common inner size")
+    if len(w.shape) <= 2:
+        m = w.shape[1] if len(w.shape) == 2 else 1
+        return [Piece("gemm", {"batch": 1, "m": m, "n": product(x.shape[:-1]), "k": inner})]
+    return [Piece("gemm", {"batch": product(y.shape[:-2]), "m": y.shape[-1], "n": y.shape[-2], "k": inner})]
+
+
+def _recurrent(kind: str, a: Facts, reads: list[Tensor], writes: list[Tensor]) -> list[Piece]:
+    steps, batch, inputs = reads[0].shape
+    config = {
+        "function": kind.lower(),
+        "batch": batch,
+        "steps": steps,
+        "inputs": inputs,
+        "hidden": int(a["hidden_size"]),
+        "layers": 1,
+        "directions": 2 if a.get("direction") == b"bidirectional" else 1,
+        "projection": 0,
+        "bias": True,
+    }
+    return recurrent_pieces(config, backward=False)
+
+
+def _norm(kind: str, a: Facts, reads: list[Tensor], writes: list[Tensor]) -> list[Piece]:
+    x = reads[0]
+    function = {"BatchNormalization": "batch", "LayerNormalization": "layer", "InstanceNormalization": "instance"}
+    groups: Number = x.shape[1]
+    facts: dict[str, Any] = {"function": function.get(kind, "group" if kind.startswith("Group") else "local_response")}
+    if kind == "BatchNormalization" and not a.get("training_mode"):
+        return [Piece(*stored_norm(x.elements, groups))]
+    if kind == "LayerNormalization":
+        groups = product(x.shape[: int(a.get("axis", -1))])
+    elif kind == "InstanceNormalization":
+        groups = x.shape[0] * x.shape[1]
+    elif kind == "GroupNormalization":
+        groups = x.shape[0] * int(a["num_groups"])
+    return [Piece("norm", {"elements": x.elements, "groups": groups}, facts)]
+
+
+def _softmax(kind: str, a: Facts, reads: list[Tensor], writes: list[Tensor]) -> list[Piece]:
+    x = reads[0]
+    axis = int(a.get("axis", -1)) % len(x.shape)
+    rows = product(size for i, size in enumerate(x.shape) if i != axis)
+    return [
+        Piece(
+            "softmax",
+            {"rows": rows, "columns": x.shape[axis]},
+            {"function": "log_softmax" if "Log" in kind else "softmax"},
+        )
+    ]
+
+
+def _pool(kind: str, a: Facts, reads: list[Tensor], writes: list[Tensor]) -> list[Piece]:
+    x, y = reads[0], writes[0]
+    window = product(x.shape[2:]) if kind.startswith("Global") else product(a["kernel_shape"])
+    function = "max" if "Max" in kind else "average"
+    return [Piece("pool", {"inputs": x.elements, "outputs": y.elements, "window": window}, {"function": function})]
+
+
+# Names of ONNX that differ from the names of functions used here.
+_FUNCTIONS = {
+    "Clip": "hardtanh",
+    "LeakyRelu": "leaky_relu",
+    "PRelu": "prelu",
+    "HardSigmoid": "hardsigmoid",
+    "HardSwish": "hardswish",
+}
+
+
+def _elementwise(kind: str, a: Facts, reads: list[Tensor], writes: list[Tensor]) -> list[Piece]:
+    y = writes[0]
+    counted: Number = y.elements * (len(reads) - 1) if kind in ("Sum", "Max", "Min", "Mean") else y.elements
+    dims = {"elements": counted, "reads": sum(t.elements for t in reads), "writes": y.elements}
+    return [Piece("elementwise", dims, {"function": _FUNCTIONS.get(kind, kind.lower())})]
+
+
+def _reduction(kind: str, a: Facts, reads: list[Tensor], writes: list[Tensor]) -> list[Piece]:
+    outputs = sum(t.elements for t in writes)
+    return [Piece("reduction", {"elements": reads[0].elements, "outputs": outputs}, {"function": kind.lower()})]
+
+
+def _gather(kind: str, a: Facts, reads: list[Tensor], writes: list[Tensor]) -> list[Piece]:
+    index = reads[1]
+    moved = reads[2].elements if kind.startswith("Scatter") else writes[0].elements
+    rows = index.elements
+    width = (
+        moved // rows
+        if isinstance(moved, int) and isinstance(rows, int) and rows and moved % rows == 0
+        else moved / rows
+    )
+    return [
+        Piece(
+            "gather",
+            {"rows": rows, "width": width},
+            {"function": "scatter" if kind.startswith("Scatter") else "gather"},
+        )
+    ]
+
+
+def _move(kind: str, a: Facts, reads: list[Tensor], writes: list[Tensor]) -> list[Piece]:
+    read = sum(t.elements for t in reads) if kind == "Concat" else reads[0].elements
+    return [Piece("move", {"reads": read, "writes": writes[0].elements}, {"function": kind.lower()})]
+
+
+def _view(kind: str, a: Facts, reads: list[Tensor], writes: list[Tensor]) -> list[Piece]:
+    return [Piece("view", {"elements": sum(t.elements for t in writes)}, {"function": kind.lower()})]
+
+
+def _upsample(kind: str, a: Facts, reads: list[Tensor], writes: list[Tensor]) -> list[Piece]:
+    mode = a.get("mode", b"nearest")
+    taps = {b"nearest": 1, b"linear": 4, b"cubic": 16}.get(mode, 4)
+    dims = {"inputs": reads[0].elements, "outputs": writes[0].elements, "taps": taps}
+    return [Piece("upsample", dims, {"function": f"upsample_{bytes(mode).decode(errors='replace')}"})]
+
+
+def _nothing(kind: str, a: Facts, reads: list[Tensor], writes: list[Tensor]) -> list[Piece]:
+    return []
+
+
+def _table(groups: Mapping[str, Reader]) -> dict[str, Reader]:
+    return {name: reader for names, reader in groups.items() for name in names.split()}
+
+
+_READERS: Mapping[str, Reader] = _table(
+    {
+        "Conv ConvTranspose": _convolution,
+        "Gemm MatMul": _gemm,
+        "LSTM GRU RNN": _recurrent,
+        "BatchNormalization LayerNormalization InstanceNormalization GroupNormalization LRN": _norm,
+        "Softmax LogSoftmax": _softmax,
+        "MaxPool AveragePool LpPool GlobalAveragePool GlobalMaxPool": _pool,
+        """
+        Add Sub Mul Div Pow Relu Sigmoid Tanh Erf Gelu Exp Log Sqrt Clip LeakyRelu PRelu Elu Selu HardSigmoid
+        HardSwish Softplus Softsign Mish Neg Abs Where Equal Greater Less GreaterOrEqual LessOrEqual Not And Or
+        Cast Sum Max Min Mean Floor Ceil Round Reciprocal Sign Mod Sin Cos
+        """: _elementwise,
+        """
+        ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceLogSumExp ReduceSumSquare
+        ArgMax ArgMin TopK CumSum
+        """: _reduction,
+        "Gather GatherElements GatherND ScatterND ScatterElements": _gather,
+        "Concat Pad Tile DepthToSpace SpaceToDepth": _move,
+        "Reshape Transpose Flatten Squeeze Unsqueeze Slice Split Expand Identity Dropout": _view,
+        "Resize Upsample": _upsample,
+        "Shape Size Constant ConstantOfShape Range NonZero": _nothing,
+    }
+)
+
+
+Shape: TypeAlias = tuple[Number, ...]
+
+# Element types of ONNX by number (onnx.proto: TensorProto.DataType).
+DTYPES: Mapping[int, str] = {
+    1: "float32",
+    2: "uint8",
+    3: "int8",
+    5: "int16",
+    6: "int32",
+    7: "int64",
+    9: "bool",
+    10: "float16",
+    11: "float64",
+    14: "complex64",
+    15: "complex128",
+    16: "bfloat16",
+    17: "float8",
+    18: "float8",
+    19: "float8",
+    20: "float8",
+}
+MAX_SIZE = 10**12
+MAX_RANK = 32
+
+
+def stated_shape(value: Any, where: str) -> Shape | None:
+    """The shape that a file states, names as symbols; None where an axis is open without a name.
+
+    Raises InputError where a size is negative or absurd, or a name is none.
+    """
+    if not value.type.HasField("tensor_type") or not value.type.tensor_type.HasField("shape"):
+        return None
+    axes = value.type.tensor_type.shape.dim
+    if len(axes) > MAX_RANK:
+        raise InputError(f"{where}: {len(axes)} axes, more than {MAX_RANK}")
+    shape: list[Number] = []
+    for axis in axes:
+        if axis.HasField("dim_value"):
+            if not 0 <= axis.dim_value <= MAX_SIZE:
+                raise InputError(f"{where}: size {axis.dim_value} lies outside [0, {MAX_SIZE}]")
+            shape.append(int(axis.dim_value))
+        elif axis.dim_param and not axis.dim_param.startswith("unk__"):
+            shape.append(symbol(_name(axis.dim_param, where)))
+        else:
+            return None
+    return tuple(shape)
+
+
+def _name(text: str, where: str) -> str:
+    name = "".join(c if c.isalnum() or c == "_" else "_" for c in text[:64])
+    if not name.isidentifier():
+        raise InputError(f"{where}: axis name {text[:40]!r} is no name")
+    return name
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_SAME = _names(
+    """
+    Relu Sigmoid Tanh Erf Gelu Exp Log Sqrt Clip LeakyRelu Elu Selu HardSigmoid HardSwish Softplus Neg Abs Cast Identity
+    Dropout BatchNormalization InstanceNormalization LayerNormalization GroupNormalization LRN Softmax LogSoftmax
+    Softsign Mish Not Floor Ceil Round Reciprocal Sign Sin Cos PRelu CumSum
+    """
+)
+_BROADCAST = _names(
+    "Add Sub Mul Div Pow Where Equal Greater Less GreaterOrEqual LessOrEqual And Or Max Min Sum Mean Mod"
+)
+
+
+def result_shapes(
+    kind: str,
+    attributes: Mapping[str, Any],
+    shapes: Sequence[Shape | None],
+    values: Sequence[Any],
+    stated: Sequence[Shape | None],
+    where: str,
+) -> list[Shape | None]:
+    """Shapes of a node's results: as stated, else by the rule of its kind, else None.
+
+    Raises InputError where the rule and the inputs do not fit.
+    """
+    if all(shape is not None for shape in stated) or not shapes or shapes[0] is None:
+        return list(stated)
+    first = shapes[0]
+    made: Shape | None = None
+    if kind in _SAME:
+        made = first
+    elif kind in _BROADCAST and all(shape is not None for shape in shapes):
+        made = _broadcast([shape for shape in shapes if shape is not None], where)
+    elif kind in ("Conv", "MaxPool", "AveragePool", "LpPool"):
+        weight = shapes[1] if kind == "Conv" else None
+        kernel = attributes.get("kernel_shape") or (weight[2:] if weight else None)
+        if kernel is not None:
+            channels = weight[0] if weight else first[1]
+            made = (first[0], channels, *_windows(first[2:], kernel, attributes, where))
+    elif kind in ("GlobalAveragePool", "GlobalMaxPool"):
+        made = (*first[:2], *(1 for _ in first[2:]))
+    elif kind == "MatMul" and shapes[1] is not None:
+        lead = _broadcast([first[:-2], shapes[1][:-2]], where)
+        made = (*lead, first[-2], shapes[1][-1]) if len(first) > 1 and len(shapes[1]) > 1 else None
+    elif kind == "Gemm" and shapes[1] is not None:
+        rows = first[1] if attributes.get("transA") else first[0]
+        made = (rows, shapes[1][0] if attributes.get("transB") else shapes[1][1])
+    elif kind == "Transpose":
+        order = list(attributes.get("perm") or range(len(first) - 1, -1, -1))
+        made = tuple(first[axis] for axis in order) if sorted(order) == list(range(len(first))) else None
+    elif kind == "Flatten":
+        axis = int(attributes.get("axis", 1))
+        made = (product(first[:axis]), product(first[axis:]))
+    elif kind == "Reshape" and len(values) > 1 and values[1] is not None:
+        made = _reshaped(first, values[1])
+    elif kind == "Concat" and all(shape is not None for shape in shapes):
+        axis = int(attributes.get("axis", 0)) % len(first)
+        joined: Number = sum((shape[axis] for shape in shapes if shape is not None), start=sp.Integer(0))
+        made = (*first[:axis], joined, *first[axis + 1 :])
+    elif kind in ("LSTM", "GRU", "RNN"):
+        directions = 2 if attributes.get("direction") == b"bidirectional" else 1
+        hidden = int(attributes.get("hidden_size", 0))
+        made = (first[0], directions, first[1], hidden)
+    return [stated[0] if stated and stated[0] is not None else made, *stated[1:]]
+
+
+def _broadcast(shapes: Sequence[Shape], where: str) -> Shape:
+    rank = max(len(shape) for shape in shapes)
+    result: list[Number] = []
+    for axis in range(rank):
+        sizes = {shape[axis - rank + len(shape)] for shape in shapes if axis - rank + len(shape) >= 0} - {1}
+        if len(sizes) > 1 and all(isinstance(size, int) for size in sizes):
+            raise InputError(f"{where}: sizes {sorted(sizes)} of axis {axis} do not fit together")
+        result.append(max(sizes, key=str) if sizes else 1)
+    return tuple(result)
+
+
+def _windows(sizes: Shape, kernel: Sequence[Number], attributes: Mapping[str, Any], where: str) -> tuple[Number, ...]:
+    """Places of a window along each axis (ONNX operator Conv: output shape)."""
+    rank = len(sizes)
+    strides = list(attributes.get("strides") or [1] * rank)
+    dilations = list(attributes.get("dilations") or [1] * rank)
+    padding = list(attributes.get("pads") or [0] * 2 * rank)
+    if not len(kernel) == len(strides) == len(dilations) == rank or len(padding) != 2 * rank or min(strides) < 1:
+        raise InputError(f"{where}: kernel, strides, dilations and pads do not fit an input of {rank} axes")
+    same = attributes.get("auto_pad", b"NOTSET") in (b"SAME_UPPER", b"SAME_LOWER")
+    places: list[Number] = []
+    for axis, (size, k, stride, dilation) in enumerate(zip(sizes, kernel, strides, dilations, strict=True)):
+        if same:
+            count = sp.ceiling(sp.sympify(size, strict=True) / stride)
+        else:
+            reach = dilation * (k - 1) + 1
+            room = sp.sympify(size, strict=True) + padding[axis] + padding[axis + rank] - reach
+            rounded = sp.ceiling if attributes.get("ceil_mode") else sp.floor
+            count = (rounded(room / stride) if stride > 1 else room) + 1
+        if count.is_number and count < 1:
+            raise InputError(f"{where}: a window of {k} does not fit into {size}")
+        places.append(int(count) if count.is_Integer else count)
+    return tuple(places)
+
+
+def _reshaped(shape: Shape, wanted: Any) -> Shape | None:
+    if not isinstance(wanted, list) or any(not isinstance(size, int) for size in wanted):
+        return None
+    sizes: list[Number] = [shape[i] if size == 0 and i < len(shape) else size for i, size in enumerate(wanted)]
+    if -1 in sizes:
+        rest = product(size for size in sizes if size != -1)
+        left = sp.sympify(product(shape), strict=True) / rest
+        sizes[sizes.index(-1)] = int(left) if left.is_Integer else left
+    return tuple(sizes)
+
 
 LIMIT_BYTES = 512 * MEGABYTE
 MAX_NODES = 200_000
@@ -90,9 +471,9 @@ class _Reader:
         parameters = sum(self.parameters.values())
         metadata = {"parameters": parameters, "purpose": "inference", "source": "onnx", "assumptions": ()}
         open_names = sorted(frozenset().union(*(op.symbols for op in built.operations)))
-        known = Table({name: defaults.get(name, 1.0) for name in open_names})
+        known = FrozenDict({name: defaults.get(name, 1.0) for name in open_names})
         return Workload(
-            str(graph.name or "onnx"), built.operations, built.edges, known, Table(metadata), built.uncounted
+            str(graph.name or "onnx"), built.operations, built.edges, known, FrozenDict(metadata), built.uncounted
         )
 
     def _constant(self, name: str, tensor: Any) -> None:

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.sqlite_files import SqliteTables, tables
+from slipstick.common.errors import InputError
+from slipstick.common.sqlite_files import SqliteTables, tables
 from slipstick.workloads.importers.profilers.columns import EventColumns, Whole, event_table
 from slipstick.workloads.runs.event_table import EventTable, TraceNotes
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from slipstick.hwmodels.files.opener import MEGABYTE
-from slipstick.hwmodels.files.readers import InputError, read_csv_rows, whole_number
+from slipstick.common.errors import InputError
+from slipstick.common.opener import MEGABYTE
+from slipstick.common.readers import read_csv_rows, whole_number
 from slipstick.workloads.importers.profilers.columns import EventColumns, event_table
 from slipstick.workloads.runs.event_table import EventTable, TraceNotes
 

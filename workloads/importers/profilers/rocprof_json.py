@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.hwmodels.files.opener import MEGABYTE
-from slipstick.hwmodels.files.readers import InputError, read_json, require_mapping
+from slipstick.common.errors import InputError
+from slipstick.common.opener import MEGABYTE
+from slipstick.common.readers import read_json, require_mapping
 from slipstick.workloads.importers.profilers.columns import EventColumns, event_table
 from slipstick.workloads.runs.event_table import EventTable, TraceNotes
 
@@ -29,7 +30,7 @@ _MOST_ERRORS = 5
 
 
 def read_rocprof_json(path: Path) -> EventTable:
-    """The events of the first process in a file (see `nsys.read_nsys` for categories and arguments).
+    """The events of the process in a file (see `nsys.read_nsys` for categories and arguments).
 
     Raises InputError where the file is not one of these or holds no events; names the first fields that are wrong, all
     at once.
@@ -38,6 +39,8 @@ def read_rocprof_json(path: Path) -> EventTable:
     tools = document.get(TOP)
     if not isinstance(tools, list) or not tools:
         raise InputError(f"{path}: {TOP}: want a list with a process, got {str(tools)[:40]!r}")
+    if len(tools) > 1:
+        raise InputError(f"{path}: {TOP}: {len(tools)} processes in one file, want one: give each a file of its own")
     tool = require_mapping(tools[0], path, f"{TOP}[0]")
     records = require_mapping(tool.get("buffer_records") or {}, path, f"{TOP}[0].buffer_records")
     symbols = {

@@ -8,9 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 
 MOST_ERRORS = 8
+AGREEMENT = 0.05
+"""Share by which a rounded figure may differ from what the others make of it."""
 
 
 @dataclass
@@ -39,6 +41,17 @@ class Fields:
     def optional(self, entry: Mapping[str, Any], name: str, where: str, low: float = 0.0) -> float | None:
         """A number of the file's unit, or None where the field is missing or empty."""
         return None if entry.get(name) in (None, "") else self.number(entry, name, where, low)
+
+    def agrees(self, entry: Mapping[str, Any], name: str, computed: float, means: str, where: str) -> None:
+        """Note where a figure of the file is not what its other fields make of it, within `AGREEMENT`.
+
+        `computed`: in the field's unit; `means`: the fields it is made of.
+        """
+        stated = self.optional(entry, name, where)
+        if stated is not None and abs(stated - computed) > AGREEMENT * max(stated, computed):
+            self.wrong.append(
+                f"{where}: {name} = {stated:g} contradicts {means} = {computed:g}: edited, or not of one run"
+            )
 
     def finish(self) -> None:
         """End the reading of a file.

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slipstick.hwmodels.files.readers import InputError, parse_json, read_csv_rows, read_text, require_mapping
+from slipstick.common.errors import InputError
+from slipstick.common.readers import parse_json, read_csv_rows, read_text, require_mapping
 from slipstick.workloads.importers.serving.fields import Fields, text_of
 
 MOST_ROWS = 100_000
@@ -19,6 +20,8 @@ _TYPE = re.compile(r"\b(I?Q\d(?:_\w+)?|F16|F32|BF16|MXFP4)\b(?:\s*-\s*(Small|Med
 _TEST = re.compile(r"(?:pp(\d{1,9}))?\+?(?:tg(\d{1,9}))?(?: @ d(\d{1,9}))?")
 _RATE = re.compile(r"(\d{1,12}(?:\.\d{0,12})?)(?:\s*(?:±|\+-)\s*(\d{1,12}(?:\.\d{0,12})?))?", re.ASCII)
 _AMOUNTS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
+STEADY = 0.2
+"""Relative standard deviation of a test's times below which the mean of its rates is the rate of its mean time."""
 _SIZES = {"Small": "_s", "Medium": "_m", "Large": "_l"}
 _SAME = {"f16": "fp16", "f32": "fp32"}
 
@@ -128,6 +131,10 @@ def _test(entry: Mapping[str, Any], where: str, fields: Fields) -> LocalRun:
     prompt, generated = whole("n_prompt"), whole("n_gen")
     if prompt + generated == 0:
         fields.wrong.append(f"{where}: n_prompt and n_gen are both 0")
+    seconds = fields.number(entry, "avg_ns", where, 1) * 1e-9
+    spread = (fields.optional(entry, "stddev_ns", where) or 0.0) * 1e-9
+    if spread < STEADY * seconds:
+        fields.agrees(entry, "avg_ts", (prompt + generated) / seconds, "(n_prompt + n_gen) / avg_ns", where)
     return LocalRun(
         text_of(entry, "model_type"),
         stored_type(text_of(entry, "model_type")),
@@ -140,8 +147,8 @@ def _test(entry: Mapping[str, Any], where: str, fields: Fields) -> LocalRun:
         int(fields.optional(entry, "n_depth", where) or 0),
         int(fields.optional(entry, "n_batch", where) or 0),
         int(fields.optional(entry, "n_threads", where) or 0),
-        fields.number(entry, "avg_ns", where, 1) * 1e-9,
-        (fields.optional(entry, "stddev_ns", where) or 0.0) * 1e-9,
+        seconds,
+        spread,
     )
 
 

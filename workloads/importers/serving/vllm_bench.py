@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slipstick.hwmodels.files.opener import MEGABYTE
-from slipstick.hwmodels.files.readers import InputError, parse_json, read_text, require_mapping
-from slipstick.workloads.importers.serving.fields import Fields, text_of
+from slipstick.common.errors import InputError
+from slipstick.common.opener import MEGABYTE
+from slipstick.common.readers import parse_json, read_text, require_mapping
+from slipstick.workloads.importers.serving.fields import AGREEMENT, Fields, text_of
 
 LIMIT_BYTES = 256 * MEGABYTE
 MOST_RUNS = 10_000
@@ -89,6 +90,7 @@ def _entries(path: Path) -> list[Mapping[str, Any]]:
 
 
 def _run(entry: Mapping[str, Any], where: str, fields: Fields) -> ServedRun:
+    before = len(fields.wrong)
     completed = fields.number(entry, "completed", where, 1, MOST_REQUESTS)
     sent = fields.optional(entry, "num_prompts", where) or completed
     wanted_rate = entry.get("request_rate")
@@ -101,6 +103,21 @@ def _run(entry: Mapping[str, Any], where: str, fields: Fields) -> ServedRun:
             value = fields.optional(entry, f"{statistic}_{measure}_ms", where)
             if value is not None:
                 times[f"{measure} {statistic}"] = value * 1e-3
+    seconds = fields.number(entry, "duration", where, 1e-9, 1e9)
+    tokens_in = fields.number(entry, "total_input_tokens", where)
+    tokens_out = fields.number(entry, "total_output_tokens", where, 1)
+    output_rate = fields.number(entry, "output_throughput", where, 1e-9)
+    if len(fields.wrong) == before:
+        for name, what, total in (
+            ("request_throughput", "completed", completed),
+            ("input_throughput", "total_input_tokens", tokens_in),
+            ("output_throughput", "total_output_tokens", tokens_out),
+            ("total_token_throughput", "(total_input_tokens + total_output_tokens)", tokens_in + tokens_out),
+        ):
+            fields.agrees(entry, name, total / seconds, f"{what} / duration", where)
+        longest = max(times, key=lambda name: times[name], default="")
+        if longest and times[longest] > (1 + AGREEMENT) * seconds:
+            fields.wrong.append(f"{where}: {longest} = {times[longest]:g} s is longer than duration = {seconds:g} s")
     return ServedRun(
         text_of(entry, "model_id"),
         text_of(entry, "backend"),
@@ -109,10 +126,10 @@ def _run(entry: Mapping[str, Any], where: str, fields: Fields) -> ServedRun:
         int(users) if users else None,
         rate,
         1.0 if burstiness is None else burstiness,
-        fields.number(entry, "duration", where, 1e-9, 1e9),
-        fields.number(entry, "total_input_tokens", where) / max(completed, 1),
-        fields.number(entry, "total_output_tokens", where, 1) / max(completed, 1),
-        fields.number(entry, "output_throughput", where, 1e-9),
+        seconds,
+        tokens_in / max(completed, 1),
+        tokens_out / max(completed, 1),
+        output_rate,
         times,
         _tensor(entry, where, fields),
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 
 PLAIN = (bool, int, float, complex, str, type(None))
 
@@ -21,9 +21,6 @@ class Input:
 
 
 Inputs = Sequence[Input] | Mapping[str, Input]
-
-FIRST_INPUT = "first_input"
-"""Field of a workload's metadata: shape and type of its first input, as `as_text` writes it."""
 
 
 def as_text(given: Input) -> str:

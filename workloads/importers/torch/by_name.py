@@ -10,13 +10,14 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import Any
 
-from slipstick.hwmodels.files.own_names import import_own
-from slipstick.hwmodels.files.readers import InputError, whole_number
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.errors import InputError
+from slipstick.common.readers import whole_number
+from slipstick.common.records import FrozenDict
+from slipstick.common.trusted_code import import_own
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.importers.torch.arguments import Input, Inputs, described, without_constants
 
-LAYERS = ("hwmodels", "workloads", "estimators", "experiments")
+LAYERS = ("slipstick", "hwmodels", "workloads", "estimators", "experiments")
 
 
 def build_by_name(target: str) -> tuple[Any, Inputs | None]:
@@ -139,7 +140,7 @@ def sized_model(target: str, shapes: Sequence[str] = ()) -> tuple[Any, Inputs, d
 def with_sizes(workload: Workload, sizes: Mapping[str, int]) -> Workload:
     """With these sizes as defaults of the names that it has."""
     known = {name: float(size) for name, size in sizes.items() if name in workload.defaults}
-    return replace(workload, defaults=Table({**workload.defaults, **known}))
+    return replace(workload, defaults=FrozenDict({**workload.defaults, **known}))
 
 
 def _sizes(example: Inputs | None, given: Inputs) -> dict[str, int]:

@@ -1,26 +1,37 @@
-"""From a torch callable to a `Workload`: sizes named, calls read, edges drawn, specialised sizes interpolated."""
+"""From a torch callable to a `Workload`: sizes named, calls read, edges drawn, specialised sizes interpolated.
+
+Sizes that hang on values: how many tokens an expert gets, how many places a mask picks.
+
+A trace without values gives each such size a symbol of its own (``u0``). Here each is the share of the mask that an
+equal choice gives: what ``n`` masks of one size pick (one for each expert) is 1/n of it, times a load that stays open.
+
+Sizes of torch's symbolic tracing as plain sympy over the user's own names.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
-from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.old_names import checked
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
-from slipstick.hwmodels.files.symbolic import sp
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import symbol
+from slipstick.common.lazy_sympy import is_symbolic, sp
+from slipstick.common.records import FrozenDict
+from slipstick.common.renamed_arguments import checked
 from slipstick.workloads.graph.assembly import Assembly, ImportedNode, Piece, Tensor, assemble
 from slipstick.workloads.graph.kinds import operation
+from slipstick.workloads.graph.work import product
 from slipstick.workloads.graph.workload import Op, Workload
-from slipstick.workloads.importers.torch.arguments import FIRST_INPUT, Input, as_text, described, without_constants
+from slipstick.workloads.graph.workload_kind import FIRST_INPUT
+from slipstick.workloads.importers.torch.arguments import Input, as_text, described, without_constants
 from slipstick.workloads.importers.torch.aten import Call, read_call
 from slipstick.workloads.importers.torch.by_name import own_failure
-from slipstick.workloads.importers.torch.counts_of_values import LOAD, NOTES, SHARE, counts, open_loads
 from slipstick.workloads.importers.torch.fake_sizes import CompilerWantedError, FakeSizes
 from slipstick.workloads.importers.torch.recorder import (
     RecordedNode,
@@ -30,8 +41,117 @@ from slipstick.workloads.importers.torch.recorder import (
     make_recorder,
 )
 from slipstick.workloads.importers.torch.recurrent import recurrent_macros
-from slipstick.workloads.importers.torch.sizes import Sizes
 from slipstick.workloads.importers.torch.value_branches import Branches, decided_branches
+
+LOAD, SHARE = "expert_load", "selected_share"
+"""Tokens of each expert over an equal share of them; places that a single mask picks over all of them."""
+NOTES = {
+    LOAD: "experts take equal shares of the tokens (expert_load = 1; the busiest: --expert-load 1.5)",
+    SHARE: "masks pick every place (selected_share = 1; half of them: --selected-share 0.5)",
+}
+_OPEN = re.compile(r"u\d+$")
+
+
+def counts(nodes: Sequence[RecordedNode]) -> dict[str, sp.Expr]:
+    """What stands for each size that hangs on values, in the sizes of the trace and `LOAD` or `SHARE`."""
+    picked: dict[str, Any] = {}
+    for node in nodes:
+        if node.call is None:
+            continue
+        for result in _tensors(node.call.results):
+            for name in {str(size) for size in result.shape if _OPEN.match(str(size))} - set(picked):
+                picked[name] = _places(node.call.arguments)
+    known = {name: places for name, places in picked.items() if places is not None and not _is_open(places)}
+    alike = Counter(known.values())
+    return {
+        name: sp.ceiling(symbol(LOAD if alike[places] > 1 else SHARE) * places / alike[places])
+        for name, places in known.items()
+    }
+
+
+def open_loads(sizes: Mapping[str, sp.Expr]) -> tuple[str, ...]:
+    """Which of `LOAD` and `SHARE` stand in the sizes."""
+    names = {str(one) for size in sizes.values() for one in size.free_symbols}
+    return tuple(name for name in (LOAD, SHARE) if name in names)
+
+
+def _places(arguments: Any) -> Any:
+    """Elements of the mask among the arguments, else of the first tensor; None where there is no tensor."""
+    tensors = _tensors(arguments)
+    masks = [one for one in tensors if one.dtype == "bool"] or tensors
+    return sp.sympify(product(masks[0].shape), strict=True) if masks else None
+
+
+def _is_open(places: Any) -> bool:
+    return any(_OPEN.match(str(one)) for one in places.free_symbols)
+
+
+def _tensors(value: Any) -> list[Tensor]:
+    if isinstance(value, Tensor):
+        return [value]
+    return [one for part in value for one in _tensors(part)] if isinstance(value, (tuple, list)) else []
+
+
+_TORCH: Mapping[str, Callable[..., Any]] = {
+    "FloorDiv": lambda a, b: sp.floor(a / b),
+    "CleanDiv": lambda a, b: a / b,
+    "IntTrueDiv": lambda a, b: a / b,
+    "FloatTrueDiv": lambda a, b: a / b,
+    "ModularIndexing": lambda a, b, c: sp.Mod(sp.floor(a / b), c),
+    "PythonMod": lambda a, b: sp.Mod(a, b),
+    "Mod": lambda a, b: sp.Mod(a, b),
+    "Max": lambda *sides: sp.Max(*sides),
+    "Min": lambda *sides: sp.Min(*sides),
+    "CeilToInt": lambda a: sp.ceiling(a),
+    "FloorToInt": lambda a: sp.floor(a),
+    "TruncToInt": lambda a: sp.floor(a),
+    "RoundToInt": lambda a: sp.floor(a + sp.Rational(1, 2)),
+    "ToFloat": lambda a: a,
+    "Identity": lambda a: a,
+    "PowByNatural": lambda a, b: sp.Pow(a, b),
+}
+
+
+class Sizes:
+    """Translates expressions of one ShapeEnv: replacements applied, symbols renamed, torch's functions made sympy's."""
+
+    def __init__(self, environment: Any, names: Mapping[str, str | sp.Expr]) -> None:
+        self._environment = environment
+        self._names = names
+        self._plain: dict[Any, Any] = {}
+        self._final: dict[Any, Any] = {}
+
+    def __call__(self, value: Any) -> Any:
+        """An int, or a sympy expression over the user's names."""
+        if not is_symbolic(value):
+            return value
+        if value not in self._final:
+            self._final[value] = self.plain(sp.sympify(self._environment.replace(value), strict=True))
+        return self._final[value]
+
+    def plain(self, expression: Any) -> Any:
+        """As `__call__`, without replacements."""
+        if expression not in self._plain:
+            self._plain[expression] = self._translate(expression)
+        return self._plain[expression]
+
+    def _translate(self, expression: Any) -> Any:
+        if expression.is_Symbol:
+            name = self._names.get(expression.name, expression.name)
+            return symbol(name) if isinstance(name, str) else self._translate(name)
+        if expression.is_Integer:
+            return int(expression)
+        if expression.is_number or expression in (sp.true, sp.false):
+            return expression
+        parts = [sp.sympify(self.plain(part), strict=True) for part in expression.args]
+        name = type(expression).__name__
+        if name in _TORCH:
+            return _TORCH[name](*parts)
+        plain = (sp.Add, sp.Mul, sp.Pow, sp.floor, sp.ceiling, sp.core.relational.Relational, sp.And, sp.Or, sp.Not)
+        if isinstance(expression, plain):
+            return expression.func(*parts)
+        raise InputError(f"size {expression}: function {name} of torch is not known here")
+
 
 # Sizes to trace with where the user names none: primes, so that no layer has the same by chance.
 HINTS = (5, 37, 41, 43, 47, 53)
@@ -130,8 +250,8 @@ def import_torch(
         label,
         graph.operations,
         graph.edges,
-        Table({n: float(v) for n, v in (values | {LOAD: 1, SHARE: 1}).items() if _open(graph.operations, n)}),
-        Table(
+        FrozenDict({n: float(v) for n, v in (values | {LOAD: 1, SHARE: 1}).items() if _open(graph.operations, n)}),
+        FrozenDict(
             {
                 "parameters": first.parameters,
                 "parameter_bytes": first.parameter_bytes,

@@ -18,9 +18,9 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from slipstick.hwmodels.files.kept_files import kept_path, read_kept, write_kept
-from slipstick.hwmodels.files.kept_parts import kept_list, kept_table, kept_text, kept_texts
-from slipstick.hwmodels.files.own_names import OwnName
+from slipstick.common.cached_parts import kept_list, kept_table, kept_text, kept_texts
+from slipstick.common.disk_cache import kept_path, read_kept, write_kept
+from slipstick.common.trusted_code import TrustedName
 from slipstick.workloads.graph.kept import UNREADABLE, kept_data, restored_workload
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.importers.torch.arguments import Inputs
@@ -63,7 +63,7 @@ def kept_program(
 def _place(name: str, options: Sequence[str | None]) -> Path | None:
     """Where such a program is kept; None where nothing is."""
     file = Path(name.rpartition(":")[0])
-    if not isinstance(name, OwnName) or file.suffix != ".py" or "torch" in sys.modules or file.stem in sys.modules:
+    if not isinstance(name, TrustedName) or file.suffix != ".py" or "torch" in sys.modules or file.stem in sys.modules:
         return None
     environment = sorted((key, value) for key, value in os.environ.items() if key not in OF_THE_SHELL)
     python = [sys.version, *sys.flags, sorted(map(str, sys._xoptions.items())), sys.warnoptions, sys.path]

@@ -19,8 +19,8 @@ from importlib.util import find_spec, source_from_cache
 from pathlib import Path
 from typing import Any, TextIO
 
-from slipstick.hwmodels.files.kept_files import LAYERS, ROOT
-from slipstick.hwmodels.files.opener import MEGABYTE, read_bytes
+from slipstick.common.disk_cache import LAYERS, ROOT
+from slipstick.common.opener import MEGABYTE, read_bytes
 
 BY_VERSION = frozenset({"torch", "numpy", "sympy", "mpmath"})
 """Packages of many files, of which the first stands for all."""

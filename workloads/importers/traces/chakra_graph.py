@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.hwmodels.files.readers import MEGABYTE, InputError, require_mapping
+from slipstick.common.errors import InputError
+from slipstick.common.opener import MEGABYTE
+from slipstick.common.readers import require_mapping
 from slipstick.workloads.importers.traces.trace_graph import Kind, TraceGraph, TraceNode
 
 LIMIT_BYTES = 1024 * MEGABYTE

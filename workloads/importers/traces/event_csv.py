@@ -6,7 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from slipstick.hwmodels.files.readers import InputError, read_csv_rows, read_number, whole_number
+from slipstick.common.errors import InputError
+from slipstick.common.readers import read_csv_rows, read_number, whole_number
 from slipstick.workloads.runs.event_steps import STEP_ARGUMENTS
 from slipstick.workloads.runs.step_profiles import Operation, Place, StepProfile
 

@@ -12,8 +12,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from slipstick.hwmodels.files.readers import MEGABYTE, InputError, read_json, require_mapping
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.errors import InputError
+from slipstick.common.opener import MEGABYTE
+from slipstick.common.readers import read_json, require_mapping
+from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.assembly import DTYPES, ImportedNode, Piece, Tensor, assemble
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.importers.torch.aten import Call, read_call
@@ -62,8 +64,8 @@ def import_execution_trace(path: str | os.PathLike[str]) -> Workload:
             name = str(entry.get("name"))[:60]
             raise InputError(f"{where} ({name}): inputs do not fit ({type(error).__name__}: {error})") from None
     built = assemble(nodes)
-    metadata = Table({"source": f"execution trace {schema[:40]}", "purpose": "run", "assumptions": ()})
-    return Workload("execution-trace", built.operations, built.edges, Table(), metadata, built.uncounted)  # type: ignore[arg-type]
+    metadata = FrozenDict({"source": f"execution trace {schema[:40]}", "purpose": "run", "assumptions": ()})
+    return Workload("execution-trace", built.operations, built.edges, FrozenDict(), metadata, built.uncounted)  # type: ignore[arg-type]
 
 
 def _operations(entries: list[Any], path: str) -> Iterator[tuple[Mapping[str, Any], str]]:

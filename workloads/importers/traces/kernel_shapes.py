@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 from slipstick.workloads.graph.assembly import DTYPES, Tensor
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.common.errors import InputError
 from slipstick.workloads.importers.traces.activity import CALLS, DEVICE
 from slipstick.workloads.importers.traces.chrome_trace import read_events
 from slipstick.workloads.importers.traces.graph_builder import (
@@ -69,7 +69,7 @@ def build_graph(table: EventTable, where: str) -> TraceGraph:
     table = replace(table, start=table.start + np.where(on_device, moved, 0.0))
     order = np.argsort(table.start[device], kind="stable")
     builder = Builder(table, device[order], call[order], where)
-    markers, more = _markers(table), list[Cut]()
+    markers, more = _markers(table, where), list[Cut]()
     if not markers:
         ends = [float(np.max((table.start + table.duration)[rows])) for rows in (calls, device)]
         markers = [("whole trace", float(np.min(table.start[calls])), max(ends))]
@@ -123,12 +123,20 @@ def device_name(table: EventTable) -> str:
     return match.group(1) if match else ""
 
 
-def _markers(table: EventTable) -> list[tuple[str, float, float]]:
-    """(name, start, end) of each step, in order; annotations of the device are left out."""
+def _markers(table: EventTable, where: str) -> list[tuple[str, float, float]]:
+    """(name, start, end) of each step, in order; annotations of the device are left out.
+
+    Raises InputError where a step begins twice.
+    """
     markers = {}
     for i in np.flatnonzero([str(name).startswith("ProfilerStep") for name in table.names])[...]:
         for row in np.flatnonzero(table.name == i):
             if "gpu" not in table.categories[table.category[row]]:
+                if table.names[i] in markers:
+                    raise InputError(
+                        f"{where}: {table.names[i]} begins twice on the host: two recordings in one file; "
+                        "give each a file of its own"
+                    )
                 markers[table.names[i]] = (float(table.start[row]), float(table.start[row] + table.duration[row]))
     lasting = ((name, *span) for name, span in markers.items() if span[1] > span[0])
     return sorted(lasting, key=lambda step: step[1])

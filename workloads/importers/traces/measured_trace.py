@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
+from slipstick.common.errors import InputError
+from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
 from slipstick.workloads.importers.traces.activity import CALLS
@@ -40,7 +40,7 @@ class MeasuredStep:
 
     number: int
     workload: Workload
-    seconds: Table[float]
+    seconds: FrozenDict[float]
     duration: float
 
 
@@ -118,7 +118,7 @@ def _step(events: EventTable, chosen: npt.NDArray[np.intp], number: int, duratio
         f"{name}-step{number}",
         tuple(operations),
         tuple(edges),
-        metadata=Table({"source": f"trace {name}", "purpose": "run", "step": number, "step_seconds": duration}),
+        metadata=FrozenDict({"source": f"trace {name}", "purpose": "run", "step": number, "step_seconds": duration}),
         uncounted=(f"flop of {len(operations)} measured operations",) if operations else (),
     )
-    return MeasuredStep(number, workload, Table(seconds), duration)
+    return MeasuredStep(number, workload, FrozenDict(seconds), duration)

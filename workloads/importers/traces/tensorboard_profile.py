@@ -11,7 +11,8 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from slipstick.hwmodels.files.readers import InputError, read_json
+from slipstick.common.errors import InputError
+from slipstick.common.readers import read_json
 from slipstick.workloads.runs.step_profiles import Operation, StepProfile
 
 INFEED, COMPUTE = "infeed", "compute"

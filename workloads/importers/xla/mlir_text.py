@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from slipstick.hwmodels.files.opener import MEGABYTE
-from slipstick.hwmodels.files.readers import InputError, read_text
+from slipstick.common.errors import InputError
+from slipstick.common.opener import MEGABYTE
+from slipstick.common.readers import read_text
 from slipstick.workloads.graph.assembly import Tensor
 
 LIMIT_BYTES = 256 * MEGABYTE

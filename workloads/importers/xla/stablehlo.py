@@ -5,20 +5,179 @@ views, as XLA fuses them; every other operation stands for itself, so an estimat
 is fused, unless the machine's runtime fuses. The older dialect mhlo has the same operations and is read as well.
 
 Source: https://github.com/openxla/stablehlo/blob/main/docs/spec.md
+
+What each operation of StableHLO amounts to: kinds and dims from its types and attributes.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
-from slipstick.workloads.graph.assembly import ImportedNode, assemble
+from slipstick.common.errors import InputError
+from slipstick.common.records import FrozenDict
+from slipstick.workloads.graph.assembly import ImportedNode, Piece, Tensor, assemble
+from slipstick.workloads.graph.kinds import AXES, product
 from slipstick.workloads.graph.workload import Attribute, Workload
 from slipstick.workloads.importers.xla.mlir_text import Function, Statement, read_functions
-from slipstick.workloads.importers.xla.stablehlo_operations import NOTHING, pieces_of
+
+NOTHING = frozenset(
+    {
+        "constant", "optimization_barrier", "tuple", "get_tuple_element", "create_token", "after_all", "partition_id",
+        "replica_id", "bitcast_convert", "return", "func", "mesh", "sharding_constraint",
+    }
+)  # fmt: skip
+"""Operations that take no time of their own."""
+_VIEWS = frozenset(
+    {"reshape", "broadcast_in_dim", "broadcast", "dynamic_reshape", "dynamic_broadcast_in_dim", "bitcast"}
+)
+_MOVES = frozenset(
+    {
+        "transpose", "slice", "dynamic_slice", "dynamic_update_slice", "concatenate", "pad", "dynamic_pad", "reverse",
+        "copy", "insert_slice", "extract_slice", "iota", "dynamic_iota", "real_dynamic_slice",
+    }
+)  # fmt: skip
+_REDUCTIONS = frozenset({"reduce", "sort", "reduce_precision", "argmax"})
+_COLLECTIVES = {
+    "all_reduce": "all_reduce", "all_gather": "all_gather", "reduce_scatter": "reduce_scatter",
+    "all_to_all": "all_to_all", "collective_broadcast": "broadcast", "collective_permute": "send_recv",
+}  # fmt: skip
+_ELEMENTWISE = frozenset(
+    {
+        "abs", "add", "and", "atan2", "cbrt", "ceil", "clamp", "compare", "complex", "convert", "cosine",
+        "count_leading_zeros", "divide", "exponential", "exponential_minus_one", "floor", "imag", "is_finite", "log",
+        "log_plus_one", "logistic", "map", "maximum", "minimum", "multiply", "negate", "not", "or", "popcnt", "power",
+        "real", "remainder", "rng", "rng_bit_generator", "rng_uniform", "round_nearest_afz", "round_nearest_even",
+        "rsqrt", "select", "shift_left", "shift_right_arithmetic", "shift_right_logical", "sign", "sine", "sqrt",
+        "subtract", "tan", "tanh", "uniform_dequantize", "uniform_quantize", "xor", "erf", "erf_inv",
+    }
+)  # fmt: skip
+_NAMES = {"exponential": "exp", "logistic": "sigmoid", "divide": "div", "power": "pow"}
+_PRETTY = re.compile(r"(batching|contracting)_dims\s*=\s*\[([\d, ]*)\]\s*x\s*\[([\d, ]*)\]")
+_GENERIC = re.compile(r"(lhs|rhs)_(batching|contracting)_dimensions\s*=\s*\[([\d, ]*)\]")
+_CONVOLVED = re.compile(r"\[([bf\d, ]+)\]\s*x\s*\[([io\d, ]+)\]\s*->\s*\[([bf\d, ]+)\]")
+_GROUPS = re.compile(r"feature_group_count\s*=\s*(\d{1,9})")
+_DILATED = re.compile(r"lhs_dilat(?:e|ion)\s*=\s*(?:array<i64:|\[)\s*([\d, ]+)")
+_WINDOW = re.compile(r"window_dimensions\s*=\s*(?:array<i64:|\[|dense<\[)\s*([\d, ]+)")
+_PARTICIPANTS = re.compile(r"tensor<\d+x(\d{1,9})xi64>")
+
+
+def pieces_of(kind: str, statement: Statement, where: str) -> list[Piece] | None:
+    """Kinds and dims of a statement; None where its operation is not known.
+
+    Raises InputError where its types or attributes contradict each other.
+    """
+    try:
+        return _pieces(kind, statement)
+    except (IndexError, ValueError, ZeroDivisionError) as error:
+        raise InputError(f"{where}: shapes and attributes contradict each other ({str(error)[:80]})") from None
+
+
+def _pieces(kind: str, statement: Statement) -> list[Piece] | None:
+    reads, writes = statement.reads, statement.writes
+    if kind in ("dot_general", "dot"):
+        return [_dot(kind, statement)]
+    if kind == "convolution":
+        return [_convolution(statement)]
+    if not writes:
+        return None
+    read, written = sum(one.elements for one in reads), sum(one.elements for one in writes)
+    if kind in _ELEMENTWISE:
+        dims = {"elements": writes[0].elements, "reads": read, "writes": written}
+        return [Piece("elementwise", dims, {"function": _NAMES.get(kind, kind)})]
+    if kind in _VIEWS:
+        return [Piece("view", {"elements": writes[0].elements}, {"function": kind})]
+    if kind in _MOVES:
+        sliced = written if kind in ("slice", "dynamic_slice", "real_dynamic_slice", "iota", "dynamic_iota") else read
+        return [Piece("move", {"reads": 0 if "iota" in kind else sliced, "writes": written}, {"function": kind})]
+    if kind in _REDUCTIONS:
+        return [Piece("reduction", {"elements": reads[0].elements, "outputs": written}, {"function": kind})]
+    if kind in ("reduce_window", "select_and_scatter"):
+        match = _WINDOW.search(statement.text)
+        window = product(_numbers(match.group(1))) if match else 1
+        return [Piece("pool", {"inputs": reads[0].elements, "outputs": writes[0].elements, "window": window})]
+    if kind in ("gather", "dynamic_gather", "scatter"):
+        return [_gathered(kind, reads, writes)]
+    if kind.startswith("batch_norm"):
+        channels = reads[1].elements
+        return [Piece("norm", {"elements": reads[0].elements, "groups": channels}, {"function": "batch_norm"})]
+    if kind in _COLLECTIVES:
+        listed = _PARTICIPANTS.search(statement.text)
+        dims = {"elements": max(read, written), "participants": int(listed.group(1)) if listed else 1}
+        return [Piece("collective", dims, {"function": _COLLECTIVES[kind]})] if dims["participants"] > 1 else []
+    if kind == "custom_call" and re.search(
+        r"@(Sharding|SPMD\w+|annotate_device_placement|xla\.sdy\.\w+)", statement.text
+    ):
+        return []
+    return None
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(word) for word in text.split(",") if word.strip()]
+
+
+def _dot(kind: str, statement: Statement) -> Piece:
+    left, right = statement.reads[0].shape, statement.reads[1].shape
+    sides = {"lhs_batching": [], "rhs_batching": [], "lhs_contracting": [], "rhs_contracting": []}  # type: dict[str, list[int]]
+    if kind == "dot":
+        sides |= {"lhs_contracting": [len(left) - 1], "rhs_contracting": [0]}
+    for what, one, other in _PRETTY.findall(statement.text):
+        sides[f"lhs_{what}"], sides[f"rhs_{what}"] = _numbers(one), _numbers(other)
+    for side, what, axes in _GENERIC.findall(statement.text):
+        sides[f"{side}_{what}"] = _numbers(axes)
+    depth = product(left[axis] for axis in sides["lhs_contracting"])
+    if depth != product(right[axis] for axis in sides["rhs_contracting"]):
+        raise ValueError(f"{left} and {right} do not contract")
+    batch = product(left[axis] for axis in sides["lhs_batching"])
+    rows = _free(left, sides["lhs_batching"] + sides["lhs_contracting"])
+    features = _free(right, sides["rhs_batching"] + sides["rhs_contracting"])
+    if batch * rows * features != statement.writes[0].elements:
+        raise ValueError(f"{batch} x {rows} x {features} results, but {statement.writes[0].shape} are written")
+    return Piece("gemm", {"batch": batch, "m": features, "n": rows, "k": depth})
+
+
+def _free(shape: Sequence[int], taken: Sequence[int]) -> int:
+    return int(product(size for axis, size in enumerate(shape) if axis not in taken))
+
+
+def _convolution(statement: Statement) -> Piece:
+    match = _CONVOLVED.search(statement.text)
+    if not match:
+        raise ValueError("no dim_numbers")
+    given, weights, made = ([word.strip() for word in group.split(",")] for group in match.groups())
+    inputs, kernel, outputs = statement.reads[0].shape, statement.reads[1].shape, statement.writes[0].shape
+    spatial = [word for word in given if word.isdigit()]
+    if len(spatial) > len(AXES) or not len(given) == len(inputs) == len(outputs) == len(kernel):
+        raise ValueError(f"{len(spatial)} spatial axes of {inputs}")
+    counted = _GROUPS.search(statement.text)
+    groups = int(counted.group(1)) if counted else 1
+    channels = inputs[given.index("f")]
+    if groups < 1 or channels != kernel[weights.index("i")] * groups:
+        raise ValueError(f"{channels} channels, feature_group_count = {groups} and weights {kernel}")
+    dilated = _DILATED.search(statement.text)
+    dims = {
+        "batch": outputs[made.index("b")],
+        "channels_in": channels,
+        "channels_out": outputs[made.index("f")],
+        "groups": groups,
+    }
+    padded = [None] * (len(AXES) - len(spatial)) + spatial
+    for axis, number in zip(AXES, padded, strict=True):
+        dims[f"in_{axis}"] = 1 if number is None else inputs[given.index(number)]
+        dims[f"out_{axis}"] = 1 if number is None else outputs[made.index(number)]
+        dims[f"kernel_{axis}"] = 1 if number is None else kernel[weights.index(number)]
+    transposed = bool(dilated and any(rate > 1 for rate in _numbers(dilated.group(1))))
+    return Piece("convolution", dims, {"pass": "forward", "transposed": transposed})
+
+
+def _gathered(kind: str, reads: Sequence[Tensor], writes: Sequence[Tensor]) -> Piece:
+    moved = reads[-1] if kind == "scatter" else writes[0]
+    index = reads[1]
+    rows = max(1, min(index.elements, moved.elements))
+    return Piece("gather", {"rows": rows, "width": max(1, moved.elements // rows)}, {"function": kind})
+
 
 MAX_NODES = 200_000
 MAX_CALLS = 64
@@ -40,7 +199,7 @@ def import_stablehlo(path: str | os.PathLike[str]) -> Workload:
     built = assemble(walk.nodes)
     metadata: dict[str, Attribute] = {"purpose": "run", "source": "stablehlo", "assumptions": tuple(walk.notes)}
     name = path.name.removesuffix(".gz").rpartition(".")[0] or path.name
-    return Workload(name, built.operations, built.edges, metadata=Table(metadata), uncounted=built.uncounted)
+    return Workload(name, built.operations, built.edges, metadata=FrozenDict(metadata), uncounted=built.uncounted)
 
 
 class _Walk:

@@ -1,1 +1,0 @@
-"""Calibrations across devices as JSON."""

@@ -1,0 +1,1 @@
+"""A network's time from measured sequences of its layers (DLBricks)."""

@@ -1,1 +1,0 @@
-"""Fitting parameters of an estimator to measurements; the result is again an estimator."""

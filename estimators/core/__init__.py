@@ -1,1 +1,0 @@
-"""Formulas, what compiles them, and the records of every answer."""

@@ -1,0 +1,1 @@
+"""CPUs and many-core processors: cores, bandwidth, caches, threads, and the Xeon Phi study."""

@@ -1,0 +1,192 @@
+"""Loops over arrays on a CPU: layer conditions, traffic of each path, data cycles and the bandwidth roofline.
+
+A loop kernel reads and writes arrays at fixed offsets from its indices. Sort the accesses to one array by address: the
+gap between one and the next is the reuse distance, infinite for the first. A cache holds all reuse up to distance t if
+
+    sum over accesses of min(distance, t) <= capacity            (the layer condition)
+
+and then the accesses with a larger distance miss (Hammer, Eitzinger, Hager, Wellein: "Kerncraft: a tool for analytic
+performance modeling of loop kernels", 2017; Stengel et al., ICS 2015). A line that is written but not read is loaded
+first (write-allocate) and evicted later. All counts are in cache lines per line of results, so no line size appears.
+
+Paths are named by their far end: "L2" is the path between L1 and L2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+
+from slipstick.common.errors import InputError
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.kernels.loop_kernels import LoopKernel
+
+Bandwidth = Callable[[str, str], float]
+"""(level, benchmark) -> bytes a second of traffic."""
+
+
+@dataclass(frozen=True)
+class LineTraffic:
+    """Cache lines that a path moves for one line of results."""
+
+    loads: float
+    stores: float
+
+
+@dataclass(frozen=True)
+class RooflinePoint:
+    """How fast a kernel can be, and which path says so.
+
+    `iterations`: a second.
+    `flop_rate`: flop a second.
+    `level`, `benchmark`: the path that bounds it, and the benchmark whose bandwidth was taken.
+    """
+
+    iterations: float
+    flop_rate: float
+    level: str
+    benchmark: str
+
+
+def cache_traffic(kernel: LoopKernel, shape: Sequence[int], capacity: float, line: int = 64) -> LineTraffic:
+    """Lines of `line` bytes that a cache of `capacity` bytes exchanges with what lies beyond it.
+
+    Raises InputError where the shape does not have the kernel's dimensions.
+    """
+    if len(shape) != kernel.dimensions or any(size < 1 for size in shape):
+        raise InputError(f"kernel {kernel.name!r}: shape {tuple(shape)}: want {kernel.dimensions} sizes >= 1")
+    elements = capacity / kernel.element_bytes
+    if len(kernel.arrays) * prod(shape) < elements:
+        return LineTraffic(0, 0)
+    stores = len(kernel.writes)
+    distances = reuse_distances(kernel, shape)
+    finite = sorted({d for d in distances if d is not None}, reverse=True)
+    held = next((t for t in finite if sum(t if d is None else min(d, t) for d in distances) <= elements), 0)
+    # neighbours on one line share it, however small the cache
+    held = max(held, line // kernel.element_bytes - 1)
+    return LineTraffic(sum(1 for d in distances if d is None or d > held), stores)
+
+
+def reuse_distances(kernel: LoopKernel, shape: Sequence[int]) -> list[int | None]:
+    """Elements between one access to an array and the next nearest; None for the first access of each array."""
+    strides = [prod(shape[i + 1 :]) for i in range(len(shape))]
+    distances: list[int | None] = []
+    for array in kernel.arrays:
+        offsets = {*kernel.reads.get(array, ()), *kernel.writes.get(array, ())}
+        places = sorted(sum(o * s for o, s in zip(offset, strides, strict=True)) for offset in offsets)
+        distances.append(None)
+        distances.extend(later - earlier for earlier, later in pairwise(places))
+    return distances
+
+
+def path_traffic(
+    kernel: LoopKernel, shape: Sequence[int], machine: Machine, caches: Machine | None = None
+) -> dict[str, LineTraffic]:
+    """Lines over every path of the machine beyond its nearest level, by the path's far end.
+
+    `caches`: whose capacities decide the layer conditions; the machine's own if None.
+    """
+    sizes = caches if caches is not None else machine
+    levels = list(machine.memory)
+    return {
+        far: cache_traffic(kernel, shape, sizes.memory[near].capacity, machine.memory[near].line)
+        for near, far in pairwise(levels)
+    }
+
+
+def data_cycles(
+    kernel: LoopKernel,
+    shape: Sequence[int],
+    machine: Machine,
+    memory_bandwidth: float | Bandwidth,
+    caches: Machine | None = None,
+) -> dict[str, float]:
+    """Cycles that each path is busy for one line of results: the data part of the ECM model, penalties apart.
+
+    `memory_bandwidth`: bytes a second of traffic from main memory, or a function of (level, benchmark).
+    """
+    cycles = {}
+    for name, lines in path_traffic(kernel, shape, machine, caches).items():
+        level = machine.memory[name]
+        busy = lines.loads + lines.stores if level.duplex == "half" else max(lines.loads, lines.stores)
+        if level.bytes_per_cycle is not None:
+            cycles[name] = busy * level.line / level.bytes_per_cycle
+        elif busy:
+            if isinstance(memory_bandwidth, (int, float)):
+                rate = float(memory_bandwidth)
+            else:
+                rate = memory_bandwidth(name, nearest_benchmark(lines))
+            cycles[name] = busy * level.line * machine.clock / rate
+        else:
+            cycles[name] = 0.0
+    return cycles
+
+
+def core_elements(kernel: LoopKernel, shape: Sequence[int], line: int) -> float:
+    """Elements that an iteration moves between the core and its nearest cache, each loaded once for a line of results.
+
+    A neighbour that the iterations of one line share (i-1, i, i+1) stays in registers.
+    """
+    together = max(1, line // kernel.element_bytes)
+    strides = [prod(shape[i + 1 :]) for i in range(len(shape))]
+    total = 0
+    for arrays in (kernel.reads, kernel.writes):
+        for offsets in arrays.values():
+            places = {sum(o * s for o, s in zip(offset, strides, strict=True)) for offset in offsets}
+            total += len({place + i for place in places for i in range(together)})
+    return total / together
+
+
+def ecm_cycles(data: Mapping[str, float], overlapping: float, non_overlapping: float) -> float:
+    """Cycles for one line of results on one core of the Intel kind, where transfers do not overlap with each other.
+
+    max(T_OL, T_nOL + sum of the data cycles): Stengel et al., "Quantifying performance bottlenecks of stencil
+    computations using the Execution-Cache-Memory model", ICS 2015, equation 1.
+    """
+    return max(overlapping, non_overlapping + sum(data.values()))
+
+
+def roofline(
+    kernel: LoopKernel,
+    shape: Sequence[int],
+    machine: Machine,
+    bandwidth: Bandwidth,
+    caches: Machine | None = None,
+) -> RooflinePoint:
+    """The slowest path by measured bandwidths; the arithmetic is not looked at.
+
+    `bandwidth`: (level, benchmark) -> bytes a second of traffic of the cores that run.
+    """
+    nearest, level = next(iter(machine.memory.items()))
+    moved = {nearest: (core_elements(kernel, shape, level.line), "load")}
+    for name, lines in path_traffic(kernel, shape, machine, caches).items():
+        if lines.loads + lines.stores:
+            moved[name] = (lines.loads + lines.stores, nearest_benchmark(lines))
+    seconds = {
+        name: elements * kernel.element_bytes / bandwidth(name, benchmark)
+        for name, (elements, benchmark) in moved.items()
+    }
+    slowest = max(seconds, key=lambda name: seconds[name])
+    _, benchmark = moved[slowest]
+    rate = 1 / seconds[slowest]
+    return RooflinePoint(rate, rate * kernel.flop, slowest, benchmark)
+
+
+BENCHMARKS: dict[str, LineTraffic] = {
+    "load": LineTraffic(1, 0),
+    "update": LineTraffic(1, 1),
+    "copy": LineTraffic(2, 1),
+    "triad": LineTraffic(4, 1),
+}
+"""Lines that the bandwidth benchmarks move for one line, write-allocate included."""
+
+
+def nearest_benchmark(lines: LineTraffic) -> str:
+    """The benchmark whose loads per store are nearest; with a tie the one of fewer streams."""
+    if not lines.stores:
+        return "load"
+    wanted = lines.loads / lines.stores
+    stored = {name: b.loads / b.stores for name, b in BENCHMARKS.items() if b.stores}
+    return min(stored, key=lambda name: abs(stored[name] - wanted))

@@ -1,0 +1,174 @@
+"""What software serves a model, as calibrated: factors on a step's kernels and fixed times, with what is not known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from slipstick.common.readers import unknown_name
+from slipstick.estimators.engine_steps.first_token import (
+    FirstParts,
+    FirstToken,
+    FirstTokenLaw,
+    first_columns,
+    first_groups,
+)
+from slipstick.estimators.engine_steps.step_law import LEVELS, StepLaw, StepSum, columns_of, machine_groups
+from slipstick.estimators.engine_steps.step_time import StepParameters
+from slipstick.estimators.fitting.fitted_file import FittedFile
+from slipstick.estimators.fitting.fitted_model import LawFit, count_of
+from slipstick.estimators.fitting.group_effects_model import UNGROUPED, Columns, FloatArray
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.language.language_model import LanguageModel
+from slipstick.workloads.language.weight_types import AUTO, CACHE_BYTES, weight_type
+
+ENGINES = ("vllm", "sglang", "trtllm")
+ALONE = "one_model"
+"""The fact of a fitted file that says which groups ran one model alone."""
+WIDE_AS = {"fp16": "bf16"}
+_WORDS = {"tensorrt-llm": "trtllm", "tensorrt_llm": "trtllm", "trt-llm": "trtllm"}
+WIDE_CACHE = "bf16"
+_READS: Mapping[tuple[str, str], tuple[int, ...]] = {
+    ("trtllm", "modelopt"): (),
+    ("trtllm", "compressed-tensors"): (),
+    ("vllm", "modelopt"): (0, 13),
+    ("vllm", "compressed-tensors"): (0, 15),
+    ("sglang", "modelopt"): (0, 5, 4),
+}
+"""From which release on an engine caches keys and values as checkpoints of a program say; see `cache_of`."""
+
+
+@dataclass(frozen=True, eq=False)
+class ServingFit:
+    """Steps and first tokens as fitted: parameters and bands for a machine, an engine, its version and a model."""
+
+    steps: LawFit
+    first: LawFit
+    alone: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By level, groups that ran one model, and which: the band for another model takes them as not measured."""
+
+    @classmethod
+    def of(cls, document: FittedFile) -> ServingFit:
+        """From a file of fitted numbers.
+
+        Raises InputError where one of the two laws is missing.
+        """
+        return cls(document.fit(StepLaw().name), document.fit(FirstTokenLaw().name), document.facts.get(ALONE, {}))
+
+    def only_model(self, groups: Mapping[str, str], level: str) -> str:
+        """The one model that was measured of a row's group, where the row is of another; else ""."""
+        model = self.alone.get(level, {}).get(groups[level], "")
+        return "" if model == groups["model"] else model
+
+    def parameters(self, groups: Mapping[str, str]) -> StepParameters:
+        """Of a step, for these groups (`step_groups`); what is not named or was not fitted has no effect."""
+        return step_parameters(self.steps, groups)
+
+    def half_width(self, row: StepSum, groups: Mapping[str, str]) -> float:
+        """Half of the 80 % band of the log time of a step."""
+        return float(self.half_widths(columns_of([row]), groups)[0])
+
+    def ratio_half_width(
+        self, one: tuple[StepSum, Mapping[str, str]], other: tuple[StepSum, Mapping[str, str]]
+    ) -> float:
+        """Half of the 80 % band of the log ratio of two steps, each with its groups."""
+        groups = {name: [self._beyond(side[1], name) for side in (one, other)] for name in one[1]}
+        return self.steps.ratio_half_width(StepLaw(), columns_of([one[0], other[0]]), groups)
+
+    def _beyond(self, groups: Mapping[str, str], level: str) -> str:
+        """The group of a level; one that ran a single other model alone is as unknown as any."""
+        return f"{groups[level]}, another model" if self.only_model(groups, level) else groups[level]
+
+    def half_widths(self, columns: Columns, groups: Mapping[str, str]) -> FloatArray:
+        """The same of many steps with these groups, shape (rows,)."""
+        count = count_of(columns)
+        beyond = {name: [self._beyond(groups, name)] * count for name in groups}
+        return self.steps.half_width(StepLaw(), columns, beyond)
+
+    def first_token(self, groups: Mapping[str, str]) -> FirstToken:
+        """What holds for the first token of an engine."""
+        values = self.first.values(FirstTokenLaw(), first_groups(groups))
+        return FirstToken(**{name: float(value[0]) for name, value in values.items()})
+
+    def first_half_width(self, parts: FirstParts, groups: Mapping[str, str]) -> float:
+        """Half of the 80 % band of the log time to the first token."""
+        return float(self.first.half_width(FirstTokenLaw(), first_columns([parts]), first_groups(groups))[0])
+
+    def knows(self, groups: Mapping[str, str], level: str) -> bool:
+        """Whether rows of the group were fitted."""
+        return groups[level] in self.steps.seen(level)
+
+
+def step_parameters(steps: LawFit, groups: Mapping[str, str]) -> StepParameters:
+    """Of a step by its fitted law alone, for these groups."""
+    values = steps.values(StepLaw(), {level.name: [groups.get(level.name, UNGROUPED)] for level in LEVELS})
+    return StepParameters(**{name: float(value[0]) for name, value in values.items()})
+
+
+def step_groups(
+    machine: Machine, chip: str, engine: str, version: str, model: str, stored: str = "bf16"
+) -> dict[str, str]:
+    """The groups of a step; without a version it is one that was not measured.
+
+    `stored`: how weights are stored; 16 bits are 16 bits.
+    """
+    known = machine_groups(machine, chip)
+    weights, generation = WIDE_AS.get(stored, stored), known["generation"]
+    return {
+        **known, "engine": engine, "version": f"{engine} {version}", "model": model,
+        "engine on generation": f"{engine} on {generation}", "weights": weights,
+        "weights on generation": f"{weights} on {generation}",
+    }  # fmt: skip
+
+
+def engine_of(library: str) -> tuple[str, str]:
+    """Engine and version of a runtime's library in words: "vLLM 0.19.0" is ("vllm", "0.19.0").
+
+    Raises InputError where the engine is not known.
+    """
+    name, _, version = library.strip().partition(" ")
+    name = _WORDS.get(name.lower(), name.lower())
+    if name not in ENGINES:
+        raise unknown_name("serving engine", library, ENGINES)
+    return name, version.strip()
+
+
+def cache_for(model: LanguageModel, stored: str, engine: str, wanted: str = AUTO) -> tuple[str, str]:
+    """`wanted`, or what `cache_of` says of a model whose weights are stored so; what its file says is of its weights.
+
+    Raises InputError as `cache_of`, and where the wanted type is not known.
+    """
+    if wanted not in (AUTO, *CACHE_BYTES):
+        raise unknown_name("type of cache", wanted, [AUTO, *CACHE_BYTES])
+    if wanted != AUTO:
+        return wanted, ""
+    kind = weight_type(stored)
+    return cache_of(engine, kind.compute, *((model.cache, model.quantiser) if stored == model.weights else ()))
+
+
+def cache_of(engine: str, compute: str, stated: str = "", quantiser: str = "") -> tuple[str, str]:
+    """The data type in which an engine caches keys and values where nobody named one, and why ("" where as usual).
+
+    TensorRT-LLM takes the checkpoint's (`validate_and_set_kv_cache_quant`, tensorrt_llm/_torch/pyexecutor/
+    model_loader.py; `kv_cache_scheme`, tensorrt_llm/models/quant_config_utils.py), which is FP8 where NVIDIA's Model
+    Optimizer made FP8 or NVFP4 weights, and its benchmark forces FP8 beside FP8 weights (tensorrt_llm/bench/build).
+    vLLM left it in 16 bits whatever the checkpoint stated before vllm-project/vllm#29980 (December 2025,
+    `kv_cache_quant_algo`) and #30141 (January 2026, `kv_cache_scheme`). SGLang reads `kv_cache_quant_algo` alone
+    (`configure_kv_cache_dtype`; sgl-project/sglang#12298 of October 2025, #18394). Without a version: the newest.
+
+    `engine`: as a runtime's library says it ("vllm 0.19.0").
+    `compute`: the data type that its weights are stored for (`WeightType.compute`).
+    `stated`, `quantiser`: what the checkpoint says and which program wrote it (`LanguageModel.cache`); "": not known.
+    Raises InputError where the engine is not known.
+    """
+    name, version = engine_of(engine)
+    if stated and stated != WIDE_CACHE:
+        since, numbers = _READS.get((name, quantiser)), tuple(map(int, re.findall(r"\d+", version)[:3]))
+        if since is not None and (not numbers or numbers >= since):
+            return stated, "as the checkpoint says"
+        release = f"{name} before {'.'.join(map(str, since))}" if since else name
+        return WIDE_CACHE, f"{release} does not read the checkpoint's {stated}"
+    if not stated and name == "trtllm" and compute in ("float8", "nvfp4"):
+        return "fp8", "TensorRT-LLM's with such weights"
+    return WIDE_CACHE, ""

@@ -1,0 +1,120 @@
+"""What the fitted files say of a step under an engine on a machine; `estimate`, `serve` and plans all ask here.
+
+An engine is part of the machine's runtime (`runtime.library`, such as "vllm 0.19.0"); what was fitted of its version,
+of the machine's maker, generation and chip and of the model enters as effects of groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import cache
+
+from slipstick.common.errors import InputError
+from slipstick.estimators.engine_steps.engines import ServingFit, engine_of, step_groups
+from slipstick.estimators.engine_steps.llama_cpp_fit import LocalFit
+from slipstick.estimators.engine_steps.llama_cpp_step import backend_of, local_groups
+from slipstick.estimators.fitting.fitted_file import load_fitted
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.language.weight_types import is_gguf
+
+LLAMA_CPP, USUAL = "llama.cpp", "vllm"
+
+
+@cache
+def serving_fit() -> ServingFit:
+    """Steps and first tokens of servers, as they ship."""
+    return ServingFit.of(load_fitted("serving"))
+
+
+@cache
+def local_fit(backend: str) -> LocalFit:
+    """Tokens of llama.cpp on a backend, as they ship."""
+    return LocalFit.of(load_fitted("llama-cpp").fits, backend)
+
+
+def engine_on(machine: Machine, stored: str) -> str:
+    """The engine that the machine's runtime names, with its version; where it names none, the usual one.
+
+    Weights as GGUF files store them, and Apple's machines, run under llama.cpp; all others under vLLM.
+    """
+    if is_llama_cpp(machine.runtime.library):
+        return machine.runtime.library
+    local = is_gguf(stored) or backend_of(machine.family) == "metal"
+    return LLAMA_CPP if local and not names_server(machine) else server_on(machine)
+
+
+def server_on(machine: Machine) -> str:
+    """The engine of a server that the machine's runtime names, else the usual one."""
+    return machine.runtime.library if names_server(machine) else USUAL
+
+
+def names_server(machine: Machine) -> bool:
+    """Whether the machine's runtime names an engine of servers that was measured."""
+    try:
+        engine_of(machine.runtime.library)
+    except InputError:
+        return False
+    return True
+
+
+def is_llama_cpp(engine: str) -> bool:
+    """Whether words mean llama.cpp."""
+    return engine.strip().lower().startswith(("llama.cpp", "llama-cpp", "llamacpp"))
+
+
+def groups_on(machine: Machine, engine: str, model: str, parameters: float, stored: str) -> dict[str, str]:
+    """The groups of a step of a server: maker, generation and chip, engine and version, weights, model.
+
+    `parameters`: of the model: one of equal shape that was fitted under another name stands for it.
+    `stored`: how its weights are stored.
+    Raises InputError where the engine is not known.
+    """
+    known = serving_fit().steps
+    name, version = engine_of(engine)
+    chip = chip_among(known.seen("chip"), machine)
+    return step_groups(machine, chip, name, version, _model_among(known.seen("model"), model, parameters), stored)
+
+
+def local_groups_on(machine: Machine, stored: str) -> dict[str, str]:
+    """The groups of a token under llama.cpp: as `local_groups` has them."""
+    fitted = local_fit(backend_of(machine.family))
+    chips = fitted.generating.made.seen("chip") | fitted.prompting.made.seen("chip")
+    return local_groups(machine.family, chip_among(chips, machine), stored, LLAMA_CPP)
+
+
+def unseen_machine(machine: Machine, groups: Mapping[str, str], fitted: ServingFit) -> str:
+    """A line where no server on such a machine was measured; "" where one was."""
+    name = machine.name
+    levels = {"vendor": f"{name}, none of its maker", "generation": f"{name}, none of its generation", "chip": name}
+    unseen = next((words for level, words in levels.items() if not fitted.knows(groups, level)), "")
+    if unseen:
+        return f"no measured row is of {unseen}: its data sheet under parameters of others, wider band"
+    model = next((one for level in levels if (one := fitted.only_model(groups, level))), "")
+    return f"no measured row is of {name} but those of {model}: wider band" if model else ""
+
+
+def chip_among(names: Collection[str], machine: Machine) -> str:
+    """The name among those fitted of a machine of the same family, cores and memory; else its own.
+
+    Names that the catalogue lacks stand for nothing but themselves.
+    """
+    from slipstick.hwmodels.catalog import machine as machine_by_name
+    from slipstick.hwmodels.catalog import machine_names
+
+    made = {name: machine_by_name(name) for name in sorted(set(names) & set(machine_names()))}
+    alike = [
+        name
+        for name, measured in made.items()
+        if (measured.family, measured.cores, measured.main_memory)
+        == (machine.family, machine.cores, machine.main_memory)
+    ]
+    itself = (name for name in alike if made[name].name == machine.name)
+    return next(itself, alike[0] if alike else machine.name)
+
+
+def _model_among(names: Collection[str], model: str, parameters: float) -> str:
+    if model in names:
+        return model
+    from slipstick.workloads.language_catalog import language_model
+
+    return next((name for name in sorted(names) if language_model(name).parameters == parameters), model)

@@ -1,0 +1,92 @@
+"""What was fitted to runs of llama.cpp on machines of one backend, with what a run of one's own adds to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from slipstick.estimators.engine_steps.llama_cpp_step import (
+    CONFIGURATION,
+    GENERATING,
+    LAWS,
+    PROMPTING,
+    LocalParameters,
+    LocalWork,
+    PromptLaw,
+    TokenLaw,
+)
+from slipstick.estimators.fitting.fitted_model import LawFit
+from slipstick.estimators.fitting.group_effects_model import UNGROUPED, LawRows
+from slipstick.estimators.fitting.updated_model import with_known
+
+
+@dataclass(frozen=True, eq=False)
+class PhaseFit:
+    """A law as fitted to one phase: to rows of one backend, or of all GPUs for machines whose backend has none."""
+
+    law: TokenLaw | PromptLaw
+    made: LawFit
+    of_backend: bool
+
+    def measured(self, backend: str) -> bool:
+        """Whether a row of the backend was fitted."""
+        return self.of_backend or backend in self.made.seen("backend")
+
+    def named(self, groups: Mapping[str, str]) -> dict[str, list[str]]:
+        """Groups as the fit knows them: rows of one backend differ by no backend."""
+        return {name: [UNGROUPED if self.of_backend and name == "backend" else group] for name, group in groups.items()}
+
+    def values(self, groups: Mapping[str, str]) -> dict[str, float]:
+        """Parameters of these groups; what was not fitted has no effect."""
+        made = self.made.values(self.law, self.named(groups))
+        return {name: float(value[0]) for name, value in made.items()}
+
+    def seconds(self, work: LocalWork, groups: Mapping[str, str]) -> float:
+        """Seconds of a token."""
+        return float(self.made.seconds(self.law, work.columns(), self.named(groups))[0])
+
+    def half_width(self, work: LocalWork, groups: Mapping[str, str]) -> float:
+        """Half of the 80 % band of log time."""
+        return float(self.made.half_width(self.law, work.columns(), self.named(groups))[0])
+
+    def with_known(self, work: LocalWork, groups: Mapping[str, str], seconds: float) -> PhaseFit:
+        """The same after one new token of some model was timed on the machine: what it says of the machine's others."""
+        row = LawRows(work.columns(), self.named(groups), ["measured"], np.array([seconds]), ["measured"])
+        return replace(self, made=with_known(self.made, self.law, row, CONFIGURATION).fit)
+
+
+@dataclass(frozen=True, eq=False)
+class LocalFit:
+    """What was fitted for machines of one backend."""
+
+    generating: PhaseFit
+    prompting: PhaseFit
+
+    @classmethod
+    def of(cls, fits: Mapping[str, LawFit], backend: str) -> LocalFit:
+        """From the fits of a file, by `fit_name`."""
+
+        def phase(name: str) -> PhaseFit:
+            measured = fits.get(fit_name(name, backend))
+            return PhaseFit(LAWS[name], fits[name] if measured is None else measured, measured is not None)
+
+        return cls(phase(GENERATING), phase(PROMPTING))
+
+    def parameters(self, groups: Mapping[str, str]) -> LocalParameters:
+        """Of these groups (`local_groups`)."""
+        return LocalParameters(**self.generating.values(groups), **self.prompting.values(groups))
+
+    def phase(self, name: str) -> PhaseFit:
+        """Of new tokens or of prompts, by its name."""
+        return self.prompting if name == PROMPTING else self.generating
+
+    def with_known(self, work: LocalWork, groups: Mapping[str, str], seconds: float) -> LocalFit:
+        """The same after one new token was timed: prompts stay as they are."""
+        return replace(self, generating=self.generating.with_known(work, groups, seconds))
+
+
+def fit_name(phase: str, backend: str) -> str:
+    """The name of the fit to rows of one backend in a file; that to all GPUs bears the phase alone."""
+    return f"{phase} on {backend}"

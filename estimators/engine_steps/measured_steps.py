@@ -1,0 +1,278 @@
+"""Whole steps that a user measured on his machine: what they say of all its other steps, and which to measure first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from slipstick.common.errors import InputError
+from slipstick.common.formatting import format_quantity, ratio_shown
+from slipstick.estimators.engine_steps.engines import ServingFit, cache_for
+from slipstick.estimators.engine_steps.first_token import (
+    FIRST_LEVELS,
+    SITE,
+    FirstParts,
+    FirstTokenLaw,
+    first_columns,
+    first_groups,
+)
+from slipstick.estimators.engine_steps.fitted_steps import groups_on, serving_fit
+from slipstick.estimators.engine_steps.step_amounts import Batch, Shares
+from slipstick.estimators.engine_steps.step_device import Device
+from slipstick.estimators.engine_steps.step_law import StepLaw, StepSum, columns_of
+from slipstick.estimators.engine_steps.step_time import LayerCounts
+from slipstick.estimators.fitting.fitted_model import LawFit
+from slipstick.estimators.fitting.group_effects_model import LawRows
+from slipstick.estimators.fitting.updated_model import Known, LawKnown, open_to, with_known
+from slipstick.estimators.fitting.user_rows import chosen
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.language.language_model import LanguageModel
+from slipstick.workloads.language.layout import Layout
+from slipstick.workloads.language.weight_types import AUTO, CACHE_BYTES, weight_type
+
+CONFIGURATION = ("factor", "model")
+"""What takes the error that all steps of one model on one machine under one engine share."""
+DECODES, CONTEXTS = (1, 4, 16, 64, 256), (256, 1024, 4096, 16384)
+PROMPTS = (128, 512, 2048, 8192)
+USABLE = 0.9
+"""Of a device's memory."""
+
+
+@dataclass(frozen=True)
+class ServerStep:
+    """One step of a server: a model as it is stored, in a layout, on a machine under an engine, and its batch.
+
+    `cache_type`: of keys and values; "auto": as the engine makes it for the checkpoint.
+    """
+
+    model: LanguageModel
+    stored: str
+    machine: Machine
+    engine: str
+    batch: Batch
+    layout: Layout = Layout()
+    cache_type: str = AUTO
+
+    @property
+    def shares(self) -> Shares:
+        """What a rank holds."""
+        cache, _ = cache_for(self.model, self.stored, self.engine, self.cache_type)
+        return Shares(self.model, self.layout, weight_type(self.stored), CACHE_BYTES[cache])
+
+    def row(self) -> StepSum:
+        """What the law reads of it.
+
+        Raises InputError where the machine lacks a rate or a link that is needed.
+        """
+        shares = self.shares
+        device = Device.of(self.machine, shares.kind.compute, self.layout.group)
+        amounts = shares.amounts(self.batch)
+        return StepSum(amounts, amounts, device, LayerCounts.of(shares, device), self.batch.decodes)
+
+    def groups(self) -> dict[str, str]:
+        """By what the fitted numbers vary."""
+        return groups_on(self.machine, self.engine, self.model.name, self.model.parameters, self.stored)
+
+    def fits(self) -> bool:
+        """Whether weights and cache fit a device."""
+        capacity = self.machine.memory[self.machine.main_memory].capacity
+        shares = self.shares
+        tokens = self.batch.decodes * self.batch.context + self.batch.prompt
+        return capacity is None or shares.held_bytes + tokens * shares.token_cache_bytes <= USABLE * float(capacity)
+
+
+@dataclass(frozen=True)
+class TimedFirstToken:
+    """A time to the first token, and what it is made of."""
+
+    parts: FirstParts
+    seconds: float
+
+
+@dataclass(frozen=True)
+class TimedServerStep:
+    """A step and its seconds; `first` is the first token of the run whose mean step this is, where it was measured."""
+
+    step: ServerStep
+    seconds: float
+    first: TimedFirstToken | None = None
+
+
+def engine_of_steps(steps: Sequence[TimedServerStep]) -> str:
+    """The engine that all steps ran under; "" where they differ or there are none."""
+    engines = {one.step.engine for one in steps}
+    return engines.pop() if len(engines) == 1 else ""
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredServing:
+    """The fitted laws with a user's steps.
+
+    `factors`: by how much each measured step took longer than the law alone said.
+    `left`: the same of the law that they moved.
+    `half`: half of the law's 80 % band of log time at these steps, after they moved it: what lies outside is said.
+    `firsts`: by how much each measured first token took longer than the law of first tokens said.
+    """
+
+    fit: ServingFit
+    known: Known
+    factors: tuple[float, ...]
+    left: tuple[float, ...]
+    half: float
+    firsts: tuple[float, ...] = ()
+
+    @property
+    def disagreement(self) -> str:
+        """That the steps lie outside the band of the law even after they moved it; "" where they do not."""
+        rest, typical = (float(np.exp(np.median(np.log(values)))) for values in (self.left, self.factors))
+        if abs(np.log(rest)) <= self.half:
+            return ""
+        return (
+            f"what was measured is x{ratio_shown(typical)} of the model's answer, further than the law can follow: "
+            f"still x{ratio_shown(rest)} of this answer; was it the mean time of a further token, at this load and "
+            "these settings?"
+        )
+
+    def text(self) -> str:
+        """What the steps changed, in a line."""
+        words = self.known.text(self.factors, self.left, self.half)
+        if not self.firsts:
+            return words
+        first = ratio_shown(float(np.exp(np.median(np.log(self.firsts)))))
+        return f"{words}; first tokens x{first} of what others say: used"
+
+
+def with_measured(steps: Sequence[TimedServerStep], fit: ServingFit | None = None) -> MeasuredServing:
+    """The fitted law of a step after some were measured.
+
+    `fit`: what ships where None.
+    Raises InputError where a step is faster than the data sheet allows, or an engine is not known.
+    """
+    plain = fit or serving_fit()
+    rows = _rows([one.step for one in steps], [one.seconds for one in steps])
+    for one, row in zip(steps, (one.step.row() for one in steps), strict=True):
+        least = max(_least(row))
+        if one.seconds < least * (1 - 1e-3):
+            raise InputError(
+                f"a measured step of {format_quantity(one.seconds, 's')}: {one.step.model.name} on "
+                f"{one.step.machine.name} needs at least {format_quantity(least, 's')} by its data sheet"
+            )
+    known = with_known(_opened(plain, rows), StepLaw(), rows, CONFIGURATION)
+    factors = rows.seconds / plain.steps.seconds(StepLaw(), rows.columns, rows.groups)
+    measured = {level: set(groups) for level, groups in rows.groups.items()}
+    alone = {
+        level: {group: model for group, model in named.items() if group not in measured.get(level, ())}
+        for level, named in plain.alone.items()
+    }
+    left = rows.seconds / known.fit.seconds(StepLaw(), rows.columns, rows.groups)
+    half = float(np.median(known.fit.half_width(StepLaw(), rows.columns, rows.groups)))
+    moved = replace(plain, steps=known.fit, first=_first_known(plain.first, steps), alone=alone)
+    firsts = tuple(
+        one.first.seconds / plain.first_token(one.step.groups()).seconds(one.first.parts) for one in steps if one.first
+    )
+    return MeasuredServing(moved, known, tuple(factors.tolist()), tuple(left.tolist()), half, firsts)
+
+
+def _first_known(fitted: LawFit, steps: Sequence[TimedServerStep]) -> LawFit:
+    """The law of first tokens after some were measured, at the site that every question is of: the user's own."""
+    timed = [(one.step.groups(), one.first) for one in steps if one.first is not None]
+    if not timed:
+        return fitted
+    rows = LawRows(
+        first_columns([first.parts for _, first in timed]),
+        {name: [value for groups, _ in timed for value in first_groups(groups)[name]] for name in FIRST_LEVELS},
+        [groups["model"] for groups, _ in timed],
+        np.array([first.seconds for _, first in timed]),
+        ["measured"] * len(timed),
+    )
+    return with_known(fitted, FirstTokenLaw(), rows, ("factor", SITE)).fit
+
+
+@dataclass(frozen=True)
+class NextStep:
+    """A step worth measuring.
+
+    `seconds`: predicted before it is measured.
+    `spread`: standard deviation of its log time as it is known now.
+    `left`: mean standard deviation of the log times of all wanted steps once this one and those before it are measured.
+    """
+
+    step: ServerStep
+    seconds: float
+    spread: float
+    left: float
+
+
+def next_steps(
+    offered: Sequence[ServerStep], count: int, wanted: Sequence[ServerStep] | None = None, fit: ServingFit | None = None
+) -> list[NextStep]:
+    """The steps to measure, the most informative first (A-optimal by the posterior of the law).
+
+    `wanted`: whose times are to be known; those offered where None.
+    """
+    law = StepLaw()
+    every = [*offered, *(wanted or ())]
+    rows = _rows(every, [1.0] * len(every))
+    model = LawKnown.of(open_to(_opened(fit or serving_fit(), rows), law, rows, CONFIGURATION), law, rows)
+    logs, slope = model.linear(np.zeros(model.size))
+    here = len(offered)
+    return [
+        NextStep(offered[one.place], float(np.exp(logs[one.place])), one.spread, one.left)
+        for one in chosen(slope[:here], model.noise[:here], count, slope[here:] if wanted else None)
+    ]
+
+
+def usual_steps(
+    model: LanguageModel, stored: str, machine: Machine, engine: str, layout: Layout, purpose: str
+) -> list[ServerStep]:
+    """Batches between which a server's steps lie and that fit the machine.
+
+    `purpose`: "decode", "prompt", or "mixed" for both.
+    Raises InputError where none fits.
+    """
+    batches = [Batch(float(n), float(context)) for n in DECODES for context in CONTEXTS if purpose != "prompt"]
+    batches += [Batch(prompt=float(n), chunk=float(n), finished=1.0) for n in PROMPTS if purpose != "decode"]
+    steps = [ServerStep(model, stored, machine, engine, batch, layout) for batch in batches]
+    fitting = [step for step in steps if step.fits()]
+    if not fitting:
+        raise InputError(f"{model.name} ({stored}) does not fit {machine.name} with {layout.text()}")
+    return fitting
+
+
+def _opened(fit: ServingFit, rows: LawRows) -> LawFit:
+    """Steps with the effects of makers and chips that ran one other model alone as uncertain as if none had run."""
+    covariance = fit.steps.covariance.copy()
+    for level, named in fit.alone.items():
+        others = {g for g, m in zip(rows.groups[level], rows.groups["model"], strict=True) if named.get(g, m) != m}
+        for at, one in enumerate(fit.steps.coordinates):
+            if one.level == level and one.group in others:
+                covariance[at, at] += fit.steps.widths[one.parameter, level] ** 2
+    return replace(fit.steps, covariance=covariance)
+
+
+def _rows(steps: Sequence[ServerStep], seconds: Sequence[float]) -> LawRows:
+    groups = [step.groups() for step in steps]
+    names = [f"{step.model.name} {step.engine} {step.machine.name} {step.stored}" for step in steps]
+    return LawRows(
+        columns_of([step.row() for step in steps]),
+        {name: [one[name] for one in groups] for name in groups[0]},
+        names,
+        np.array(seconds, dtype=float),
+        ["measured"] * len(steps),
+    )
+
+
+def _least(row: StepSum) -> tuple[float, float]:
+    from slipstick.estimators.engine_steps.step_time import demands
+
+    memory, flop = demands(row.plain, row.device)
+    return float(memory), float(flop)
+
+
+@lru_cache(maxsize=16)
+def kept_measured(steps: tuple[TimedServerStep, ...]) -> MeasuredServing:
+    """`with_measured` of what ships: the same steps are often looked at again."""
+    return with_measured(steps)

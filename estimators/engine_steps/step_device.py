@@ -1,0 +1,97 @@
+"""What a step of a server reads of a machine: rates of its memory, products and links, and what it must widen."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from slipstick.common.errors import InputError
+from slipstick.estimators.engine_steps.vendor_efficiency import libraries_of
+from slipstick.hwmodels.compute import Engine
+from slipstick.hwmodels.machine import Machine
+
+FOUR_BITS = ("float4", "nvfp4", "mxfp4")
+WIDE = ("bfloat16", "float16", "tfloat32", "float32")
+
+
+def _multiplied(engine: Engine, compute: str) -> str:
+    """The entry of the table of rates for weights in a data type; one FP4 format runs at another's rate."""
+    return engine.rated(compute) or ("float4" if compute in FOUR_BITS and "float4" in engine.flop_per_cycle else "")
+
+
+def widening(machine: Machine, compute: str) -> str:
+    """In words, where a machine does not multiply weights of a data type as they are stored; "" where it does."""
+    engine = machine.engines["matrix" if "matrix" in machine.engines else "vector"]
+    if compute in WIDE or engine.rated(compute):
+        return ""
+    if _multiplied(engine, compute):
+        return f"{machine.name} has no {compute} products: at the rate of its other FP4 format"
+    return f"{machine.name} has no {compute} products: weights are widened to 16 bits on the way"
+
+
+@dataclass(frozen=True)
+class Device:
+    """What a step reads of a machine: rates in bytes/s and flop/s, capacity in bytes.
+
+    `reading`, `computing` and `fixed` are times that its maker's libraries take over NVIDIA's (`makers`).
+    """
+
+    bandwidth: float
+    capacity: float
+    peak: float
+    narrow_peak: float
+    link: float
+    widened: int = 0
+    reading: float = 1.0
+    computing: float = 1.0
+    fixed: float = 1.0
+
+    @property
+    def narrower(self) -> Any:
+        """Whether weights are multiplied at a higher rate than 16-bit numbers."""
+        return self.narrow_peak > self.peak
+
+    @classmethod
+    def of(cls, machine: Machine, compute: str, ranks: int) -> Device:
+        """The rates of a machine for weights computed in one data type.
+
+        Raises
+        ------
+        InputError
+            Where the machine has no 16-bit products, or several ranks and no link to join them.
+        """
+        unit, plain, narrow = rated_types(machine, compute)
+        level = machine.memory[machine.main_memory]
+        joined = [link.bandwidth for name, link in machine.links.items() if name != "infeed" and link.width >= ranks]
+        if ranks > 1 and not joined:
+            raise InputError(
+                f"machine {machine.name!r}: no link joins {ranks} devices (links: {', '.join(machine.links) or 'none'})"
+            )
+        if level.capacity is None:
+            raise InputError(f"machine {machine.name!r}: memory.{machine.main_memory}.capacity is not stated")
+        return cls(
+            machine.bandwidth(machine.main_memory),
+            float(level.capacity),
+            machine.peak(unit, plain),
+            machine.peak(unit, narrow),
+            joined[0] if joined else math.inf,
+            int(compute in FOUR_BITS and narrow == plain),
+            **vars(libraries_of(machine.family)),
+        )
+
+
+def rated_types(machine: Machine, compute: str) -> tuple[str, str, str]:
+    """The engine of products, and the entries of its table of rates for 16-bit numbers and for weights in a data type.
+
+    Raises
+    ------
+    InputError
+        Where the machine has no 16-bit products.
+    """
+    unit = "matrix" if "matrix" in machine.engines else "vector"
+    rates = machine.engines[unit].flop_per_cycle
+    plain = next((name for name in ("bfloat16", "float16", "float32") if name in rates), None)
+    if plain is None:
+        raise InputError(f"machine {machine.name!r}: no {unit} products in bfloat16, float16 or float32")
+    return unit, plain, _multiplied(machine.engines[unit], compute) or plain

@@ -1,0 +1,1 @@
+"""The learner: models with group effects, folds that leave groups out, bands, and calibrations."""

@@ -1,0 +1,237 @@
+"""What measured rows say of a law: values and effects with their covariance, widths, and predictions with a band."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from slipstick.estimators.fitting.group_effects_model import SOURCE, UNGROUPED, Columns, FloatArray, Groups, TimeLaw
+
+QUANTILE, T_QUANTILE = 1.2816, 1.5332
+"""Of 80 % of a normal distribution, and of t with four degrees of freedom, in their scales."""
+DECIMAL = 1e-5
+"""The last decimal that is kept of a correlation."""
+STEP = 1e-4
+"""Of finite differences, in log parameters."""
+
+
+@dataclass(frozen=True)
+class Coordinate:
+    """One fitted number: the log of a parameter (level ""), or the effect of one group on it."""
+
+    parameter: str
+    level: str = ""
+    group: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class LawFit:
+    """A law with what rows say of it.
+
+    `coordinates`, `logs`, `covariance`: log parameters and log effects, shape (n,), with their posterior covariance,
+        shape (n, n).
+    `widths`: standard deviation of log effects by (parameter, level), and of log parameters about what was expected by
+        ("", kind).
+    `scatter`, `shared`: by source of rows: scale of the t distribution of log errors, and their correlation within a
+        configuration.
+    `stretch`: factor on all deviations, by which bands of left-out groups hold 80 % (`bands`).
+    `stretches`: the same by level, in place of `stretch` for rows whose group there is unseen: the largest of theirs.
+    `inner`: mean |log error| of those groups; None where none were left out, and of fits that were read from a file.
+    """
+
+    coordinates: tuple[Coordinate, ...]
+    logs: FloatArray
+    covariance: FloatArray
+    widths: Mapping[tuple[str, str], float]
+    scatter: Mapping[str, float]
+    shared: Mapping[str, float]
+    stretch: float = 1.0
+    inner: float | None = None
+    stretches: Mapping[str, float] = field(default_factory=dict)
+
+    def seen(self, level: str) -> frozenset[str]:
+        """Groups of a level of which rows were fitted."""
+        return frozenset(c.group for c in self.coordinates if c.level == level)
+
+    def values(self, law: TimeLaw, groups: Groups, count: int = 1) -> dict[str, FloatArray]:
+        """Parameters of each of `count` rows: value times the effects of the row's groups; unseen groups have none."""
+        return Design(law, self.coordinates, groups, count).values(self.logs)
+
+    def seconds(self, law: TimeLaw, columns: Columns, groups: Groups) -> FloatArray:
+        """Times of rows, seconds."""
+        return law.predict(self.values(law, groups, count_of(columns)), columns)
+
+    def half_width(self, law: TimeLaw, columns: Columns, groups: Groups) -> FloatArray:
+        """Half of the 80 % band of log time of each row.
+
+        It grows with what is unseen: parameters and effects of groups that were seen count with their posterior
+        covariance, effects of groups that were not with their estimated width, and the scatter of the source that the
+        row's groups name (`SOURCE`), else of the widest.
+        """
+        design = Design(law, self.coordinates, groups, count_of(columns))
+        slopes = slopes_of(law, columns, design.values(self.logs))
+        jacobian = design.jacobian(slopes)
+        variance = np.einsum("ij,ij->i", jacobian @ self.covariance, jacobian)
+        for at, prior in enumerate(law.parameters):
+            for level in prior.levels:
+                known = {c.group for c in self.coordinates if (c.parameter, c.level) == (prior.name, level)}
+                unseen = np.array([group != UNGROUPED and group not in known for group in groups[level]])
+                variance = variance + unseen * (slopes[:, at] * self.widths[prior.name, level]) ** 2
+        widest = max(self.scatter.values())
+        sources = groups.get(SOURCE, [UNGROUPED] * len(variance))
+        scatter = np.array([self.scatter.get(name, widest) for name in sources]) * T_QUANTILE
+        return np.asarray(self._stretched(groups, variance) * np.sqrt(QUANTILE**2 * variance + scatter**2), dtype=float)
+
+    def _stretched(self, groups: Groups, like: FloatArray) -> FloatArray:
+        """The factor on the band of each row, by what it leaves unseen."""
+        made = np.zeros(len(like))
+        for level, factor in self.stretches.items():
+            known = self.seen(level) | {UNGROUPED}
+            made = np.maximum(made, np.where([group in known for group in groups[level]], 0.0, factor))
+        return np.where(made > 0, made, self.stretch)
+
+    def ratio_half_width(self, law: TimeLaw, columns: Columns, groups: Groups) -> float:
+        """Half of the 80 % band of the log ratio of the first row to the second.
+
+        What is not known of parameters and effects that both rows have cancels as far as it moves both alike; effects
+        of groups that were not seen, and the scatter, are each row's own.
+        """
+        design = Design(law, self.coordinates, groups, count_of(columns))
+        slopes = slopes_of(law, columns, design.values(self.logs))
+        jacobian = design.jacobian(slopes)
+        apart = jacobian[0] - jacobian[1]
+        variance = float(apart @ self.covariance @ apart)
+        for at, prior in enumerate(law.parameters):
+            for level in prior.levels:
+                known = {c.group for c in self.coordinates if (c.parameter, c.level) == (prior.name, level)}
+                first, second = groups[level][:2]
+                one, two = (slopes[row, at] * (groups[level][row] not in known | {UNGROUPED}) for row in (0, 1))
+                moved = (one - two) ** 2 if first == second else one**2 + two**2
+                variance += float(moved) * self.widths[prior.name, level] ** 2
+        scatter = max(self.scatter.values()) * T_QUANTILE
+        return float(self._stretched(groups, jacobian).max()) * math.sqrt(QUANTILE**2 * variance + 2 * scatter**2)
+
+    def values_alone(self) -> LawFit:
+        """Without the covariance, which needs the square of the values' room in a file: for points, not for bands."""
+        return replace(self, covariance=np.zeros_like(self.covariance))
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON values, numbers to six digits; the covariance by rows of its lower triangle, none of zeros.
+
+        What two coordinates share is rounded to five decimals of their correlation, which makes files a third smaller.
+        """
+        known = self.covariance if self.covariance.any() else self.covariance[:0]
+        deviations = np.sqrt(np.diag(self.covariance))
+        return {
+            "values": [
+                [c.parameter, c.level, c.group, _short(v)] for c, v in zip(self.coordinates, self.logs, strict=True)
+            ],
+            "covariance": [
+                [*map(_rounded, row[:at], DECIMAL * deviations[at] * deviations[:at]), _short(row[at])]
+                for at, row in enumerate(known)
+            ],
+            "widths": [[parameter, level, _short(width)] for (parameter, level), width in sorted(self.widths.items())],
+            "scatter": {name: _short(value) for name, value in sorted(self.scatter.items())},
+            "shared": {name: _short(value) for name, value in sorted(self.shared.items())},
+            "stretch": _short(self.stretch),
+            **({"stretches": {name: _short(v) for name, v in self.stretches.items()}} if self.stretches else {}),
+        }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> LawFit:
+        """From plain JSON values.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            Where a field is missing or no number.
+        """
+        entries = document["values"]
+        covariance = np.zeros((len(entries), len(entries)))
+        for at, row in enumerate(document["covariance"]):
+            covariance[at, : at + 1] = covariance[: at + 1, at] = [float(value) for value in row]
+        return cls(
+            tuple(Coordinate(str(p), str(level), str(group)) for p, level, group, _ in entries),
+            np.array([float(entry[3]) for entry in entries]),
+            covariance,
+            {(str(p), str(level)): float(width) for p, level, width in document["widths"]},
+            {str(name): float(value) for name, value in document["scatter"].items()},
+            {str(name): float(value) for name, value in document["shared"].items()},
+            float(document["stretch"]),
+            stretches={str(name): float(factor) for name, factor in document.get("stretches", {}).items()},
+        )
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.6g}")
+
+
+def _rounded(value: float, grain: float) -> float:
+    """To the decimal place of `grain`, above zero, or the next finer one; at most six digits."""
+    return _short(round(value, math.ceil(-math.log10(grain)))) + 0.0 if grain > 0 else _short(value)
+
+
+class Design:
+    """Which coordinates make the log parameters of which rows."""
+
+    def __init__(self, law: TimeLaw, coordinates: Sequence[Coordinate], groups: Groups, count: int) -> None:
+        names = [prior.name for prior in law.parameters]
+        self.law, self.count = law, count
+        self.parameter = [names.index(c.parameter) for c in coordinates]
+        rows: dict[tuple[str, str], list[int]] = {}
+        for level in {c.level for c in coordinates} - {""}:
+            for i, group in enumerate(groups[level]):
+                rows.setdefault((level, group), []).append(i)
+        self.places: list[npt.NDArray[np.intp] | None] = [
+            np.array(rows.get((c.level, c.group), []), dtype=np.intp) if c.level else None for c in coordinates
+        ]
+
+    def values(self, logs: FloatArray) -> dict[str, FloatArray]:
+        """Parameters of all rows, within their bounds."""
+        table = np.empty((len(self.law.parameters), self.count))
+        table[:] = np.log([[prior.expected] for prior in self.law.parameters])
+        for parameter, places, value in zip(self.parameter, self.places, logs, strict=True):
+            if places is None:
+                table[parameter] = value
+        for parameter, places, value in zip(self.parameter, self.places, logs, strict=True):
+            if places is not None:
+                table[parameter, places] += value
+        low, high = (np.array([[getattr(prior, end)] for prior in self.law.parameters]) for end in ("low", "high"))
+        clipped = np.clip(np.exp(table), low, high)  # not the logarithms: exp(log 0.1) lies above 0.1
+        return {prior.name: row for prior, row in zip(self.law.parameters, clipped, strict=True)}
+
+    def jacobian(self, slopes: FloatArray) -> FloatArray:
+        """Derivatives of log time by coordinates, from those by the rows' log parameters."""
+        made = np.zeros((len(slopes), len(self.parameter)))
+        for at, (parameter, places) in enumerate(zip(self.parameter, self.places, strict=True)):
+            rows = slice(None) if places is None else places
+            made[rows, at] = slopes[rows, parameter]
+        return made
+
+
+@runtime_checkable
+class SlopedLaw(Protocol):
+    """A law that knows its derivatives: differences over its parameters would take too long."""
+
+    def slopes(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
+        """Derivatives of log time by each log parameter, shape (rows, parameters)."""
+        ...
+
+
+def slopes_of(law: TimeLaw, columns: Columns, values: Mapping[str, FloatArray]) -> FloatArray:
+    """Derivatives of log time by each log parameter, shape (rows, parameters): the law's, else forward differences."""
+    if isinstance(law, SlopedLaw):
+        return law.slopes(values, columns)
+    here, more = np.log(law.predict(values, columns)), np.exp(STEP)
+    moved = (law.predict({**values, prior.name: values[prior.name] * more}, columns) for prior in law.parameters)
+    return np.array([(np.log(seconds) - here) / STEP for seconds in moved]).T
+
+
+def count_of(columns: Columns) -> int:
+    """The number of rows."""
+    return len(next(iter(columns.values())))

@@ -1,0 +1,129 @@
+"""How much measurements of one machine count for another, and how much larger errors are the farther the kin.
+
+The numbers are fitted by ``slipstick validate --refit operations``: every measured machine is left out in turn and
+predicted by the others, its twins known, its generation unknown, its vendor unknown. Beside those of all machines the
+file holds the numbers that are found without each generation and without each vendor; scoreboards take these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from slipstick.common.errors import InputError
+from slipstick.estimators.base.machine_family import MOST_WORDS
+from slipstick.estimators.fitting.fitted_file import FITTED, load_fitted
+
+NAME = "operations"
+ALL, WITHOUT = "all machines", "without"
+"""Where the numbers stand in the file's facts."""
+ALIKE = (1.0,) * (MOST_WORDS + 1)
+ROWS, SINGLE = ("weights", "errors", "shaped"), ("scatter", "library", "memory", "tails", "one_source")
+"""Names of the numbers: one for 0, 1, 2 and 3 words shared, and single ones."""
+
+
+@dataclass(frozen=True)
+class SimilarityWeights:
+    """What machines with which 0, 1, 2 and 3 words of the family (vendor, generation, chip) are shared say of one.
+
+    Weights are in units of what is known before any machine was measured: the prior of a parameter counts 1. Numbers
+    of no unit.
+
+    Parameters
+    ----------
+    weights
+        Of a machine by the words shared.
+    scatter
+        Added to a machine's median error before machines are weighed by it: below it one fit is as good as another.
+    library
+        Factor on the weight of a machine that ran another kernel library than the wanted one.
+    memory
+        Factor on the weight, for the efficiency of main memory, of a machine with another technology (HBM, GDDR).
+    errors
+        How large errors are where the closest relative shares so many words, against two words.
+    shaped
+        The same where the others' measured rows are known, and what they leave over at the nearest shapes counts.
+    tails
+        Errors have longer tails than a normal law: 80 % of them lie within so much of its band.
+    one_source
+        Standard deviation of the log error where one machine or one chip alone was measured, two words shared.
+    """
+
+    weights: tuple[float, ...]
+    scatter: float
+    library: float
+    memory: float
+    errors: tuple[float, ...] = ALIKE
+    shaped: tuple[float, ...] = ALIKE
+    tails: float = 1.0
+    one_source: float = 1.0
+
+    def __post_init__(self) -> None:
+        rows = [getattr(self, name) for name in ROWS]
+        numbers = [*(getattr(self, name) for name in SINGLE), *(one for row in rows for one in row)]
+        if any(len(row) != len(ALIKE) for row in rows) or not all(0 < one < 1e6 for one in numbers):
+            raise InputError(f"kinship: want {len(ALIKE)} weights and errors, all numbers above 0: {self}")
+
+    @classmethod
+    def of(cls, numbers: Mapping[str, Any]) -> SimilarityWeights:
+        """From plain JSON values.
+
+        Raises
+        ------
+        InputError
+            Where a number is missing or none.
+        """
+        try:
+            weights, errors, shaped = (tuple(map(float, numbers[name])) for name in ROWS)
+            scatter, library, memory, tails, one_source = (float(numbers[name]) for name in SINGLE)
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"{FITTED / NAME}.json: no numbers of kinship ({error})") from None
+        return cls(weights, scatter, library, memory, errors, shaped, tails, one_source)
+
+
+@cache
+def fitted_kinship(without: str = "") -> SimilarityWeights:
+    """The numbers of ``slipstick validate --refit operations``.
+
+    Parameters
+    ----------
+    without
+        A vendor or generation ("nvidia", "nvidia-hopper") of which nothing may have been looked at.
+
+    Raises
+    ------
+    InputError
+        Where the file is missing or none.
+    """
+    facts = load_fitted(NAME).facts
+    return SimilarityWeights.of(facts[WITHOUT].get(without, facts[ALL]))
+
+
+def generation(family: str) -> str:
+    """Vendor and generation: the first two words of a family."""
+    return "-".join(family.split("-")[:2])
+
+
+def unseen_group(held_out: Iterable[str], known: Iterable[str]) -> str:
+    """What a scoreboard must not have looked at: the generation held out, or the vendor where none of it is known.
+
+    Parameters
+    ----------
+    held_out
+        Families of the machines that are scored, of one vendor; "" is the group where there are none.
+    known
+        Families of the machines that predict them.
+
+    Raises
+    ------
+    InputError
+        Where they are of several vendors.
+    """
+    left = {generation(family) for family in held_out}
+    vendors = {name.partition("-")[0] for name in left}
+    if len(vendors) > 1:
+        raise InputError(f"held out together: {', '.join(sorted(left))}: want machines of one vendor")
+    unknown = vendors.isdisjoint(family.partition("-")[0] for family in known)
+    return next(iter(sorted(vendors if unknown or len(left) > 1 else left)), "")

@@ -1,0 +1,1 @@
+"""A network on a GPU: kernels and the host that issues them, with their bands."""

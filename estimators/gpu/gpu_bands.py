@@ -1,0 +1,182 @@
+"""How wide the band of a step on a GPU is, and its remarks: a line each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from slipstick.estimators.base.estimate import Estimate
+from slipstick.estimators.base.operation_shares import Parts
+from slipstick.estimators.gpu.fallback_class import WEIGHTS_ALONE, Beyond, beyond, stored_narrower
+from slipstick.estimators.gpu.kernels.kernel_classes import class_of
+from slipstick.estimators.gpu.transfer.transfer_bands import Scatter
+from slipstick.estimators.gpu.transfer.unmeasured_machine import Forecast
+from slipstick.estimators.schedules.host_constants import CONVOLUTIONAL, HOST, LINKS, WHOLE
+from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.transforms.mixed import HALF
+
+FEW = 3
+"""Fewer operations are kernels to be timed by themselves, not a step that a host issues."""
+NODES = 15
+"""Points of the quadrature over a normal law: the third digit of its moments."""
+ROW = 8
+"""16-bit numbers of the widest load, 16 bytes."""
+UNEVEN = 0.17
+"""Added where rows do not fill it: nanoGPT ran 25 % faster with 50,304 words than with 50,257 (A. Karpathy, 2023,
+https://x.com/karpathy/status/1621578354024677377), taken as an end of the 80 % band; compilers pad such products."""
+NOTICED = 0.05
+"""Share of the time from which operations outside the measured shapes are named, and of a band's width from which they
+are said to widen it."""
+
+
+ATTENTION = "attention"
+SHAPES, WIDER = "shapes beyond the measured", ", wider band"
+
+
+@dataclass(frozen=True)
+class Spent:
+    """On an operation and all that are like it: seconds of one execution, and of the whole that they account for;
+    `programs` is the share of whole programs in its log time (`SharedKernels.share`)."""
+
+    op: Op
+    time: float
+    contribution: float
+    programs: float = 0.0
+
+
+def spent_on(answer: Estimate, bound: Workload, programs: Callable[[Op], float]) -> list[Spent]:
+    """Seconds by distinct operation; `bound` has the operations of which the answer has parts."""
+    place = bound.distinct.place
+    parts = Parts.of(answer.parts)
+    whole = np.bincount(place, parts.contributions, len(bound.distinct.operations)).tolist()
+    _, firsts = np.unique(place, return_index=True)
+    times = parts.seconds[firsts].tolist()
+    operations = bound.distinct.operations
+    return list(map(Spent, operations, times, whole, map(programs, operations)))
+
+
+def uneven(spent: Sequence[Spent]) -> str:
+    """A line on products of 16-bit numbers whose rows do not fill the widest loads; "" where they take little time."""
+    times: dict[int, float] = {}
+    for one in spent:
+        half = one.op.kind == "gemm" and one.op.dtype in HALF
+        # the gradient of weights reads its other operand by rows of n, the gradient of the result
+        names = ("m", "k", "n") if one.op.attributes.get("phase") == "backward" else ("m", "k")
+        sizes = [int(one.op.dims[name]) for name in names] if half else []
+        if odd := [size for size in sizes if size > ROW and size % ROW]:
+            times[max(odd)] = times.get(max(odd), 0.0) + one.contribution
+    share = sum(times.values()) / (sum(one.contribution for one in spent) or 1.0)
+    if share < NOTICED:
+        return ""
+    rows = ", ".join(f"{size:,}" for size in sorted(times, reverse=True)[:3])
+    return f"16-bit products with rows of {rows}, no multiple of {ROW} ({share:.0%} of the time): wider band"
+
+
+def outside(spent: Sequence[Spent], widened: float) -> list[str]:
+    """A line each on shapes and on stored weights that were not measured, where they take a noticeable time.
+
+    `widened` is how many times as wide the shapes make the band: most lie so near what was measured that they do not.
+    """
+    whole = sum(one.contribution for one in spent) or 1.0
+    shares: dict[tuple[str, str], tuple[float, Beyond]] = {}
+    for one in spent:
+        place = beyond(one.op) if one.contribution > 0 else None
+        if place is None or one.programs == 1:
+            continue
+        name = f"{one.op.kind}.{one.op.dtype}"
+        share, farthest = shares.get((name, place.dim), (0.0, place))
+        worse = max(place, farthest, key=lambda each: each.octaves)
+        shares[name, place.dim] = share + one.contribution / whole, worse
+    places = [
+        f"{name} {dim} {place.value:,.0f} ({_range(place)}) {share:.0%} of the time"
+        for (name, dim), (share, place) in sorted(shares.items(), key=lambda entry: -entry[1][0])
+        if share >= NOTICED
+    ]
+    narrow = sum(one.contribution for one in spent if stored_narrower(one.op))
+    far = WIDER if widened >= 1 + NOTICED else ""
+    lines = [f"{SHAPES}{far}: {'; '.join(places)}"] if places else []
+    if narrow / whole >= NOTICED:
+        taken = f"{narrow / whole:.0%} of the time"
+        lines.append(f"weights stored narrower than multiplied ({taken}): not measured, wider band")
+    return lines
+
+
+def of_libraries(forecast: Forecast, spent: Sequence[Spent]) -> str:
+    """A line on whose attention was fitted, where the machine names no library of these and attention takes a
+    noticeable time; else ""."""
+    fitted = (one for one in forecast.classes if one.name.partition(".")[0] == ATTENTION)
+    names = sorted({fit.library for one in fitted for fit in one.fits} - {""})
+    taken = sum(one.contribution * (1 - one.programs) for one in spent if one.op.kind == ATTENTION)
+    share = taken / (sum(one.contribution for one in spent) or 1.0)
+    if not (forecast.libraries and names) or share < NOTICED:
+        return ""
+    return f"attention as {' and '.join(names)} ran it ({share:.0%} of the time); other kernels of it: wider band"
+
+
+def _range(place: Beyond) -> str:
+    return f"{place.low:,.0f}" if place.low == place.high else f"{place.low:,.0f}..{place.high:,.0f}"
+
+
+def band(
+    scatter: Mapping[str, Scatter],
+    spent: Sequence[Spent],
+    operations: int,
+    host: float = 0.0,
+    of_programs: float = 0.0,
+    places: Callable[[Op], Beyond | None] = beyond,
+) -> float:
+    """Standard deviation of log time of a whole: of one class as if all its operations erred alike, of several
+    classes independently; wider beyond the measured shapes, for weights stored narrower than they are multiplied and in
+    networks of convolutions. Where a host issues the operations, in `host` seconds, either may be the longer
+    (`longer_of`). What programs say errs by `of_programs`; `places` says which shapes lie outside, and how far."""
+    names = [class_of(one.op) for one in spent]
+    stds = [scatter[name].at(one.time) if name in scatter else LINKS for name, one in zip(names, spent, strict=True)]
+    unmeasured = [places(one.op) if one.contribution > 0 else None for one in spent]
+    narrow = [WEIGHTS_ALONE if stored_narrower(one.op) else 0.0 for one in spent]
+    alone = np.hypot(np.hypot(stds, [place.spread if place else 0.0 for place in unmeasured]), narrow)
+    programs = np.array([one.programs for one in spent])
+    errors: dict[str, float] = {}
+    whole = convolutions = 0.0
+    stds = np.hypot((1 - programs) * alone, programs * of_programs).tolist()
+    for one, name, std in zip(spent, names, stds, strict=True):
+        errors[name] = errors.get(name, 0.0) + std * one.contribution
+        whole += one.contribution
+        convolutions += one.contribution * (1 - one.programs) if one.op.kind == "convolution" else 0.0
+    kernels = float(np.sqrt(sum(error**2 for error in errors.values())) / (whole or 1.0))
+    if operations >= FEW:
+        kernels = float(np.hypot(kernels, CONVOLUTIONAL * min(1.0, 4 * convolutions / (whole or 1.0))))
+    return float(np.hypot(longer_of(whole, kernels, host, HOST), WHOLE))
+
+
+def longer_of(device: float, of_device: float, host: float, of_host: float) -> float:
+    """Root mean square of log(longer / the longer of two times), each of a normal logarithm.
+
+    `device`, `host`: seconds.
+    `of_device`, `of_host`: standard deviations of their logs.
+
+    Examples
+    --------
+    A device that takes much longer than its host, a host that takes much longer, and both alike:
+
+    >>> [round(longer_of(one, 0.1, other, 0.6), 2) for one, other in ((1.0, 0.01), (0.01, 1.0), (1.0, 1.0))]
+    [0.1, 0.6, 0.43]
+    """
+    if host <= 0 or device <= 0:
+        return of_device
+    points, weights = _nodes()
+    logs = math.log(device) + of_device * points[:, None], math.log(host) + of_host * points[None, :]
+    longer = np.maximum(*logs)
+    squares = (longer - math.log(max(device, host))) ** 2
+    return float(np.sqrt(np.sum(weights[:, None] * weights[None, :] * squares) / (2 * np.pi)))
+
+
+@cache
+def _nodes() -> tuple[FloatArray, FloatArray]:
+    """Of Gauss's rule for normal distributions, and their weights; each of shape (NODES,)."""
+    points, weights = np.polynomial.hermite_e.hermegauss(NODES)
+    return points, weights

@@ -1,0 +1,206 @@
+"""A workload on a GPU: kernels as public measurements have them, issued by one host or shared out over many devices.
+
+What a calibration across devices says of one machine, class by class, goes under any schedule; classes that nobody
+measured take the nearest one's fit with a wider band (`named.class_sharing`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from slipstick.common.errors import InputError
+from slipstick.common.formatting import format_quantity
+from slipstick.common.records import FrozenDict, Same
+from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
+from slipstick.estimators.base.operation_model import FormulaModel
+from slipstick.estimators.base.schedule_model import Schedule
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
+from slipstick.estimators.composition.workload_cache import as_compiled
+from slipstick.estimators.fitting.calibration import Calibration
+from slipstick.estimators.gpu.fallback_class import beyond, standing_for
+from slipstick.estimators.gpu.gpu_bands import UNEVEN, band, of_libraries, outside, spent_on, uneven
+from slipstick.estimators.gpu.kernel_model_blend import IMAGE_NETWORKS, program_shares, programs_spread
+from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters, class_of
+from slipstick.estimators.gpu.kernels.recurrent_law import PYTORCH, recurrent_kernels, stack_of
+from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
+from slipstick.estimators.gpu.programs.program_kernels import ProgramRuntimes, program_kernels
+from slipstick.estimators.gpu.programs.shared_kernels import SharedKernels
+from slipstick.estimators.gpu.programs.torch_program import TorchProgram, handed_over
+from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
+from slipstick.estimators.gpu.transfer.parameter_priors import DEFAULT
+from slipstick.estimators.gpu.transfer.pooling_constants import UNKNOWN
+from slipstick.estimators.gpu.transfer.transfer_bands import Scatter
+from slipstick.estimators.interconnect.collectives import Collectives
+from slipstick.estimators.interconnect.compute_and_collectives import DeviceAndCollectives
+from slipstick.estimators.roofline.roofline import widened
+from slipstick.estimators.schedules.host_issue import HostIssue
+from slipstick.estimators.symbolic.parameters import declared
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.transforms.fusion import PRODUCTS
+
+CERTAIN = 1.0
+"""No efficiency above: a fit to kernels timed one by one may exceed it, a bound must hold."""
+
+
+@dataclass(frozen=True)
+class MeasuredKernels:
+    """What is known of one machine's kernels.
+
+    `model`: with parameters for each requested class.
+    `scatter`: by class (``gemm.bfloat16``).
+    `notes`: by class: whose measurements those are, in words.
+    """
+
+    model: TiledRoofline
+    scatter: FrozenDict[Scatter]
+    notes: FrozenDict[str]
+
+
+def measured_kernels(
+    known: DeviceCalibration, machine: Machine, classes: Iterable[str], stack: str = PYTORCH
+) -> MeasuredKernels:
+    """Kernels of the classes (`class_of`) that a workload has, launches hidden behind the kernel before.
+
+    An operation that was timed by itself shows its whole launch; in a row of operations the host's part of it is the
+    schedule's, and the device's is the machine's `runtime.launch_overhead`. `stack` is the software of recurrent steps
+    (`recurrences.stack_of`).
+    """
+    return _measured_kernels(Same(known), machine, frozenset(classes), stack)
+
+
+@lru_cache(maxsize=32)
+def _measured_kernels(
+    known: Same[DeviceCalibration], machine: Machine, classes: frozenset[str], stack: str
+) -> MeasuredKernels:
+    forecast = known.it.forecast(machine)
+    belief = forecast.belief
+    bounds = declared(KernelParameters)
+    kernels: dict[str, KernelParameters] = {}
+    scatter: dict[str, Scatter] = {}
+    notes: dict[str, str] = {}
+    for name in sorted(classes):
+        kind, dtype = name.split(".")[:2]
+        computed = f"{kind}.float32" if kind in PRODUCTS and widened(machine, dtype) else name
+        standing = standing_for(computed, belief.noise)
+        if standing is None and kind == "recurrent":  # one library call a layer: its launches are its own
+            steps = recurrent_kernels(machine, stack)
+            kernels[name], scatter[name], notes[name] = steps.kernels, Scatter(steps.spread, steps.spread), steps.note
+            continue
+        source = standing.measured if standing else DEFAULT
+        values = {n: float(np.clip(v, bounds[n].low, bounds[n].high)) for n, v in belief.values(source).items()}
+        values |= {n: min(values[n], CERTAIN) for n in ("compute_efficiency", "memory_efficiency") if n in values}
+        kernels[name] = KernelParameters(**{**values, "overhead": 0.0})
+        if standing is None:
+            scatter[name], notes[name] = Scatter(UNKNOWN, UNKNOWN), "not measured on any machine"
+            continue
+        scatter[name] = forecast.rule(source).scatter.wider(standing.spread)
+        notes[name] = ("" if source == name else f"as {source}, ") + belief.notes[source]
+    kernels.setdefault(DEFAULT, KernelParameters())
+    return MeasuredKernels(TiledRoofline(FrozenDict(kernels)), FrozenDict(scatter), FrozenDict(notes))
+
+
+@dataclass(frozen=True)
+class GpuStep:
+    """An estimator, and where its band is wider than usual: a line each."""
+
+    estimator: Calibration
+    remarks: tuple[str, ...] = ()
+
+
+def gpu_step(
+    known: DeviceCalibration,
+    machine: Machine,
+    workload: Workload,
+    run: Mapping[str, float] | None = None,
+    schedule: Schedule | None = None,
+    links: Collectives | None = None,
+) -> GpuStep:
+    """The estimator of a workload on a GPU, or on many: measured kernels under a schedule, with a band.
+
+    `schedule`: `HostIssue` where None.
+    `links`: what collectives take, where the workload has some.
+    `run`: numbers of one execution, by name.
+    """
+    free = machine.runtime.free_kinds
+    operations = handed_over(workload, machine).distinct.operations
+    classes = {class_of(op) for op in operations if op.kind not in (*free, "collective")}
+    kernels = measured_kernels(known, machine, classes, stack_of(operations, machine))
+    device = SharedKernels(kernels.model, ProgramRuntimes(), program_shares(known, machine, classes))
+    model: FormulaModel = device if links is None else DeviceAndCollectives(device, links)
+    estimator = TorchProgram(model, schedule or HostIssue(), "measured kernels under a schedule")
+    words = [*_grouped(kernels.notes), *([IMAGE_NETWORKS] if device.shares else [])]
+    made = Calibration(
+        estimator, (), residual_std=UNKNOWN, fingerprint=known.fingerprint, source="; ".join([known.source, *words])
+    )
+    if not workload.symbols <= {*workload.defaults, *(run or {})}:
+        return GpuStep(made)
+    answer = estimator.estimate(workload, machine, run)
+    spent = spent_on(answer, estimator.bound(workload, machine, run), device.share)
+    odd = uneven(spent) if machine.runtime.mode == "eager" else ""
+    host = _host_seconds(estimator.schedule, workload, machine)
+    of_programs, stranger = programs_spread(machine, spent)
+    count = len(answer.parts)
+    bands = [band(kernels.scatter, spent, count, host, of_programs, places) for places in (beyond, _inside)]
+    unshared = band({name: one.unshared for name, one in kernels.scatter.items()}, spent, count, host, of_programs)
+    width = float(np.hypot(bands[0], UNEVEN if odd else 0.0))
+    second = TorchProgram(replace(device, timed=program_kernels(machine.family)), estimator.schedule)
+    other = None if links else _by_programs(second, workload, machine, run, answer.time, width)
+    whose = of_libraries(known.forecast(machine), spent)
+    remarks = [
+        *outside(spent, bands[0] / bands[1]),
+        *([whose] if whose else []),
+        *([odd] if odd else []),
+        *stranger,
+        *([other[1]] if other else []),
+    ]
+    common = math.sqrt(max(bands[0] ** 2 - unshared**2, 0.0))
+    return GpuStep(replace(made, residual_std=other[0] if other else width, common_std=common), tuple(remarks))
+
+
+def _inside(op: Op) -> None:
+    """An operation taken to lie inside what was measured."""
+
+
+def _by_programs(
+    second: ComposedEstimator,
+    workload: Workload,
+    machine: Machine,
+    run: Mapping[str, float] | None,
+    time: float,
+    width: float,
+) -> tuple[float, str] | None:
+    """The band that holds what a second model says, and a line on it; None where that lies in the band already.
+
+    The second model was fitted to other measurements (whole programs of KernelBench in float32, issued by a host), so
+    it says nothing of recorded graphs and steps that attend to a cache.
+    """
+    if machine.runtime.mode == "graph_replay" or not isinstance(second.schedule, HostIssue):
+        return None
+    try:
+        other = second.time(workload, machine, run)
+    except InputError:
+        return None  # a kind or data type that those programs lack
+    apart = abs(math.log(other / time)) / quantile(DEFAULT_LEVEL, None)
+    if apart <= width:
+        return None
+    return apart, f"a second model, fitted to PyTorch programs, says {format_quantity(other, 's')}: wider band"
+
+
+def _host_seconds(schedule: Schedule, workload: Workload, machine: Machine) -> float:
+    """What a host takes to issue the operations; 0 where it issues none one by one, or open sizes decide how many."""
+    pace = schedule.pace(as_compiled(workload, machine), machine) if isinstance(schedule, HostIssue) else None
+    return 0.0 if pace is None else pace[0] * pace[1]
+
+
+def _grouped(notes: Mapping[str, str]) -> list[str]:
+    """Classes with the same note, together."""
+    by_text: dict[str, list[str]] = {}
+    for name, text in notes.items():
+        by_text.setdefault(text, []).append(name)
+    return [f"{', '.join(names)}: {text}" for text, names in by_text.items()]

@@ -1,0 +1,105 @@
+"""How far whole programs speak for a machine's kernels, class by class, beside kernels that were timed one by one.
+
+Convolutions, pooling and the norms of images were timed by themselves on few machines and in few shapes, so that image
+networks speak for them everywhere. For the other kinds a machine's own measurements stand alone; a machine without any
+takes both in log time, by how many relatives of its generation each has.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.base.machine_family import shared_words
+from slipstick.estimators.base.protocols import Estimator
+from slipstick.estimators.fitting.calibration import Calibration
+from slipstick.estimators.fitting.similarity_weights import fitted_kinship
+from slipstick.estimators.gpu.fallback_class import standing_for
+from slipstick.estimators.gpu.gpu_bands import NOTICED, Spent
+from slipstick.estimators.gpu.programs.program_kernels import HALF, programs_scatter
+from slipstick.estimators.gpu.programs.program_sides import rounds_convolutions
+from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, device_name
+from slipstick.estimators.roofline.roofline import widened
+from slipstick.estimators.schedules.host_constants import UNMEASURED
+from slipstick.hwmodels.catalog import machine as catalogued
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.transforms.fusion import PRODUCTS
+
+IMAGE_NETWORKS = (
+    "convolutions, pooling and norms of images in 16 bits: as image networks on an RTX 3090 and an RTX 4090"
+)
+NETWORKS_ON = ("rtx-3090", "rtx-4090")
+"""GPUs on which the image networks were timed that the 16-bit kernels of programs were fitted to."""
+IN_NETWORKS = ("convolution", "pool", "upsample", "norm.batch", "norm.group")
+"""What image networks have and tables of single kernels lack: layouts, depthwise and grouped windows, small images."""
+IN_BOTH = ("gemm", "attention", "softmax", "norm.layer", "elementwise", "move", "reduction", "gather")
+MAKER = "nvidia"
+"""Of the devices on which programs of PyTorch were timed."""
+GENERATION = 2
+"""Words of the family (maker, generation) that a relative shares."""
+
+
+def program_shares(known: DeviceCalibration, machine: Machine, classes: Iterable[str]) -> FrozenDict[float]:
+    """Share of whole programs in the log time of each class that they were fitted to: in 16 bits, and convolutions in
+    TF32, which nobody timed by themselves.
+
+    `classes`: of operations (`class_of`); a norm's functions are told apart in the answer ("norm.layer.float16").
+    """
+    shares: dict[str, float] = {}
+    anchored = {(one.op.kind, one.op.dtype) for one in known.anchors if one.machine.name == machine.name}
+    for kind, dtype in {tuple(name.split(".")[:2]) for name in classes}:
+        if (kind, dtype) in anchored:
+            continue
+        if (kind, dtype) == ("convolution", "tfloat32") and rounds_convolutions(machine):
+            shares["convolution.tfloat32"] = 1.0
+        if dtype not in HALF or (kind in PRODUCTS and widened(machine, dtype)):
+            continue  # those programs multiplied 16 bits on matrix units
+        names = [name for name in (*IN_NETWORKS, *IN_BOTH) if name.partition(".")[0] == kind]
+        for name in names:
+            share = 1.0 if name in IN_NETWORKS else _share(known, machine, kind, dtype)
+            if share:
+                shares[f"{name}.{dtype}"] = share
+    return FrozenDict(shares)
+
+
+def _share(known: DeviceCalibration, machine: Machine, kind: str, dtype: str) -> float:
+    """Of programs, for a kind that was timed both ways."""
+    networks = [catalogued(name) for name in NETWORKS_ON]
+    if machine.name in [one.name for one in networks]:
+        return 1.0
+    of_programs = _relatives([one.family for one in networks], machine)
+    standing = standing_for(f"{kind}.{dtype}", [one.name for one in known.classes])
+    fits = [fit for one in known.classes if standing and one.name == standing.measured for fit in one.fits]
+    timed = {device_name(known.machines[fit.machine]): fit.family for fit in fits}
+    if machine.name in timed:
+        return 0.0
+    return of_programs / (of_programs + sum(_kinship(family, machine) for family in timed.values()))
+
+
+def _relatives(families: Iterable[str], machine: Machine) -> float:
+    """What machines of the same generation and maker count for."""
+    return sum(_kinship(one, machine) for one in families if shared_words(one, machine.family) >= GENERATION)
+
+
+def _kinship(family: str, machine: Machine) -> float:
+    return fitted_kinship().weights[shared_words(family, machine.family)]
+
+
+def programs_spread(machine: Machine, spent: Sequence[Spent]) -> tuple[float, tuple[str, ...]]:
+    """Standard deviation of log time of what programs say of a machine, and a remark where it says much of a step."""
+    if machine.family.startswith(MAKER):
+        return programs_scatter(), ()
+    whole = sum(one.contribution for one in spent) or 1.0
+    share = sum(one.contribution * one.programs for one in spent) / whole
+    line = f"convolutions as on GPUs of another maker ({share:.0%} of the time): wider band"
+    return math.hypot(programs_scatter(), UNMEASURED), (line,) if share >= NOTICED else ()
+
+
+def by_maker(estimator: Estimator, machine: Machine) -> tuple[Estimator, tuple[str, ...]]:
+    """The estimator, and of a device of another maker than those of the timed programs a wider band and a remark."""
+    if machine.family.startswith(MAKER) or not isinstance(estimator, Calibration):
+        return estimator, ()
+    wider = replace(estimator, residual_std=math.hypot(estimator.residual_std or 0.0, UNMEASURED))
+    return wider, (f"no measured row is of {machine.name}, none of its maker: wider band",)

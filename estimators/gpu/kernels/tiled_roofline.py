@@ -1,0 +1,280 @@
+"""The hierarchical roofline: tiles and waves over the cores, traffic by level, launch, and the power cap."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import symbol
+from slipstick.common.lazy_sympy import sp
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.base.operation_model import Clock, FormulaModel
+from slipstick.estimators.gpu.kernels import kernel_classes
+from slipstick.estimators.gpu.kernels.kernel_classes import KERNELS, KernelParameters, apart, class_of, entry
+from slipstick.estimators.gpu.kernels.matrix_tiles import Resources, panels_read, tiles_read, traffic_time
+from slipstick.estimators.gpu.kernels.recurrent_steps import STACKED, algorithm, recurrent, step_latency
+from slipstick.estimators.power.energy import MATRIX_ENERGY
+from slipstick.estimators.power.voltage import knee, squared_voltage
+from slipstick.estimators.roofline.roofline import product_of_fields, serving_rate
+from slipstick.estimators.symbolic.cache_residency import capacity_of_all, rated_caches
+from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.cost import symbols_of
+from slipstick.workloads.graph.given import Binding, KeptAmount, unread_amount
+from slipstick.workloads.graph.kinds import SIZE_BYTES
+from slipstick.workloads.graph.workload import Op
+
+INTEGER = "int8"
+"""Whose rate shows how wide a matrix engine is (`_reached`)."""
+PREPARED = ("quantizes", "packs_scales")
+"""Attributes of a product that was timed with what makes its operands narrow: of activations, of weights' scales."""
+LEAST_POWER = 1e-3
+"""Share of the cap that is left for work where idle takes all of it: the time grows, and stays a number."""
+
+
+@dataclass(frozen=True)
+class TiledRoofline(FormulaModel):
+    """An operation takes its launch and the longest of arithmetic in waves of tiles, traffic, and energy under the cap.
+
+    Parameters
+    ----------
+    kernels
+        By kind of operation, or "kind.dtype" (`kernel_classes.class_of`); "default" serves the rest.
+    """
+
+    kernels: FrozenDict[KernelParameters] = KERNELS
+
+    def __post_init__(self) -> None:
+        if "default" not in self.kernels:
+            raise InputError("kernels of a tiled roofline: no entry 'default'")
+
+    def caches(self, machine: Machine) -> str:
+        """Where the runtime says none, the fitted `rotation` gives what repeated runs leave."""
+        state = machine.runtime.cache
+        return f"{state} caches" if state else "caches as repeated runs leave them"
+
+    def runs_at(self) -> Clock:
+        """The cap is part of the formulas."""
+        return "held"
+
+    def key(self, op: Op, machine: Machine) -> Hashable:
+        """Operations of one kind, dtype and shape of formula."""
+        if op.kind in machine.runtime.free_kinds:
+            return "free"
+        units = tuple(sorted(name for name in op.cost if name.startswith("flop.")))
+        return class_of(op), units, op.cost.moves, _variant(op), _joined(op), *_steps(op, machine)
+
+    def holds_open(self, op: Op, machine: Machine) -> bool:
+        """Unless an open size, 1 or more, decides between one and many (`kernel_classes.APARTS`)."""
+        one = apart(f"{op.kind}.{op.dtype}")
+        if one is None or one.many not in self.kernels:
+            return True
+        amount = unread_amount(op.dims, one.dim)
+        sizes = amount.symbols if isinstance(amount, KeptAmount) else symbols_of(amount)
+        return not sizes or Binding(dict.fromkeys(sizes, 1)).put(amount) != 1
+
+    def form(self, machine: Machine) -> Hashable:
+        """That of the machine, its knee and maker, and the names of the kernels: other numbers are symbols."""
+        return tuple(self.kernels), machine.form, knee(machine), _maker(machine)
+
+    def formula(self, op: Op, machine: Machine) -> Formula:
+        """Symbols: operation.* dims and amounts, machine.*, parameter.kernels.KIND.*."""
+        if op.kind in machine.runtime.free_kinds:
+            return Formula(sp.Integer(0), "s", "free under this runtime")
+        prefix = f"parameter.kernels.{entry(self.kernels, op)}."
+        flop_time, energy = _arithmetic(op, machine, prefix)
+        has = resources(machine, prefix, flop_time)
+        formula = _kernel(op, machine, has, prefix, flop_time)
+        if _joined(op):
+            formula = kernel_classes.with_terms(formula, formula.expression + _beside(op) / has.memory_rate, {})
+        launch = symbol("operation.launches") * (
+            symbol("machine.runtime.launch_overhead") + symbol(f"{prefix}overhead")
+        )
+        if op.kind == "recurrent":
+            launch = sp.Integer(0)  # one library call a layer: what starts a step is the call's own, in its formula
+        capped = _under_cap(formula.expression, flop_time, energy, machine, prefix)
+        moved = symbol("operation.bytes_moved")
+        stated = traffic_time(moved, moved, has) if machine.runtime.cache else moved / has.memory_rate
+        terms = {"compute": flop_time, "memory": stated}
+        if op.kind == "recurrent":
+            terms["latency"] = step_latency(algorithm(op, machine), has, prefix)
+        if not op.cost.moves:
+            del terms["memory"]
+        return kernel_classes.with_terms(formula, launch + capped, terms)
+
+    def traffic(self, op: Op, machine: Machine) -> FrozenDict[sp.Expr]:
+        """Bytes that one execution moves out of each level of the memory, in the symbols of `formula` and of its menu.
+
+        Products load tiles: from the nearest memory what a core reads, from the last cache what that cannot stage,
+        from main memory what no cache held. Other operations move their operands and results once through all levels.
+        """
+        free = op.kind in machine.runtime.free_kinds
+        has = resources(machine, f"parameter.kernels.{entry(self.kernels, op)}.", sp.Integer(0))
+        near, cache, main = (sp.Integer(0),) * 3 if free else _bytes_by_level(op, has)
+        levels, result = list(machine.memory), {}
+        for level in levels:
+            there = machine.memory[level].capacity > 0
+            amount = main if level == levels[-1] else near if level == levels[0] and len(levels) > 2 else cache
+            result[level] = amount if there else sp.Integer(0)
+        return FrozenDict(result)
+
+
+def _bytes_by_level(op: Op, has: Resources) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
+    """Out of the nearest memory, the last cache, and main memory."""
+    moved, size = symbol("operation.bytes_moved"), kernel_classes.operand_sizes(op.dtype, _stored(op))
+    dims = kernel_classes.product_dims(op.kind, _variant(op))
+    if dims is None:
+        return moved, moved, moved
+    beside = sp.Integer(0) if op.kind != "recurrent" else Largest(0, moved - dims[1] * dims[3] * size[0])
+    near, cache = tiles_read(dims, size, has)
+    return near + beside, cache + beside, panels_read(dims, size, has) + beside
+
+
+def resources(machine: Machine, prefix: str, flop_time: sp.Expr) -> Resources:
+    """The machine's rates as expressions; caches that it lacks neither bound nor spare anything."""
+    levels = list(machine.memory)
+    main = product_of_fields(machine.bandwidth_factors(levels[-1])) * symbol(f"{prefix}memory_efficiency")
+    near_capacity, near_rate = sp.oo, sp.oo
+    if len(levels) > 2 or (len(levels) > 1 and machine.memory[levels[0]].per == "core"):
+        near_capacity = symbol(f"machine.memory.{levels[0]}.capacity")
+        near_rate = product_of_fields(machine.bandwidth_factors(levels[0])) / symbol("machine.cores")
+    cache_capacity, cache_rate = sp.Integer(0), main
+    last = levels[-2] if len(levels) > 1 else ""
+    if last in rated_caches(machine):
+        cache_capacity = capacity_of_all(machine, last)
+        cache_rate = Largest(main, product_of_fields(machine.bandwidth_factors(last)))
+    rate = symbol("operation.flop") / flop_time if flop_time != 0 else sp.oo
+    cores, clock = symbol("machine.cores"), symbol("machine.clock")
+    rotation = {None: symbol(f"{prefix}rotation"), "cold": None}.get(machine.runtime.cache, sp.Integer(1))
+    between = symbol("machine.runtime.weights_between")
+    return Resources(rate, cores, clock, near_capacity, near_rate, cache_capacity, cache_rate, main, rotation, between)
+
+
+def _kernel(op: Op, machine: Machine, has: Resources, prefix: str, flop_time: sp.Expr) -> Formula:
+    size = sp.Rational(SIZE_BYTES[op.dtype])
+    match op.kind, _variant(op):
+        case "gemm", _:
+            rounds, packs = (bool(op.attributes.get(name)) for name in PREPARED)
+            return kernel_classes.matrix_product(op.dtype, has, prefix, _stored(op), quantizes=rounds, packs=packs)
+        case "convolution", (str() as direction, bool() as winograd, bool() as transposed):
+            facts = {"winograd": winograd, "transposed": transposed}
+            return kernel_classes.convolution(op.dtype, has, prefix, direction, **facts, maker=_maker(machine))
+        case "attention", (str() as mask, str() as kv_dtype, bool() as writes_cache):
+            return kernel_classes.attention(op.dtype, has, prefix, mask, kv_dtype, writes_cache=writes_cache)
+        case "recurrent", _:
+            return recurrent(op, has, prefix, algorithm(op, machine))
+        case "softmax", _:
+            return kernel_classes.rowwise(has, prefix, symbol("operation.rows"), symbol("operation.columns"), size)
+        case "norm", shared:
+            groups = symbol("operation.groups")
+            if shared:  # a batch norm has few, long rows: all cores work on each
+                groups = Largest(groups, has.cores * kernel_classes.ROWS_IN_FLIGHT)
+            return kernel_classes.rowwise(has, prefix, groups, symbol("operation.elements") / groups, size)
+    if not op.cost.moves:
+        return Formula(flop_time, "s", kernel_classes.SOURCE)
+    return kernel_classes.stream(has, prefix, flop_time)
+
+
+def _maker(machine: Machine) -> str:
+    """The first word of a machine's family."""
+    return machine.family.partition("-")[0]
+
+
+def _steps(op: Op, machine: Machine) -> tuple[object, ...]:
+    """What decides the form of a recurrent step's formula."""
+    if op.kind != "recurrent":
+        return ()
+    return algorithm(op, machine), tuple(op.dims.get(name) == 1 for name in STACKED), op.attributes["function"]
+
+
+def _joined(op: Op) -> bool:
+    """Whether a product or a convolution has others in its kernel that may read and write more than it does."""
+    return op.kind in ("gemm", "convolution") and bool(op.attributes.get("fused"))
+
+
+def _beside(op: Op) -> sp.Expr:
+    """Bytes of a kernel beyond its operands and its result: what joined it reads (a residual), and keeps for later."""
+    if op.kind == "convolution":
+        return Largest(0, symbol("operation.bytes_moved") - kernel_classes.convolution_bytes(op.dtype))
+    batch, m, n, k = (symbol(f"operation.{name}") for name in ("batch", "m", "n", "k"))
+    of_weights, of_inputs, of_results = kernel_classes.operand_sizes(op.dtype, _stored(op))
+    alone = batch * (of_weights * m * k + of_inputs * k * n + of_results * m * n)
+    return Largest(0, symbol("operation.bytes_moved") - alone)
+
+
+def _stored(op: Op) -> str:
+    """The data type that a product's weights are stored in, where it is narrower than the one it multiplies in."""
+    return str(op.attributes.get("weights", "")) if op.kind == "gemm" else ""
+
+
+def _variant(op: Op) -> tuple[object, ...]:
+    """What, besides its kind, decides the form of an operation's formula."""
+    if op.kind == "convolution":
+        direction, transposed = str(op.attributes.get("pass", "forward")), bool(op.attributes.get("transposed"))
+        taps = [op.dims.get(f"kernel_{axis}") for axis in ("depth", "height", "width")]
+        stride = op.attributes.get("stride", (1, 1))
+        unit = all(s == 1 for s in stride) if isinstance(stride, tuple) else stride == 1
+        return direction, bool(taps == [1, 3, 3] and unit and op.dtype == "float32" and not transposed), transposed
+    if op.kind == "attention" and op.attributes.get("pass", "forward") == "forward":
+        mask, stored = "causal" if op.attributes.get("causal") else "full", op.attributes.get("kv_dtype", op.dtype)
+        return mask, str(stored), bool(op.attributes.get("writes_cache"))
+    prepared = tuple(bool(op.attributes.get(name)) for name in PREPARED)
+    if op.kind == "gemm" and (_stored(op) or any(prepared)):
+        return _stored(op), *prepared
+    return ("batch",) if op.kind == "norm" and op.attributes.get("function") == "batch" else ()
+
+
+def _arithmetic(op: Op, machine: Machine, prefix: str) -> tuple[sp.Expr, sp.Expr]:
+    """Seconds of the operation's flop at the reachable rate of each engine, and their energy over a float32 flop's."""
+    time, energy = sp.Integer(0), sp.Integer(0)
+    for name in op.cost:
+        if name.startswith("flop."):
+            _, unit, dtype = name.split(".")
+            if op.cost["flop.matrix." + dtype] != 0 and unit != "matrix":
+                continue  # the epilogue of a product runs while its next tile loads
+            engine, rated = serving_rate(machine, unit, dtype)
+            rate = _reached(machine, engine, rated, symbol(f"{prefix}compute_efficiency"))
+            time += symbol(f"operation.{name}") / rate
+            share = MATRIX_ENERGY.get(dtype, 1.0) if engine == "matrix" else 1.0
+            energy += symbol(f"operation.{name}") * share
+    return time, energy
+
+
+def _reached(machine: Machine, engine: str, rated: str, efficiency: sp.Expr) -> sp.Expr:
+    """Flop/s at best: a share of the rate that the width of the engine allows, and at most the rate that is stated.
+
+    GeForce boards accumulate 16-bit products in float32 at half of the rate of the same chip's workstation and server
+    boards (NVIDIA Ada GPU architecture whitepaper v2.1, Appendix A: RTX 4090 165 TFLOP/s, with FP16 accumulation
+    330). What holds an engine below its peak, operands, issue and power, is sized for the width; the int8 rate shows
+    that, since its products accumulate in integers on every board.
+    """
+    peak = product_of_fields(machine.peak_factors(engine, rated))
+    size = SIZE_BYTES.get(rated, 0)
+    if engine != "matrix" or rated == INTEGER or size < 1 or machine.engines[engine].rated(INTEGER) != INTEGER:
+        return peak * efficiency
+    wider = Largest(1, product_of_fields(machine.peak_factors(engine, INTEGER)) / (int(size) * peak))
+    return peak * Smallest(Largest(1, efficiency), efficiency * wider)
+
+
+def _under_cap(time: sp.Expr, flop_time: sp.Expr, flop: sp.Expr, machine: Machine, prefix: str) -> sp.Expr:
+    """The longer of the time and the time that the power cap allows, once it has taken hold.
+
+    Below the knee of the voltage, energy per flop is constant and time is energy over power; above it, energy grows
+    with the square of the clock and the clock falls with the cube root of the power that is missing.
+    """
+    power = machine.power
+    if power.cap is None or power.per_flop is None or flop == 0:
+        return time
+    cap = symbol("machine.power.cap")
+    allowed = Largest(cap - symbol("machine.power.idle"), LEAST_POWER * cap) if power.idle else cap
+    joules = flop * symbol("machine.power.per_flop") * symbol(f"{prefix}energy")
+    at_knee = joules / allowed
+    squeezed = flop_time ** sp.Rational(2, 3) * (at_knee * squared_voltage(knee(machine))) ** sp.Rational(1, 3)
+    # Squeezing matters only while the clock stays above the knee, that is while it is the longer of the two.
+    limit = Largest(at_knee, squeezed)
+    if power.time_constant is None:
+        return Largest(time, limit)
+    settle = symbol("machine.power.time_constant") * symbol(f"{prefix}settle")
+    return Largest(time, limit * limit / (limit + settle))

@@ -1,0 +1,57 @@
+"""How far ratios of two answers scatter, from public measurements (`slipstick validate --refit ratios`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from slipstick.estimators.base.estimate import DEFAULT_LEVEL
+from slipstick.estimators.base.ratio_band import SAME_OPERATIONS, RatioBand
+from slipstick.estimators.fitting.fitted_file import load_fitted
+
+NAME = "ratios"
+OTHER_MACHINE, OTHER_SIZES, OTHER_NETWORKS = "other machine", "other sizes", "other sizes of networks"
+FEW = 3
+"""Fewer operations are kernels by themselves, no network (as `named.gpu_bands.FEW`)."""
+
+
+@dataclass(frozen=True)
+class RatioLaw:
+    """What measured ratios ask of the bands of predicted ones.
+
+    `other_machine`: `RatioBand.other`: hosts, clocks that a run reaches, which kernel the library takes.
+    `other_sizes`: `RatioBand.kept` of operations of other sizes.
+    `other_networks`: the same of whole networks, whose answers err much alike at all sizes.
+    """
+
+    other_machine: float
+    other_sizes: float
+    other_networks: float
+
+    def kept(self, operations: int) -> float:
+        """`RatioBand.kept` of answers of so many operations at other sizes."""
+        return self.other_sizes if operations < FEW else self.other_networks
+
+    def band(
+        self,
+        names: Sequence[str] = (),
+        operations: int = 0,
+        level: float = DEFAULT_LEVEL,
+        degrees_of_freedom: float | None = None,
+        residual_freedom: float | None = None,
+    ) -> RatioBand:
+        """The band of ratios where these names vary: of the same operations on a machine, or of other sizes.
+
+        `operations`: of which the answers consist.
+        `degrees_of_freedom`, `residual_freedom`: see `Spread`.
+        """
+        kept = SAME_OPERATIONS if all(name.startswith("machine.") for name in names) else self.kept(operations)
+        return RatioBand(self.other_machine, kept, level, degrees_of_freedom, residual_freedom)
+
+
+@cache
+def shipped() -> RatioLaw:
+    """The law that ships."""
+    facts = load_fitted(NAME).facts
+    return RatioLaw(*(float(facts[name]) for name in (OTHER_MACHINE, OTHER_SIZES, OTHER_NETWORKS)))

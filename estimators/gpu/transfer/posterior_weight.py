@@ -1,0 +1,168 @@
+"""Whether measured rows are accepted: only as far as they predict each other better than the sources do.
+
+Each row is left out in turn and predicted by others. A class of operations goes from the sources' parameters towards
+the most likely ones by the share that makes this error least, and not at all where the error does not fall: then the
+sources' answer stands, and the rows that disagree are named. What anchors say holds for operations about as long as
+they are; beyond the range of their times it fades, since a launch overhead that explains a row of a millisecond is no
+launch overhead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from slipstick.common.formatting import ratio_shown
+from slipstick.estimators.fitting.user_rows import left_out_errors
+from slipstick.estimators.gpu.transfer.anchor_constants import CAPPED, FALLS, OTHER_FALLS, SHARES, STACKS
+from slipstick.estimators.gpu.transfer.distance_weight import fading
+from slipstick.estimators.gpu.transfer.linearised_rows import FEW, LinearisedRows
+from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
+from slipstick.estimators.gpu.transfer.parameter_priors import ParameterPosterior
+from slipstick.estimators.symbolic.lambdified import FloatArray
+
+FOLDS = 24
+"""Rows beyond are left out together."""
+ODD = 1.6
+"""A row that the other anchors miss by this factor is named."""
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorWeight:
+    """What anchors change.
+
+    `belief`: with the anchors, as far as they are believed.
+    `shares`: by class: how far towards what the anchors say.
+    `errors`: by class: log(measured / predicted) of its anchors, each by the other anchors.
+    `range`: by class: least and largest log seconds that the sources say of its anchors; of all anchors for other
+        classes.
+    `doubts`: in words: rows that disagree with the others.
+    """
+
+    belief: ParameterPosterior
+    shares: Mapping[str, float]
+    errors: Mapping[str, FloatArray]
+    range: Mapping[str, tuple[float, float]]
+    doubts: tuple[str, ...] = ()
+
+
+def accepted(before: ParameterPosterior, anchors: Sequence[OperationTimes], factors: FloatArray) -> PosteriorWeight:
+    """What a few rows measured on the machine change in what is known of it.
+
+    `anchors`: of classes that the belief knows, at least one row.
+    `factors`: logarithm of what each row takes besides its parameters, shape (rows,).
+    """
+    kin = LinearisedRows.of(before.names, before.mean, before.roots, before.noise, anchors, factors)
+    names = np.concatenate([np.full(len(form), form.name) for form in anchors])
+    predicted = kin.at(np.zeros(kin.roots.shape[1]))
+    chosen = _tried(kin, predicted)
+    other = _tried(replace(kin, roots=np.concatenate([kin.roots, other_stack(before)], axis=1)), predicted)
+    if len(predicted) < FEW or other.least < OTHER_FALLS * chosen.least:
+        chosen = other
+    shares, errors, ranges = {}, {}, {}
+    for name in before.noise:
+        of_class = names == name if (names == name).any() else np.ones(len(predicted), bool)
+        shares[name], error = _share(chosen.left_out[:, of_class])
+        ranges[name] = float(predicted[of_class].min()), float(predicted[of_class].max())
+        if (names == name).any():
+            errors[name] = error
+    doubts = []
+    for row, (name, words) in enumerate(_rows(anchors)):
+        factor = float(np.exp(errors[name][int((names[:row] == name).sum())]))
+        if max(factor, 1 / factor) > ODD:
+            doubts.append(f"{name} {words} took {ratio_shown(factor)} x what the other anchors and machines say")
+    belief = _moved(before, chosen, shares, {name: int((names == name).sum()) for name in before.noise})
+    return PosteriorWeight(belief, shares, errors, ranges, tuple(doubts))
+
+
+@dataclass(frozen=True, eq=False)
+class _Tried:
+    """The most likely coordinates of a model, and how well its rows predict each other.
+
+    `left_out`: log(measured / predicted) of each row by the others at every share, shape (shares, rows).
+    """
+
+    model: LinearisedRows
+    best: FloatArray
+    left_out: FloatArray
+
+    @property
+    def least(self) -> float:
+        """The mean error of the best share."""
+        return float(_capped(self.left_out).min())
+
+
+def _tried(model: LinearisedRows, predicted: FloatArray) -> _Tried:
+    best = model.likeliest(np.ones(len(predicted), bool))
+    return _Tried(model, best, _left_out(model, best, predicted))
+
+
+def other_stack(before: ParameterPosterior) -> FloatArray:
+    """Directions of a software stack that is no relative's, a parameter each, shape (parameters, directions)."""
+    spreads = [STACKS.get(parameter, 0.0) for _, parameter in before.names]
+    kept = np.flatnonzero(spreads)
+    errors = np.zeros((len(spreads), len(kept)))
+    errors[kept, np.arange(len(kept))] = np.array(spreads)[kept]
+    return errors
+
+
+def _capped(errors: FloatArray) -> FloatArray:
+    """Mean of what counts of log errors, shape (shares,)."""
+    return np.asarray(np.minimum(np.abs(errors), CAPPED).mean(axis=1))
+
+
+def _left_out(model: LinearisedRows, best: FloatArray, predicted: FloatArray) -> FloatArray:
+    """Log(measured / predicted) of each row by the others at every share, shape (shares, rows)."""
+    return left_out_errors(
+        model, best, SHARES, lambda out: fading(predicted[out], predicted[~out].min(), predicted[~out].max()), FOLDS
+    )
+
+
+def _share(errors: FloatArray) -> tuple[float, FloatArray]:
+    """The share of the least left-out error, and the errors there."""
+    mean = _capped(errors)
+    best = int(np.argmin(mean)) if errors.shape[1] >= FEW else len(SHARES) - 1
+    place = best if mean[best] < FALLS * mean[0] or errors.shape[1] < FEW else 0
+    return SHARES[place], errors[place]
+
+
+def _moved(
+    before: ParameterPosterior, chosen: _Tried, shares: Mapping[str, float], counts: Mapping[str, int]
+) -> ParameterPosterior:
+    """Every class's parameters moved by its share, known better as far as they are moved."""
+    each = np.array([shares[name] for name, _ in before.names])
+    if not each.any():
+        return replace(before, notes=_notes(before, shares, counts))
+    size, axes = np.linalg.eigh(chosen.model.left(chosen.best))
+    known = chosen.model.roots @ (axes * np.sqrt(np.maximum(size, 0.0)))
+    roots = np.sqrt(1 - each)[:, None] * before.roots, np.sqrt(each)[:, None] * known
+    return replace(
+        before,
+        mean=before.mean + each * (chosen.model.roots @ chosen.best),
+        roots=np.concatenate(roots, axis=1),
+        notes=_notes(before, shares, counts),
+    )
+
+
+def _notes(before: ParameterPosterior, shares: Mapping[str, float], counts: Mapping[str, int]) -> dict[str, str]:
+    notes = {}
+    for name, text in before.notes.items():
+        count = counts[name]
+        if count and shares[name]:
+            text += f" and {count} anchors"
+        elif count:
+            text += f" ({count} anchors do not predict each other better: not used)"
+        notes[name] = text
+    return notes
+
+
+def _rows(anchors: Sequence[OperationTimes]) -> list[tuple[str, str]]:
+    """Class and dims of every row in words."""
+    rows = []
+    for form in anchors:
+        for row in range(len(form)):
+            dims = ", ".join(f"{dim} = {float(form.column(dim)[row]):g}" for dim in form.op.dims)
+            rows.append((form.name, dims))
+    return rows

@@ -1,0 +1,142 @@
+"""The tiled roofline times what relatives' measurements leave over at the nearest shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import symbol
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.base.estimator_base import PointByPoint
+from slipstick.estimators.base.operation_model import amount_of
+from slipstick.estimators.composition.compiled_estimator import Compiled
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
+from slipstick.estimators.composition.power_capped import PowerCappedTimes
+from slipstick.estimators.gpu.kernels.kernel_classes import entry
+from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
+from slipstick.estimators.gpu.transfer.distance_weight import fading
+from slipstick.estimators.gpu.transfer.kernel_class import KernelClass, kind_of, times
+from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
+from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.cost import Amount, symbols_of
+from slipstick.workloads.graph.kinds import KINDS
+from slipstick.workloads.graph.workload import Op, Workload
+
+AMOUNT = "operation.shape_factor"
+LEAST = 1e-3
+"""Of a dim, where its logarithm is taken."""
+
+
+@dataclass(frozen=True, eq=False)
+class DistanceWeighted:
+    """How far parameters that anchors moved hold: fully where the sources say times between those of the anchors.
+
+    `machine`: on which the anchors were measured.
+    `before`, `after`: parameters of the class without and with the anchors.
+    `low`, `high`: log seconds between which the anchors lie.
+    """
+
+    machine: Machine
+    before: Mapping[str, float]
+    after: Mapping[str, float]
+    low: float
+    high: float
+
+    def logs(self, form: OperationTimes, shaped: FloatArray) -> FloatArray:
+        """What takes the time of `after` back towards that of `before` beyond the anchors, in log time.
+
+        `shaped`: logarithm of the rows' shape factors, shape (rows,).
+        """
+        here = [replace(form, machine=self.machine)]
+        before, after = (np.log(times(here, values)) for values in (self.before, self.after))
+        return np.asarray((1 - fading(before + shaped, self.low, self.high)) * (before - after))
+
+
+@dataclass(frozen=True, eq=False)
+class ShapeFactor:
+    """What some machines take over their own fits at the shapes nearest to an operation.
+
+    `shares`: by machine: how much of its log residual is believed.
+    `faded`: where anchors moved the parameters: how far that holds.
+    """
+
+    one: KernelClass
+    shares: Mapping[str, float]
+    faded: DistanceWeighted | None = None
+    known: dict[Any, float] = field(default_factory=dict, repr=False)
+
+    def logs(self, form: OperationTimes) -> FloatArray:
+        """Logarithm of the factor of each row."""
+        shaped = self.at(kind_of(form.op), form.place())
+        return shaped + self.faded.logs(form, shaped) if self.faded else shaped
+
+    def at(self, kind: Hashable, places: FloatArray) -> FloatArray:
+        """The same at points (`OperationTimes.place`) of one kind (`kind_of`)."""
+        total = np.zeros(len(places))
+        for machine, share in self.shares.items():
+            total += share * self.one.residual(machine, kind, places)
+        return total
+
+    def of(self, op: Op) -> float:
+        """The factor of one operation.
+
+        Raises InputError where a dim has no number.
+        """
+        sizes = tuple(op.dims[name] for name in KINDS[op.kind].dims)
+        if any(symbols_of(size) for size in sizes):
+            raise InputError(f"operation {op.name!r}: the nearest measured shapes are known for dims of numbers only")
+        seen = kind_of(op), tuple(map(float, sizes))
+        if seen not in self.known:
+            place = np.log2(np.maximum(np.array([seen[1]]), LEAST))
+            log = self.at(seen[0], place)
+            if self.faded:
+                form = OperationTimes.of(self.faded.machine, op.kind, op.dtype, dict(op.dims), [1.0], op.attributes)
+                log = log + self.faded.logs(form, log)
+            self.known[seen] = float(np.exp(log[0]))
+        return self.known[seen]
+
+
+@dataclass(frozen=True)
+class ResidualByShape(TiledRoofline):
+    """A tiled roofline whose classes of operations (of `kernels`) may have a factor that depends on their shape."""
+
+    factors: FrozenDict[ShapeFactor] = FrozenDict()
+
+    def form(self, machine: Machine) -> Hashable:
+        """As of the tiled roofline, and which classes have a factor."""
+        return super().form(machine), tuple(self.factors)
+
+    def formula(self, op: Op, machine: Machine) -> Formula:
+        """As of the tiled roofline, times ``operation.shape_factor``."""
+        plain = super().formula(op, machine)
+        if entry(self.kernels, op) not in self.factors or op.kind in machine.runtime.free_kinds:
+            return plain
+        return replace(plain, expression=plain.expression * symbol(AMOUNT))
+
+    def amount(self, op: Op, name: str) -> Amount:
+        """The factor is looked up by the operation's dims, everything else is an amount of it."""
+        if name != AMOUNT:
+            return amount_of(op, name)
+        return self.factors[entry(self.kernels, op)].of(op)
+
+
+@dataclass(frozen=True)
+class ResidualByShapeEstimator(ComposedEstimator):
+    """Compiles while dims are numbers; where they vary, points are evaluated one by one."""
+
+    def compile(
+        self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
+    ) -> Compiled | PowerCappedTimes | PointByPoint:
+        """The time as a function of arrays of the free quantities."""
+        amounts = [amount for op in workload.operations for amount in op.dims.values()]
+        inside = frozenset().union(*map(symbols_of, amounts))
+        if any(name.startswith(("workload.", "run.")) and name.partition(".")[2] in inside for name in free):
+            self._check_names(workload, machine, free)
+            return PointByPoint(self, workload, machine, FrozenDict(run or {}), tuple(free))
+        return super().compile(workload, machine, free, run)

@@ -1,0 +1,86 @@
+"""How far measured times scatter around a machine's forecast, from machines that were left out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from slipstick.common.errors import InputError
+from slipstick.estimators.fitting.similarity_weights import SimilarityWeights
+from slipstick.estimators.gpu.transfer.pooling_constants import BORDER, LARGEST, ROWS
+from slipstick.estimators.symbolic.lambdified import FloatArray
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """Standard deviations of the normal law whose 80 % band holds log(measured / predicted) of operations predicted
+    below and above `BORDER`.
+
+    `common`: the part that all operations of the class have alike, since one of several libraries runs them.
+    """
+
+    short: float
+    long: float
+    common: float = 0.0
+
+    @property
+    def unshared(self) -> Scatter:
+        """What operations do not have alike: it stays in the ratio of two of them."""
+        return Scatter(*(math.sqrt(max(end**2 - self.common**2, 0.0)) for end in (self.short, self.long)))
+
+    def wider(self, more: float) -> Scatter:
+        """With another, independent standard deviation."""
+        return Scatter(math.hypot(self.short, more), math.hypot(self.long, more), self.common)
+
+    def of(self, predicted: FloatArray) -> FloatArray:
+        """Of each predicted time in seconds."""
+        return np.where(predicted < BORDER, self.short, self.long)
+
+    def at(self, predicted: float) -> float:
+        """Of one predicted time in seconds."""
+        return self.short if predicted < BORDER else self.long
+
+
+def of_one_source(closest: int, kinship: SimilarityWeights) -> Scatter:
+    """Of a machine that shares `closest` words of the family with the only machine, or chip, that was measured."""
+    return Scatter(*(2 * [kinship.one_source * kinship.errors[closest]]))
+
+
+def at_least(known: Scatter, least: Scatter) -> Scatter:
+    """The wider of two, below and above `BORDER`."""
+    return replace(known, short=max(known.short, least.short), long=max(known.long, least.long))
+
+
+def scatter(errors: Sequence[FloatArray], predicted: Sequence[FloatArray], tails: float) -> Scatter:
+    """`tails` times the root mean square of log errors, each machine's rows together counting as one.
+
+    A rms, and not quantiles: over all public GPU data, every machine left out, their interval scores are equal.
+
+    `errors`, `predicted`: of each machine: log(measured / predicted), and seconds.
+    `tails`: by which a normal law of this deviation holds 80 % of the errors (`SimilarityWeights.tails`).
+    Raises InputError where there is no error.
+    """
+    ends = []
+    for brief in (True, False):
+        pairs = zip(errors, predicted, strict=True)
+        chosen = [np.minimum(np.abs(error[(time < BORDER) == brief]), LARGEST) for error, time in pairs]
+        squares = [float(np.mean(each**2)) for each in chosen if len(each)]
+        ends.append(tails * float(np.sqrt(np.mean(squares))) if squares else None)
+    short, long = ends
+    if short is None and long is None:
+        raise InputError("no error to estimate a scatter from")
+    return Scatter(long if short is None else short, short if long is None else long)  # type: ignore[arg-type]
+
+
+def widened(known: Scatter, errors: FloatArray, predicted: FloatArray, tails: float) -> Scatter:
+    """The scatter of a machine after a few of its own rows were predicted, wider or narrower than its relatives say.
+
+    `known`: what the relatives say.
+    `errors`, `predicted`: log(measured / predicted) of rows that were left out, and predicted seconds.
+    """
+    share = np.minimum(np.abs(errors), LARGEST) / (known.of(predicted) / tails)
+    factor = float(np.sqrt((ROWS + np.sum(share**2)) / (ROWS + len(share))))
+    return replace(known, short=known.short * factor, long=known.long * factor)

@@ -1,1 +1,0 @@
-"""Estimators that ship by name because they need more than their parts: data of a study, or a calibration."""

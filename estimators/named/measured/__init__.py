@@ -1,1 +1,0 @@
-"""What a user measured, as estimators of his questions: whole times, steps and runs of servers, operations."""

@@ -1,1 +1,0 @@
-"""Sparse products: by what was learned from blocks, by kernel, on whole devices."""

@@ -1,1 +1,0 @@
-"""A language model's server: a deployment under requests, as one run and as an estimator."""

@@ -1,1 +1,0 @@
-"""A training step of a language model on many devices, by the law fitted to published steps."""

@@ -1,1 +1,0 @@
-"""How long one operation takes on a machine."""

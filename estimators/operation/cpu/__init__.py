@@ -1,1 +1,0 @@
-"""Operation models of CPUs and many-core processors."""

@@ -1,1 +1,0 @@
-"""Operation models of GPUs: tiles, waves, kernel classes."""

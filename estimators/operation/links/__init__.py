@@ -1,1 +1,0 @@
-"""What devices do together over their links."""

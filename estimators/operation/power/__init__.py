@@ -1,1 +1,0 @@
-"""Power, energy and voltage of a machine at work."""

@@ -1,1 +1,0 @@
-"""Sparse matrix-vector products: reuse, the published network, whole devices."""

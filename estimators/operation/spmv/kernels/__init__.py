@@ -1,1 +1,0 @@
-"""Whole products by the kernel that computes them: costs, threads, energy."""

@@ -1,1 +1,0 @@
-"""Systolic arrays and training steps on them."""

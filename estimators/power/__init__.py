@@ -1,0 +1,1 @@
+"""Power, energy and voltage of a machine at work, and what a power cap does."""

@@ -1,0 +1,44 @@
+"""What a clock costs: above a knee a chip needs more voltage, and energy of a flop grows with its square."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from slipstick.common.expressions import symbol
+from slipstick.common.lazy_sympy import sp
+from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest
+from slipstick.hwmodels.machine import Machine
+
+KNEE = 1.4e9
+"""Clock in Hz up to which the least voltage serves, and energy of a flop is the machine's number: an H100's."""
+KNEE_SHARE = KNEE / 1.98e9
+"""The same over an H100's highest clock (0.72 fitted to training on three other boards, docs/notes/energy.md)."""
+
+
+def knee(machine: Machine) -> float:
+    """Clock [Hz] up to which the least voltage serves.
+
+    A chip that is sold at a higher clock reaches more of it at the least voltage: supply voltages of boards span a
+    factor of about sqrt 2, whatever their clock. It goes with the clock of the machine's file, not with one set since.
+    """
+    return max(KNEE, KNEE_SHARE * machine.stated.clock)
+
+
+def squared_voltage(turn: float) -> sp.Expr:
+    """The square of the voltage at machine.clock over that at a knee [Hz]: 1 below it, (clock / knee)^2 above."""
+    return Largest(1, symbol("machine.clock") / turn) ** 2
+
+
+def dynamic_share(clock: npt.ArrayLike, knee: npt.ArrayLike) -> FloatArray:
+    """Dynamic power f V^2 at a clock over that at the rated one; clock and knee in Hz over the rated clock."""
+    share, turn = np.asarray(clock, dtype=np.float64), np.asarray(knee, dtype=np.float64)
+    return np.asarray(share * (np.maximum(share, turn) / np.maximum(1.0, turn)) ** 2)
+
+
+def clock_share(ratio: npt.ArrayLike, knee: npt.ArrayLike) -> FloatArray:
+    """The clock, over the rated one, whose dynamic power is so many times that of it: inverse of `dynamic_share`."""
+    turn = np.asarray(knee, dtype=np.float64)
+    dynamic = np.asarray(ratio, dtype=np.float64) * np.maximum(1.0, turn) ** 2
+    return np.asarray(np.where(dynamic <= turn**3, dynamic / turn**2, np.cbrt(dynamic)))

@@ -1,0 +1,1 @@
+"""What every device shares: arithmetic against traffic, measured tables, and physical bounds."""

@@ -1,0 +1,187 @@
+"""What the phases of a run are: their share of time, their top operations, the checkpoint to restart them from."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slipstick.common.errors import InputError
+from slipstick.common.writer import atomic_write
+from slipstick.estimators.sampling.phases import Labels
+from slipstick.workloads.runs.step_profiles import Place, StepTable
+
+
+@dataclass(frozen=True)
+class TopOperation:
+    """An operation of a phase: total time [s] and invocations over its steps."""
+
+    name: str
+    time: float
+    count: int
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One phase: its label, step numbers, time [s] and share of the run, top operations on host and device, and the
+    nearest checkpoint.
+
+    `restart` is the last checkpointed step at or before one of the phase's steps with the smallest distance to it;
+    None where the phase comes before the first checkpoint (restart from the beginning).
+    """
+
+    label: int
+    steps: tuple[int, ...]
+    time: float
+    share: float
+    host: tuple[TopOperation, ...]
+    device: tuple[TopOperation, ...]
+    checkpoint: int | None
+    restart: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class PhaseReport:
+    """The phases of a run, longest first."""
+
+    table: StepTable
+    labels: Labels
+    phases: tuple[Phase, ...]
+
+    def coverage(self, longest: int = 3) -> float:
+        """Share of the run's time in the `longest` longest phases."""
+        return sum(phase.share for phase in self.phases[:longest])
+
+    def records(self) -> list[dict[str, Any]]:
+        """The phases as plain records, for JSON."""
+        return [
+            {
+                "phase": phase.label,
+                "steps": len(phase.steps),
+                "first_step": phase.steps[0],
+                "last_step": phase.steps[-1],
+                "time_s": phase.time,
+                "share": phase.share,
+                "host": [{"operation": top.name, "time_s": top.time, "count": top.count} for top in phase.host],
+                "device": [{"operation": top.name, "time_s": top.time, "count": top.count} for top in phase.device],
+                "nearest_checkpoint_step": phase.checkpoint,
+                "restart_step": phase.restart,
+            }
+            for phase in self.phases
+        ]
+
+    def chrome_events(self) -> Iterator[dict[str, Any]]:
+        """Two rows for chrome://tracing or Perfetto, as the paper's Fig. 3 has them: the steps, and above them the
+        runs of one phase.
+        """
+        for thread, name in ((0, "Phase Breakdown"), (1, "Profile Breakdown")):
+            yield {"ph": "M", "name": "thread_name", "pid": 0, "tid": thread, "args": {"name": name}}
+        steps, labels = self.table.steps, self.labels.tolist()
+        first = 0
+        for index, step in enumerate(steps):
+            yield {
+                "ph": "X",
+                "name": f"step {step.step}",
+                "cat": "step",
+                "pid": 0,
+                "tid": 1,
+                "ts": step.start * 1e6,
+                "dur": step.duration * 1e6,
+            }
+            if index + 1 == len(steps) or labels[index + 1] != labels[index]:
+                begin, end = steps[first].start, step.start + step.duration
+                yield {
+                    "ph": "X",
+                    "name": f"phase {labels[index]}",
+                    "cat": "phase",
+                    "pid": 0,
+                    "tid": 0,
+                    "ts": begin * 1e6,
+                    "dur": (end - begin) * 1e6,
+                    "args": {"first_step": steps[first].step, "last_step": step.step},
+                }
+                first = index + 1
+
+    def save(self, folder: str | Path) -> tuple[Path, Path, Path]:
+        """Write `phases.json`, `phases.csv` and `phases.trace.json` into `folder`; returns their paths."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        summary, table, trace = folder / "phases.json", folder / "phases.csv", folder / "phases.trace.json"
+        assignment = {str(step.step): label for step, label in zip(self.table.steps, self.labels.tolist(), strict=True)}
+        with atomic_write(summary) as file:
+            json.dump({"phases": self.records(), "step_phase": assignment}, file, indent=1)
+        with atomic_write(table) as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(["phase", "place", "operation", "time_s", "count", "phase_time_s", "phase_share"])
+            for phase in self.phases:
+                for place, tops in (("host", phase.host), ("device", phase.device)):
+                    writer.writerows(
+                        [phase.label, place, top.name, top.time, top.count, phase.time, phase.share] for top in tops
+                    )
+        with atomic_write(trace) as file:
+            json.dump({"traceEvents": list(self.chrome_events())}, file)
+        return summary, table, trace
+
+
+def report_phases(table: StepTable, labels: Sequence[int] | Labels, top: int = 5) -> PhaseReport:
+    """Describe the phases that `labels` (one a step) make.
+
+    Raises InputError where their number does not match the steps.
+    """
+    index = np.asarray(labels, dtype=np.int64)
+    if len(index) != len(table.steps):
+        raise InputError(f"{len(index)} labels for {len(table.steps)} steps")
+    durations = table.durations
+    numbers = np.array([step.step for step in table.steps])
+    checkpoints = np.array([step.step for step in table.steps if step.checkpoint])
+    total = float(durations.sum())
+    phases = []
+    for label in np.unique(index).tolist():
+        rows = np.flatnonzero(index == label)
+        time = float(durations[rows].sum())
+        nearest, restart = _checkpoints(numbers[rows], checkpoints)
+        tops = {place: _top_operations(table, rows, place, top) for place in ("host", "device")}
+        phases.append(
+            Phase(
+                label,
+                tuple(numbers[rows].tolist()),
+                time,
+                time / total if total else 0.0,
+                tops["host"],
+                tops["device"],
+                nearest,
+                restart,
+            )
+        )
+    return PhaseReport(table, index, tuple(sorted(phases, key=lambda phase: -phase.time)))
+
+
+def _top_operations(
+    table: StepTable, rows: np.ndarray[Any, np.dtype[np.intp]], place: Place, top: int
+) -> tuple[TopOperation, ...]:
+    times = np.asarray(table.times[rows].sum(axis=0)).ravel()
+    counts = np.asarray(table.counts[rows].sum(axis=0)).ravel()
+    here = [column for column in np.argsort(-times).tolist() if table.places[column] == place and counts[column] > 0]
+    return tuple(TopOperation(table.names[column], float(times[column]), int(counts[column])) for column in here[:top])
+
+
+def _checkpoints(
+    steps: np.ndarray[Any, np.dtype[np.int64]], checkpoints: np.ndarray[Any, np.dtype[np.int64]]
+) -> tuple[int | None, int | None]:
+    """The checkpoint nearest to any of the steps, and the nearest one from which the phase can be reached by going
+    forward.
+    """
+    if not len(checkpoints):
+        return None, None
+    distance = steps[:, None] - checkpoints[None, :]
+    nearest = int(checkpoints[int(np.argmin(np.abs(distance).min(axis=0)))])
+    forward = np.where(distance > 0, distance, np.iinfo(np.int64).max).min(
+        axis=0
+    )  # the phase's step comes after the checkpoint
+    best = int(np.argmin(forward))
+    return nearest, int(checkpoints[best]) if forward[best] < np.iinfo(np.int64).max else None

@@ -1,0 +1,246 @@
+"""The verb: series in, predictions out."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from slipstick.common.errors import InputError
+from slipstick.common.readers import unknown_name
+from slipstick.common.renamed_arguments import formerly
+from slipstick.estimators.scaling.extrapolation_band import checked, doubt
+from slipstick.estimators.scaling.extrapolation_band import reasons as worst_of
+from slipstick.estimators.scaling.laws.band_constants import ORIGINS
+from slipstick.estimators.scaling.laws.families import FAMILIES, borders
+from slipstick.estimators.scaling.laws.selection import POOLS, Mixture, Pool, counted_in, select
+from slipstick.estimators.scaling.line import fit_line, fit_power
+from slipstick.estimators.scaling.prediction import AveragedLaw, Prediction, shares_of
+from slipstick.estimators.scaling.repeats import noise_at, widened
+from slipstick.estimators.scaling.series import FARTHEST, Series, check_series, counts_nodes, kind_of
+from slipstick.estimators.scaling.strong_scaling import cycles, strong
+from slipstick.estimators.scaling.verdict import (
+    ABOVE,
+    BELOW,
+    ENOUGH_POINTS,
+    Certainty,
+    Verdict,
+    too_few,
+    verdicts,
+)
+from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.hwmodels.machine import Machine
+
+LEAST_POINTS = 2
+CHUNK = 4096
+LEAST_SHARE = 1e-3
+"""Of a law that is drawn."""
+ROUNDING = 1e-9
+"""Terms below this share of the time everywhere are what is left of sums that cancel."""
+LEAST_SQUARES = {"line": fit_line, "power": fit_power}
+"""Single laws with Student-t bands, by name only."""
+
+
+def extrapolate(
+    series: Series,
+    to: npt.ArrayLike,
+    kind: str | None = None,
+    machine: Machine | None = None,
+    family: str | None = None,
+    level: float | None = 0.80,
+) -> Prediction:
+    """Predict one series at new values, times in seconds: `extrapolate_many` of one.
+
+    Raises
+    ------
+    InputError
+        As there.
+    """
+    return extrapolate_many([series], to, kind, machine, family, level)[0]
+
+
+@formerly()
+def extrapolate_many(
+    series: Sequence[Series],
+    to: npt.ArrayLike,
+    kind: str | None = None,
+    machine: Machine | None = None,
+    family: str | None = None,
+    level: float | None = 0.80,
+) -> list[Prediction]:
+    """Predict many series at the same new values; series of one length are fitted together.
+
+    Parameters
+    ----------
+    to
+        Values of the parameter at which times are predicted, shape (targets,), > 0.
+    kind, machine, family
+        As `slipstick.extrapolate` takes them; the machine as a record.
+    level
+        Probability of the band; None leaves it away.
+
+    Returns
+    -------
+    list of Prediction
+        One a series, times in seconds of shape (targets,).
+
+    Raises
+    ------
+    InputError
+        Where a target is no finite number > 0, a family is unknown, or a series is too short.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> series = ss.Series((1, 2, 4, 8), (10.0, 5.5, 3.25, 2.125), (1, 1, 1, 1), parameter="threads")
+    >>> answers = ss.laws.extrapolate_many([series, series], [16], kind="strong")
+    >>> answers[0].value == answers[1].value
+    True
+    """
+    try:
+        targets = np.atleast_1d(np.asarray(to, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise InputError(f"targets (--to) {str(to)[:60]!r}: want numbers, such as [480, 3840]") from None
+    if targets.ndim != 1 or not targets.size or not (np.isfinite(targets) & (targets > 0)).all():
+        raise InputError(
+            f"targets (--to) {str(targets.tolist())[1:80].rstrip(']')}: want one or more finite numbers > 0"
+        )
+    if targets.max() > FARTHEST:
+        raise InputError(f"target (--to) {targets.max():g}: want at most {FARTHEST:g}")
+    if family in LEAST_SQUARES:
+        return [_least_squares(family, one, targets, level) for one in series]
+    if family is not None and family not in FAMILIES:
+        raise unknown_name("family", family, [*LEAST_SQUARES, *FAMILIES])
+    groups: dict[tuple[int, str, float], list[int]] = defaultdict(list)
+    reasons = []
+    for i, one in enumerate(series):
+        check_series(one)
+        if len(one) < LEAST_POINTS:
+            where = f"series {one.name!r}: " if one.name else ""
+            raise InputError(
+                f"{where}one value of {one.parameter} cannot be extrapolated: want {LEAST_POINTS}, better 5 or more"
+            )
+        named, reason = kind_of(one, kind)
+        reasons.append(reason)
+        groups[len(one), named, min(1.0, one.x[0], float(targets.min()))].append(i)
+    answers: list[Prediction | None] = [None] * len(series)
+    for (_, named, unit), members in groups.items():
+        if named == "strong" and family is None:
+            for i in members:
+                answers[i] = _strong(series[i], reasons[i], targets, level, machine)
+            continue
+        pool = counted_in(Pool((FAMILIES[family],)) if family else POOLS[named], unit)
+        known = borders(machine) if machine is not None and named in ("strong", "weak") else ()
+        for start in range(0, len(members), CHUNK):
+            chunk = members[start : start + CHUNK]
+            some = [series[i] for i in chunk]
+            x, y = np.array([s.x for s in some]), np.array([s.y for s in some])
+            steps = ORIGINS if level is not None or family is None else 0
+            for i, mixture in zip(chunk, select(pool, x, y, known, steps), strict=True):
+                answers[i] = _answer(series[i], named, reasons[i], mixture, targets, level, known)
+    return [answer for answer in answers if answer is not None]
+
+
+def _strong(series: Series, reason: str, to: FloatArray, level: float | None, machine: Machine | None) -> Prediction:
+    issue = cycles(machine)
+    known = borders(machine) if machine is not None and not counts_nodes(series.parameter) else ()
+    average = strong(series, to, issue)
+    low = high = None
+    words: list[Verdict] = []
+    if level is not None and len(series) < ENOUGH_POINTS:
+        words = [too_few(len(series))] * len(to)
+    elif level is not None:
+        noise = noise_at(checked(level), series.statistic, series.noise)
+        words = verdicts(series, average.certainty(), to, average.value, known)
+        ends = widened(average.value, *average.band(level), noise)
+        low, high = (tuple(map(float, end)) for end in ends)
+    assumptions = [f"strong scaling in {series.parameter} ({reason})", *series.notes, *average.notes]
+    if known:
+        assumptions.append("borders of the machine: " + ", ".join(f"{border:g}" for border in known))
+    return Prediction(
+        series=series,
+        kind="strong",
+        kind_reason=reason,
+        x=tuple(map(float, to)),
+        value=tuple(map(float, average.value)),
+        low=low,
+        high=high,
+        level=level,
+        verdicts=tuple(words),
+        law=average.law,
+        shares=average.shares,
+        assumptions=tuple(assumptions),
+        curves=average.curves(),
+    )
+
+
+def _answer(
+    series: Series,
+    kind: str,
+    reason: str,
+    mixture: Mixture,
+    to: FloatArray,
+    level: float | None,
+    known_borders: tuple[float, ...],
+) -> Prediction:
+    x, y = np.asarray(series.x), np.asarray(series.y)
+    law = mixture.law().without(ROUNDING, np.concatenate([x, to]))
+    value = law(to)
+    low = high = None
+    words: list[Verdict] = []
+    if level is not None:
+        parts = doubt(mixture, kind, x, y, to)
+        if parts is None:
+            words = [too_few(len(series))] * len(to)
+        else:
+            below, above = parts.band(0.80)
+            usual = Certainty(
+                parts.within(-BELOW, ABOVE), value * np.exp(-below), value * np.exp(above), worst_of(parts)
+            )
+            words = verdicts(series, usual, to, value, known_borders)
+            below, above = parts.band(level)
+            noise = noise_at(level, series.statistic, series.noise)
+            ends = widened(value, value * np.exp(-below), value * np.exp(above), noise)
+            low, high = (tuple(map(float, end)) for end in ends)
+    assumptions = [f"{kind.replace('_', ' ')} scaling in {series.parameter} ({reason})", *series.notes]
+    if known_borders:
+        assumptions.append("change points at the machine's borders: " + ", ".join(f"{b:g}" for b in known_borders))
+    return Prediction(
+        series=series,
+        kind=kind,
+        kind_reason=reason,
+        x=tuple(map(float, to)),
+        value=tuple(map(float, value)),
+        low=low,
+        high=high,
+        level=level,
+        verdicts=tuple(words),
+        law=law,
+        shares=shares_of([part.family.name for part in mixture.parts], list(mixture.weights)),
+        assumptions=tuple(assumptions),
+        curves=_curves(mixture, to),
+    )
+
+
+def _curves(mixture: Mixture, to: FloatArray) -> tuple[AveragedLaw, ...]:
+    """The families that have a weight."""
+    each = zip(mixture.parts, mixture.weights.tolist(), mixture.each(to).tolist(), strict=True)
+    curves = [
+        AveragedLaw(part.family.name, weight, tuple(times)) for part, weight, times in each if weight >= LEAST_SHARE
+    ]
+    return tuple(sorted(curves, key=lambda curve: -curve.share))
+
+
+def _least_squares(family: str, series: Series, to: FloatArray, level: float | None) -> Prediction:
+    prediction = LEAST_SQUARES[family](series.x, series.y, to, level if level is not None else 0.80, series.parameter)
+    prediction = replace(prediction, series=series, assumptions=(*prediction.assumptions, *series.notes))
+    if level is None:
+        return replace(prediction, low=None, high=None, level=None)
+    if prediction.low is None or prediction.high is None:
+        return prediction
+    value, low, high = (np.asarray(times) for times in (prediction.value, prediction.low, prediction.high))
+    low, high = widened(value, low, high, noise_at(level, series.statistic, series.noise))
+    return replace(prediction, low=tuple(map(float, low)), high=tuple(map(float, high)))

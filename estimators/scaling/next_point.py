@@ -1,0 +1,100 @@
+"""What to measure next: the candidate that narrows the band at the target most for its cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from slipstick.common.errors import InputError
+from slipstick.estimators.scaling.extrapolate import extrapolate_many
+from slipstick.estimators.scaling.prediction import Prediction
+from slipstick.estimators.scaling.series import Series
+
+OUTCOMES = (-0.84, 0.0, 0.84)
+"""Thirds of a normal distribution, by their middles: the outcomes a candidate is tried with, in standard deviations."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A value to measure, what it is expected to do, and what it costs.
+
+    `band` is the expected high / low at the target after measuring it, `gain` the fall of log(high / low) a unit of
+    cost (cost in CPU seconds where the parameter counts workers, else seconds).
+    """
+
+    value: float
+    time: float
+    cost: float
+    band: float
+    gain: float
+
+
+def next_points(
+    prediction: Prediction,
+    candidates: Sequence[float] | None = None,
+    cost: Callable[[float, float], float] | None = None,
+) -> list[Candidate]:
+    """Candidates ranked by expected narrowing of the last target's band per unit of cost, best first.
+
+    For each candidate its own predicted time, and one a third of its band up and down, are added to the series in turn,
+    and the series is extrapolated again: no measurement is made.
+
+    `candidates`: values to try; if None, those between the first value and the target at equal ratios.
+    `cost`: (value, predicted time) -> cost; if None, value x time for strong, weak and collective scaling, else time.
+    Raises InputError where the prediction has no band.
+    """
+    if prediction.low is None or prediction.high is None or prediction.level is None:
+        raise InputError("what to measure next needs a band: at least four points, and a level")
+    series, target, level = prediction.series, prediction.x[-1], prediction.level
+    if candidates is None:
+        candidates = _between(series, target)
+    if not candidates:
+        return []
+    price = cost or (lambda x, t: t if prediction.kind == "problem_size" else x * t)
+    before = float(np.log(prediction.high[-1] / prediction.low[-1]))
+    here = extrapolate_many([series], list(candidates), prediction.kind, level=level)[0]
+    ranked = []
+    for i, value in enumerate(candidates):
+        low, high = (here.low or here.value)[i], (here.high or here.value)[i]
+        sigma = float(np.log(high / low)) / (2 * 1.28)
+        trials = [_with(series, value, here.value[i] * float(np.exp(z * sigma))) for z in OUTCOMES]
+        after = [
+            float(np.log(trial.high[-1] / trial.low[-1]))
+            for trial in extrapolate_many(trials, [target], prediction.kind, level=level)
+            if trial.low and trial.high
+        ]
+        expected = float(np.mean(after))
+        spent = price(value, here.value[i])
+        ranked.append(Candidate(value, here.value[i], spent, float(np.exp(expected)), (before - expected) / spent))
+    return sorted(ranked, key=lambda candidate: -candidate.gain)
+
+
+def _between(series: Series, target: float) -> list[float]:
+    grid = np.geomspace(series.x[0], target, 13)[1:-1]
+    whole = all(value == int(value) for value in series.x)
+    values = sorted({float(round(value)) if whole else float(value) for value in grid})
+    return [value for value in values if value not in series.x and value < target]
+
+
+def _with(series: Series, value: float, time: float) -> Series:
+    """The series with one more point, one run."""
+    typical, runs = series.typical or series.y, series.runs or tuple(map(float, series.repeats))
+    known = zip(series.x, series.y, series.repeats, typical, runs, strict=True)
+    x, y, repeats, typical, runs = zip(*sorted([*known, (value, time, 1, time, 1.0)]), strict=True)
+    return replace(series, x=x, y=y, repeats=repeats, typical=typical, runs=runs)
+
+
+def most_helpful(prediction: Prediction) -> Candidate | None:
+    """The one further measurement, at most half way (in ratio) to the last target, that narrows its band most.
+
+    None where there is no band, or no value to measure lies between.
+    """
+    if prediction.low is None:
+        return None
+    target, last = prediction.x[-1], prediction.series.x[-1]
+    values = [value for value in _between(prediction.series, target) if value <= max(target / 2, last)]
+    ahead = [value for value in values if value > last] or values
+    ranked = next_points(prediction, ahead, cost=lambda x, t: 1.0)
+    return min(ranked, key=lambda one: one.band, default=None)

@@ -1,0 +1,235 @@
+"""What an extrapolation answers: values, band, verdicts, and the formula behind them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slipstick.common.answer import Answer, Provenance
+from slipstick.common.columns import SHARE, Column
+from slipstick.common.formatting import ends_shown, shown
+from slipstick.common.records import FrozenDict
+from slipstick.common.writer import save_picture
+from slipstick.estimators.scaling.laws.terms import Law
+from slipstick.estimators.scaling.series import Series
+from slipstick.estimators.scaling.verdict import Verdict
+from slipstick.estimators.symbolic.formula import Formula
+
+NEGLIGIBLE = 5e-3
+
+
+@dataclass(frozen=True)
+class AveragedLaw:
+    """One of the laws that were averaged, at its likeliest.
+
+    `name`: of the law ("amdahl").
+    `share`: of all curves of this law in the average, 0..1.
+    `times`: seconds at the targets, shape (targets,).
+    """
+
+    name: str
+    share: float
+    times: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Prediction(Answer):
+    """Times at values that were not measured, with the band that holds a new measurement with probability `level`.
+
+    Parameters
+    ----------
+    series
+        What it was fitted to.
+    kind, kind_reason
+        The kind of scaling and how it is known ("given", or what it was taken from).
+    x, value
+        The targets and the times there, in seconds.
+    low, high
+        The band; None where the uncertainty is unknown (too few points, or not requested), never equal to `value`.
+    verdicts
+        One a target; empty where no band was requested.
+    law
+        The sum of terms that gave the values.
+    shares
+        Family -> its share in the law.
+    covariance
+        Of the law's coefficients in their order, where it is known (a single family fitted by least squares).
+    assumptions
+        In words; shown first.
+    curves
+        The laws that were averaged, the one with the largest share first.
+    """
+
+    series: Series
+    kind: str
+    kind_reason: str
+    x: tuple[float, ...]
+    value: tuple[float, ...]
+    low: tuple[float, ...] | None
+    high: tuple[float, ...] | None
+    level: float | None
+    verdicts: tuple[Verdict, ...]
+    law: Law
+    shares: FrozenDict[float] = FrozenDict()
+    covariance: tuple[tuple[float, ...], ...] | None = None
+    assumptions: tuple[str, ...] = ()
+    curves: tuple[AveragedLaw, ...] = ()
+
+    def __str__(self) -> str:
+        """A line a target: ``threads = 64: 10 s (80 %: 9.28 s .. 11.6 s), trust``."""
+        bands = [""] * len(self.x)
+        if self.low is not None and self.high is not None and self.level is not None:
+            ends = zip(self.low, self.high, strict=True)
+            bands = [f" ({100 * self.level:g} %: {ends_shown(low, high)})" for low, high in ends]
+        words = [f", {one.word}" for one in self.verdicts] or [""] * len(self.x)
+        rows = zip(self.x, self.value, bands, words, strict=True)
+        name = self.series.parameter
+        return "\n".join(f"{name} = {x:g}: {shown(time, 's')}{band}{word}" for x, time, band, word in rows)
+
+    @property
+    def provenance(self) -> Provenance:
+        """Curves through the measured points."""
+        return "calibrated"
+
+    @cached_property
+    def formula(self) -> Formula:
+        """The law as a formula of the parameter, in seconds."""
+        named = ", ".join(f"{name} {share:.0%}" for name, share in sorted(self.shares.items(), key=lambda s: -s[1]))
+        return self.law.formula(self.series.parameter, f"fitted to {len(self.series)} points: {named}")
+
+    @property
+    def change_points(self) -> tuple[float, ...]:
+        """Values at which the law bends."""
+        return self.law.change_points
+
+    @property
+    def main_law(self) -> Law:
+        """The law without terms below `NEGLIGIBLE` of the time at every measured value and target."""
+        return self.law.without(NEGLIGIBLE, np.array([*self.series.x, *self.x]))
+
+    @property
+    def text(self) -> str:
+        """`main_law` for people, in seconds, the largest term at the last target first."""
+        return self.main_law.text(self.series.parameter, self.x[-1])
+
+    @property
+    def composition(self) -> str:
+        """What the time at the last target is made of: "61% constant, 27% 1/threads, 12% log2(threads)"."""
+        at, law = np.array(self.x[-1:]), self.main_law
+        parts = [(coefficient * float(term.values(at)[0]), term) for coefficient, term in law.terms]
+        whole = sum(part for part, _ in parts)
+        words = sorted(((part / whole, term.text(self.series.parameter)) for part, term in parts), reverse=True)
+        return ", ".join(
+            f"{share:.0%} {'constant' if text == '1' else text}" for share, text in words if abs(share) >= NEGLIGIBLE
+        )
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a target, units in the keys."""
+        rows = []
+        for i, target in enumerate(self.x):
+            verdict = self.verdicts[i] if self.verdicts else None
+            rows.append(
+                {
+                    self.series.parameter: int(target) if target == int(target) else target,
+                    "time_s": self.value[i],
+                    "low_s": self.low[i] if self.low else None,
+                    "high_s": self.high[i] if self.high else None,
+                    "interval_level": self.level if self.low else None,
+                    "ratio": target / self.series.x[-1],
+                    "probability_within_20_percent": verdict.probability if verdict else None,
+                    "verdict": verdict.word if verdict else None,
+                    "reason": verdict.reason if verdict else None,
+                }
+            )
+        return rows
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain JSON values."""
+        return {
+            "name": self.series.name,
+            "parameter": self.series.parameter,
+            "kind": self.kind,
+            "kind_reason": self.kind_reason,
+            "formula": str(self.formula.expression),
+            "unit": "s",
+            "families": dict(self.shares),
+            "change_points": list(self.change_points),
+            "noise": self.series.noise,
+            "predictions": self.rows(),
+            "measured": [
+                {"value": x, "time_s": y, "repeats": r}
+                for x, y, r in zip(self.series.x, self.series.y, self.series.repeats, strict=True)
+            ],
+            "assumptions": list(self.assumptions),
+        }
+
+    def plot(self, axes: Any = None) -> Any:
+        """Log-log: data, law, band and change points; returns the matplotlib axes.
+
+        Parameters
+        ----------
+        axes
+            Where to draw; a new figure if None, which is written where a path (.png, .svg, .pdf) is given.
+
+        Raises
+        ------
+        InputError
+            Where the path ends otherwise.
+        """
+        if isinstance(axes, (str, os.PathLike)):
+            from matplotlib.figure import Figure
+
+            drawn = self.plot(Figure(figsize=(7, 4.5)).add_subplot())
+            save_picture(drawn.figure, Path(axes))
+            return drawn
+        if axes is None:
+            import matplotlib.pyplot as plt
+
+            axes = plt.figure(figsize=(7, 4.5)).add_subplot()
+        ends = (min(self.series.x[0], *self.x), max(self.series.x[-1], *self.x))
+        grid = np.geomspace(*ends, 200)
+        axes.plot(grid, self.law(grid), color="C0", label="law")
+        if self.low and self.high:
+            order = np.argsort(self.x)
+            ahead = [i for i in order if self.x[i] > self.series.x[-1]]
+            start = (self.series.x[-1], self.series.y[-1])
+            axes.fill_between(
+                [start[0], *(self.x[i] for i in ahead)],
+                [start[1], *(self.low[i] for i in ahead)],
+                [start[1], *(self.high[i] for i in ahead)],
+                alpha=0.25,
+                color="C0",
+                label=f"{self.level:.0%} band",
+            )
+        axes.plot(self.series.x, self.series.y, "o", color="black", label=f"measured ({self.series.statistic})")
+        axes.plot(self.x, self.value, "s", color="C1", label="predicted")
+        for i, knot in enumerate(self.main_law.change_points):
+            axes.axvline(knot, color="grey", linestyle=":", linewidth=1, label="" if i else "change point")
+        axes.set(xscale="log", yscale="log", xlabel=self.series.parameter, ylabel="time [s]", title=self.series.name)
+        axes.legend()
+        return axes
+
+    @property
+    def declared(self) -> tuple[Column, ...]:
+        """The verdict's probability is a share."""
+        return (Column("probability_within_20_percent", "within 20 %", SHARE),)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was taken for granted."""
+        return self.assumptions
+
+    def _repr_html_(self) -> str:
+        return self.formula._repr_html_() + super()._repr_html_()
+
+
+def shares_of(names: list[str], weights: list[float]) -> FrozenDict[float]:
+    """Family names with their shares, those below one in a thousand left out."""
+    shares: Mapping[str, float] = {n: float(w) for n, w in zip(names, weights, strict=True) if w >= 1e-3}
+    return FrozenDict(dict(shares))

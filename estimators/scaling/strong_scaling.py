@@ -1,0 +1,149 @@
+"""Strong scaling: what the laws, averaged by evidence, say at new numbers of workers, and one formula for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.fitting.nonnegative_terms import nearest_terms
+from slipstick.estimators.scaling.laws.marginal_likelihood import Points, ScalingPosterior, believe
+from slipstick.estimators.scaling.laws.priors import PRIORS, Priors
+from slipstick.estimators.scaling.laws.scaling_laws import NAMES, terms
+from slipstick.estimators.scaling.laws.terms import Law, SharedIssue, Term
+from slipstick.estimators.scaling.prediction import AveragedLaw, shares_of
+from slipstick.estimators.scaling.series import Series
+from slipstick.estimators.scaling.verdict import ABOVE, BELOW, SURE, Certainty
+from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.hwmodels.machine import Machine
+
+LADDER = np.array([1.0, 4.0, 16.0])
+FARTHER = 4.0
+"""Ratios to the last value at which the formula follows the average; farther ones by this factor."""
+DOUBTFUL = 0.5
+"""Probability of being an outlier from which on a point is named."""
+ROUNDING = 1e-9
+MISFIT = float(np.log(1.5))
+"""Half of the points farther off every law than this: nothing scales."""
+
+
+@dataclass(frozen=True, eq=False)
+class StrongScaling:
+    """The average at the targets.
+
+    Parameters
+    ----------
+    value
+        Seconds, those of the law.
+    belief
+        The posterior over curves, averaged at the targets.
+    law
+        A sum of terms that follows the average from the first value to the last target.
+    missed
+        Median departure of the points from the average, in log time.
+    """
+
+    value: FloatArray
+    belief: ScalingPosterior
+    law: Law
+    shares: FrozenDict[float]
+    notes: tuple[str, ...]
+    missed: float
+
+    def curves(self) -> tuple[AveragedLaw, ...]:
+        """The likeliest curve of each law with a share."""
+        belief, laws = self.belief, []
+        for place, name in enumerate(NAMES):
+            inside = np.flatnonzero(belief.curves.law == place)
+            if name in self.shares and len(inside):
+                # a curve's weight over how much of the prior it stands for: what the points say of it
+                speaks = np.log(belief.average.weights[inside]) - belief.curves.log_prior[inside]
+                likeliest = inside[int(np.argmax(speaks))]
+                times = np.exp(belief.average.middles[likeliest])
+                laws.append(AveragedLaw(name, self.shares[name], tuple(map(float, times))))
+        return tuple(sorted(laws, key=lambda law: -law.share))
+
+    def band(self, level: float) -> tuple[FloatArray, FloatArray]:
+        """Ends of the band [s], shape (targets,); it holds the answer."""
+        low, high = map(np.exp, self.belief.average.quantiles(0.5 - level / 2, 0.5 + level / 2))
+        return np.minimum(low, self.value * (1 - ROUNDING)), np.maximum(high, self.value * (1 + ROUNDING))
+
+    def certainty(self) -> Certainty:
+        """The probability of being within 20 %, with the 80 % band."""
+        answer = np.log(self.value)
+        low, high = self.band(0.80)
+        within = self.belief.average.between(answer + BELOW, answer + ABOVE)
+        least, rival = self.belief.rivals().least(answer + BELOW, answer + ABOVE)
+        reasons = ("the points leave several laws",) * len(answer)
+        misfit = f"no law holds: the points lie a factor of {np.exp(self.missed):.3g} off" * (self.missed > MISFIT)
+        return Certainty(within, low, high, reasons, misfit, tuple(np.where(least < SURE, rival, "").tolist()))
+
+
+def strong(
+    series: Series, targets: FloatArray, issue: SharedIssue | None = None, priors: Priors = PRIORS
+) -> StrongScaling:
+    """Average the laws of strong scaling over a series, at targets (numbers of workers, shape (targets,))."""
+    x = np.asarray(series.x)
+    first, last = float(x[0]), float(x[-1])
+    ladder = last * LADDER
+    while ladder[-1] < targets.max():
+        ladder = np.append(ladder, ladder[-1] * FARTHER)
+    belief = believe(points_of(series, issue), np.concatenate([targets, ladder]) / first, priors)
+    answers = np.exp(belief.average.densest)
+    ahead = len(targets)
+    unit = min(first, float(targets.min()))
+    whole = terms(belief.shares, unit, issue, priors)
+    places = np.concatenate([x, ladder, targets[targets < first]])
+    times = np.concatenate([np.exp(belief.fitted), answers[ahead:], answers[:ahead][targets < first]])
+    law = _law(whole, places, times)
+    value = law(targets)
+    value = np.where(value > 0, value, answers[:ahead])
+    missed = np.abs(np.log(series.typical or series.y) - belief.fitted)
+    return StrongScaling(
+        value,
+        belief.at(ahead),
+        law,
+        shares_of(list(NAMES), list(belief.shares)),
+        (*_outliers(series, belief.outliers), *_issued(issue, belief.issued)),
+        float(np.median(missed)),
+    )
+
+
+def points_of(series: Series, issue: SharedIssue | None = None) -> Points:
+    """A series as the laws see it."""
+    x = np.asarray(series.x)
+    runs = series.runs or tuple(map(float, series.repeats))
+    return Points(
+        x / x[0], np.log(series.typical or series.y), np.asarray(runs, dtype=np.float64), series.noise, issue, x[0]
+    )
+
+
+def cycles(machine: Machine | None) -> SharedIssue | None:
+    """Cycles per instruction of a machine whose threads share cores; None where they do not."""
+    if machine is None or len(set(machine.cycles_per_instruction)) < 2:
+        return None
+    return SharedIssue(machine.cores, tuple(machine.cycles_per_instruction))
+
+
+def _law(whole: tuple[Term, ...], x: FloatArray, times: FloatArray) -> Law:
+    """The sum of terms, constants of either sign, nearest to times in relative error."""
+    columns = np.stack([term.values(x) for term in whole], axis=1)
+    columns = np.concatenate([columns, -columns[:, -1:]], axis=1)
+    coefficients = nearest_terms(columns, times)
+    coefficients[-2] -= coefficients[-1]
+    return Law(tuple((float(c), term) for c, term in zip(coefficients[:-1], whole, strict=True) if c))
+
+
+def _outliers(series: Series, probabilities: FloatArray) -> tuple[str, ...]:
+    return tuple(
+        f"{series.parameter} = {series.x[i]:g} ({series.y[i]:.4g} s) is an outlier with a probability of "
+        f"{probabilities[i]:.0%} and counts less"
+        for i in np.flatnonzero(probabilities > DOUBTFUL)
+    )
+
+
+def _issued(issue: SharedIssue | None, probability: float) -> tuple[str, ...]:
+    if issue is None:
+        return ()
+    return (f"cycles per instruction of the machine's shared cores: {probability:.0%} likely",)

@@ -1,0 +1,77 @@
+"""Points left out in the direction of the question: the farthest levels of every parameter that the target exceeds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from slipstick.estimators.symbolic.lambdified import FloatArray
+
+STEPS = 3
+LEAST_LEVELS = 2
+LEAST_KNOWN = 5
+FOLDS = 3
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Direction:
+    """Which parameters a target exceeds (+1), falls short of (-1), or has inside the data (0)."""
+
+    signs: tuple[int, ...]
+
+    @property
+    def inside(self) -> bool:
+        """Whether the target lies within what was measured."""
+        return not any(self.signs)
+
+    def left_out(self, x: FloatArray) -> list[Mask]:
+        """Masks of the points to leave out, shape (points,), one a step; empty where too few levels or points would
+        stay.
+
+        Inside the data every third point is left out in turn.
+        """
+        if self.inside:
+            if len(x) < LEAST_KNOWN + 2:
+                return []
+            order = np.lexsort(x.T)
+            place = np.empty(len(x), dtype=int)
+            place[order] = np.arange(len(x))
+            return [place % FOLDS == fold for fold in range(FOLDS)]
+        masks = self._steps(x)
+        if masks:
+            return masks
+        # a sparse design: one parameter at a time, where leaving out both would leave too little
+        alone = [Direction(tuple(s if k == i else 0 for k, s in enumerate(self.signs))) for i in range(len(self.signs))]
+        return [mask for one in alone if not one.inside for mask in one._steps(x)[:1]]
+
+    def _steps(self, x: FloatArray) -> list[Mask]:
+        masks: list[Mask] = []
+        for step in range(1, STEPS + 1):
+            known = np.ones(len(x), dtype=bool)
+            for column, sign in enumerate(self.signs):
+                levels = np.unique(x[:, column])
+                if sign and len(levels) - step < LEAST_LEVELS:
+                    return masks
+                if sign:
+                    known &= x[:, column] <= levels[-1 - step] if sign > 0 else x[:, column] >= levels[step]
+            if known.sum() < LEAST_KNOWN:
+                return masks
+            masks.append(~known)
+        return masks
+
+
+def directions(x: FloatArray, to: FloatArray) -> list[Direction]:
+    """The direction of each target, shape (targets, parameters), beyond the box of the points, shape (points,
+    parameters).
+    """
+    above, below = to > x.max(axis=0) * (1 + 1e-9), to < x.min(axis=0) * (1 - 1e-9)
+    signs = above.astype(int) - below.astype(int)
+    return [Direction(tuple(some)) for some in signs.tolist()]
+
+
+def distances(x: FloatArray, to: FloatArray) -> FloatArray:
+    """How far targets lie outside the box of the points: the product of the ratios over the parameters, >= 1."""
+    return np.asarray(np.prod(np.maximum(np.maximum(to / x.max(axis=0), x.min(axis=0) / to), 1.0), axis=1))

@@ -1,0 +1,62 @@
+"""Targets that lie beyond the data in one parameter alone, at measured levels of the others: a series answers for them.
+
+A long series of one parameter shows its own bends; a surface spreads them over all levels of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slipstick.estimators.scaling.extrapolate import extrapolate
+from slipstick.estimators.scaling.laws.terms import PowerTerm
+from slipstick.estimators.scaling.prediction import Prediction
+from slipstick.estimators.scaling.series import Series
+from slipstick.estimators.scaling.surfaces.surface_constants import SLICE_POINTS
+from slipstick.estimators.scaling.surfaces.surface_law import Surface
+from slipstick.estimators.symbolic.lambdified import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Slice:
+    """A series along one parameter, and what it predicts for one target."""
+
+    column: int
+    prediction: Prediction
+
+    def law(self, parameters: tuple[str, ...], kinds: tuple[str, ...]) -> Surface:
+        """The series' law as a surface that does not depend on the other parameters."""
+        products = (
+            (coefficient, tuple(term if i == self.column else PowerTerm() for i in range(len(parameters))))
+            for coefficient, term in self.prediction.law.terms
+        )
+        return Surface(parameters, kinds, tuple(products))
+
+
+def slices(
+    x: FloatArray,
+    y: FloatArray,
+    parameters: Sequence[str],
+    kinds: Sequence[str],
+    to: FloatArray,
+    level: float | None,
+) -> dict[int, Slice]:
+    """The targets that a series of enough points answers, by their place in `to`.
+
+    `x`, `y`: different points, shape (points, parameters), and their times [s].
+    `to`: shape (targets, parameters).
+    """
+    result = {}
+    outside = (to < x.min(axis=0)) | (to > x.max(axis=0))
+    for place in np.flatnonzero(outside.sum(axis=1) == 1):
+        column = int(np.argmax(outside[place]))
+        least = SLICE_POINTS.get(kinds[column])
+        others = np.arange(x.shape[1]) != column
+        along = (x[:, others] == to[place, others]).all(axis=1)
+        if least is None or along.sum() < least:
+            continue
+        series = Series.of(x[along, column], y[along], parameters[column])
+        result[int(place)] = Slice(column, extrapolate(series, to[place, [column]], kinds[column], level=level))
+    return result

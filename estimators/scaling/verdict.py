@@ -1,0 +1,114 @@
+"""How sure an answer is: the probability that it is within 20 %, and one word for it.
+
+The probability comes from laws, parameters and noise together. It is of the time that runs settle at, not of one run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from slipstick.estimators.scaling.extrapolation_band import beyond
+from slipstick.estimators.scaling.series import Series
+from slipstick.estimators.symbolic.lambdified import FloatArray
+
+Word = Literal["trust", "wide", "do not extrapolate"]
+ENOUGH_POINTS = 4
+NEAR = 0.20
+"""Relative error that the probability is about."""
+SURE = 0.80
+"""Probability of being that near from which on an answer is trusted."""
+WIDEST = 10.0
+"""High over low of the 80 % band beyond which nothing should be extrapolated."""
+FARTHEST = 16.0
+"""Ratio to the last value up to which codes and series that were left out confirmed the probabilities."""
+BELOW, ABOVE = float(-np.log(1.0 + NEAR)), float(-np.log(1.0 - NEAR))
+"""ln(truth / answer) at which the relative error of the answer is `NEAR`."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A word, why, and the probability of being within 20 % (None where it is unknown)."""
+
+    word: Word
+    reason: str
+    probability: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Certainty:
+    """What an answer's uncertainty is, one a target.
+
+    `within`: probability that the answer is within 20 % of the truth.
+    `low`, `high`: ends of the 80 % band [s].
+    `reasons`: what makes the band as wide as it is, in words.
+    `misfit`: why nothing should be extrapolated at all; empty where a law fits.
+    `rivals`: at each target what says otherwise and is not excluded; empty text or no texts: nothing.
+    """
+
+    within: FloatArray
+    low: FloatArray
+    high: FloatArray
+    reasons: tuple[str, ...]
+    misfit: str = ""
+    rivals: tuple[str, ...] = ()
+
+
+def too_few(points: int) -> Verdict:
+    """The verdict of a series too short for a band."""
+    reason = f"too few points: {points}, want at least {ENOUGH_POINTS} to try an extrapolation on what is known"
+    return Verdict("do not extrapolate", reason)
+
+
+def sureness(within: float) -> str:
+    """The probability for people: "within 20 %: 84 % sure"."""
+    return f"within {NEAR:.0%}: {within:.0%} sure".replace("%", " %")
+
+
+def verdicts(
+    series: Series, certainty: Certainty, to: FloatArray, value: FloatArray, known_borders: Sequence[float] = ()
+) -> list[Verdict]:
+    """One verdict a target, where the answer is `value` seconds.
+
+    Trust wants a probability of `SURE`, on the whole and under every law that the points do not exclude, a ratio to the
+    last value within what the data span and within `FARTHEST`, and that no border of the machine lies between which no
+    measurement crossed.
+    """
+    span = series.x[-1] / series.x[0]
+    most = min(span, FARTHEST)
+    ratios = beyond(np.asarray(series.x), np.asarray(to))
+    result = []
+    for i, target in enumerate(to):
+        within = float(certainty.within[i])
+        width = float(certainty.high[i] / certainty.low[i]) if certainty.low[i] > 0 else np.inf
+        if not (np.isfinite(value[i]) and np.isfinite(width) and np.isfinite(within)):
+            # a comparison with nan is false, so it would pass every limit below
+            reason = f"no finite answer: {value[i]:g} s, 80 % band {certainty.low[i]:g} .. {certainty.high[i]:g} s"
+            result.append(Verdict("do not extrapolate", reason))
+            continue
+        ratio, under = float(ratios[i]), target < series.x[0]
+        crossed = [border for border in known_borders if series.x[-1] <= border < target]
+        caps = [certainty.misfit] if certainty.misfit else []
+        if ratio > most:
+            limit = f"the data span {span:.3g} times" if span <= FARTHEST else f"confirmed up to {FARTHEST:g} times"
+            end = "below the first" if under else "the last"
+            caps.append(f"ratio too large: {ratio:.3g} times {end} value, {limit}")
+        if crossed:
+            caps.append(f"crosses a border of the machine that no measurement crossed: {crossed[0]:g}")
+        if certainty.rivals and certainty.rivals[i]:
+            caps.append(certainty.rivals[i])
+        if width > WIDEST:
+            caps.append(f"the 80 % band spans a factor of {width:.3g}")
+        word: Word = (
+            "do not extrapolate"
+            if certainty.misfit or width > WIDEST or ratio > most**2
+            else "trust"
+            if within >= SURE and not caps
+            else "wide"
+        )
+        why = () if word == "trust" else (certainty.reasons[i],)
+        result.append(Verdict(word, "; ".join([sureness(within), *caps, *why]), within))
+    return result

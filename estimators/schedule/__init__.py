@@ -1,1 +1,0 @@
-"""How operations share the machine's time."""

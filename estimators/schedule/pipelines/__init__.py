@@ -1,1 +1,0 @@
-"""Pipelines with finite buffers: recurrence, closed form, simulation."""

@@ -1,1 +1,0 @@
-"""Continuous batching: requests that share a language model's server, by simulation and by closed form."""

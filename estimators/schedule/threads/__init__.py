@@ -1,1 +1,0 @@
-"""Equal threads with barriers and contention: closed form and simulation."""

@@ -1,0 +1,1 @@
+"""How operations share the machine's time: in sequence, in parallel, by threads, dispatched."""

@@ -1,0 +1,198 @@
+"""What a simulated server gave: every request, distributions, rates, a trace."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from slipstick.common.answer import Answer
+from slipstick.common.formatting import count_shown, shown
+from slipstick.common.writer import atomic_write
+from slipstick.estimators.serving.batching.request_record import ServingRecord
+from slipstick.workloads.runs.requests import Request
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FloatArray = npt.NDArray[np.float64]
+MEASURES = ("ttft", "tpot", "itl", "latency")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SimulationResult(Answer):
+    """Requests of one simulated run.
+
+    `input_tokens`, `output_tokens`, `arrived`, `placed`, `read`, `first`, `last`, `preempted`, `replica`: one entry a
+        request; times in seconds from the start. A prompt is read before its first token is seen where another worker
+        makes the further ones.
+    `stretches`: rows (replica, start, end, steps, decodes, prompt tokens a step), equal steps together.
+    `cache_peak`: largest share of the cache in use.
+    `readers`: of the replicas, those that only read prompts: the first so many.
+    """
+
+    input_tokens: FloatArray
+    output_tokens: FloatArray
+    arrived: FloatArray
+    placed: FloatArray
+    read: FloatArray
+    first: FloatArray
+    last: FloatArray
+    preempted: npt.NDArray[np.int64]
+    replica: npt.NDArray[np.int64]
+    stretches: FloatArray
+    replicas: int
+    cache_peak: float
+    readers: int = 0
+
+    @classmethod
+    def of(
+        cls, requests: Sequence[Request], record: ServingRecord, replicas: int, cache_peak: float, readers: int = 0
+    ) -> SimulationResult:
+        """From the record of a finished run."""
+        return cls(
+            np.array([r.input_tokens for r in requests], dtype=float),
+            np.array([r.output_tokens for r in requests], dtype=float),
+            np.array(record.arrived),
+            np.array(record.placed),
+            np.array(record.read),
+            np.array(record.first),
+            np.array(record.last),
+            np.array(record.preempted, dtype=np.int64),
+            np.array(record.replica, dtype=np.int64),
+            record.stretches,
+            replicas,
+            cache_peak,
+            readers,
+        )
+
+    def of_workers(self, *, read: bool) -> SimulationResult:
+        """The steps of the workers that only read prompts, or of the others; requests as they are."""
+        mine = (self.stretches[:, 0] < self.readers) == read
+        count = self.readers if read else self.replicas - self.readers
+        return replace(self, stretches=self.stretches[mine], replicas=count, readers=count if read else 0)
+
+    @property
+    def ttft(self) -> FloatArray:
+        """Time to the first token of each request, its wait included, seconds."""
+        return self.first - self.arrived
+
+    @property
+    def tpot(self) -> FloatArray:
+        """Mean time of a further token of each request, seconds; requests of one token have none (nan)."""
+        further = self.output_tokens - 1
+        return np.where(further > 0, (self.last - self.first) / np.maximum(further, 1), np.nan)
+
+    @property
+    def latency(self) -> FloatArray:
+        """From arrival to the last token of each request, seconds."""
+        return self.last - self.arrived
+
+    @property
+    def span(self) -> float:
+        """Seconds from the first arrival to the last token."""
+        return float(self.last.max() - self.arrived.min())
+
+    def waiting(self, at: float) -> int:
+        """How many requests have come by a time (seconds from the start) and have no token yet."""
+        return int(np.sum((self.arrived <= at) & (self.first > at)))
+
+    @property
+    def output_rate(self) -> float:
+        """Output tokens a second, whole deployment."""
+        return float(self.output_tokens.sum()) / self.span
+
+    @property
+    def steps(self) -> int:
+        """Steps that were made, all replicas together."""
+        return int(self.stretches[:, 3].sum())
+
+    def share(self, what: str) -> float:
+        """Share of the run in which a replica works ("busy"), or reads prompts ("prompt")."""
+        spans = self.stretches[:, 2] - self.stretches[:, 1]
+        inside = spans if what == "busy" else spans[self.stretches[:, 5] > 0]
+        return float(inside.sum()) / (self.span * self.replicas)
+
+    def quantiles(self, measure: str, levels: Sequence[float] = (0.5, 0.9, 0.99)) -> dict[str, float]:
+        """Mean and quantiles (p50, p90, p99) of "ttft", "tpot", "itl" (single tokens) or "latency", in seconds."""
+        if measure == "itl":
+            values, weights = self._token_times()
+        else:
+            values = getattr(self, measure)
+            values = values[np.isfinite(values)]
+            weights = np.ones(len(values))
+        if not len(values):
+            return {}
+        order = np.argsort(values)
+        values, weights = values[order], weights[order]
+        places = (np.cumsum(weights) - 0.5 * weights) / weights.sum()
+        result = {"mean": float((values * weights).sum() / weights.sum())}
+        return result | {f"p{100 * level:g}": float(np.interp(level, places, values)) for level in levels}
+
+    def _token_times(self) -> tuple[FloatArray, FloatArray]:
+        rows = self.stretches[self.stretches[:, 4] > 0]
+        return (rows[:, 2] - rows[:, 1]) / rows[:, 3], rows[:, 3] * rows[:, 4]
+
+    def meeting(self, limits: Mapping[str, float]) -> float:
+        """Share of requests that keep all limits (measure -> seconds); single tokens count by their mean (tpot)."""
+        good = np.ones(len(self.arrived), dtype=bool)
+        for measure, limit in limits.items():
+            values = getattr(self, "tpot" if measure == "itl" else measure)
+            good &= ~(values > limit)
+        return float(good.mean())
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a measure and statistic (mean, p50, p90, p99), in seconds."""
+        return [
+            {"measure": measure, "statistic": statistic, "value_s": value}
+            for measure in MEASURES
+            for statistic, value in self.quantiles(measure).items()
+        ]
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """Tokens/s, and how many requests in which time."""
+        return (f"{count_shown(self.output_rate)} tokens/s, {len(self.last):,} requests in {shown(self.span, 's')}",)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a request, times in seconds."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            {
+                "input_tokens": self.input_tokens.astype(int),
+                "output_tokens": self.output_tokens.astype(int),
+                "arrival_s": self.arrived,
+                "scheduled_s": self.placed,
+                "prompt_read_s": self.read,
+                "first_token_s": self.first,
+                "last_token_s": self.last,
+                "ttft_s": self.ttft,
+                "tpot_s": self.tpot,
+                "latency_s": self.latency,
+                "preemptions": self.preempted,
+                "replica": self.replica,
+            }
+        )
+
+    def write_trace(self, path: str | os.PathLike[str], most: int = 100_000) -> int:
+        """A Chrome trace of the steps (stretches of equal ones together), at most `most` events; returns how many."""
+        events = []
+        for replica, start, end, steps, decodes, prompt in self.stretches[:most].tolist():
+            kind = "decode" if not prompt else "prompt" if not decodes else "mixed"
+            facts = {"steps": int(steps), "decodes": int(decodes), "prompt_tokens": int(prompt)}
+            name = f"{kind} x {int(steps)}" if steps > 1 else kind
+            events.append(
+                {
+                    "name": name, "cat": kind, "ph": "X", "pid": 0, "tid": int(replica),
+                    "ts": start * 1e6, "dur": (end - start) * 1e6, "args": facts,
+                }
+            )  # fmt: skip
+        with atomic_write(path) as stream:
+            json.dump({"traceEvents": events, "displayTimeUnit": "ms"}, stream)
+        return len(events)

@@ -1,0 +1,292 @@
+"""The calibrated time of a step: which parameters, engine factors and band hold for a question, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from slipstick.common.errors import InputError
+from slipstick.common.formatting import format_quantity
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.engine_steps.engines import ServingFit, cache_for, engine_of
+from slipstick.estimators.engine_steps.first_token import FirstParts, FirstToken
+from slipstick.estimators.engine_steps.fitted_steps import groups_on, server_on, serving_fit, unseen_machine
+from slipstick.estimators.engine_steps.kv_transfer import KvTransfer
+from slipstick.estimators.engine_steps.measured_steps import TimedServerStep, kept_measured
+from slipstick.estimators.engine_steps.prompt_steps import LoopSteps, first_parts, least_prompt_seconds
+from slipstick.estimators.engine_steps.speculative_decoding import Speculation
+from slipstick.estimators.engine_steps.step_amounts import Batch, Shares
+from slipstick.estimators.engine_steps.step_device import widening
+from slipstick.estimators.engine_steps.step_law import StepSum
+from slipstick.estimators.engine_steps.step_time import StepTime
+from slipstick.estimators.engine_steps.step_time_predictor import StepTimePredictor
+from slipstick.estimators.power.power_cap import beyond_rated
+from slipstick.estimators.serving.batching.scheduler import Scheduler
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.language.language_model import LanguageModel
+from slipstick.workloads.language.layout import Layout
+from slipstick.workloads.language.weight_types import AUTO, CACHE_BYTES, weight_type
+
+MEMORY_SHARE = 0.9
+"""Of a device's memory that engines take (vLLM: gpu_memory_utilization)."""
+CONTEXT_BYTES = 666e6
+"""Of the engine's context and its libraries, on each device; with `_work_bytes` it gives the 2,588 blocks of 16 tokens
+that vLLM 0.19 found on an RTX 4090 with Llama-3.1-8B (casys-kaist/LLMServingSim, 5daddb2): one figure, one constant."""
+LOGIT_COPIES = 3
+APART = (
+    "prompts on workers of their own: first tokens of 102 public rows took 1.6 x as long as simulated at the "
+    "median (.57 of them in the 80 % band); their further tokens are met within 8 % (.93 in the band)"
+)
+"""Measured by `experiments.scoreboards.serving.disaggregated` (docs/notes/serving.md)."""
+TYPICAL, MADE = Batch(8.0, 1024.0), 256.0
+"""A batch for whose step a band is given where no traffic says more, and tokens made for each of its requests."""
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A model on devices of a machine under an engine.
+
+    `stored`: how weights are stored (`weight_types.WEIGHT_TYPES`).
+    `cache_type`: the data type of the cache of keys and values; "auto": as the engine makes it for the checkpoint.
+    `engine`: as a runtime's library says it: "vllm 0.19.0"; "" for what the machine's runtime names, else vLLM.
+    `memory_share`: of each device's memory that the engine takes.
+    `known`: steps that were measured on the machine.
+    `pace`, `front`: seconds of every step, and those before the first one, over those that were fitted to servers.
+    `guesses`: of speculative decoding; None without.
+    `prefill`: workers that read prompts for these, which then only decode; None where prompts and decodes share
+        devices. The replicas of both layouts are the workers.
+    `link_bandwidth`: Bytes/s, one direction, of a device's connection to other workers; 0 for the machine's nearest
+        link that joins all devices.
+    """
+
+    model: LanguageModel
+    machine: Machine
+    layout: Layout
+    stored: str
+    cache_type: str = AUTO
+    engine: str = ""
+    memory_share: float = MEMORY_SHARE
+    rules: Scheduler = Scheduler()
+    known: tuple[TimedServerStep, ...] = ()
+    pace: float = 1.0
+    front: float = 1.0
+    guesses: Speculation | None = None
+    prefill: Deployment | None = None
+    link_bandwidth: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.memory_share <= 1:
+            raise InputError(f"share of memory = {self.memory_share:g}: want more than 0, at most 1")
+
+    @property
+    def devices(self) -> int:
+        """Devices of all workers."""
+        return self.layout.devices + (self.prefill.layout.devices if self.prefill else 0)
+
+    @property
+    def reader(self) -> Deployment:
+        """What reads prompts: the prefill workers, else these devices themselves."""
+        return self.prefill or self
+
+    @cached_property
+    def handing_over(self) -> KvTransfer:
+        """How the cache of a prompt goes from the workers that read it to these.
+
+        Raises InputError where no link joins the devices.
+        """
+        return KvTransfer.of(self.machine, self.devices, self.link_bandwidth, (self.reader.shares, self.shares))
+
+    def at_pace(self, pace: float, front: float) -> Deployment:
+        """The same with every step, and what comes before the first one, so many times as long."""
+        prefill = replace(self.prefill, pace=pace) if self.prefill else None
+        return replace(self, pace=pace, front=front, prefill=prefill)
+
+    @property
+    def kind(self) -> str:
+        """ "dense" or "experts": what the calibration distinguishes."""
+        return "experts" if self.model.experts else "dense"
+
+    @cached_property
+    def fitted(self) -> ServingFit:
+        """What was fitted to servers, moved by the steps that were measured."""
+        return kept_measured(self.known).fit if self.known else serving_fit()
+
+    @cached_property
+    def shares(self) -> Shares:
+        """What a rank holds."""
+        return Shares(self.model, self.layout, weight_type(self.stored), CACHE_BYTES[self.cache[0]])
+
+    @cached_property
+    def cache(self) -> tuple[str, str]:
+        """The data type of cached keys and values, and why it is that one; "" where it was named or is the usual."""
+        return cache_for(self.model, self.stored, self.runs_under, self.cache_type)
+
+    @property
+    def cached(self) -> str:
+        """The cache in words."""
+        kind, why = self.cache
+        return f"cache {kind}" + (f" ({why})" if why else "")
+
+    @property
+    def runs_under(self) -> str:
+        """The engine that was named, else what the machine's runtime names."""
+        return self.engine or server_on(self.machine)
+
+    @cached_property
+    def groups(self) -> dict[str, str]:
+        """By what the fitted numbers vary: maker, generation, chip, engine, version, model."""
+        return groups_on(self.machine, self.runs_under, self.model.name, self.model.parameters, self.stored)
+
+    @cached_property
+    def step(self) -> StepTime:
+        """The calibrated time of a step."""
+        fitted = StepTime.for_machine(self.machine, self.shares, self.fitted.parameters(self.groups))
+        return fitted if self.pace == 1.0 else fitted.scaled(self.pace)
+
+    def half_width(self, batch: Batch = TYPICAL) -> float:
+        """Half of the 80 % band of the log time of a step: wider the less of machine, engine and model was measured."""
+        return self.fitted.half_width(self.sum_of(batch), self.groups)
+
+    def sum_of(self, batch: Batch) -> StepSum:
+        """A step as the law reads it."""
+        plain = self.shares.amounts(batch)
+        return StepSum(plain, plain, self.step.device, self.step.layers, batch.decodes, stages=self.layout.pipeline)
+
+    @cached_property
+    def oracle(self) -> StepTimePredictor:
+        """The time of a step by what it works on, with its band."""
+        facts = {
+            "model": self.model.stands_for or self.model.name, "machine": self.machine.name,
+            "engine": self.runs_under, "weights": self.stored,
+            "cache": self.cache[0], "layout": self.layout.text(),
+        }  # fmt: skip
+        return StepTimePredictor(self.step, self.fitted, FrozenDict(self.groups), FrozenDict(facts))
+
+    @cached_property
+    def first_token(self) -> FirstToken:
+        """What the engine takes beyond its steps before a first token, whoever measured one of one's own."""
+        return serving_fit().first_token(self.groups)
+
+    def first_factor(self, input_tokens: float, output_tokens: float, users: float, cached: float = 0.0) -> float:
+        """By how much measured first tokens of one's own make others longer; 1 without any."""
+        if not any(one.first for one in self.known):
+            return 1.0
+        parts = self.first_parts(input_tokens, output_tokens, users, cached)
+        return float(self.fitted.first_token(self.groups).seconds(parts) / self.first_token.seconds(parts))
+
+    def first_half_width(
+        self, input_tokens: float = TYPICAL.context, output_tokens: float = MADE, users: float = TYPICAL.decodes
+    ) -> float:
+        """Half of the 80 % band of the log time to the first token."""
+        return self.fitted.first_half_width(self.first_parts(input_tokens, output_tokens, users), self.groups)
+
+    def first_parts(self, input_tokens: float, output_tokens: float, users: float, cached: float = 0.0) -> FirstParts:
+        """What a first token in a closed loop is made of; `cached` tokens before a prompt are not read again."""
+        users, budget = max(1.0, users / self.layout.replicas), self.rules.token_budget
+        loop = LoopSteps.of(input_tokens, output_tokens, max(1.0, users / self.layout.data), budget, cached)
+        return first_parts(self.step, input_tokens, output_tokens, users, loop.seconds(self.step), budget, cached)
+
+    def first_seconds(self, input_tokens: float, output_tokens: float, users: float, cached: float = 0.0) -> float:
+        """The median time to the first token in a closed loop, as fitted; no prompt is read faster than its flop."""
+        parts = self.first_parts(input_tokens, output_tokens, users, cached)
+        return max(float(self.first_token.seconds(parts)), self.least_first(input_tokens))
+
+    def least_first(self, input_tokens: float) -> float:
+        """Seconds below which the data sheet lets no first token come."""
+        return least_prompt_seconds(self.step, input_tokens, self.rules.token_budget)
+
+    @cached_property
+    def cache_tokens(self) -> int:
+        """Tokens that the caches of one replica hold, all its groups together.
+
+        Raises InputError where the weights alone do not fit.
+        """
+        device, shares = self.step.device, self.shares
+        usable = self.memory_share * device.capacity
+        left = usable - shares.held_bytes - CONTEXT_BYTES - self._work_bytes
+        blocks = int(left // (shares.token_cache_bytes * self.rules.block)) if shares.token_cache_bytes else 10**9
+        if blocks < 1:
+            raise InputError(
+                f"{self.model.name} ({self.stored}) does not fit {self.machine.name} with {self.layout.text()}: "
+                f"{format_quantity(shares.held_bytes, 'byte')} of weights a device and "
+                f"{format_quantity(CONTEXT_BYTES + self._work_bytes, 'byte')} beside them, "
+                f"{format_quantity(usable, 'byte')} usable of {format_quantity(device.capacity, 'byte')}; "
+                "use more devices, a larger tensor degree or a smaller type of weights"
+            )
+        return blocks * self.rules.block * self.layout.data
+
+    def memory_bytes(self, share: float) -> float:
+        """Bytes taken of one device where a share of the cache is in use: weights, context, activations, cache."""
+        cached = self.cache_tokens / self.layout.data * self.shares.token_cache_bytes
+        return self.shares.held_bytes + CONTEXT_BYTES + self._work_bytes + share * cached
+
+    @property
+    def _work_bytes(self) -> float:
+        """Bytes of a step's activations and scores on one rank."""
+        m, tensor = self.model, self.layout.tensor
+        inner = max(m.feed_forward, m.experts.per_token * m.experts.feed_forward if m.experts else 0) / tensor
+        scores = LOGIT_COPIES * 4.0 * self.rules.max_sequences * m.vocabulary / tensor
+        return self.rules.token_budget * m.matrices * inner * 2 + scores
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """The rules with the cache that memory leaves."""
+        return replace(self.rules, cache_tokens=self.cache_tokens)
+
+    def assumptions(self) -> tuple[str, ...]:
+        """What an answer takes for granted; shown first."""
+        engine, version = engine_of(self.runs_under)
+        known = self.fitted.knows(self.groups, "version")
+        words = [
+            f"{engine} {version}".strip() + ("" if known else _unknown(version)),
+            f"weights {self.stored}, {self.cached}",
+            self.layout.text(),
+            *filter(None, [self.model.stands_for]),
+        ]
+        if widened := widening(self.machine, self.step.shares.kind.compute):
+            words.append(widened)
+        if above := beyond_rated(self.machine):
+            words.append(above)
+        if self.known:
+            others = sorted({one.step.model.name for one in self.known} - {self.model.name})
+            words.append(kept_measured(self.known).text())
+            words += [f"measured with {', '.join(others)}: less is known of {self.model.name}"] if others else []
+        return (*words, *self._apart, self.guessed, "chunked prompts and prefix hits are not validated")
+
+    @property
+    def _apart(self) -> tuple[str, ...]:
+        """How prompts are read by workers of their own, and how their cache is sent."""
+        if self.prefill is None:
+            return ()
+        layout = self.prefill.layout
+        reading = f"{_counted(layout.replicas, 'prefill worker')} of {replace(layout, replicas=1).text()}"
+        decoding = _counted(self.layout.replicas, "decode worker")
+        return (f"{reading} beside {decoding}", self.handing_over.text())
+
+    @property
+    def guessed(self) -> str:
+        """What is taken for granted of speculative decoding."""
+        if self.guesses is None:
+            return "speculative decoding off"
+        kept, made = f"{self.guesses.acceptance:.0%} of them kept", f"{self.guesses.kept:.3g} tokens a step"
+        checked = "a published share meets gains of 42 public pairs within 13 %; no public row states its own"
+        return f"{self.guesses.tokens} tokens guessed ahead, {kept}: {made} ({checked})"
+
+    def seconds(self, factor: float = 1.0) -> Callable[[Batch], float]:
+        """Seconds of a step by what it works on, `factor` times as long; with speculation those of each token made."""
+        plain = self.step.scaled(factor).seconds
+        return plain if self.guesses is None else self.guesses.seconds(plain)
+
+    def remarks(self) -> tuple[str, ...]:
+        """Where the question leaves the measured runs: a line for each way."""
+        line = unseen_machine(self.machine, self.groups, self.fitted)
+        return ((line,) if line else ()) + ((APART,) if self.prefill else ())
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
+def _unknown(version: str) -> str:
+    return " (version not among those measured)" if version else " (no version given)"

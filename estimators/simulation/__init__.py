@@ -1,0 +1,1 @@
+"""Event simulation by SimPy: stages, pipelines and jobs, and calibration through them."""

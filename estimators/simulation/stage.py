@@ -1,0 +1,107 @@
+"""One stage of a pipeline: how long it works on an output, by how many, and what fits behind it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from slipstick.common.errors import InputError
+from slipstick.estimators.schedules.max_plus import Floats
+
+Distribution: TypeAlias = Literal["log-normal", "exponential", "gamma"]
+Order: TypeAlias = Literal["kept", "free"]
+LEAST_VARIATION = 1e-6
+"""Less is none: a gamma distribution has one over its square as a parameter."""
+MOST = {"variation": 100.0, "uneven": 100.0, "scatter": 10.0, "slow_factor": 1e6}
+"""Beyond these the mean of any number of runs is decided by one of them, and 1e200 is no number when squared."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of a pipeline.
+
+    `service`: mean seconds of one output, or the times of successive outputs (repeated when they run out).
+    `workers`: that work side by side.
+    `gather`: inputs of one output.
+    `buffer`: outputs that fit behind the stage; None for any number.
+    `variation`: coefficient of variation of one output's time around its mean; 0 is deterministic.
+    `start_up`: seconds before the workers are ready.
+    `resource`: a shared resource of which every service holds one unit.
+    `distribution`: of the variation; an exponential one has a variation of 1.
+    `order`: kept: outputs leave in the order of their inputs; free: as they are done.
+    `together`: the copies of a job start each output together and end it together (a collective).
+    `slow_share`, `slow_factor`: share of outputs that take so many times as long (a slow file, a straggler).
+    `uneven`: coefficient of variation between copies, drawn once a run: some are slower throughout.
+    `scatter`: standard deviation of the log of the mean, drawn once a run for all copies: how sure the mean itself is.
+    """
+
+    name: str
+    service: float | tuple[float, ...]
+    workers: int = 1
+    gather: int = 1
+    buffer: int | None = 1
+    variation: float = 0.0
+    start_up: float = 0.0
+    resource: str | None = None
+    distribution: Distribution = "log-normal"
+    order: Order = "kept"
+    together: bool = False
+    slow_share: float = 0.0
+    slow_factor: float = 1.0
+    uneven: float = 0.0
+    scatter: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.times:
+            raise InputError(f"stage {self.name!r}: service is empty; want a time, or several")
+        if 0 < self.variation < LEAST_VARIATION:
+            raise InputError(f"stage {self.name!r}: variation is {self.variation:g}; want 0 or >= {LEAST_VARIATION:g}")
+        for what in ("workers", "gather", "buffer"):
+            size = getattr(self, what)
+            if size is not None and size < 1:
+                raise InputError(f"stage {self.name!r}: {what} is {size}; it must be at least 1")
+        numbers = ("variation", "start_up", "uneven", "scatter", "slow_factor")
+        for what, value in (("service", min(self.times)), *((name, getattr(self, name)) for name in numbers)):
+            if not (value >= 0 and math.isfinite(value)):
+                raise InputError(f"stage {self.name!r}: {what} is {value}; it must be finite and at least 0")
+        for what, most in MOST.items():
+            if getattr(self, what) > most:
+                raise InputError(f"stage {self.name!r}: {what} is {getattr(self, what):g}; it must be at most {most:g}")
+        if not 0 <= self.slow_share <= 1:
+            raise InputError(f"stage {self.name!r}: slow_share is {self.slow_share}; it must lie in 0..1")
+        if self.distribution == "exponential" and self.variation not in (0.0, 1.0):
+            raise InputError(
+                f"stage {self.name!r}: an exponential distribution has a variation of 1, not {self.variation}"
+            )
+
+    @property
+    def times(self) -> tuple[float, ...]:
+        """The given service times [s] as a tuple."""
+        return self.service if isinstance(self.service, tuple) else (self.service,)
+
+    @property
+    def mean(self) -> float:
+        """Mean service time [s] of one output, slow ones among them."""
+        return sum(self.times) / len(self.times) * (1 + self.slow_share * (self.slow_factor - 1))
+
+    def draw(self, outputs: int, generator: np.random.Generator) -> Floats:
+        """Service times [s] of the first `outputs` outputs."""
+        times = np.resize(np.array(self.times, dtype=np.float64), outputs)
+        if self.distribution == "exponential":
+            times = times * generator.exponential(1.0, outputs)
+        elif self.variation and self.distribution == "gamma":
+            times = times * generator.gamma(1 / self.variation**2, self.variation**2, outputs)
+        elif self.variation:
+            times = times * log_normal(self.variation, outputs, generator)
+        if self.slow_share:
+            times = np.where(generator.random(outputs) < self.slow_share, times * self.slow_factor, times)
+        return times
+
+
+def log_normal(variation: float, count: int, generator: np.random.Generator) -> Floats:
+    """Factors of mean 1 and of this coefficient of variation."""
+    spread = math.log1p(variation**2)
+    return generator.lognormal(-spread / 2, math.sqrt(spread), count)

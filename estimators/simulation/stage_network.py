@@ -1,0 +1,258 @@
+"""The event simulation of rows of stages (SimPy): finite buffers, shared resources, barriers, closed populations.
+
+Every service is one SimPy event; what happens between events (taking inputs, waiting for room, handing on) is plain
+code that runs at once, so that there are no processes and no stores to wake.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import simpy
+from simpy.events import Timeout
+
+from slipstick.estimators.schedules.max_plus import Floats, TandemTimes
+from slipstick.estimators.simulation.stage import Stage
+
+
+class Network:
+    """One run of one or more rows of stages that share resources.
+
+    `rows`: the stages of each row; rows with barriers have the same stages.
+    `service`: seconds of the successive outputs, by row and stage.
+    `resources`: capacities that stages share.
+    `population`: customers that go round and round in each row; None where the first stage never lacks input.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[Sequence[Stage]],
+        service: Sequence[Sequence[Floats]],
+        resources: Mapping[str, int],
+        population: int | None = None,
+    ) -> None:
+        self.environment = simpy.Environment()
+        self.ended = self.environment.event()
+        self.open_rows = len(rows)
+        pools = {name: _Pool(capacity) for name, capacity in resources.items()}
+        self.stations = [
+            [_Station(self, stage, draws.tolist(), pools) for stage, draws in zip(stages, times, strict=True)]
+            for stages, times in zip(rows, service, strict=True)
+        ]
+        for row in self.stations:
+            for before, after in pairwise(row):
+                before.next, after.before = after, before
+            row[0].supply = population
+            if population is not None:
+                row[-1].next_round = row[0]
+        for place, stage in enumerate(rows[0]):
+            if stage.together and len(rows) > 1:
+                barrier = _Barrier([row[place] for row in self.stations])
+                for row in self.stations:
+                    row[place].barrier = barrier
+
+    def run(self, until: float | None = None) -> list[TandemTimes]:
+        """Simulate until every row has made its last output, or for `until` seconds; times by row.
+
+        What was not over by then has not-a-number for its end.
+        """
+        for row in self.stations:
+            for station in row:
+                station.begin()
+        if self.open_rows:
+            stop = self.ended if until is None else self.ended | self.environment.timeout(until)
+            self.environment.run(until=stop)
+        return [
+            TandemTimes(
+                *(tuple(np.array(getattr(each, kind)) for each in row) for kind in ("taken", "started")),
+                *(
+                    tuple(np.array(getattr(each, kind)[: len(each.started)]) for each in row)
+                    for kind in ("finished", "departed")
+                ),
+            )
+            for row in self.stations
+        ]
+
+    def row_ended(self) -> None:
+        """A row has made its last output."""
+        self.open_rows -= 1
+        if not self.open_rows:
+            self.ended.succeed()
+
+
+class _Station:
+    """One stage at work: its free workers, the outputs that wait to leave, and the buffer behind it."""
+
+    def __init__(self, network: Network, stage: Stage, service: list[float], pools: Mapping[str, _Pool]) -> None:
+        self.network, self.environment, self.stage = network, network.environment, stage
+        self.service, self.outputs = service, len(service)
+        self.workers, self.gather, self.kept = stage.workers, stage.gather, stage.order == "kept"
+        self.room = stage.buffer if stage.buffer is not None else 1 << 60
+        self.pool = pools[stage.resource] if stage.resource else None
+        self.free, self.ready, self.stored, self.collected, self.begun = stage.workers, False, 0, 0, 0
+        self.before: _Station | None = None
+        self.next: _Station | None = None
+        self.next_round: _Station | None = None
+        self.barrier: _Barrier | None = None
+        self.supply: int | None = None
+        self.done: set[int] = set()
+        self.held: deque[int] = deque()
+        self.taken: list[float] = []
+        self.started: list[float] = []
+        self.finished: list[float] = [math.nan] * self.outputs
+        self.departed: list[float] = [math.nan] * self.outputs
+        self.left = 0
+        self.pulling = False
+
+    def begin(self) -> None:
+        """The workers arrive."""
+        if self.stage.start_up:
+            self._after(self.stage.start_up, self._open)
+        else:
+            self.ready = True
+            self.pull()
+
+    def _open(self, event: Any) -> None:
+        self.ready = True
+        self.pull()
+
+    def _after(self, seconds: float, call: Any, value: Any = None) -> None:
+        timeout = Timeout(self.environment, seconds, value)
+        timeout.callbacks.append(call)
+
+    def pull(self) -> None:
+        """Take inputs while a worker is free and there are any; start an output when it has all of them."""
+        if not self.ready or self.pulling:
+            return
+        self.pulling = True
+        before, now = self.before, self.environment.now
+        while self.free and self.begun < self.outputs:
+            if before is not None:
+                if not before.stored:
+                    break
+                before.stored -= 1
+                self.taken.append(now)
+                if before.held:
+                    before.let_go()
+            else:
+                if self.supply is not None:
+                    if not self.supply:
+                        break
+                    self.supply -= 1
+                self.collected = self.gather - 1  # nothing limits inputs here: all of an output come at once
+                self.taken.extend([now] * self.gather)
+            self.collected += 1
+            if self.collected == self.gather:
+                self.collected = 0
+                self.free -= 1
+                output, self.begun = self.begun, self.begun + 1
+                if self.barrier is not None:
+                    self.barrier.arrive(self, output)
+                elif self.pool is not None:
+                    self.pool.hold(self, output)
+                else:
+                    self.serve(output)
+        self.pulling = False
+
+    def serve(self, output: int) -> None:
+        """Work on an output."""
+        self.started.append(self.environment.now)
+        timeout = Timeout(self.environment, self.service[output], output)
+        timeout.callbacks.append(self._finish)
+
+    def _finish(self, event: Any) -> None:
+        output = event._value
+        self.finished[output] = self.environment.now
+        self._end(output)
+
+    def serve_together(self, output: int, longest: float) -> None:
+        """Work on an output that leaves when the slowest row's is done."""
+        now = self.environment.now
+        self.started.append(now)
+        self.finished[output] = now + self.service[output]
+        timeout = Timeout(self.environment, longest, output)
+        timeout.callbacks.append(self._end_together)
+
+    def _end_together(self, event: Any) -> None:
+        self._end(event._value)
+
+    def _end(self, output: int) -> None:
+        if self.pool is not None:
+            self.pool.release()
+        if self.kept and self.workers > 1:
+            self.done.add(output)
+            following = self.left + len(self.held)
+            while following in self.done:
+                self.done.discard(following)
+                self.held.append(following)
+                following += 1
+        else:
+            self.held.append(output)
+        if self.held:
+            self.let_go()
+
+    def let_go(self) -> None:
+        """Outputs leave in order while there is room behind the stage; their workers are free again."""
+        now, after = self.environment.now, self.next
+        while self.held and (after is None or self.stored < self.room):
+            self.departed[self.held.popleft()] = now
+            self.left += 1
+            self.free += 1
+            if after is not None:
+                self.stored += 1
+                after.pull()
+            else:
+                if self.next_round is not None:
+                    self.next_round.supply = (self.next_round.supply or 0) + 1
+                    self.next_round.pull()
+                if self.left == self.outputs:
+                    self.network.row_ended()
+        self.pull()
+
+
+class _Pool:
+    """A shared capacity, granted first come, first served."""
+
+    def __init__(self, capacity: int) -> None:
+        self.free = capacity
+        self.waiting: deque[tuple[_Station, int]] = deque()
+
+    def hold(self, station: _Station, output: int) -> None:
+        """Serve the output as soon as there is capacity."""
+        if self.free:
+            self.free -= 1
+            station.serve(output)
+        else:
+            self.waiting.append((station, output))
+
+    def release(self) -> None:
+        """Capacity is given back, to the next who waits."""
+        if self.waiting:
+            station, output = self.waiting.popleft()
+            station.serve(output)
+        else:
+            self.free += 1
+
+
+class _Barrier:
+    """Rows that start an output of a stage together; it leaves all of them when the slowest is done."""
+
+    def __init__(self, stations: Sequence[_Station]) -> None:
+        self.stations = stations
+        self.arrived: dict[int, int] = {}
+
+    def arrive(self, station: _Station, output: int) -> None:
+        """One row is there; the last one starts all."""
+        count = self.arrived.get(output, 0) + 1
+        if count < len(self.stations):
+            self.arrived[output] = count
+            return
+        self.arrived.pop(output, None)
+        longest = max(each.service[output] for each in self.stations)
+        for each in self.stations:
+            each.serve_together(output, longest)

@@ -1,0 +1,1 @@
+"""Sparse matrix-vector products: reuse, the published network, kernels, whole devices."""

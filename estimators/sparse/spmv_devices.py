@@ -1,0 +1,263 @@
+"""A sparse product on a whole device from statistics of its rows: five physical costs, pooled over measured relatives.
+
+Where columns lie is not used, so this serves devices on which nobody measured blocks. Each measured device has costs
+of its own; one that nobody measured gets the geometric mean of what the others would take, relatives counting more, and
+of what their usual share of the data sheet's rates would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from slipstick.common.errors import InputError
+from slipstick.common.expressions import symbol
+from slipstick.common.lazy_sympy import sp
+from slipstick.common.readers import read_json, require_mapping, unknown_name
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.base.machine_family import shared_words
+from slipstick.estimators.base.operation_model import FormulaModel
+from slipstick.estimators.fitting.nonnegative_terms import ROUNDS, nearest_terms
+from slipstick.estimators.fitting.scores import normal_spread
+from slipstick.estimators.fitting.similarity_weights import fitted_kinship
+from slipstick.estimators.sparse.spmv_amounts import CALL, FORMATS, SOURCE, TERMS, amount_table, amounts
+from slipstick.estimators.sparse.spmv_costs import is_accelerator
+from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.workload import Op
+
+SCHEMA = "slipstick-spmv-devices-1"
+SHIPPED = Path(__file__).parent / "trained"
+
+
+@dataclass(frozen=True)
+class DeviceCosts:
+    """What the terms cost on a measured device: multiples of `amounts`, by term."""
+
+    machine: str
+    family: str
+    accelerator: bool
+    cost: FrozenDict[float]
+
+    def __post_init__(self) -> None:
+        if set(self.cost) != set(TERMS) or not all(0 <= value < 1e6 for value in self.cost.values()):
+            raise InputError(f"costs of {self.machine}: want numbers of 0 to 1e6 for {', '.join(TERMS)}")
+        if not any(self.cost.values()):
+            raise InputError(f"costs of {self.machine}: all are 0")
+
+
+@dataclass(frozen=True)
+class SpmvDevices(FormulaModel):
+    """T = factor x product over laws of (sum over terms of cost x amount) ^ share, for operations of kind "spmv".
+
+    Laws are the measured devices and, with the weight of a prior, the roofline at its usual share.
+
+    `devices`: those measured; one of them, if it is the target, answers alone.
+    `usual`: median over all products of measured seconds over the terms "call" and "stream" at a cost of one.
+    `call`: seconds of a call under the wanted protocol: back to back, or each waited for.
+    `stored`: the format of the matrix: one of `FORMATS`.
+    `factor`: what measurements on the target machine showed (`anchors`).
+    """
+
+    devices: tuple[DeviceCosts, ...]
+    usual: float
+    call: float = CALL
+    stored: str = "csr"
+    factor: Annotated[float, Parameter("1", "of every time on the target machine, fitted to anchors", 1e-3, 1e3)] = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.devices or not (self.call > 0 and self.usual > 0):
+            raise InputError(
+                f"{len(self.devices)} devices, call = {self.call:g} s, usual = {self.usual:g}: want at least one, and"
+                " numbers above 0"
+            )
+        if self.stored not in FORMATS:
+            raise unknown_name("format of a sparse matrix", self.stored, tuple(FORMATS))
+        check_parameters(self)
+
+    def key(self, op: Op, machine: Machine) -> Hashable:
+        """One formula for all matrices."""
+        return "spmv"
+
+    def formula(self, op: Op, machine: Machine) -> Formula:
+        """Symbols: operation.* (`FORMATS`), machine.cores, machine.clock, machine.memory.*, parameter.factor.
+
+        Raises InputError where the operation is no product that says how its rows are spread.
+        """
+        dims = FORMATS[self.stored]
+        missing = [name for name in dims if name not in op.dims]
+        if op.kind != "spmv" or missing:
+            raise InputError(
+                f"operation {op.name!r} ({op.kind}) is no sparse product with {', '.join(missing or dims)} "
+                "(other operations: --estimator roofline)"
+            )
+        parts = amounts(machine, self.call, self.stored)
+        costs, shares = self.costs, self.shares(machine)
+        factor = symbol("parameter.factor")
+        whole = sp.Mul(*(_sum(cost, parts) ** share for cost, share in zip(costs, shares, strict=True) if share))
+        terms = {
+            term: factor * part * float(mean) for (term, part), mean in zip(parts.items(), shares @ costs, strict=True)
+        }
+        return Formula(factor * whole, "s", SOURCE, FrozenDict(terms))
+
+    def caches(self, machine: Machine) -> str:
+        """What the times take for granted of the caches."""
+        return "the caches hold what product after product leaves there"
+
+    def seconds(self, dims: Mapping[str, npt.ArrayLike], machine: Machine) -> FloatArray:
+        """Of many products at once; `dims` as in `FORMATS`, shape (products,) each."""
+        logs = np.log(amount_table(dims, machine, self.call, self.stored) @ self.costs.T)
+        return np.asarray(self.factor * np.exp(logs @ self.shares(machine)))
+
+    @property
+    def costs(self) -> FloatArray:
+        """Of every law, shape (devices + 1, terms); the last is the prior."""
+        prior = [self.usual if term in ("call", "stream") else 0.0 for term in TERMS]
+        return np.array([*([device.cost[term] for term in TERMS] for device in self.devices), prior])
+
+    def knows(self, machine: Machine) -> bool:
+        """Whether the machine is one of those measured."""
+        return any(device.machine == machine.name for device in self.devices)
+
+    def shares(self, machine: Machine) -> FloatArray:
+        """What each law counts for this machine, adding up to one; devices of its kind alone, where there are any."""
+        same = np.array([device.machine == machine.name for device in self.devices], dtype=np.float64)
+        if same.any():
+            return np.append(same / same.sum(), 0.0)
+        alike = np.array([device.accelerator == is_accelerator(machine) for device in self.devices])
+        counts = fitted_kinship().weights
+        kin = np.array([counts[shared_words(device.family, machine.family)] for device in self.devices])
+        weights = np.append(kin * alike if alike.any() else kin, 1.0)
+        return np.asarray(weights / weights.sum())
+
+
+def fit_device(amount: FloatArray, seconds: npt.ArrayLike, machine: Machine) -> DeviceCosts:
+    """Costs >= 0 of least mean relative error, by least squares weighed again and again.
+
+    `amount` has shape (products, costs), seconds (products,).
+    Raises InputError where there are fewer products than costs, or a time is not positive.
+    """
+    measured = np.asarray(seconds, dtype=np.float64)
+    if len(measured) < len(TERMS) or amount.shape != (len(measured), len(TERMS)) or not np.all(measured > 0):
+        raise InputError(
+            f"{machine.name}: {len(measured)} times for {len(TERMS)} costs: want at least as many, all > 0"
+        )
+    cost = nearest_terms(amount, measured, ROUNDS)
+    return DeviceCosts(
+        machine.name,
+        machine.family,
+        is_accelerator(machine),
+        FrozenDict(dict(zip(TERMS, map(float, cost), strict=True))),
+    )
+
+
+@dataclass(frozen=True)
+class TrainedDevices:
+    """Measured devices, and how far one that was left out differed.
+
+    `machine_spread`: standard deviation over left-out devices of the logarithm of measured / predicted, median of a
+        device.
+    `matrix_spread`: the same over the products of one device.
+    `doubts`: by number of anchors, how much more than that a matrix may be off (`spmv_anchors.doubts`).
+    """
+
+    model: SpmvDevices
+    machine_spread: float
+    matrix_spread: float
+    source: str
+    doubts: FrozenDict[float] = FrozenDict()
+
+    def doubt(self, anchors: int) -> float:
+        """The factor for so many anchors: that of the largest number tried below; 1 where none was."""
+        tried = [int(count) for count in self.doubts if int(count) <= anchors]
+        return self.doubts[str(max(tried))] if tried else 1.0
+
+    def document(self) -> dict[str, Any]:
+        """Costs and spreads as plain data for JSON, seconds by amount."""
+        devices = [
+            {"machine": one.machine, "family": one.family, "accelerator": one.accelerator, "cost": dict(one.cost)}
+            for one in self.model.devices
+        ]
+        spreads = {
+            "machine_spread": self.machine_spread,
+            "matrix_spread": self.matrix_spread,
+            "doubts": dict(self.doubts),
+        }
+        head = {"schema": SCHEMA, "source": self.source, "format": self.model.stored, "usual": self.model.usual}
+        return {**head, **spreads, "devices": devices}
+
+
+LARGEST_DOUBT = 1000.0
+LARGEST_SPREAD = 10.0
+"""Of log time, in a file: a factor of e^10 up and down."""
+
+
+def shipped_devices(stored: str = "csr") -> TrainedDevices:
+    """The devices that ship for a format of the matrix.
+
+    Raises InputError where no format has this name.
+    """
+    if stored not in FORMATS:
+        raise unknown_name("format of a sparse matrix", stored, tuple(FORMATS))
+    return load_devices(SHIPPED / f"spmv-devices-{stored}.json")
+
+
+def load_devices(path: str | Path) -> TrainedDevices:
+    """Measured devices from a file.
+
+    Raises InputError where the file holds no such thing.
+    """
+    document = require_mapping(read_json(path), path, "file")
+    if document.get("schema") != SCHEMA:
+        raise InputError(f"{path}: want devices of schema {SCHEMA!r}")
+    try:
+        devices = tuple(
+            DeviceCosts(
+                str(one["machine"]),
+                str(one["family"]),
+                bool(one["accelerator"]),
+                FrozenDict({str(name): _bounded(str(name), value, 1e6) for name, value in one["cost"].items()}),
+            )
+            for one in document["devices"]
+        )
+        doubts = {
+            str(int(count)): _bounded(f"doubts[{count}]", value, LARGEST_DOUBT)
+            for count, value in document.get("doubts", {}).items()
+        }
+        usual, between, within = (
+            _bounded(name, document[name], high)
+            for name, high in (("usual", 1e6), ("machine_spread", LARGEST_SPREAD), ("matrix_spread", LARGEST_SPREAD))
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"{path}: devices without a usable {error}") from None
+    model = SpmvDevices(devices, usual, stored=str(document.get("format", "csr")))
+    return TrainedDevices(model, between, within, str(document.get("source", "")), FrozenDict(doubts))
+
+
+def _bounded(name: str, value: Any, high: float) -> float:
+    number = float(value)
+    if not 0 <= number <= high:
+        raise ValueError(f"{name} = {number:g}: want a number in [0, {high:g}]")
+    return number
+
+
+def _sum(cost: FloatArray, parts: Mapping[str, sp.Expr]) -> sp.Expr:
+    return sp.Add(*(float(one) * part for one, part in zip(cost, parts.values(), strict=True)))
+
+
+def spread_of(logs: Sequence[FloatArray]) -> tuple[float, float]:
+    """Spreads over devices and over the products of one, from log(measured / predicted) of each left-out device.
+
+    The second is the width of the middle 80 % over that of a normal law: tails are heavy.
+    """
+    middles = [float(np.median(one)) for one in logs]
+    within = np.concatenate([np.abs(one - middle) for one, middle in zip(logs, middles, strict=True)])
+    between = float(np.sqrt(np.mean(np.square(middles))))
+    return between, normal_spread(within)

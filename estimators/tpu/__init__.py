@@ -1,0 +1,1 @@
+"""TPUs and other systolic arrays: array, memory layout, on-chip buffer, infeed."""

@@ -1,0 +1,120 @@
+"""On-chip memory of an accelerator: what a layer hands to the next stays there, what lies longer comes from afar.
+
+Compilers of accelerators keep the activations between two layers in the memory on the chip (Jouppi et al.,
+"In-Datacenter Performance Analysis of a Tensor Processing Unit", ISCA 2017: a unified buffer of 24 MiB holds them),
+while weights are fetched for every pass unless all of them fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+
+from slipstick.common.expressions import symbol
+from slipstick.common.lazy_sympy import is_symbolic, sp
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.base.operation_model import FormulaModel
+from slipstick.estimators.interconnect.compute_and_collectives import joint_form
+from slipstick.estimators.roofline.roofline import product_of_fields
+from slipstick.estimators.symbolic.cache_residency import capacity_of_all, rated_caches, share_beyond
+from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest
+from slipstick.estimators.symbolic.parameters import parameters
+from slipstick.estimators.tpu.systolic_array import AXES
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.cost import SIZE_BYTES, Amount
+from slipstick.workloads.graph.footprint import attends_to_cache, resident_bytes
+from slipstick.workloads.graph.work import product
+from slipstick.workloads.graph.workload import Op, Workload
+
+FAR = "operation.far"
+"""Name of the amount of bytes that other layers do not leave on the chip."""
+
+
+@dataclass(frozen=True)
+class UnifiedBuffer(FormulaModel):
+    """An operation takes as `inner` says with warm caches, or as long as what lies far away needs to come.
+
+    t = max(t_inner, far bytes / bandwidth of main memory x share that the last cache does not hold)
+
+    `inner`: times with a runtime whose caches are warm: the last one holds what an operation touches, as far as it
+        fits.
+    `kept`: bytes that lie in memory from one pass to the next: where the last cache holds them all, nothing is far.
+    `trains`: whether the pass is a training step, which keeps what the forward pass computes until the backward pass.
+    """
+
+    inner: FormulaModel
+    kept: float
+    trains: bool = False
+
+    def key(self, op: Op, machine: Machine) -> Hashable:
+        """That of the inner model, and whether anything is far."""
+        return self.inner.key(op, machine), self._is_far(op)
+
+    def form(self, machine: Machine) -> Hashable:
+        """That of the inner model, with the bytes that are kept; None where that has none."""
+        inner = joint_form({"inner": self.inner}, machine)
+        return None if inner is None else (inner, self.kept, self.trains)
+
+    def formula(self, op: Op, machine: Machine) -> Formula:
+        """Symbols: those of the inner model, whose parameters stand under ``inner``, and operation.far."""
+        renamed = {f"parameter.{name}": symbol(f"parameter.inner.{name}") for name in parameters(self.inner)}
+        near = self.inner.formula(op, machine).substitute(renamed)
+        if not self._is_far(op) or near.expression == 0:
+            return near
+        held = Largest(1, capacity_of_all(machine, rated_caches(machine)[-1]))
+        rate = product_of_fields(machine.bandwidth_factors(machine.main_memory))
+        seconds = symbol(FAR) / rate * share_beyond(sp.Float(max(self.kept, 1.0)), held)
+        terms = {**near.terms, "memory": sp.Max(near.terms.get("memory", sp.Integer(0)), seconds)}
+        return Formula(sp.Max(near.expression, seconds), near.unit, near.source, FrozenDict(terms))
+
+    def amount(self, op: Op, name: str) -> Amount:
+        """Far bytes, and the amounts of the inner model."""
+        return far_bytes(op, trains=self.trains) if name == FAR else self.inner.amount(op, name)
+
+    def caches(self, machine: Machine) -> str:
+        """What lies where."""
+        near, far = rated_caches(machine)[-1], machine.main_memory
+        later = "weights and what the backward pass needs" if self.trains else "weights"
+        return f"a layer's tiles in {near} where they fit, {later} from {far} unless all fit"
+
+    def _is_far(self, op: Op) -> bool:
+        return far_bytes(op, trains=self.trains) != 0
+
+
+def far_bytes(op: Op, *, trains: bool) -> Amount:
+    """Bytes of one execution that no layer just before it has left on the chip.
+
+    Weights, embeddings and cached keys of a forward pass; in training also what it writes for the backward pass, half
+    of what an operation of the backward pass reads (the other half is the gradient), and all that an update touches.
+    """
+    if op.kind == "optimizer":
+        return op.cost.bytes_moved
+    if op.attributes.get("phase", "forward") != "forward":
+        return op.cost["read"] / 2
+    return _weights(op) + (op.cost["written"] if trains and op.kind != "view" else 0)
+
+
+def kept_bytes(workload: Workload) -> float:
+    """Bytes that one pass leaves for the next; without known parameters all that its operations find far away."""
+    lying = resident_bytes(workload)
+    if lying is not None:
+        return lying
+    amounts: Iterable[Amount] = (far_bytes(op, trains=False) * op.times for op in workload)
+    total = sum(amounts)
+    return float("inf") if is_symbolic(total) and total.free_symbols else float(total)
+
+
+def _weights(op: Op) -> Amount:
+    d = op.dims
+    size = SIZE_BYTES[str(op.attributes.get("weights", op.dtype))]
+    if op.kind == "gemm":  # batched products multiply activations, as attention does
+        return size * d["m"] * d["k"] if d["batch"] == 1 else 0
+    if op.kind == "convolution":
+        window = product(d[f"kernel_{axis}"] for axis in AXES)
+        return size * d["channels_in"] * d["channels_out"] / d["groups"] * window
+    if op.kind == "gather":
+        return op.cost["read"]
+    if attends_to_cache(op):
+        return op.cost["read"]
+    return 0

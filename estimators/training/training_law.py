@@ -1,0 +1,127 @@
+"""The law of a training step: terms with what is expected of them, and by what they vary from machine to release.
+
+Megatron and FSDP are one law: what trains is a level of grouping like the chip, the release and the recipe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from slipstick.estimators.fitting.fitted_file import FittedFile
+from slipstick.estimators.fitting.fitted_model import LawFit
+from slipstick.estimators.fitting.group_effects_model import UNGROUPED, Columns, FloatArray, Grouping, ParameterPrior
+from slipstick.estimators.symbolic.parameters import parameters
+from slipstick.estimators.training.time_breakdown import StepAmounts, TrainingTerms, step_parts
+from slipstick.hwmodels.machine import Machine
+
+LEVELS = tuple(
+    Grouping(name, width)
+    for name, width in {"vendor": 0.3, "chip": 0.3, "software": 0.6, "release": 0.2, "recipe": 0.1}.items()
+)
+"""Stacks of software differ by almost a term's own width, hosts of chips and releases less, and one model in one
+precision on one chip by a tenth from what its parts say."""
+OF_A_STACK = ("bf16", "fp8", "attention", "passes", "overhead", "data", "stragglers", "narrow", "throttle")
+VARY = {
+    **dict.fromkeys(OF_A_STACK, ("software",)),
+    "routed": ("release",),
+    "routing": ("chip", "release"),
+    "factor": ("vendor", "release", "recipe"),
+}
+USUAL = 0.7
+"""Log standard deviation that is expected of a term about its start."""
+SURER = {"bf16": 0.2, "fp8": 0.25, "fp4": 0.3, "attention": 0.35, "passes": 0.4, "factor": 0.0}
+"""Terms that physics knows better: shares of a peak, and how often activations cross memory."""
+RELEASED = {"megatron": "megatron-bridge"}
+"""Whose releases a stack's plans follow."""
+
+
+def _priors() -> tuple[ParameterPrior, ...]:
+    return tuple(
+        ParameterPrior(
+            name, note.unit, note.meaning, value, SURER.get(name, USUAL), max(note.low, 1e-6), note.high,
+            "share" if name in SURER else "term", VARY.get(name, ()),
+        )
+        for name, (value, note) in parameters(TrainingTerms()).items()
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TrainingLaw:
+    """Seconds of steps of training."""
+
+    name: str = "training-step"
+    parameters: Sequence[ParameterPrior] = _priors()
+    levels: Sequence[Grouping] = LEVELS
+
+    def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
+        """Seconds of each row; shares of a peak are at most one, so that no row is below its flop at the peak."""
+        terms: Any = SimpleNamespace(**parameters)
+        amounts = StepAmounts(**{field.name: columns[field.name] for field in fields(StepAmounts)})
+        return np.asarray(sum(step_parts(amounts, terms).values()), dtype=float)
+
+
+def columns_of(steps: Sequence[StepAmounts]) -> dict[str, FloatArray]:
+    """What the law reads of steps, arrays of shape (steps,)."""
+    return {f.name: np.array([getattr(one, f.name) for one in steps], dtype=float) for f in fields(StepAmounts)}
+
+
+def training_groups(
+    machine: Machine, chip: str, software: str, release: str, model: str, precision: str
+) -> dict[str, str]:
+    """The groups of a step; `release` names who released what ("megatron-bridge 26.04"), or is empty."""
+    return {
+        "vendor": machine.family.split("-")[0], "chip": chip, "software": software, "release": release,
+        "recipe": f"{software} {chip} {model} {precision}",
+    }  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingFit:
+    """The law as fitted: terms and bands for a machine, a stack of software, its release, a model and a precision."""
+
+    fit: LawFit
+
+    @classmethod
+    def of(cls, document: FittedFile) -> TrainingFit:
+        """From a file of fitted numbers.
+
+        Raises InputError where it holds no fit of the law.
+        """
+        return cls(document.fit(TrainingLaw().name))
+
+    def known(self, groups: Mapping[str, str]) -> dict[str, str]:
+        """The groups with a release that was measured: software keeps what earlier releases gained.
+
+        A release that was not measured stands for the newest before it, no release for the newest of its stack. On
+        machines of a vendor of whom nothing was measured another stack runs, whatever it is called.
+        """
+        if groups["vendor"] not in self.fit.seen("vendor"):
+            return {**groups, "software": f"of {groups['vendor']}", "release": f"of {groups['vendor']}"}
+        release = groups["release"] or RELEASED.get(groups["software"], UNGROUPED)
+        who, _, version = release.partition(" ")
+        seen = sorted(name for name in self.fit.seen("release") if name.partition(" ")[0] == who)
+        earlier = [name for name in seen if not version or name <= release]
+        return {**groups, "release": (earlier[-1:] or seen[:1] or [UNGROUPED])[0]}
+
+    def terms(self, groups: Mapping[str, str]) -> TrainingTerms:
+        """The terms that hold for groups (`training_groups`)."""
+        values = self.fit.values(TrainingLaw(), {name: [group] for name, group in self.known(groups).items()})
+        return TrainingTerms(**{name: float(value[0]) for name, value in values.items()})
+
+    def seconds(self, columns: Columns, groups: Sequence[Mapping[str, str]]) -> FloatArray:
+        """Of steps, shape (steps,)."""
+        return self.fit.seconds(TrainingLaw(), columns, self.levels(groups))
+
+    def half_width(self, columns: Columns, groups: Sequence[Mapping[str, str]]) -> FloatArray:
+        """Half of the 80 % band of log time of steps, shape (steps,): wider the less of their groups was measured."""
+        return self.fit.half_width(TrainingLaw(), columns, self.levels(groups))
+
+    def levels(self, groups: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
+        """By level the group of each step, as the fit knows it (`known`)."""
+        known = [self.known(one) for one in groups]
+        return {level.name: [one[level.name] for one in known] for level in LEVELS}

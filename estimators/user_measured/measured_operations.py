@@ -1,0 +1,43 @@
+"""The default answer of a GPU after its user measured some operations on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from slipstick.common.errors import InputError
+from slipstick.estimators.base.protocols import Estimator
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
+from slipstick.estimators.gpu.gpu_step import gpu_step
+from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.machine_kind import machine_kind
+from slipstick.workloads.graph.workload import Workload
+
+
+@dataclass(frozen=True)
+class MeasuredOperations:
+    """Kernels of many GPUs, and operations that were measured on one of them (the anchors of `kernels`)."""
+
+    kernels: DeviceCalibration
+
+    def for_question(
+        self, workload: Workload, machine: Machine, run: Mapping[str, float], instead_of: Estimator
+    ) -> Estimator:
+        """The kernels as the measured operations move them [s], under the schedule that the default answer has.
+
+        A host that issues operations stays a host that does, so one measured operation changes its kind alone. Where
+        the answer has no such schedule, operations follow one another.
+        Raises InputError where the machine is no GPU: kernels of GPUs say nothing of its other operations.
+        """
+        if (kind := machine_kind(machine)) != "gpu":
+            raise InputError(
+                f"measured operations move the kernels of GPUs, {machine.name} is a {kind}: give --calibration "
+                "FILE, which slipstick probe and slipstick calibrate write"
+            )
+        answers = instead_of.model
+        if not isinstance(answers, ComposedEstimator) or "collective" in workload.kinds:
+            return self.kernels.for_machine(machine, workload, run)
+        made = gpu_step(self.kernels, machine, workload, run, answers.schedule).estimator
+        accepted = self.kernels.forecast(machine).accepted
+        return replace(made, source="; ".join([made.source, *(accepted.doubts if accepted else ())]))

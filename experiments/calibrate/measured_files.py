@@ -1,0 +1,210 @@
+"""What a user measured, by what ``--known`` names: one reader for each kind of file, the same for every verb.
+
+A time in words and a training log, a trace or a list of iterations are times of the question itself; a server's
+benchmark, llama-bench and tables of steps or of operations are measurements of parts, which move the laws of those.
+
+One run that a user metered without a power limit: a CSV with its seconds and its mean watts.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+
+import numpy as np
+
+from slipstick.common.errors import InputError
+from slipstick.common.readers import read_csv_rows, read_number
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.base.protocols import Fitted
+from slipstick.estimators.power.power_limit_run import PowerLimitRun
+from slipstick.estimators.training.training_estimator import MeasuredTraining
+from slipstick.estimators.user_measured.measured_serving import (
+    MeasuredRuns,
+    MeasuredSteps,
+    MeasuredTokens,
+    TimedServerRun,
+)
+from slipstick.estimators.user_measured.measured_time import MeasuredTime
+from slipstick.experiments.calibrate.measured_argument import known_time
+from slipstick.experiments.calibrate.measured_steps import holds_steps, read_measured_steps
+from slipstick.experiments.calibrate.measured_training import holds_training, read_known
+from slipstick.hwmodels.catalog import machine_of_device
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.importers.formats.look import look
+from slipstick.workloads.importers.formats.registry import Format, identify
+from slipstick.workloads.importers.iteration_logs import LENGTH_COLUMNS, LOG_LIMIT_BYTES, MOST_ITERATIONS, read_log
+
+COLUMNS = ("time_s", "power_W")
+MOST_ROWS, LONGEST, MOST_WATTS = 1000, 1e9, 1e6
+
+
+def holds_run(path: str | os.PathLike[str]) -> bool:
+    """Whether a CSV holds the time and the power of a run, and nothing else."""
+    return look(path).columns == set(COLUMNS)
+
+
+def read_run(path: str | os.PathLike[str]) -> PowerLimitRun:
+    """A run measured without a limit, as the estimator of it under limits.
+
+    `path`: a CSV of one line: `time_s` (seconds) and `power_W` (mean watts of the device).
+    Raises InputError, which names the file, the line and the column.
+    """
+    rows = list(read_csv_rows(path, required=list(COLUMNS), limit_rows=MOST_ROWS))
+    if len(rows) != 1:
+        raise InputError(f"{path}: {len(rows)} lines: want one run, its time_s and power_W")
+    ((line, cells),) = rows
+    time = read_number(cells["time_s"], path, line, "time_s", 1e-9, LONGEST)
+    return PowerLimitRun(time, read_number(cells["power_W"], path, line, "power_W", 1e-3, MOST_WATTS))
+
+
+NAMESPACES = ("run.", "machine.", "workload.")
+STEPS = ("iteration", "iter", "step", "index")
+MEDIAN = 1.2533
+"""Standard error of a median over that of a mean, of normal values: sqrt(pi / 2)."""
+RUNS, LOCAL, TRACE, MEGATRON = "vllm-bench", "llama-bench", "chrome-trace", "megatron"
+
+
+def read_known_answer(known: str, machine: Machine, engine: str = "") -> Fitted | None:
+    """What was measured of a question or of a server; None for a table of single operations.
+
+    `known`: a time ("23.4ms"), MODEL:TYPE=TOKENS_PER_S of llama.cpp, or a file: a training log (trainer_state.json,
+        what Megatron-LM prints, MLPerf's log), a Chrome trace with ProfilerStep, iterations with their times (CSV,
+        JSON), the JSON of `vllm bench serve` or of SGLang's bench_serving, what llama-bench prints, steps of a server,
+        or the time and power of a run without a power limit.
+    `machine`: that it was measured on, as it stands.
+    `engine`: of steps of a server that name none.
+    Raises InputError where a file cannot be read, is of another machine, or holds nothing that was measured.
+    """
+    if (typed := known_time(known)) is not None:
+        typed.only((), "the time of this question")
+        return MeasuredTime(typed.seconds, source=typed.text)
+    if "=" in known and not Path(known).exists():
+        return _tokens(known, machine)
+    kind = identify(known)
+    if kind is not None and kind.key == RUNS:
+        return MeasuredRuns(runs_of(known), Path(known).name)
+    if kind is not None and kind.key == LOCAL:
+        return _tokens(known, machine)
+    columns = look(known).columns
+    if holds_steps(known):
+        return MeasuredSteps(read_measured_steps(known, machine, engine))
+    if holds_training(known):
+        return MeasuredTraining(tuple(read_known(known)))
+    if holds_run(known):
+        return read_run(known)
+    if {"kind", "time_s"} <= columns:
+        return None
+    if any(name.startswith(NAMESPACES) for name in columns):
+        raise InputError(
+            f"{known}: times under settings: say what they fit, --fit estimator.NAME, to slipstick whatif (estimate "
+            "takes no table of settings: give the time of this question, --known 23.4ms)"
+        )
+    return _logged(known, machine, kind)
+
+
+def _logged(path: str, machine: Machine, kind: Format | None) -> MeasuredTime:
+    """The median step of a run."""
+    from slipstick.workloads.importers.mllog.trainer_logs import read_training_log
+
+    if kind is not None and kind.target in ("counters", "matrix", "model", "graph"):
+        raise InputError(f"{path}: {kind.name}: holds no time of a step")
+    if kind is not None and kind.target == "series":
+        _refuse_scaling(path)
+    if kind is not None and kind.key == TRACE:
+        _require_recorded_on(path, machine)
+    times = read_log(path).times
+    if times is None:
+        raise InputError(f"{path}: holds no times")
+    seconds, count = float(np.median(times)), len(times)
+    deviation = float(np.std(np.log(times), ddof=1)) if count > 1 else 0.0
+    steps = f"median of {count:,} steps" if count > 1 else "1 step"
+    source, spread = f"{Path(path).name}, {steps}", MEDIAN * deviation / math.sqrt(count)
+    layout = kind is not None and kind.key == MEGATRON and "devices" in read_training_log(path).settings
+    return MeasuredTime(seconds, spread, source, tuple(read_known(path)) if layout else (), _columns(path))
+
+
+def _columns(path: str) -> FrozenDict[tuple[float, float]]:
+    """Least and greatest of each column of numbers of a CSV; lengths that vary are left out, as steps of one run do."""
+    if not Path(path).name.removesuffix(".gz").endswith(".csv"):
+        return FrozenDict()
+    ranges: dict[str, tuple[float, float]] = {}
+    for _, row in read_csv_rows(path, limit_bytes=LOG_LIMIT_BYTES, limit_rows=MOST_ITERATIONS):
+        for name, text in row.items():
+            try:
+                value = float(text)
+            except ValueError:
+                continue
+            low, high = ranges.get(name, (value, value))
+            ranges[name] = min(low, value), max(high, value)
+    return FrozenDict({name: ends for name, ends in ranges.items() if name not in LENGTH_COLUMNS or ends[0] == ends[1]})
+
+
+def _refuse_scaling(path: str) -> None:
+    """Times over threads or nodes are no steps of one run: their median is the time of no question."""
+    from slipstick.estimators.scaling.series import counts_workers
+
+    columns, ends = look(path).columns, ("_s", "_ms", "_us")
+    counted = [name for name in sorted(columns) if counts_workers(name) and not name.endswith(ends)]
+    if not counted or columns & {*STEPS, *LENGTH_COLUMNS}:  # rows of one run: a column may say which rank they are of
+        return
+    rows = [row for _, row in read_csv_rows(path, limit_bytes=LOG_LIMIT_BYTES, limit_rows=MOST_ITERATIONS)]
+    for name in counted:
+        if len({row[name] for row in rows if name in row}) > 1:
+            raise InputError(
+                f"{path}: times over {name}, which are no steps of one run: slipstick extrapolate {path} --to N asks "
+                f"beyond them; --known wants the time of this question, such as 23.4ms"
+            )
+
+
+def _require_recorded_on(path: str, machine: Machine) -> None:
+    from slipstick.workloads.importers.timeline import read_timeline
+    from slipstick.workloads.importers.traces.kineto_graph import device_name
+
+    name = device_name(read_timeline(path))
+    recorded = machine_of_device(name) if name else None
+    if recorded is not None and recorded.stated.name != machine.stated.name:
+        raise InputError(f"{path}: was recorded on {name} ({recorded.name}), not on {machine.name}")
+
+
+def _tokens(known: str, machine: Machine) -> MeasuredTokens:
+    """One run of llama.cpp: a rate in words, or llama-bench's generation."""
+    from slipstick.experiments.calibrate.measured_serving import AnchorRun, require_possible
+
+    run = AnchorRun.parse(known)
+    require_possible(run, machine)
+    return MeasuredTokens(run.model, run.stored, machine, 1 / run.rate)
+
+
+def runs_of(path: str) -> tuple[TimedServerRun, ...]:
+    """Runs of a server's benchmark that say how long a further token took, the first of them.
+
+    Raises InputError where the file is no benchmark, or none of its runs does.
+    """
+    from slipstick.experiments.calibrate.measured_serving import MOST_SIMULATED, model_called, traffic_of
+    from slipstick.workloads.importers.serving.vllm_bench import read_vllm_bench
+
+    kind = identify(path)
+    if kind is not None and kind.key != RUNS:
+        raise InputError(f"{path}: {kind.name}: says nothing of a server (want the JSON of vllm bench serve)")
+    made = [
+        TimedServerRun(
+            run.tpot,
+            traffic_of(run),
+            model_called(run.model) if run.model else None,
+            run.tensor,
+            next(((FIRST[name], run.times[f"ttft {name}"]) for name in FIRST if f"ttft {name}" in run.times), None),
+        )
+        for run in read_vllm_bench(Path(path))
+        if run.tpot is not None and run.output_tokens >= FEWEST_TOKENS
+    ]
+    if not made:
+        raise InputError(f"{path}: no run has a mean_tpot_ms or median_tpot_ms: nothing says how long a step took")
+    return tuple(made[:MOST_SIMULATED])
+
+
+FIRST = {"median": "p50", "mean": "mean"}
+"""Statistics of a first token, the surer first: a mean holds the burst with which a benchmark begins."""
+FEWEST_TOKENS = 2
+"""Of an output whose further tokens have a time."""

@@ -1,0 +1,1 @@
+"""The command line: a verb a file, which parses what is typed and prints what is answered."""

@@ -1,0 +1,194 @@
+"""The command `slipstick`: verbs from experiments/cli, errors as one line, stable exit codes."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import sys
+import warnings
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from traceback import extract_tb
+from typing import Annotated, Any
+
+import typer
+
+from slipstick.experiments.cli.option_conflicts import missing, require_apart, require_once
+from slipstick.experiments.cli.renamed_options import todays_words
+from slipstick.experiments.cli.verb_groups import VerbGroups
+from slipstick.experiments.studies.versions import installed_version
+
+TRACEBACK = "--traceback"
+LONGEST_LINE = 2_000
+INTERRUPTED = 130
+DRAWN = ("--plot", "--report")
+"""Options that draw, which the light install cannot."""
+LACKING = "slipstick-lacking"
+"""How outputs write what their encoding lacks (`codecs.register_error`)."""
+LETTERS = {"µ": "u", "μ": "u", "×": "x", "±": "+-", "→": "->", "…": "...", "≤": "<=", "≥": ">=", "–": "-", "°": " deg"}
+HOME = Path(__file__).resolve().parents[2]
+_USAGE_ERROR: type[Any] = typer.BadParameter.__mro__[2]  # click's base error, which typer carries but does not export
+
+
+def build(only: str | None = None) -> typer.Typer:
+    """The application with every verb registered, or only with one."""
+    app = typer.Typer(
+        name="slipstick",
+        cls=VerbGroups,
+        help="A slide rule for machines: how long would this take on hardware you do not have, and how sure is that?",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    app.callback()(_options)
+    known = verbs()
+    for verb in [only] if only in known else known:
+        import_module(f"slipstick.experiments.cli.{verb}").register(app)
+    return app
+
+
+def verbs() -> list[str]:
+    """Names of the verbs: the modules beside this one that register themselves; parts of a verb have an underscore."""
+    files = sorted(path for path in Path(__file__).parent.glob("[a-z]*.py") if "_" not in path.stem)
+    return [path.stem for path in files if path.stem not in ("cli", "vocabulary")]
+
+
+def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it so
+    if wanted:
+        print(f"slipstick {installed_version('slipstick')}")
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    """Options that stand before the verb."""
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run the command line; returns the exit code: 0 done, 1 a check failed, 2 bad input, 3 our defect, 130 Ctrl-C.
+
+    ``--traceback``, anywhere, lets an error that nobody foresaw through with all its frames.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            codecs.register_error(LACKING, _in_letters_of_all)
+            stream.reconfigure(errors=LACKING)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    traced = TRACEBACK in words
+    words = [word for word in words if word != TRACEBACK]
+    if any("\0" in word for word in words):
+        print("slipstick: a NUL byte stands among the arguments", file=sys.stderr)
+        return 2
+    try:
+        return _run(words)
+    except Exception as error:
+        if traced:
+            raise
+        print(f"slipstick: {_one_line(_defect(words, error))}", file=sys.stderr)
+        return 3
+
+
+def _in_letters_of_all(error: UnicodeError) -> tuple[str, int]:
+    """What stands in an output for what its encoding lacks: usual letters, or an escape as Python writes it."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lacking = error.object[error.start : error.end]
+    letters = (LETTERS.get(one) or one.encode("ascii", "backslashreplace").decode() for one in lacking)
+    return "".join(letters), error.end
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        if any(word.partition("=")[0] in DRAWN for word in arguments):  # before an answer that may take long
+            from slipstick.common.optional_packages import require_packages
+
+            require_packages(("matplotlib", "plotly"))
+        with warnings.catch_warnings():
+            warnings.showwarning = _one_line_each(warnings.showwarning)
+            words = todays_words(arguments)
+            command = typer.main.get_command(build(words[0] if words else None))
+            require_once(command, words)
+            require_apart(words)
+            code = command.main(args=words, standalone_mode=False)
+    except typer.Exit as leave:
+        return int(leave.exit_code)
+    except (typer.Abort, KeyboardInterrupt):
+        return _interrupted()
+    except _USAGE_ERROR as error:
+        message = str(error.format_message())
+        if message.startswith("Usage:"):  # no verb, or a group without one of its verbs
+            return _run([*arguments, "--help"])
+        if message.startswith(("Missing option", "Missing argument")):
+            message = missing(error, words) or message
+        print(f"slipstick: {_one_line(message)}", file=sys.stderr)
+        return 2
+    except ValueError as error:
+        from slipstick.common.errors import InputError
+
+        if not isinstance(error, InputError):
+            raise
+        print(f"slipstick: {_one_line(str(error))}", file=sys.stderr)
+        return 2
+    except ModuleNotFoundError as error:
+        from slipstick.common.optional_packages import EXTRAS, package_error
+
+        name = (error.name or "").partition(".")[0]
+        if name not in EXTRAS:
+            raise
+        print(f"slipstick: {package_error(name)}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"slipstick: {_one_line(f'{where}{error.strerror or error}')}", file=sys.stderr)
+        return 2
+    if code == INTERRUPTED:  # what typer makes of Ctrl-C
+        return _interrupted()
+    return code if isinstance(code, int) else 0
+
+
+def _interrupted() -> int:
+    print("slipstick: interrupted", file=sys.stderr)
+    return INTERRUPTED
+
+
+def _defect(words: list[str], error: Exception) -> str:
+    """The message for an error that nobody foresaw: the verb, the files, the error and where it was raised."""
+    verb = next((word for word in words if not word.startswith("-")), "")
+    files = [word for word in words if len(word) < 4096 and Path(word).is_file()]
+    frames = [frame for frame in extract_tb(error.__traceback__) if _is_ours(Path(frame.filename))]
+    place = f" at {Path(frames[-1].filename).relative_to(HOME)}:{frames[-1].lineno}" if frames else ""
+    return (
+        f"{' '.join([verb, *files[:3]])}: a defect of slipstick, not of your input: "
+        f"{type(error).__name__}: {str(error)[:200]}{place} (please report it; {TRACEBACK} shows all of it)"
+    )
+
+
+def _is_ours(path: Path) -> bool:
+    return path.is_relative_to(HOME) and "site-packages" not in path.relative_to(HOME).parts
+
+
+def _one_line_each(usual: Callable[..., None]) -> Callable[..., None]:
+    """What a user is warned of is a line on stderr; numpy's own warnings say nothing of the input, which is checked."""
+
+    def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+        if issubclass(category, UserWarning):
+            print(f"slipstick: warning: {_one_line(str(message))}", file=sys.stderr)
+        elif not issubclass(category, RuntimeWarning):
+            usual(message, category, *rest, **more)
+
+    return show
+
+
+def _one_line(text: str) -> str:
+    from slipstick.common.formatting import visible
+
+    line = visible(" ".join(text[:LONGEST_LINE].split()))
+    return f"{line} ..." if len(text) > LONGEST_LINE else line

@@ -1,0 +1,214 @@
+"""slipstick estimate WORKLOAD --on MACHINE"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slipstick.common.trusted_code import TrustedName
+from slipstick.experiments.cli.typed_numbers import WithNumbers, only
+from slipstick.experiments.cli.vocabulary import (
+    Dtype,
+    Estimator,
+    Format,
+    Input,
+    Number,
+    Quantity,
+    Report,
+    Runs,
+    Seed,
+    Set,
+    Train,
+    option,
+)
+
+if TYPE_CHECKING:
+    from slipstick.workloads.graph.workload import Workload
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+
+    @app.command(cls=WithNumbers)
+    def estimate(
+        context: typer.Context,
+        workload: Annotated[
+            TrustedName,
+            typer.Argument(
+                parser=TrustedName,
+                help="built-in (workloads list), a .json file, FILE.py:FUNCTION, or a job's .yaml",
+            ),
+        ],
+        on: Annotated[str | None, option("on", "or several, A,B,C")] = None,
+        set: Set = None,
+        estimator: Estimator = None,
+        calibration: Annotated[str | None, option("calibration", "of calibrate --out, or of spmv train")] = None,
+        known: Annotated[
+            str | None,
+            option(
+                "known",
+                "this question's time (23.4ms), a training log, a trace, a server's benchmark, a CSV of steps or "
+                "operations; of a job a CSV of step_s, time_s, STAGE.service_s",
+            ),
+        ] = None,
+        fit: Annotated[list[str] | None, option("fit", "of a job, to --known: job.STAGE.service,...")] = None,
+        parts: Annotated[int, option("parts", min=0)] = 0,
+        dtype: Dtype = None,
+        quantity: Quantity = None,
+        input: Input = None,
+        train: Train = None,
+        counters: Annotated[bool, option("counters")] = False,
+        attention: Annotated[str | None, option("attention", "flash, in one kernel")] = None,
+        verbose: Annotated[bool, option("verbose", "all assumptions, and what is not known")] = False,
+        number: Number = None,
+        simulate: Annotated[bool, option("simulate", "a job, or the workload as one: percentiles")] = False,
+        runs: Runs = None,
+        seed: Seed = 0,
+        timeline: Annotated[str | None, option("timeline", "of the first run")] = None,
+        report: Report = None,
+        format: Format = "table",
+    ) -> None:
+        """How long a workload takes on a machine: time and 80 % band, throughput, memory, what bounds it.
+
+        Any size of the workload and any number of the run is an option too: --batch 256, --seq-len 1024, --threads 240;
+        --mode eager|compiled|graphs is the runtime.
+        """
+        from dataclasses import replace
+
+        from slipstick.common.errors import InputError
+        from slipstick.experiments.cli.typed_numbers import as_settings, job_settings, named_settings
+        from slipstick.experiments.methods.jobs import is_job
+        from slipstick.experiments.question.question import Question, question
+        from slipstick.experiments.question.user_code import own_or_none
+        from slipstick.experiments.report.print_estimate import print_answers, print_counters
+
+        if simulate or is_job(workload):
+            from slipstick.experiments.report.print_job import JobRequest, print_formula, print_simulated
+
+            only(context, "a simulated job" if simulate else "a job without --simulate", SIMULATED if simulate else JOB)
+            settings = named_settings(workload, set, number) if not is_job(workload) else job_settings(set, number)
+            job = JobRequest(workload, on, estimator, tuple(settings), dtype, runs, seed, timeline, report, format)
+            job = replace(job, calibration=calibration, measured=known, fit=tuple(fit or ()))
+            (print_simulated if simulate else print_formula)(job)
+            return
+        only(context, "a workload without --simulate", PLAIN)
+        if on is None:
+            raise InputError("give --on MACHINE, or several, A,B,C (slipstick machines list)")
+        from slipstick.workloads.catalog import workload as by_name
+
+        machines = [name.strip() for name in on.split(",") if name.strip()]
+        wanted = own_or_none(workload, machines, input or (), train, [*(number or ()), *(set or ())]) or by_name(
+            workload
+        )
+        settings = [*(set or []), *as_settings(number, wanted, OPTIONS)]
+        if attention is not None:
+            wanted = in_one_kernel(wanted, attention)
+        if (calibration or known) and len(machines) > 1:
+            raise InputError("--calibration and --known are for one machine at a time")
+        kernels = bool(calibration and calibration.endswith(".spmv.json"))
+        threads = [text for text in settings if kernels and text.startswith("run.threads=")]
+        settings = [text for text in settings if text not in threads]
+        questions: list[Question] = []
+        refused: list[str] = []
+        fitted = None
+        if calibration and not calibration.endswith((".npz", ".spmv.json")):
+            from slipstick.experiments.calibrate.calibrated import read_calibration
+
+            fitted = read_calibration(calibration, known, machines[0], [estimator] if estimator else [])
+        elif known and calibration:
+            raise InputError(f"--known {known}: not with --calibration {calibration}, which is of sparse products")
+        elif known:
+            from slipstick.experiments.calibrate.calibrated import read_calibration
+
+            fitted = read_calibration(None, known, machines[0])
+        for name in machines:
+            try:
+                questions.append(
+                    question(wanted, name, estimator, settings, dtype, calibration=fitted, quantity=quantity)
+                )
+            except InputError as error:
+                if len(machines) == 1:
+                    raise
+                refused.append(f"{name}: refused: {error}")
+        if not questions:
+            raise InputError("; ".join(refused))
+        if calibration and calibration.endswith(".npz"):
+            from pathlib import Path
+
+            from slipstick.experiments.methods.spmv.spmv_answers import with_products
+
+            questions = [with_products(questions[0], workload, Path(calibration))]
+        elif calibration and kernels:
+            from slipstick.experiments.methods.spmv.spmv_answers import with_kernel
+
+            questions = [with_kernel(questions[0], workload, calibration, threads)]
+        if counters:
+            only(context, "the counters", COUNTERS)
+            if len(questions) > 1 or refused:
+                raise InputError(f"--on {on}: --counters are of one machine at a time")
+            print_counters(questions[0], format)
+            return
+        print_answers(questions, format, parts, verbose=verbose, refused=refused)
+        if report:
+            from slipstick.experiments.report.answer_page import write_answers
+
+            page = write_answers(questions, report)
+            if format == "table":
+                print(f"report: {page.resolve()}")
+
+
+OPTIONS = (
+    "--on",
+    "--set",
+    "--estimator",
+    "--calibration",
+    "--known",
+    "--parts",
+    "--dtype",
+    "--attention",
+    "--input",
+    "--train",
+)
+"""Named where an option is misspelt."""
+JOB = ("on", "set", "estimator", "dtype", "calibration", "number", "simulate", "format")
+SIMULATED = (*JOB, "known", "fit", "runs", "seed", "timeline", "report")
+PLAIN = (
+    *(
+        "on",
+        "set",
+        "estimator",
+        "quantity",
+        "calibration",
+        "known",
+        "parts",
+        "dtype",
+        "input",
+        "train",
+        "counters",
+        "attention",
+    ),
+    *("verbose", "number", "report", "format"),
+)
+COUNTERS = tuple(name for name in PLAIN if name not in ("parts", "verbose", "report"))
+"""What each way to an answer reads; other options are refused."""
+
+
+def in_one_kernel(workload: Workload, attention: str) -> Workload:
+    """The workload with its attention in one kernel, where ``flash`` is requested.
+
+    Raises
+    ------
+    InputError
+        Where another word is given, or the workload has no such attention.
+    """
+    from slipstick.common.errors import InputError
+    from slipstick.common.readers import unknown_name
+    from slipstick.workloads.transforms.attention import flash_attention
+
+    if attention not in ("flash", "parts"):
+        raise unknown_name("attention", attention, ["flash", "parts"])
+    made = flash_attention(workload) if attention == "flash" else workload
+    if attention == "flash" and made is workload and not any(op.kind == "attention" for op in workload):
+        raise InputError(f"--attention flash: {workload.name} has no attention in parts that is known")
+    return made

@@ -1,0 +1,62 @@
+"""slipstick estimators list|show"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from slipstick.common.trusted_code import TrustedName
+from slipstick.experiments.cli.vocabulary import Format
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs."""
+    estimators = typer.Typer(no_args_is_help=True, help="What answers: for what it was made, and how far it errs.")
+    app.add_typer(estimators, name="estimators")
+
+    @estimators.command("list")
+    def list_estimators(format: Format = "table") -> None:
+        """Every estimator by name: what it is for, and its error on data that it was not fitted to."""
+        from slipstick.experiments.question.registry import named_estimators
+        from slipstick.experiments.report.output import emit
+
+        rows = [
+            {"estimator": one.name, "for": one.purpose, "held-out error": one.held_out_error}
+            for one in named_estimators()
+        ]
+        emit(rows, format, notes=["default: chosen by kind of machine, see slipstick estimators show default"])
+
+    @estimators.command()
+    def show(
+        name: Annotated[
+            TrustedName,
+            typer.Argument(parser=TrustedName, help="an estimator of the list, or your own, MODULE:ATTRIBUTE"),
+        ],
+        format: Format = "table",
+    ) -> None:
+        """What an estimator is for, its domain, its held-out error, where its calibrations hold, and its parameters."""
+        from slipstick.experiments.question.registry import named_estimator
+        from slipstick.experiments.report.output import emit
+
+        one = named_estimator(name)
+        facts = {
+            "for": one.purpose,
+            "domain": one.domain,
+            "held-out error": one.held_out_error,
+            "scoreboard": one.board,
+            "source": one.source,
+            "other names": ", ".join(one.aliases),
+            "calibrations": "; ".join(str(domain) for domain, _ in one.calibrations),
+            "default for": "; ".join(str(domain) for domain in one.default_for),
+            "example": f"{one.example.command} --estimator {one.name}" if one.example else "",
+        }
+        known = {} if name == "default" else one.estimator().parameters
+        parameters = [
+            {"parameter": f"estimator.{key}", "value": value, "unit": note.unit, "meaning": note.meaning}
+            for key, (value, note) in known.items()
+        ]
+        if format != "table":
+            emit([{"estimator": one.name, **facts, "parameters": parameters}], format)
+            return
+        emit(parameters, format, notes=[one.name, *(f"{key}: {text}" for key, text in facts.items() if text)])

@@ -1,0 +1,215 @@
+"""slipstick explain WORKLOAD --on MACHINE"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from slipstick.common.trusted_code import TrustedName
+from slipstick.experiments.cli.typed_numbers import WithNumbers, only
+from slipstick.experiments.cli.vocabulary import (
+    Calibration,
+    Dtype,
+    Estimator,
+    Input,
+    KnownHere,
+    Number,
+    Quantity,
+    Set,
+    Train,
+    option,
+)
+
+FIRST = {"bottlenecks": 3, "moves": 6, "elasticities": 5, "ranking": 6}
+"""Tables of the short answer, and at most so many rows of each: with heads and lines it is 30 lines long."""
+ASSUMED = 4
+"""Lines below them: the model, warnings, the runtime; `estimate` has all."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+
+    @app.command(cls=WithNumbers)
+    def explain(
+        context: typer.Context,
+        workload: Annotated[
+            TrustedName | None,
+            typer.Argument(parser=TrustedName, help="built-in, a .json file, FILE.py:FUNCTION, or a job's .yaml"),
+        ] = None,
+        on: Annotated[str | None, option("on")] = None,
+        trace: Annotated[
+            str | None, option("trace", "why its step is not the predicted one (--set: as it ran)")
+        ] = None,
+        set: Set = None,
+        estimator: Estimator = None,
+        calibration: Calibration = None,
+        known: KnownHere = None,
+        vary: Annotated[
+            list[str] | None, option("vary", "here by name alone, machine.clock; all that are read if left out")
+        ] = None,
+        target: Annotated[float, option("target")] = 0.8,
+        cost: Annotated[
+            list[str] | None, option("cost", "machine.clock=3; adds the cheapest change of all together")
+        ] = None,
+        against: Annotated[list[str] | None, option("against", "how surely is which faster?")] = None,
+        report: Annotated[str | None, option("report", "with sliders")] = None,
+        rows: Annotated[int, option("rows", min=1)] = 12,
+        dtype: Dtype = None,
+        quantity: Quantity = None,
+        verbose: Annotated[
+            bool, option("verbose", "all tables, the estimator's parameters too, and all assumptions")
+        ] = False,
+        input: Input = None,
+        train: Train = None,
+        number: Number = None,
+        format: Annotated[str, option("format", "table | json | csv (csv: the elasticities)")] = "table",
+    ) -> None:
+        """What the time hangs on and what can be done: bottlenecks, moves of software and machine, elasticities.
+
+        --vary NAME, --cost and --verbose add where operations change what bounds them, a tornado, and the smallest
+        change to a target.
+        """
+        from slipstick.common.errors import InputError
+        from slipstick.experiments.cli.typed_numbers import named_settings
+        from slipstick.experiments.explain import explanation as why
+        from slipstick.experiments.explain.evaluator import Evaluator
+        from slipstick.experiments.explain.remedies import move_rows
+        from slipstick.experiments.question.dtype_domain import remarks as doubts_of
+        from slipstick.experiments.question.question import Question, question
+        from slipstick.experiments.question.settings import prices
+        from slipstick.experiments.question.user_code import own_or_none
+        from slipstick.experiments.question.warnings import warnings_among
+        from slipstick.experiments.report import summary
+        from slipstick.experiments.report.output import emit, emit_line
+        from slipstick.experiments.report.progress import progress_bar
+
+        if trace:
+            from slipstick.experiments.replay.gap_attribution import explain_trace
+
+            only(context, "a recorded trace", TRACE)
+            lines_of_trace, account = explain_trace(trace, on, set or [], workload)
+            emit(account, format, "measured minus predicted (Shapley over the terms)", lines_of_trace)
+            return
+        from slipstick.experiments.methods.jobs import is_job
+
+        if workload and is_job(workload):
+            from slipstick.experiments.cli.typed_numbers import job_settings
+            from slipstick.experiments.report.print_job import JobRequest
+            from slipstick.experiments.report.print_job_explanation import print_reasons
+
+            only(context, "a job", JOB)
+            given_as = tuple(job_settings(set, number))
+            print_reasons(
+                JobRequest(workload, on, estimator, given_as, dtype, form=format, calibration=calibration), rows
+            )
+            return
+        if not (workload and on):
+            raise InputError("give a WORKLOAD and --on MACHINE (or --trace FILE)")
+        subject = own_or_none(workload, [on], input or (), train, [*(number or ()), *(set or ())]) or workload
+        settings = named_settings(subject, set, number)
+        fitted = None
+        if calibration or known:
+            from slipstick.experiments.calibrate.calibrated import read_calibration
+
+            fitted = read_calibration(calibration, known, on, [estimator] if estimator else [])
+        query = question(subject, on, estimator, settings, dtype, calibration=fitted, quantity=quantity)
+        query = why.of_time(query, quantity)
+        answer, dials = query.answer(), Evaluator.of(query, tuple(vary or ()))
+
+        def again(*given: Any) -> Question:
+            graph, machine, sizes, number_type = given
+            about = answer.name if answer.others else None
+            return question(graph, machine, estimator, sizes, number_type, calibration=fitted, quantity=about)
+
+        makers: dict[str, Callable[[], list[dict[str, Any]]]] = {
+            "bottlenecks": lambda: why.bottleneck_rows(answer),
+            "elasticities": lambda: why.elasticity_rows(query, dials),
+            "crossovers": lambda: why.crossover_rows(query, tuple(vary or ())),
+            "tornado": lambda: why.tornado_rows(query, dials=dials),
+            "moves": lambda: move_rows(query, subject, again, dials),
+            "changes": lambda: why.cheapest_changes(query, target, dials=dials) if vary or dials.is_formula else [],
+        }
+        few = format == "table" and not (verbose or vary or cost or report)
+        source = context.get_parameter_source("target")
+        first = FIRST | ({"changes": 4} if source is not None and source.name == "COMMANDLINE" else {})
+        if few:
+            makers = {name: makers[name] for name in first if name in makers}
+        tables: dict[str, list[dict[str, Any]]] = {}
+        with progress_bar("tables", len(makers)) as done:
+            for name, make in makers.items():
+                tables[name] = make()
+                done(len(tables), len(makers))
+        dials.keep()
+        solved = None
+        if cost:
+            from slipstick.experiments.explain.cheapest import cheapest_together
+
+            solved = cheapest_together(query, target, prices(cost))
+            tables["together"] = solved.rows()
+        if against:
+            others = {name: question(subject, name, estimator, settings, dtype) for name in [on, *against]}
+            tables["ranking"] = why.ranking(others)
+        if report:
+            from slipstick.experiments.report.explain_page import write
+
+            page = write(query, answer, tables, target, report)
+        remarks = why.notes(query, dials, [*(vary or []), *(prices(cost) if cost else [])])
+        if format == "json":
+            head = {"workload": query.workload.name, "machine": query.machine.name, "time_s": answer.time}
+            whole = {**head, "assumptions": list(answer.assumptions), "notes": remarks, **tables}
+            emit([whole], format, remarks=warnings_among(doubts_of(query)), provenance=answer.provenance)
+            return
+        if format == "csv":
+            emit(tables["elasticities"], format)
+            return
+        titles = {
+            "moves": "what can be done: time over today's, of an item where the batch changes",
+            "bottlenecks": "what bounds the time",
+            "elasticities": why.ELASTICITY,
+            "crossovers": "where an operation changes what bounds it, nearest first",
+            "tornado": "time over today's, each quantity halved and doubled",
+            "changes": f"what alone brings the time to {target:g} of today's, smallest change first (blank: none does "
+            f"within a factor of {why.FARTHEST:g})",
+            "together": "the cheapest change of these together, at the prices given",
+            "ranking": "share of draws in which one is faster than the other",
+        }
+        doubts = doubts_of(query)  # below the tables, with what is assumed
+        notes = [*summary.heads(query, answer), *(text for text in remarks if text not in doubts and not few)]
+        if solved:
+            least = f"none can cost less than {solved.at_least:.4g}"
+            titles["together"] += f": {solved.price:.4g} for {solved.ratio:.4g} of today's time ({least})"
+        if few:
+            of_estimator = why.OF_ESTIMATOR
+            tables["elasticities"] = [
+                {name: cell for name, cell in row.items() if name != "at_ridge"}
+                for row in tables["elasticities"]
+                if not row["quantity"].startswith(of_estimator) and abs(row["elasticity"] or 0.0) >= why.SEEN
+            ]
+            tables["changes"] = [
+                row for row in tables.get("changes", []) if not row["quantity"].startswith(of_estimator)
+            ]
+            tables = {name: tables[name][:most] for name, most in first.items() if name in tables}
+        tables["changes"] = [row for row in tables.get("changes", []) if row["factor"]]
+        for name, table in tables.items():
+            if not table:
+                continue
+            emit(table[:rows], format, titles[name], notes, columns=why.COLUMNS)
+            print()
+            notes = []
+        if few and "changes" in first and not tables["changes"]:
+            emit_line(
+                f"no number of machine, run or sizes was found that alone brings the time to {target:g} of today's: "
+                "slipstick whatif --vary tries those that you name"
+            )
+        assumed = summary.assumptions(query, answer, verbose=verbose)
+        for text in assumed[:ASSUMED] if few else assumed:
+            emit_line(text)
+        if report:
+            print(f"report: {page.resolve()}")
+
+
+TRACE = ("trace", "on", "set", "format")
+JOB = ("on", "set", "estimator", "calibration", "rows", "dtype", "number", "format")
+"""What the explanations of a trace and of a job read; other options are refused."""

@@ -1,0 +1,217 @@
+"""slipstick machines list|show|compare|import|detect"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from slipstick.experiments.cli.vocabulary import Clock, Format, Report, option
+
+if TYPE_CHECKING:
+    from slipstick.hwmodels.machine import Machine
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs."""
+    machines = typer.Typer(no_args_is_help=True, help="The machines that ship, and your own files.")
+    app.add_typer(machines, name="machines")
+
+    @machines.command("list")
+    def list_machines(format: Format = "table") -> None:
+        """Names and main figures of the shipped machines."""
+        from slipstick.experiments.report.output import emit
+        from slipstick.hwmodels.catalog import outlines
+
+        rows = [
+            {
+                "machine": name,
+                "name": one.name,
+                "cores": one.cores,
+                "clock_Hz": one.clock,
+                "memory_B_per_s": one.bandwidth,
+                "price_dollars_per_h": one.price,
+            }
+            for name, one in outlines().items()
+        ]
+        emit(rows, format)
+
+    @machines.command()
+    def show(
+        name: Annotated[str, typer.Argument(help="a shipped machine, or the path of a YAML file")],
+        format: Format = "table",
+    ) -> None:
+        """Every number of a machine with its source."""
+        from slipstick.estimators.gpu.kernels.memory_hierarchy import reached_in_words
+        from slipstick.hwmodels.catalog import machine
+
+        shown = machine(name)
+        family = f" ({shown.family})" if shown.family else ""
+        title = f"{shown.name}{family}, fingerprint {shown.fingerprint}"
+        notes = [title, shown.description, reached_in_words(shown), _issue_in_words(shown)]
+        _emit_fields(shown, format, [note for note in notes if note])
+
+    @machines.command()
+    def compare(
+        names: Annotated[list[str], typer.Argument(help="two or more shipped machines, or paths of YAML files")],
+        report: Report = None,
+        format: Format = "table",
+    ) -> None:
+        """Peaks, memory, links, power and price of machines side by side, with ratios to the first."""
+        from slipstick.experiments.question.dtype_domain import machine_remarks
+        from slipstick.experiments.report.machine_comparison import shared
+        from slipstick.experiments.report.output import emit
+        from slipstick.hwmodels.catalog import machine
+
+        machines = [machine(name) for name in names]
+        note = "peaks of the data sheets, without sparsity; times of a workload: slipstick estimate NAME --on A,B"
+        doubts = shared({one.name: machine_remarks(one) for one in machines})
+        emit(_compared(machines, format), format, notes=[note], below=doubts)
+        if report:
+            from slipstick.common.answer import PlainAnswer
+            from slipstick.experiments.report.page import page
+
+            answer = PlainAnswer(_compared(machines, "table"), notes=(note, *doubts))
+            page(answer, report, f"{len(machines)} machines compared")
+
+    @machines.command()
+    def fields(format: Format = "table") -> None:
+        """Every field that a machine file may have: what is wanted, in which unit, and what it means."""
+        from dataclasses import asdict
+
+        from slipstick.experiments.report.output import emit
+        from slipstick.hwmodels.machine_fields import machine_fields
+
+        emit([asdict(field) for field in machine_fields()], format)
+
+    @machines.command("import")
+    def import_machine(
+        file: Annotated[
+            Path, typer.Argument(help="a kerncraft machine file (.yml), lscpu --json (.json), lstopo --of xml (.xml)")
+        ],
+        out: Annotated[Path | None, option("out", "the machine, FILE.yaml")] = None,
+        benchmark: Annotated[str, option("benchmark", "of a .yml")] = "copy",
+        clock: Annotated[str, option("clock", "of an .xml, which does not state it, 2.5GHz")] = "",
+        format: Format = "table",
+    ) -> None:
+        """A machine from another tool's file; what the file does not state is assumed, and the sources say so."""
+        _answer(_imported(file, benchmark, clock), out, format)
+
+    @machines.command()
+    def detect(
+        out: Annotated[Path | None, option("out", "the machine, FILE.yaml")] = None,
+        clock: Clock = "",
+        format: Format = "table",
+    ) -> None:
+        """This host by lscpu and hwloc; bandwidths are assumed until `slipstick measure host`."""
+        from slipstick.experiments.measure.host.host_topology import detect as detect_host
+
+        _answer(detect_host(clock=_hertz(clock)).machine(), out, format)
+
+
+def _issue_in_words(machine: Machine) -> str:
+    """What default answers take for the host of a GPU, beyond what the machine states; "" for other machines."""
+    from slipstick.common.formatting import shown
+    from slipstick.estimators.schedules.host_constants import ISSUE
+    from slipstick.hwmodels.machine_kind import machine_kind
+
+    if machine_kind(machine) != "gpu":
+        return ""
+    each = shown(machine.runtime.issue_overhead + ISSUE, "s")
+    return f"eager PyTorch: default answers take {each} of a host for an operation (estimator.schedule.issue)"
+
+
+def _compared(machines: list[Any], form: str) -> list[dict[str, Any]]:
+    """A row a quantity, a column a machine; for people with units, and what the others have over the first."""
+    from slipstick.common.formatting import ratio_shown, shown
+
+    quantities: dict[tuple[str, str], dict[str, float]] = {}
+    for one in machines:
+        for unit, engine in one.engines.items():
+            for dtype in engine.flop_per_cycle:
+                quantities.setdefault((f"peak {unit} {dtype}", "flop/s"), {})[one.name] = one.peak(unit, dtype)
+        main = one.memory[one.main_memory]
+        amounts = {
+            ("main memory", "byte"): main.capacity,
+            ("memory bandwidth", "byte/s"): one.bandwidth(one.main_memory),
+        }
+        amounts |= {("power cap", "W"): one.power.cap, ("price", "dollar/hour"): one.price, ("clock", "Hz"): one.clock}
+        amounts |= {(f"link {name}", "byte/s"): link.bandwidth for name, link in one.links.items()}
+        for key, value in amounts.items():
+            if value is not None:
+                quantities.setdefault(key, {})[one.name] = value
+    rows = []
+    for (name, unit), values in sorted(quantities.items()):
+        plain = form == "table"  # units stand in the cells
+        row: dict[str, Any] = {"quantity": name.removeprefix("peak ")} if plain else {"quantity": name, "unit": unit}
+        first = values.get(machines[0].name)
+        for one in machines:
+            value = values.get(one.name)
+            text = "" if value is None else shown(value, unit)
+            if value and first and one is not machines[0]:
+                text += f" ({ratio_shown(value / first)} x)"
+            row[one.name] = text if plain else value
+        rows.append(row)
+    return rows
+
+
+def _hertz(text: str) -> float | None:
+    from slipstick.experiments.question.settings import number_of
+
+    return number_of("--clock", text, "Hz") if text else None
+
+
+def _answer(machine: Any, save: Path | None, form: str) -> None:
+    from slipstick.hwmodels.machine_file import save_machine
+
+    notes = [f"{machine.name}: {machine.description}, fingerprint {machine.fingerprint}"]
+    if save is not None:
+        save_machine(machine, save)
+        notes.append(f"written: {save}")
+    _emit_fields(machine, form, notes)
+
+
+def _emit_fields(machine: Any, form: str, notes: list[str]) -> None:
+    """The numbers of a machine; for people their sources stand below, each once."""
+    from slipstick.experiments.report.output import emit, emit_line
+    from slipstick.hwmodels.machine import describe
+
+    fields = describe(machine)
+    if form != "table":
+        emit([{"field": field, "value": machine.numbers[field], "source": source} for field, _, source in fields], form)
+        return
+    number = {
+        source: place + 1 for place, source in enumerate(dict.fromkeys(source for *_, source in fields if source))
+    }
+    rows = [
+        {"field": field, "value": text, "source": f"[{number[source]}]" if source else ""}
+        for field, text, source in fields
+    ]
+    emit(rows, form, notes=notes)
+    for source, place in number.items():
+        emit_line(f"[{place}] {source}")
+
+
+def _imported(file: Path, benchmark: str, clock: str) -> Any:
+    from slipstick.common.errors import InputError
+    from slipstick.common.readers import read_text, unknown_name
+    from slipstick.experiments.question.settings import number_of
+
+    if file.suffix in (".yml", ".yaml"):
+        from slipstick.hwmodels.importers.kerncraft import load_kerncraft
+
+        return load_kerncraft(file).machine(benchmark)
+    from slipstick.hwmodels.importers.lscpu import parse_hwloc, parse_lscpu
+
+    if file.suffix not in (".json", ".xml"):
+        raise unknown_name("kind of machine file", file.suffix, [".yml", ".json", ".xml"])
+    if file.suffix == ".xml" and not clock:
+        raise InputError(f"{file}: hwloc does not state the clock: give --clock, such as --clock 2.5GHz")
+    text = read_text(file)
+    hertz = number_of("--clock", clock, "Hz") if clock else None
+    try:
+        topology = parse_lscpu(text) if file.suffix == ".json" else parse_hwloc(text, clock=hertz)
+        return topology.machine(file.stem)
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from None

@@ -1,0 +1,151 @@
+"""slipstick plan serving CONFIG.json --on A,B, plan training CONFIG.json --on MACHINE --devices N."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from slipstick.experiments.cli.vocabulary import (
+    CacheDtype,
+    Format,
+    HostPower,
+    InputTokens,
+    OutputTokens,
+    Pue,
+    Report,
+    Set,
+    StepTokens,
+    option,
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Which machine, how many, laid out how.")
+    app.add_typer(group, name="plan")
+
+    @group.callback()
+    def plan() -> None:
+        """Which machine, how many, laid out how."""
+
+    @group.command()
+    def serving(
+        model: Annotated[str, typer.Argument(help="a config.json, a .gguf file, or a name (llama-3.1-8b)")],
+        on: Annotated[str, option("on", "or several, h100-sxm,mi300x")],
+        limit: Annotated[str, option("limit", "ttft=0.5s,tpot=30ms, of the median first and mean further token")] = "",
+        devices: Annotated[int, option("devices", "at most, of a replica", min=1)] = 8,
+        dtype: Annotated[str | None, option("dtype", "of weights, several are tried: bf16,fp8,nvfp4")] = None,
+        engine: Annotated[str, option("engine", "vllm, sglang or trtllm")] = "",
+        input_tokens: InputTokens = 1024,
+        output_tokens: OutputTokens = 256,
+        cache_dtype: CacheDtype = "auto",
+        price: Annotated[str | None, option("price", "h100-sxm=2.5,mi300x=2")] = None,
+        step_tokens: StepTokens = 8192,
+        draft_tokens: Annotated[int, option("draft_tokens", min=0)] = 0,
+        acceptance: Annotated[float, option("acceptance", "0.7", min=0.0)] = 0.0,
+        draft_share: Annotated[float, option("draft_share", "0: a head of one layer", min=0.0)] = 0.0,
+        known: Annotated[
+            str | None, option("known", "a server's benchmark, 23.4ms@concurrency=16,tp=1, a CSV of steps")
+        ] = None,
+        report: Annotated[str | None, option("report", "and its PNG")] = None,
+        out: Annotated[str | None, option("out", "all candidates, FILE.csv")] = None,
+        format: Format = "table",
+    ) -> None:
+        """The front of tokens/s a device against tokens/s a user, and the cheapest layout that keeps the limits."""
+        from slipstick.common.records import FrozenDict
+        from slipstick.estimators.serving.batching.scheduler import Scheduler
+        from slipstick.estimators.serving.server_config import require_guesses
+        from slipstick.experiments.report.output import show
+        from slipstick.experiments.serve.plan_serving import Search
+        from slipstick.experiments.serve.slo_limits import limits, prices
+
+        require_guesses(draft_tokens, acceptance, draft_share)
+        names = tuple(name.strip() for name in on.split(",") if name.strip())
+        types = tuple(word.strip() for word in dtype.split(",")) if dtype else (None,)
+        best_plan = Search(
+            model, names, types, float(input_tokens), float(output_tokens), devices, engine, cache_dtype,
+            limits(limit) if limit else FrozenDict(), prices(price or "", names), Scheduler(step_tokens, 1024),
+            known, FrozenDict(draft_tokens=float(draft_tokens), acceptance=acceptance, draft_share=draft_share),
+        ).run()  # fmt: skip
+        if out:
+            from slipstick.common.frames import write_csv
+
+            write_csv(best_plan.to_frame(), out)
+        if report:
+            from slipstick.experiments.report.serving_page import write_plan
+
+            write_plan(best_plan, report)
+        show(best_plan, format)
+
+    @group.command()
+    def training(
+        model: Annotated[str, typer.Argument(help="a config.json, or a name (llama-3.1-70b)")],
+        on: Annotated[str, option("on", "with links to the others")],
+        devices: Annotated[int, option("devices", "at most", min=1)],
+        batch: Annotated[int, option("batch", "sequences", min=1)],
+        seq_len: Annotated[int, option("seq_len", min=1)] = 8192,
+        dtype: Annotated[str, option("dtype", "of the layers' products: bf16, fp8, mxfp8, nvfp4")] = "bf16",
+        rows: Annotated[int, option("rows", "layouts", min=1, max=64)] = 8,
+        host_power: HostPower = None,
+        pue: Pue = 1.0,
+        set: Set = None,
+        engine: Annotated[str, option("engine", "megatron | fsdp (weights sharded over data ranks)")] = "megatron",
+        known: Annotated[
+            str | None,
+            option(
+                "known",
+                "steps of this run: Megatron-LM's log, 3.2s@devices=64,tp=8, RUN.csv with devices, step_s or log",
+            ),
+        ] = None,
+        input_rate: Annotated[float | None, option("input_rate")] = None,
+        tokens: Annotated[str | None, option("tokens", "300B, 1.5T")] = None,
+        report: Report = None,
+        format: Format = "table",
+    ) -> None:
+        """The fastest layout of training on at most so many devices, what bounds it, why the second is worse."""
+        from slipstick.estimators.training.training_step_answer import TrainedBatch
+        from slipstick.experiments.calibrate.measured_training import read_known
+        from slipstick.experiments.methods.power.facility import Facility, price_text
+        from slipstick.experiments.methods.training_plan.training_search import TrainingSearch
+        from slipstick.experiments.methods.training_plan.whole_run import WholeRun, tokens_of
+        from slipstick.experiments.question.settings import machine_changes, number_of
+        from slipstick.experiments.question.warnings import separates
+        from slipstick.experiments.report.output import show
+        from slipstick.experiments.report.page import page
+        from slipstick.hwmodels.catalog import machine
+        from slipstick.workloads.language_catalog import language_model
+
+        steps = tuple(read_known(known, batch, seq_len, dtype)) if known else ()
+        at = machine(on).using(machine_changes(set or []))
+        facility = Facility(number_of("--host-power", host_power, "W") if host_power else 0.0, pue)
+        whole = WholeRun(tokens_of(tokens), at.price) if tokens else WholeRun()
+        trained = TrainedBatch(language_model(model), at, batch, seq_len, dtype, engine, steps, input_rate)
+        result = TrainingSearch(trained, devices).run(rows)
+        result = replace(result, facility=facility, price=price_text(at), run=whole)
+        if report:
+            page(result, report, f"Training {result.model} on {result.machine}")
+        show(result, format, remarks=tuple(filter(separates, result.remarks)))
+
+    @group.command("power-limit")
+    def power_limit(
+        time: Annotated[str, option("time", "without a limit, 240s")],
+        power: Annotated[str, option("power", "without a limit, 220W")],
+        rated: Annotated[str, option("rated", "250W")],
+        slowdown: Annotated[float, option("slowdown", min=0.0)] = 0.03,
+        report: Report = None,
+        format: Format = "table",
+    ) -> None:
+        """Time and energy of a measured run under each power limit, and the limit that saves most energy."""
+        from slipstick.experiments.methods.power.power_plan import power_plan
+        from slipstick.experiments.question.settings import number_of
+        from slipstick.experiments.report.output import show
+        from slipstick.experiments.report.page import page
+
+        result = power_plan(
+            number_of("--time", time, "s"), number_of("--power", power, "W"), number_of("--rated", rated, "W"), slowdown
+        )
+        show(result, format)
+        if report:
+            page(result, report, f"Power limits of a board rated at {rated}")

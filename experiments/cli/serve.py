@@ -1,0 +1,195 @@
+"""slipstick serve CONFIG.json --on MACHINE"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from slipstick.experiments.cli.vocabulary import (
+    CacheDtype,
+    Format,
+    HostPower,
+    InputTokens,
+    OutputTokens,
+    Pue,
+    Report,
+    Seed,
+    Set,
+    StepTokens,
+    option,
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+
+    @app.command()
+    def serve(
+        context: typer.Context,
+        model: Annotated[str, typer.Argument(help="a config.json, a .gguf file, or a name (llama-3.1-8b)")],
+        on: Annotated[str, option("on")],
+        devices: Annotated[int | None, option("devices", "of all degrees together", min=1)] = None,
+        dtype: Annotated[str | None, option("dtype", "of weights: bf16, fp8, nvfp4, int4, q4_k_m, ...")] = None,
+        engine: Annotated[
+            str | None, option("engine", "vllm, sglang, trtllm, llama.cpp; else as machine.runtime.library says")
+        ] = None,
+        input_tokens: InputTokens = 1024,
+        output_tokens: OutputTokens = 256,
+        concurrency: Annotated[int | None, option("concurrency", min=1)] = None,
+        rate: Annotated[float | None, option("rate")] = None,
+        requests: Annotated[str | None, option("requests", "JSON lines")] = None,
+        limit: Annotated[str | None, option("limit", "ttft=0.5s,tpot=30ms")] = None,
+        tp: Annotated[int | None, option("tp", "all devices if left out", min=1)] = None,
+        pp: Annotated[int, option("pp", min=1)] = 1,
+        dp: Annotated[int, option("dp", "before shared experts", min=1)] = 1,
+        ep: Annotated[int, option("ep", min=1)] = 1,
+        replicas: Annotated[int, option("replicas", min=1)] = 1,
+        prefill_workers: Annotated[int, option("prefill_workers", "--replicas of them; 0: none", min=0)] = 0,
+        prefill_tp: Annotated[int, option("prefill_tp", "as --tp if left out", min=0)] = 0,
+        link_bandwidth: Annotated[str | None, option("link_bandwidth", "50GB/s; else by the machine's links")] = None,
+        cache_dtype: CacheDtype = "auto",
+        spread: Annotated[float, option("spread", min=0.0)] = 0.2,
+        prefix: Annotated[float, option("prefix", min=0.0)] = 0.0,
+        burstiness: Annotated[float, option("burstiness", min=0.0)] = 1.0,
+        count: Annotated[int | None, option("count", min=1, max=100_000)] = None,
+        step_tokens: StepTokens = 8192,
+        max_sequences: Annotated[int, option("max_sequences", min=1)] = 256,
+        draft_tokens: Annotated[int, option("draft_tokens", min=0)] = 0,
+        acceptance: Annotated[float, option("acceptance", "0.7", min=0.0)] = 0.0,
+        draft_share: Annotated[float, option("draft_share", "0: a head of one layer", min=0.0)] = 0.0,
+        mixing: Annotated[str | None, option("mixing", "mixed | separate (prompts alone; SGLang's way)")] = None,
+        preemption: Annotated[str, option("preemption", "cached (vLLM) | recompute | swap")] = "cached",
+        set: Set = None,
+        vary: Annotated[
+            list[str] | None, option("vary", "run.concurrency=1,16,64 or machine.memory.HBM3.bandwidth=3TB/s,4TB/s")
+        ] = None,
+        known: Annotated[
+            str | None,
+            option("known", "a CSV of steps, a JSON of vllm bench serve, 23.4ms; of llama.cpp MODEL:TYPE=TOKENS_PER_S"),
+        ] = None,
+        host_power: HostPower = None,
+        pue: Pue = 1.0,
+        seed: Seed = 0,
+        out: Annotated[str | None, option("out", "every request, FILE.parquet or FILE.csv")] = None,
+        timeline: Annotated[str | None, option("timeline")] = None,
+        report: Report = None,
+        format: Format = "table",
+    ) -> None:
+        """Latency and tokens/s of a language-model server, request by request, with an 80 % band."""
+        from slipstick.estimators.engine_steps.fitted_steps import is_llama_cpp
+        from slipstick.estimators.serving.server_config import require_guesses
+        from slipstick.estimators.serving.serving_answer import serve as answer_of
+        from slipstick.experiments.methods.power.facility import Facility
+        from slipstick.experiments.question.settings import machine_changes, number_of
+        from slipstick.experiments.report.output import emit, show
+        from slipstick.experiments.serve.llama_cpp import local, local_engine
+        from slipstick.experiments.serve.serving_question import ServingOptions, traffic
+        from slipstick.experiments.serve.serving_text import lines, warnings_of
+        from slipstick.experiments.serve.slo_limits import limits
+        from slipstick.experiments.serve.user_runs import is_run, steps_of_runs
+        from slipstick.hwmodels.catalog import machine
+
+        changes, crowd = machine_changes(set or []), concurrency is not None or rate is not None or requests is not None
+        if engine is None:
+            engine = local_engine(model, on, dtype, changes, crowd=crowd)
+        if engine is not None and is_llama_cpp(engine):
+            why = f"{engine} answers for one user on one device; users, devices and steps of a server: --engine vllm"
+            _refuse(context, lambda name: name not in LOCAL and context.params[name] not in ALONE.get(name, ()), why)
+            alone = local(model, machine(on).using(changes), dtype, input_tokens, output_tokens, known)
+            show(alone, format)
+            return
+        if vary:
+            _refuse(context, lambda name: name in UNVARIED, "--vary compares servers, as slipstick whatif does")
+        if not any("draft_tokens" in words for words in vary or ()):
+            require_guesses(draft_tokens, acceptance, draft_share)
+        wanted = ServingOptions(
+            model, on, devices, tp, pp, dp, ep, replicas, dtype, cache_dtype, engine or "", step_tokens, max_sequences,
+            draft_tokens, acceptance, draft_share,
+            mixing, preemption, changes=changes, known=None if known and is_run(known) else known,
+            prefill_workers=prefill_workers, prefill_tensor=prefill_tp,
+            link_bandwidth=_link(link_bandwidth),
+        )  # fmt: skip
+        load = traffic(
+            input_tokens=input_tokens, output_tokens=output_tokens, users=concurrency, rate=rate, requests=requests,
+            burstiness=burstiness, spread=spread, prefix=prefix, count=count, seed=seed,
+        )  # fmt: skip
+        if known and is_run(known):
+            wanted = replace(wanted, steps=steps_of_runs(known, wanted, load))
+        if vary:
+            from slipstick.experiments.report.print_whatif import print_sweep_table
+            from slipstick.experiments.studies.whatif import answer as compared
+            from slipstick.experiments.studies.whatif import column_rows
+
+            result = compared(wanted.question(load, vary))
+            if format == "table":
+                print_sweep_table(result, result.columns, (), MOST_ROWS, result.notes)
+            else:
+                doubts, rests = wanted.deployment().remarks(), result.provenance
+                emit(column_rows(result.columns, result.notes), format, remarks=doubts, provenance=rests)
+            return
+        facility = Facility(number_of("--host-power", host_power, "W") if host_power else 0.0, pue)
+        answer = answer_of(wanted.deployment(), load, limits(limit) if limit else {})
+        if out:
+            answer.write_requests(out)
+        if timeline:
+            answer.served.write_trace(timeline)
+        if report:
+            from slipstick.experiments.report.serving_page import write_serving
+
+            write_serving(answer, report)
+        power = answer.summary()["power_W"]
+        counted = facility.counted and power is not None
+        meter = facility.watts(power, answer.deployment.devices) if counted else None
+        show(answer, format, lines(answer, facility), {"meter_W": meter}, warnings_of(answer))
+
+
+LOCAL = ("model", "on", "engine", "dtype", "input_tokens", "output_tokens", "known", "format", "set")
+"""What the answer for one user reads."""
+ALONE: Mapping[str, tuple[object, ...]] = {
+    **dict.fromkeys(("concurrency", "devices", "tp", "pp", "dp", "ep", "replicas", "max_sequences"), (1,)),
+    **dict.fromkeys(("prefill_workers", "draft_tokens", "spread", "prefix"), (0,)),
+    "cache_dtype": ("auto", "fp16"),
+}
+"""Values of other options that mean one user on one device, its lengths as given, as that answer has it."""
+MOST_ROWS = 40
+"""Of a table."""
+UNVARIED = ("limit", "host_power", "pue", "out", "timeline", "report")
+"""What a comparison does not read."""
+
+
+def _link(text: str | None) -> float:
+    """Bytes/s of a typed bandwidth; 0, which is the machine's link, only where none was typed."""
+    from slipstick.common.errors import InputError
+    from slipstick.experiments.question.settings import number_of
+
+    value = number_of("--link-bandwidth", text, "byte/s") if text is not None else 0.0
+    if text is not None and not value:
+        raise InputError(f"--link-bandwidth {text}: want more than 0 byte/s; left out, that of the machine's link")
+    return value
+
+
+def _refuse(context: typer.Context, unused: Callable[[str], bool], why: str) -> None:
+    """Refuses the options that were typed and would be dropped.
+
+    Raises
+    ------
+    InputError
+        Where there are some.
+    """
+    from slipstick.common.errors import InputError
+
+    typed = [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if unused(name := str(parameter.name)) and _is_typed(context, name)
+    ]
+    if typed:
+        raise InputError(f"{', '.join(typed)}: not used: {why}")
+
+
+def _is_typed(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"

@@ -1,1 +1,0 @@
-"""Which fits of public measurements ship, by name."""

@@ -1,1 +1,0 @@
-"""Anybody's predictor on the cases of a scoreboard, beside ours and plain baselines."""

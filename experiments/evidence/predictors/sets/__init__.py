@@ -1,1 +1,0 @@
-"""Public measurements as cases, one file a scoreboard."""

@@ -1,1 +1,0 @@
-"""The default answer against public figures of whole models."""

@@ -1,1 +1,0 @@
-"""PyTorch programs on GPUs: read, fitted and scored."""

@@ -1,1 +1,0 @@
-"""Published training runs: steps, layouts and memory."""

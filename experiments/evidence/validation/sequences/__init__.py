@@ -1,1 +1,0 @@
-"""Scoreboards: sequences."""

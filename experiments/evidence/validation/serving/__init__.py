@@ -1,1 +1,0 @@
-"""Serving of language models against public measurements."""

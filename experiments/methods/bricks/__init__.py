@@ -1,0 +1,1 @@
+"""DLBricks on a user's own networks."""

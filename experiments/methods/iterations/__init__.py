@@ -1,0 +1,1 @@
+"""SeqPoint and phases on a user's own logs."""

@@ -1,0 +1,69 @@
+"""Logs of training iterations: simulated, and written to files; `workloads.importers.iteration_logs` reads them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+
+import numpy as np
+
+from slipstick.common.errors import InputError
+from slipstick.common.writer import atomic_write
+from slipstick.estimators.sampling.iteration_choice import RepresentativeSet
+from slipstick.workloads.runs.iterations import FloatArray, Iterations
+
+
+def simulated_log(
+    workload_name: str,
+    machine_name: str,
+    lengths: FloatArray,
+    estimator_name: str | None = None,
+    settings: Sequence[str] = (),
+) -> Iterations:
+    """Iterations of these lengths with the times that an estimator gives for a workload on a machine.
+
+    The workload's length is its symbol `seq_len`; `settings` are `namespace.name=value` as for the other verbs.
+    Raises InputError where a name is unknown, or the workload has no sequence length.
+    """
+    from slipstick.experiments.question.question import question
+
+    query = question(workload_name, machine_name, estimator_name, settings)
+    if "seq_len" not in query.workload.symbols:
+        raise InputError(f"workload {query.workload.name!r}: has no symbol seq_len, so all its iterations are alike")
+    unique, place = np.unique(lengths, return_inverse=True)
+    compiled = query.estimator.compile(query.workload, query.machine, ("workload.seq_len",), query.run)
+    times = np.asarray(compiled({"workload.seq_len": unique}))
+    source = f"{query.workload.name} on {query.machine.name}, simulated"
+    return Iterations(np.asarray(lengths, dtype=np.float64), times[place], source=source)
+
+
+def write_log(path: str | os.PathLike[str], iterations: Iterations) -> None:
+    """A CSV that `read_log` reads back: iteration, seq_len (or the proxy's name) and time_s where known."""
+    name = "seq_len" if iterations.proxy == "length" else iterations.proxy
+    with atomic_write(path) as stream:
+        times = iterations.times
+        stream.write(f"iteration,{name}" + ("" if times is None else ",time_s") + "\n")
+        for index, value in enumerate(iterations.lengths):
+            stream.write(f"{index},{value:g}" + ("" if times is None else f",{float(times[index])!r}") + "\n")
+
+
+def write_representatives(
+    path: str | os.PathLike[str], selection: RepresentativeSet, proxy: str, first: int = 0
+) -> None:
+    """JSON that a profiler's wrapper can use: which iterations or lengths to run, and what each stands for.
+
+    `first`: the number of the run's first iteration.
+    """
+    document = {
+        "method": selection.method,
+        "proxy": proxy,
+        "iterations": int(selection.sizes.sum()),
+        "representatives": [
+            {"iteration": first + int(index), "length": float(length), "weight": float(weight)}
+            for index, length, weight in zip(selection.indices, selection.lengths, selection.weights, strict=True)
+        ],
+    }
+    with atomic_write(path) as stream:
+        json.dump(document, stream, indent=1)
+        stream.write("\n")

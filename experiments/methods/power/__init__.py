@@ -1,0 +1,1 @@
+"""Power limits of a fleet."""

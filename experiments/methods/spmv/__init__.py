@@ -1,0 +1,1 @@
+"""Sparse products on a user's own matrices and machines."""

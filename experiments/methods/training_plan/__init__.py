@@ -1,0 +1,1 @@
+"""Layouts of a training run: a search and its answer."""

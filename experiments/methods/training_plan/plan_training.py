@@ -1,0 +1,73 @@
+"""A plan of training by names and files, as notebooks ask for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from slipstick.common.renamed_arguments import formerly
+from slipstick.estimators.training.training_step_answer import TrainedBatch
+from slipstick.experiments.calibrate.measured_training import read_known
+from slipstick.experiments.methods.power.facility import price_text
+from slipstick.experiments.methods.training_plan.training_choice import TrainingPlan
+from slipstick.experiments.methods.training_plan.training_search import TrainingSearch
+from slipstick.experiments.methods.training_plan.whole_run import WholeRun, tokens_of
+from slipstick.hwmodels.catalog import machine as machine_by_name
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.language_catalog import language_model
+
+
+@formerly(sequence="seq_len", precision="dtype", software="engine", best="rows")
+def plan_training(
+    model: str,
+    machine: str | Machine,
+    *,
+    devices: int,
+    batch: int,
+    seq_len: int = 8192,
+    dtype: str = "bf16",
+    engine: str = "megatron",
+    known: str | None = None,
+    rows: int = 8,
+    input_rate: float | None = None,
+    tokens: str | float | None = None,
+) -> TrainingPlan:
+    """The fastest layouts of training on at most `devices` devices.
+
+    Parameters
+    ----------
+    model
+        A config.json, or a name (llama-3.1-70b).
+    machine
+        One with links to the others: a name, a YAML file, or the record.
+    batch, seq_len
+        Sequences of a step, tokens of one.
+    dtype
+        Of the layers' products: bf16, fp8, mxfp8, nvfp4.
+    engine
+        megatron, or fsdp: weights sharded over data ranks alone.
+    known
+        A CSV of measured steps of this run, which calibrate the terms (see `read_known`).
+    rows
+        Layouts to list.
+    input_rate
+        Sequences a second that storage and hosts hand to the whole job; None: no limit.
+    tokens
+        Of the whole run (1e12, "1T"): rows have its days, and its dollars where the machine has a price.
+
+    Raises
+    ------
+    InputError
+        Where a name is unknown, the CSV is broken, or no layout fits.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> plan = ss.plan_training("llama-3.1-8b", "h100-dgx", devices=64, batch=128)
+    >>> plan.bound < min(choice.time.seconds for choice in plan.best)
+    True
+    """
+    steps = tuple(read_known(known, batch, seq_len, dtype)) if known else ()
+    at = machine_by_name(machine) if isinstance(machine, str) else machine
+    trained = TrainedBatch(language_model(model), at, batch, seq_len, dtype, engine, steps, input_rate)
+    run = WholeRun(tokens_of(str(tokens)), at.price) if tokens is not None else WholeRun()
+    return replace(TrainingSearch(trained, devices).run(rows), price=price_text(at), run=run)

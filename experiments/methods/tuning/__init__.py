@@ -1,0 +1,1 @@
+"""An input pipeline tuned while it runs (TPUPoint)."""

@@ -1,0 +1,1 @@
+"""DLBricks: published numbers and ours."""

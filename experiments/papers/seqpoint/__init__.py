@@ -1,0 +1,1 @@
+"""SeqPoint: published numbers and ours."""

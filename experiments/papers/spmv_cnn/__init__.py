@@ -1,0 +1,1 @@
+"""SpMV by a convolutional network, and PageRank: published numbers and ours."""

@@ -1,0 +1,1 @@
+"""TPUPoint: published numbers and ours."""

@@ -1,0 +1,1 @@
+"""Xeon Phi: published numbers and ours."""

@@ -1,0 +1,162 @@
+"""Where an answer is outside what its model was made for: the same lines on every verb.
+
+What the default answer knows of its band (`Question.remarks`), and what any model leaves out of a machine: caches and
+the shape of a matrix unit that no formula reads, products in a data type that the matrix engine lacks, tiles of
+many-core GPUs on a machine of few cores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from slipstick.common.errors import InputError
+from slipstick.common.formatting import ratio_shown
+from slipstick.estimators.base.operation_model import FormulaModel, names_read
+from slipstick.estimators.composition.workload_cache import as_compiled
+from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
+from slipstick.estimators.roofline.roofline import serving_rate
+from slipstick.experiments.question.defaults import gpu_kernels
+from slipstick.experiments.question.question import Question
+from slipstick.hwmodels.machine import Machine, describe
+from slipstick.hwmodels.machine_kind import machine_kind
+from slipstick.workloads.importers.torch.value_branches import DECIDED
+from slipstick.workloads.transforms.mixed import HALF
+
+ESTIMATE = "an estimate"
+"""How the source of a number begins that no document states."""
+FEW_CORES = 8
+"""Below, a machine is no GPU of many cores."""
+LARGE_UNIT = 16_384.0
+"""Flop a cycle of one core's matrix unit from which it is an accelerator's, not a GPU's."""
+
+MUCH = 0.1
+"""Products of a data type with less than this share of the flop of the most frequent type gain nothing that matters."""
+_MATRIX = "flop.matrix."
+TENSOR_FLOAT = "tfloat32"
+
+
+def remarks(question: Question) -> tuple[str, ...]:
+    """A line for each way in which the answer is less sure than its model usually is; none for a run of this host."""
+    if question.estimator.alone:
+        return ()
+    return (
+        *question.remarks,
+        *question.answer().doubts,
+        *_decided(question),
+        *_precision(question),
+        *_unread(question),
+        *_few_cores(question),
+    )
+
+
+def _decided(question: Question) -> list[str]:
+    """Branches of a model on values, which no import computes."""
+    assumed = question.workload.metadata.get("assumptions")
+    texts = assumed if isinstance(assumed, tuple) else ()
+    return [text for text in map(str, texts) if text.startswith(DECIDED)]
+
+
+def machine_remarks(machine: Machine) -> tuple[str, ...]:
+    """What a comparison of data sheets does not show of one of its machines: a line each."""
+    types = {name for engine in machine.engines.values() for name in engine.flop_per_cycle} & {"float32", *HALF}
+    return (*_on_vector_engine(machine, types), *_measured(machine), *_estimated(machine))
+
+
+def _measured(machine: Machine) -> list[str]:
+    """On which measurements the default answer stands, where none is of this machine."""
+    kind = machine_kind(machine)
+    if kind == "gpu":
+        mine = machine.name in gpu_kernels().machines
+        return [] if mine else ["kernels were not measured there: answers take those of the family"]
+    if kind == "cpu":
+        return ["answers take kinds of operation as measured on one cloud CPU"]
+    if kind == "tpu":
+        return ["answers take operations as fitted to training steps on a TPU v2-8"]
+    return [] if kind == "many-core" else [f"no public measurement of a {kind} machine like this one"]
+
+
+def _estimated(machine: Machine) -> list[str]:
+    """Which of the compared numbers no data sheet states."""
+    compared = ("clock", "engines.", f"memory.{machine.main_memory}.", "links.", "power.cap", "price")
+    names = [field for field, _, source in describe(machine) if source.startswith(ESTIMATE)]
+    names = [name for name in names if name.startswith(compared)]
+    return [f"an estimate, no data sheet's number: {', '.join(names)}"] if names else []
+
+
+def _precision(question: Question) -> list[str]:
+    """Products on the vector engine of a machine whose matrix engine computes other types."""
+    graph = question.estimator.model.graph(question.workload, question.machine)
+    work = graph.bound().cost
+    flop = {name.removeprefix(_MATRIX): float(work[name]) for name in work if name.startswith(_MATRIX)}
+    most = max(flop.values(), default=0.0)
+    if flop.get(TENSOR_FLOAT) == most:  # the convolutions that take the time run on the matrix engine already
+        return []
+    return _on_vector_engine(question.machine, [dtype for dtype, count in flop.items() if count >= MUCH * most])
+
+
+def _on_vector_engine(machine: Machine, types: Iterable[str]) -> list[str]:
+    if "matrix" not in machine.engines:
+        return []
+    rates = machine.engines["matrix"].flop_per_cycle
+    lines = []
+    for dtype in sorted(types):
+        try:
+            engine, _ = serving_rate(machine, "matrix", dtype)
+        except InputError:
+            continue
+        faster = sorted((name for name in rates if name != dtype), key=lambda name: -rates[name])
+        near = [name for name in ("tfloat32", "bfloat16", "float16") if name in faster] or faster[:1]
+        times = rates[near[0]] / machine.engines["vector"].flop_per_cycle[dtype] if engine != "matrix" and near else 0.0
+        if times > 1:
+            lines.append(
+                f"{dtype} products run on the vector engine: --dtype {near[0]} has {ratio_shown(times)} x the peak on "
+                "the matrix engine"
+            )
+    return lines
+
+
+def _unread(question: Question) -> list[str]:
+    """Caches, and rows and columns of the matrix unit, that no formula of the answer holds."""
+    model, machine = question.estimator.operation_formulas, question.machine
+    names = None if model is None else _read(model, question)
+    if names is None:
+        return []
+    lines = []
+    caches = [
+        level
+        for level in list(machine.memory)[:-1]
+        if machine.memory[level].capacity and not any(name.startswith(f"machine.memory.{level}.") for name in names)
+    ]
+    if caches:
+        lines.append(f"this model does not read {', '.join(f'memory.{level}' for level in caches)}")
+    matrix = machine.engines.get("matrix")
+    used = any(name.startswith("machine.engines.matrix.flop_per_cycle") for name in names)
+    if (
+        matrix
+        and matrix.rows > 1
+        and used
+        and not any(name.startswith("machine.engines.matrix.rows") for name in names)
+    ):
+        lines.append("this model does not read engines.matrix.rows and columns: narrow products run at the full rate")
+    return lines
+
+
+def _read(model: FormulaModel, question: Question) -> frozenset[str] | None:
+    graph = question.estimator.model.graph(question.workload, question.machine)
+    try:
+        return names_read(model, as_compiled(graph, question.machine).distinct.operations, question.machine)
+    except InputError:
+        return None
+
+
+def _few_cores(question: Question) -> list[str]:
+    machine = question.machine
+    if not isinstance(question.estimator.operation_formulas, TiledRoofline) or "matrix" not in machine.engines:
+        return []
+    if machine.cores >= FEW_CORES or _unit(machine) < LARGE_UNIT:
+        return []
+    return [f"tiles of a GPU's cores on {machine.cores} large matrix unit(s): --estimator systolic is made for them"]
+
+
+def _unit(machine: Machine) -> float:
+    return max(machine.engines["matrix"].flop_per_cycle.values(), default=0.0)

@@ -1,1 +1,0 @@
-"""The estimators that ship, by name."""

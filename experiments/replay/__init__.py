@@ -1,0 +1,1 @@
+"""Traces read, replayed and moved to other machines."""

@@ -1,0 +1,75 @@
+"""Estimates as one page: the lines of the terminal, what takes the time, every operation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+from slipstick.common.errors import InputError
+from slipstick.common.formatting import shown
+from slipstick.experiments.question.facts import facts
+from slipstick.experiments.question.question import Question
+from slipstick.experiments.report import machine_comparison, summary
+from slipstick.experiments.report.page import Card, Section, assumptions, folded, picture_html, table_html, write_page
+from slipstick.experiments.report.plots import Bars
+
+OPERATIONS = 200
+MOST_BARS = 12
+
+
+def write_answers(questions: Sequence[Question], path: str | Path) -> Path:
+    """Write the page of one or several questions of one workload; returns its path.
+
+    Raises InputError where none of them has an answer.
+    """
+    known: list[machine_comparison.Answered] = []
+    refused: list[str] = []
+    for one in questions:
+        try:
+            answer = one.answer()
+        except InputError as error:
+            refused.append(f"{one.machine.name}: refused: {error}")
+            continue
+        known.append((one, answer, facts(one, answer)))
+    if not known:
+        raise InputError("; ".join(refused))
+    sections = [Section("", picture_html(_picture(known), "picture"))]
+    sections += [Section("Machines", table_html(machine_comparison.rows(known), "machines"))] if len(known) > 1 else []
+    for index, (one, answer, known_facts) in enumerate(known):
+        place = f" on {one.machine.name}" if len(known) > 1 else ""
+        rows = summary.group_rows(known_facts, len(known_facts.groups))
+        sections.append(Section(f"What takes the time{place}", table_html(rows, f"groups{index}")))
+        slowest = sorted(answer.rows(), key=lambda row: -float(str(row["total_s"])))[:OPERATIONS]
+        sections.append(folded(f"Operations{place}, slowest first", table_html(slowest, f"operations{index}")))
+    first, answer, known_facts = min(known, key=lambda entry: entry[1].time)
+    cards = [
+        Card(shown(one[1].time, "s"), f"{one[0].machine.name}; 80 %: {summary.band_shown(one[1]) or 'not known'}")
+        for one in known
+    ]
+    assumed = "\n".join(summary.assumptions(first, answer, verbose=True)).replace(f"\n{' ' * 10}", "; ").splitlines()
+    texts = "".join(f"<p>{escape(text)}</p>" for text in (*summary.summary(answer, known_facts, first), *refused))
+    sections.insert(
+        2 if len(known) > 1 else 1, Section(f"The fastest: {first.machine.name}" if len(known) > 1 else "", texts)
+    )
+    title = f"{first.workload.name} on {first.machine.name}" if len(known) == 1 else f"{first.workload.name}: estimates"
+    return write_page(
+        path, title, "; ".join(machine_comparison.work_lines(known)), cards, [*sections, *assumptions(assumed)]
+    )
+
+
+def _picture(known: Sequence[machine_comparison.Answered]) -> Bars:
+    """Times of machines with their bands, or of one what takes its time, by kind of operation."""
+    if len(known) == 1:
+        groups = known[0][2].groups[:MOST_BARS]
+        of = f"share of {shown(known[0][1].time, 's')} [%]"
+        return Bars(
+            "", of, [one.kind for one in groups], [0.0] * len(groups), [100 * one.share for one in groups], None
+        )
+    ordered = sorted(known, key=lambda one: one[1].time)
+    ends = [answer.interval() or (answer.time, answer.time) for _, answer, _ in ordered]
+    names = [question.machine.name for question, _, _ in ordered]
+    middle = [answer.time for _, answer, _ in ordered]
+    return Bars(
+        "", "time with its 80 % band [s]", names, [low for low, _ in ends], [high for _, high in ends], None, middle
+    )

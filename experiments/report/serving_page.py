@@ -1,0 +1,144 @@
+"""Pages of serving answers and plans: headline numbers with bands, distributions, what a step goes to, sources."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slipstick.common.columns import amount_shown, amounts_shown, shown_columns
+from slipstick.common.formatting import money_shown
+from slipstick.estimators.serving.serving_answer import Serving
+from slipstick.experiments.report.page import (
+    Card,
+    Section,
+    assumptions,
+    folded,
+    machine_rows,
+    picture_html,
+    pictures_html,
+    table_html,
+    write_page,
+)
+from slipstick.experiments.report.plots import Chart, Marks, PlotLine, draw_charts
+from slipstick.experiments.serve.plan_serving import Plan
+from slipstick.experiments.serve.serving_text import lines
+
+_LEVELS = np.linspace(0.005, 0.995, 100)
+_MOST_POINTS = 600
+
+
+def write_serving(answer: Serving, path: str | Path) -> tuple[Path, Path]:
+    """Write the page of one answer and its charts beside it as PNG; returns both paths."""
+    path = Path(path)
+    charts = [
+        distribution(answer, "ttft", "Time to the first token"),
+        distribution(answer, "tpot", "Time of a further token"),
+        running(answer),
+    ]
+    rate, low, high = answer.rate_band
+    cards = [
+        Card(amount_shown(rate, "tokens/s"), f"output of all devices; 80 %: {amounts_shown(low, high, 'tokens/s')}")
+    ]
+    for measure, name in (("tpot", "mean time of a further token"), ("ttft", "mean time to the first token")):
+        if answer.served.quantiles(measure):
+            value, low, high = answer.band(measure, "mean")
+            cards.append(Card(amount_shown(value, "s"), f"{name}; 80 %: {amounts_shown(low, high, 's')}"))
+    figures = [one for one in shown_columns([answer.summary()]) if one.cells[0] is not None]
+    bounds = [{"a decode step goes to": name, "share": share} for name, share in answer.bounds.items()]
+    sections = [
+        Section("Requests", pictures_html(charts, "chart")),
+        Section("Measures", table_html(answer.rows(), "measures", answer.declared)),
+        Section("What bounds it", table_html(bounds, "bounds")),
+        folded("In words", "".join(f"<p class=note>{_escaped(line)}</p>" for line in (*answer.headed, *lines(answer)))),
+        folded("Figures", table_html([{"figure": one.head, "value": one.cells[0]} for one in figures], "figures")),
+        *assumptions(answer.notes),
+        folded("The machine", table_html(machine_rows(answer.deployment.machine), "machine")),
+    ]
+    title = f"Serving {answer.deployment.model.name} on {answer.deployment.machine.name}"
+    page = write_page(path, title, answer.traffic.text(), cards, sections)
+    picture = path.with_suffix(".png")
+    draw_charts(charts, picture)
+    return page, picture
+
+
+def distribution(answer: Serving, measure: str, title: str) -> Chart:
+    """Share of requests below each time, with the 80 % band."""
+    series = []
+    for served in (answer.served, answer.fast, answer.slow):
+        values = getattr(served, measure)
+        values = values[np.isfinite(values)]
+        series.append(np.quantile(values, _LEVELS) if len(values) else np.zeros(len(_LEVELS)))
+    middle, factor = series[0], np.exp(answer.first_half_width) if measure == "ttft" else 1.0
+    low, high = np.minimum(middle / factor, series[1]), np.maximum(middle * factor, series[2])
+    line = PlotLine(measure, _LEVELS * 100, middle, low, high)
+    return Chart(title, "requests below [%]", "time [s]", (line,))
+
+
+def running(answer: Serving) -> Chart:
+    """Sequences that decode, over time."""
+    rows = answer.served.stretches
+    rows = rows[rows[:, 0] == 0]
+    every = max(1, len(rows) // _MOST_POINTS)
+    rows = rows[::every]
+    line = PlotLine("decoding", rows[:, 1], rows[:, 4], steps=True)  # a batch holds until the next one begins
+    return Chart("Sequences that decode (first replica)", "time [s]", "sequences", (line,))
+
+
+def write_plan(plan: Plan, path: str | Path) -> tuple[Path, Path]:
+    """Write the page of a plan and its front beside it as PNG; returns both paths."""
+    path = Path(path)
+    front = plan.front
+    priced = plan.best is not None and plan.in_dollars
+    pick = ("cheapest" if priced else "most tokens/s a device") + (" that keeps the limits" if plan.limits else "")
+    names = sorted({row.machine for row in front})
+    made = []
+    for name in names:
+        line = sorted((row for row in front if row.machine == name), key=lambda row: row.per_user)
+        rate = np.array([row.per_device for row in line])
+        width = np.exp([row.half_width for row in line])
+        made.append(PlotLine(name, np.array([row.per_user for row in line]), rate, rate / width, rate * width))
+    marks: tuple[Marks, ...] = ()
+    if plan.best:
+        place = np.array([plan.best.per_user]), np.array([plan.best.per_device])
+        marks = (Marks(f"the pick: {pick}", *place, 1),)
+    axes = "tokens/s a user", "tokens/s a device"
+    chart = Chart("Front of each machine, 80 % band", *axes, tuple(made), marks, "log", "log")
+    (layouts,) = plan.tables()
+    cards: list[Card] = []
+    sure = " with 90 % probability" if plan.limits else ""
+    if plan.best:
+        cards.insert(0, Card(plan.best.text(), f"the pick: {pick}{sure}{'' if priced else NO_PRICES}"))
+        row = plan.best.row()
+        of_device = amounts_shown(row["low"], row["high"], "tokens/s")
+        cards.append(Card(amount_shown(plan.best.per_device, "tokens/s"), f"a device; 80 %: {of_device}"))
+        cards.append(Card(amount_shown(plan.best.per_user, "tokens/s"), "a user"))
+        cards.append(Card(amount_shown(plan.best.ttft, "s"), "median time to the first token"))
+        if plan.best.dollars is not None:
+            cards.append(Card(money_shown(plan.best.dollars), "a million tokens"))
+    sections = [
+        Section(chart.title, picture_html(chart, "front")),
+        Section("Layouts", table_html(layouts.rows, "layouts", layouts.columns)),
+        folded("Left out", table_html(_reasons(plan), "refused")),
+        *assumptions(plan.remarks),
+    ]
+    counted = f"{len(plan.candidates)} layouts and loads answered, {len(front)} that nothing beats in both rates"
+    page = write_page(path, f"Plan: serving {plan.model}", f"{plan.text()}; {counted}", cards, sections)
+    picture = path.with_suffix(".png")
+    draw_charts([chart], picture)
+    return page, picture
+
+
+NO_PRICES = "; no prices are known (--price)"
+
+
+def _reasons(plan: Plan) -> Sequence[dict[str, Any]]:
+    return [{"reason": reason, "layouts": count} for reason, count in plan.refused.items()]
+
+
+def _escaped(text: str) -> str:
+    from html import escape
+
+    return escape(text)

@@ -1,0 +1,1 @@
+"""Accuracy on public measurements, a folder a subject: its rows, its question, its baselines."""

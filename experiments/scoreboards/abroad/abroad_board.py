@@ -1,0 +1,274 @@
+"""Scoreboard: whole questions from published pages, asked by the documented commands, fitted by nothing.
+
+The figures were written down in one commit before the first was answered. A refusal counts. Errors are of times:
+|ours / published - 1|, where a rate counts by its inverse.
+
+Published figures as questions to the documented commands, their sources, and what the commands answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+
+from slipstick.common.errors import InputError
+from slipstick.common.readers import read_yaml
+from slipstick.common.records import Record, validated
+from slipstick.estimators.fitting import scores
+from slipstick.experiments.scoring.score import Board, Data, Front, MissingError, Scored, relative
+from slipstick.experiments.scoring.score_rows import ValidationRow
+
+FILE = Path(__file__).with_name("published_results.yaml")
+BANDS = {
+    "time_s": ("low_s", "high_s"),
+    "step_s": ("low_s", "high_s"),
+    "output_tokens_per_s": ("low_tokens_per_s", "high_tokens_per_s"),
+    "prompt_tokens_per_s": ("prompt_low_tokens_per_s", "prompt_high_tokens_per_s"),
+}
+"""Key of an answer to the keys of its 80 % band."""
+
+
+class PublishedSource(Record):
+    """Who published a figure, and where."""
+
+    name: str
+    url: str
+
+
+class PublishedFigure(Record):
+    """One published figure, see the head of figures.yaml.
+
+    `ask`: the documented command, without the program's name and `--format`.
+    `answer`: the key of its JSON; `ttft.p50` is a measure of `serve` and its statistic.
+    `value`: seconds, or tokens a second; a quotient (work over rate) as text.
+    """
+
+    id: str
+    device_class: str
+    kind: str
+    ask: str
+    answer: str
+    value: float | str
+    unit: str
+    source: str
+    note: str = ""
+
+    @property
+    def is_rate(self) -> bool:
+        """Whether larger is faster."""
+        return self.unit != "s"
+
+    @property
+    def published(self) -> float:
+        """The figure in its unit.
+
+        Raises InputError where a text is neither a number nor a quotient of numbers.
+        """
+        if isinstance(self.value, float):
+            return self.value
+        above, _, below = self.value.partition("/")
+        try:
+            return float(above) / float(below or 1)
+        except (ValueError, ZeroDivisionError):
+            raise InputError(f"figure {self.id}: value {self.value!r} is no quotient of two numbers") from None
+
+    @property
+    def arguments(self) -> list[str]:
+        """The command's words."""
+        return shlex.split(self.ask)
+
+
+class PublishedFigures(Record):
+    """All figures with their sources."""
+
+    format: str = Field(alias="schema")
+    sources: dict[str, PublishedSource]
+    figures: list[PublishedFigure]
+
+
+@dataclass(frozen=True)
+class PublishedAnswer:
+    """What the command answered in the figure's unit, with its 80 % band where it has one."""
+
+    value: float
+    low: float | None
+    high: float | None
+    remarks: tuple[str, ...]
+
+
+@cache
+def figures() -> PublishedFigures:
+    """The published figures.
+
+    Raises InputError where the file is not as its schema says.
+    """
+    return validated(PublishedFigures, read_yaml(FILE), str(FILE.name))
+
+
+def answer_json(arguments: list[str]) -> Any:
+    """The JSON of a command, run in this process.
+
+    Raises InputError with the command's own line where it refuses.
+    """
+    from slipstick import main
+
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main([*arguments, "--format", "json"])
+        except SystemExit as leave:
+            code = leave.code
+    if code != 0:
+        lines = err.getvalue().strip().splitlines()
+        raise InputError(lines[-1] if lines else f"exit code {code}")
+    return json.loads(out.getvalue())
+
+
+def answered(figure: PublishedFigure) -> PublishedAnswer:
+    """The command's answer to a figure's question.
+
+    Raises InputError where the command refuses, or its answer lacks the key.
+    """
+    reply = answer_json(figure.arguments)
+    row = reply[0] if isinstance(reply, list) else reply
+    remarks = tuple(row.get("remarks") or ())
+    measure, _, statistic = figure.answer.partition(".")
+    if statistic:
+        wanted = [one for one in row["measures"] if (one["measure"], one["statistic"]) == (measure, statistic)]
+        if not wanted:
+            raise InputError(f"the answer has no {statistic} of {measure}")
+        return PublishedAnswer(wanted[0]["value_s"], wanted[0]["low_s"], wanted[0]["high_s"], remarks)
+    if row.get(figure.answer) is None:
+        raise InputError(f"the answer has no {figure.answer}")
+    low, high = BANDS[figure.answer]
+    return PublishedAnswer(row[figure.answer], row.get(low), row.get(high), remarks)
+
+
+DATASET = "published figures, asked abroad"
+HELD_OUT = "nothing was fitted to them and no constant was chosen on them"
+MEDIAN_GOAL, NINETIETH_GOAL, ANSWERED_GOAL = 0.18, 0.55, 0.95
+LEVEL = scores.LEVEL
+METRICS = tuple(
+    relative(share, f"{name} of |ours / published - 1| in time")
+    for share, name in ((0.5, "median error"), (0.9, "90th percentile"))
+)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A figure beside its answer and the roofline's, as times: a rate of tokens counts as the time of one."""
+
+    figure: PublishedFigure
+    published: float
+    ours: float
+    low: float
+    high: float
+    roofline: float | None
+    warned: bool
+
+    @property
+    def error(self) -> float:
+        """|ours / published - 1|."""
+        return abs(self.ours / self.published - 1)
+
+
+def _figures(data: Data) -> Iterator[Scored | ValidationRow]:
+    """Over all figures, by class of device and by kind of question; then every figure as ours / published."""
+    if data.scored is not None:
+        raise MissingError("the figures are part of the board; there is no file to score")
+    judged: list[Judged] = []
+    refused: list[tuple[PublishedFigure, str]] = []
+    for figure in figures().figures:
+        try:
+            judged.append(_judged(figure, answered(figure)))
+        except InputError as error:
+            refused.append((figure, str(error)))
+    count = len(figures().figures)
+    share = len(judged) / count
+    yield _scored("all", judged, f"{len(refused)} of {count} refused", (MEDIAN_GOAL, NINETIETH_GOAL))
+    yield ValidationRow(
+        DATASET, "all", HELD_OUT, count, "share answered", "1", share, goal=ANSWERED_GOAL, ok=share >= ANSWERED_GOAL
+    )
+    yield from _warnings(judged)
+    for kind in ("device_class", "kind"):
+        for name in dict.fromkeys(getattr(figure, kind) for figure in figures().figures):
+            if some := [one for one in judged if getattr(one.figure, kind) == name]:
+                yield _scored(name, some)
+    yield from map(_row, judged)
+    for figure, why in refused:
+        yield ValidationRow(DATASET, figure.id, "", 0, "ours / published", "1", None, reason=f"refused: {why}")
+
+
+def _judged(figure: PublishedFigure, answer: PublishedAnswer) -> Judged:
+    low = answer.value if answer.low is None else answer.low
+    high = answer.value if answer.high is None else answer.high
+    ours, least, most = (1 / answer.value, 1 / high, 1 / low) if figure.is_rate else (answer.value, low, high)
+    published = 1 / figure.published if figure.is_rate else figure.published
+    return Judged(figure, published, ours, least, most, _roofline(figure), bool(answer.remarks))
+
+
+def _roofline(figure: PublishedFigure) -> float | None:
+    """The data sheet's bound of a question to `estimate`; None of other commands, which take no estimator."""
+    if figure.arguments[0] != "estimate":
+        return None
+    return float(answer_json([*figure.arguments, "--estimator", "roofline"])[0]["time_s"])
+
+
+def _scored(case: str, judged: Sequence[Judged], note: str = "", goals: Sequence[float] = ()) -> Scored:
+    published, ours, low, high = (
+        np.array([(one.published, one.ours, one.low, one.high) for one in judged]).reshape(-1, 4).T
+    )
+    plain = [one.roofline for one in judged if one.roofline is not None]
+    baselines = {"roofline": np.array(plain)} if len(plain) == len(judged) else {}
+    sources = [one.figure.source for one in judged]
+    return Scored(
+        case, HELD_OUT, published, ours, METRICS, goals, baselines, None, low, high, LEVEL, reason=note, groups=sources
+    )  # fmt: skip
+
+
+def _warnings(judged: Sequence[Judged]) -> list[ValidationRow]:
+    """Whether remarks stand where answers are worse: the median error with one over that without."""
+    groups = [[one.error for one in judged if one.warned is warned] for warned in (True, False)]
+    if not all(groups):
+        return []
+    ratio = float(np.median(groups[0]) / np.median(groups[1]))
+    metric = "median error with a remark over without"
+    return [ValidationRow(DATASET, "remarks", HELD_OUT, len(judged), metric, "1", ratio, goal=1.5, ok=ratio >= 1.5)]
+
+
+def _row(one: Judged) -> ValidationRow:
+    figure = one.figure
+    reason = "; ".join(
+        filter(None, (figure.device_class, figure.kind, figures().sources[figure.source].name, figure.note))
+    )
+    return ValidationRow(
+        DATASET,
+        figure.id,
+        "",
+        1,
+        "ours / published, in time",
+        "1",
+        one.ours / one.published,
+        {} if one.roofline is None else {"roofline": one.roofline / one.published},
+        interval_level=LEVEL,
+        interval_coverage=float(one.low <= one.published <= one.high),
+        interval_width=one.high / one.low,
+        reason=reason,
+    )
+
+
+BOARD = Board(
+    "How far is what the documented commands answer from what others published?",
+    {DATASET: _figures},
+    (Front("Published figures, asked by command", "all of them", "all", HELD_OUT),),
+)

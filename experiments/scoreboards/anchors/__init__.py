@@ -1,0 +1,1 @@
+"""Scoreboards of a few rows of a new machine."""

@@ -1,0 +1,1 @@
+"""Scoreboards of CPUs: bandwidth, loops and layers."""

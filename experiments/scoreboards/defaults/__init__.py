@@ -1,0 +1,1 @@
+"""Scoreboards of default answers and their remarks."""

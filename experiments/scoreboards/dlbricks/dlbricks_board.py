@@ -1,0 +1,291 @@
+"""Scoreboard: whole-model latency composed from the DLBricks authors' layer sequences, on machines left out.
+
+Whole networks on a machine left out: its sequences composed, and what other machines say of the rest.
+
+Scoreboard rows: whole models composed from the project's own measured bricks, each model left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slipstick.estimators.bricks.brick_law import (
+    ComposedTime,
+    TimedSequences,
+    WholeLaw,
+    call_seconds,
+    carried,
+    composed,
+    repaired,
+)
+from slipstick.estimators.fitting.fit_model import fit
+from slipstick.estimators.fitting.fitted_model import QUANTILE
+from slipstick.estimators.fitting.group_effects_model import FloatArray, LawRows
+from slipstick.estimators.fitting.prediction_bands import stretch
+from slipstick.estimators.fitting.scores import log_errors
+from slipstick.experiments.calibrate.public_data import why_missing
+from slipstick.experiments.measure.bricks.bundled_bricks import BundledBricks, own_bricks
+from slipstick.experiments.methods.bricks.brick_composition import ModelScore, leave_one_model_out, summary
+from slipstick.experiments.papers.dlbricks.dlbricks_data import SEQUENCES, Timings, timings
+from slipstick.experiments.scoring.score import Board, Data, Metric, MissingError, Scored, of_errors
+from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+SEQUENCE = ["model", "G", "start_index"]
+
+
+@dataclass(frozen=True)
+class TimedMachine:
+    """The networks of one machine: composed of their sequences, and the whole ones' seconds."""
+
+    name: str
+    composed: dict[str, ComposedTime]
+    whole: dict[str, float]
+
+    @property
+    def family(self) -> str:
+        """Instances of one family are one processor in parts of different sizes: c5 of c5.large."""
+        return self.name.partition(".")[0]
+
+    @property
+    def networks(self) -> list[str]:
+        """Those both composed and measured as a whole."""
+        return sorted(set(self.composed) & set(self.whole))
+
+
+@dataclass(frozen=True, eq=False)
+class ComposedModels:
+    """Of one machine's networks: predicted seconds and half of the 80 % band of log time, beside the measured ones."""
+
+    networks: list[str]
+    seconds: FloatArray
+    half: FloatArray
+    measured: FloatArray
+
+
+def machine_of(judged: Timings, name: str, references: pd.DataFrame) -> TimedMachine:
+    """A machine's networks; sequences that failed are found by those of other machines (of any but itself)."""
+    mine = judged.sequences[judged.sequences.instance == name]
+    typical = _typical(references[references.instance != name]).reindex(_index(mine))
+    seconds, elsewhere = (np.asarray(column, dtype=np.float64) for column in (mine.seconds, typical))
+    mine = mine.assign(seconds=repaired(seconds, elsewhere, mine.model.tolist()))
+    layers = mine.groupby(["model", "G"]).layers.transform("sum")
+    whole = mine[layers == layers.groupby(mine.model).transform("max")]
+    networks = {str(model): _timed(rows) for model, rows in whole.groupby("model")}
+    call = call_seconds(list(networks.values()))
+    measured = judged.end_to_end[judged.end_to_end.index.get_level_values(0) == name].droplevel(0).dropna()
+    return TimedMachine(
+        name,
+        {model: composed(timed, call) for model, timed in networks.items()},
+        {str(model): float(seconds) for model, seconds in measured.items()},
+    )
+
+
+def answers(target: TimedMachine, known: Sequence[TimedMachine]) -> ComposedModels:
+    """The target's networks from what is known of other machines; its own whole networks are not read.
+
+    The band holds what is unknown of the network, the family and the instance, and how far the granularities disagree;
+    each known machine left out in turn says by which factor that falls short (`bands.stretch`).
+    """
+    seconds, half = _predicted(target, known)
+    inner: list[tuple[TimedMachine, FloatArray, FloatArray]] = []
+    for one in known if len(known) > 1 else ():
+        inner.append((one, *_predicted(one, [other for other in known if other.name != one.name])))
+    if inner:
+        half = half * stretch(
+            np.concatenate([seconds for _, seconds, _ in inner]),
+            np.concatenate([width for _, _, width in inner]),
+            np.concatenate([_measured(one) for one, _, _ in inner]),
+            [one.name for one, _, _ in inner for _ in one.networks],
+        )
+    return ComposedModels(target.networks, seconds, half, _measured(target))
+
+
+def _predicted(target: TimedMachine, known: Sequence[TimedMachine]) -> tuple[FloatArray, FloatArray]:
+    law, rows, wanted = WholeLaw(), _machine_rows(known), _machine_rows([target])
+    made = fit(law, rows)
+    rest = np.log(rows.seconds / made.seconds(law, rows.columns, rows.groups))
+    scatter, names = max(made.scatter.values()), np.array(rows.cluster)
+    particular = np.array([carried(rest[names == network], scatter) for network in target.networks])
+    errors = np.array([target.composed[network].error for network in target.networks])
+    half = np.hypot(made.half_width(law, wanted.columns, wanted.groups), QUANTILE * errors)
+    return made.seconds(law, wanted.columns, wanted.groups) * np.exp(particular), np.asarray(half)
+
+
+def _machine_rows(machines: Sequence[TimedMachine]) -> LawRows:
+    cells = [(one, network) for one in machines for network in one.networks]
+    return LawRows(
+        {"composed": np.array([one.composed[network].seconds for one, network in cells])},
+        {
+            "family": [one.family for one, _ in cells],
+            "instance": [one.name for one, _ in cells],
+        },
+        [network for _, network in cells],
+        np.array([one.whole[network] for one, network in cells]),
+        ["" for _ in cells],
+    )
+
+
+def _timed(rows: pd.DataFrame) -> TimedSequences:
+    first = rows.start_index.to_numpy(dtype=np.intp)
+    return TimedSequences(
+        rows.G.to_numpy(dtype=np.intp),
+        first - first.min(),
+        rows.layers.to_numpy(dtype=np.intp),
+        rows.seconds.to_numpy(dtype=float),
+    )
+
+
+def _measured(one: TimedMachine) -> FloatArray:
+    return np.array([one.whole[network] for network in one.networks])
+
+
+def _typical(others: pd.DataFrame) -> pd.Series[float]:
+    """Geometric mean of the machines' times of each sequence."""
+    return np.exp(np.log(others.seconds).groupby([others[name] for name in SEQUENCE]).mean())  # type: ignore[no-any-return]
+
+
+def _index(sequences: pd.DataFrame) -> pd.MultiIndex:
+    import pandas as pd
+
+    return pd.MultiIndex.from_frame(sequences[SEQUENCE])
+
+
+GRANULARITIES = (1, 3, 5)
+MEAN_GOAL, WORST_GOAL, REPEAT_GOAL, GEOMEAN_GOAL = 4.0, 15.0, 2.0, 3.0
+
+
+def rows() -> list[ValidationRow]:
+    """For each granularity the error of the first run, and how far the second run agrees; the best geometric mean."""
+    bricks = own_bricks()
+    scores = {size: [leave_one_model_out(run, bricks.at(size)) for run in bricks.runs] for size in GRANULARITIES}
+    return [row for size in GRANULARITIES for row in _rows(size, scores[size])] + [_best(scores, bricks)]
+
+
+def _rows(granularity: int, runs: list[list[ModelScore]]) -> list[ValidationRow]:
+    first, second = (summary(scores) for scores in runs)
+    errors = np.array([score.error for score in runs[0]])
+    plain = np.array([score.plain / score.measured - 1 for score in runs[0]])
+    ratios = np.array([[score.calibrated / score.measured for score in scores] for scores in runs])
+    noise = 100 * float(np.mean(np.abs(np.log(ratios[0] / ratios[1])))) / np.sqrt(2)
+    width = float(np.median([score.high / score.low for score in runs[0]]))
+    mean, worst = 100 * first["mean_error"], 100 * first["worst_error"]
+    repeat = 100 * abs(np.log(second["geomean_plain"] / first["geomean_plain"]))
+    case = f"whole models live, G = {granularity}"
+    return [
+        ValidationRow(
+            dataset="own bricks",
+            case=case,
+            held_out="model",
+            n=len(errors),
+            metric="mean |error|",
+            unit="%",
+            ours=mean,
+            baselines={"sum of bricks": 100 * float(np.mean(np.abs(plain)))},
+            goal=MEAN_GOAL,
+            ok=mean <= MEAN_GOAL and worst <= WORST_GOAL,
+            interval_level=0.8,
+            interval_coverage=first["coverage"],
+            interval_width=width,
+            noise_floor=float(noise),
+            reason=f"worst model {worst:.1f} % (goal {WORST_GOAL:g} %); "
+            f"in the second run {100 * second['mean_error']:.1f} and {100 * second['worst_error']:.1f} %",
+        ),
+        ValidationRow(
+            dataset="own bricks",
+            case=f"{case}: second run",
+            held_out="run",
+            n=len(errors),
+            metric="change of the geometric mean",
+            unit="%",
+            ours=float(repeat),
+            baselines={},
+            goal=REPEAT_GOAL,
+            ok=bool(repeat <= REPEAT_GOAL),
+            reason=f"plain sum over whole {first['geomean_plain']:.3f} and {second['geomean_plain']:.3f}",
+        ),
+    ]
+
+
+def _best(scores: dict[int, list[list[ModelScore]]], bricks: BundledBricks) -> ValidationRow:
+    off = {size: abs(100 * (summary(runs[0])["geomean_plain"] - 1)) for size, runs in scores.items()}
+    best = min(off, key=off.__getitem__)
+    return ValidationRow(
+        dataset="own bricks",
+        case="whole models live, best granularity",
+        held_out="model",
+        n=len(bricks.at(best)),
+        metric="|geometric mean of the plain sum over whole - 1|",
+        unit="%",
+        ours=off[best],
+        baselines={f"G = {size}": value for size, value in off.items()},
+        goal=GEOMEAN_GOAL,
+        ok=off[best] <= GEOMEAN_GOAL,
+        reason=f"G = {best}",
+    )
+
+
+LEVEL = 0.80
+WORST = 0.12
+METRICS = (Metric("mean |log error|", lambda ours, measured: float(np.mean(log_errors(ours, measured))), "%"),)
+
+
+def _machines(data: Data) -> Iterator[Scored | ValidationRow]:
+    """Each machine from the others and from those of other families; with `--data`, each there from the shared ones."""
+    shared, judged = timings(), timings(data.scored)
+    if shared is None or judged is None:
+        raise MissingError(why_missing(SEQUENCES, data.scored if shared is not None else None))
+    for name in sorted(set(judged.sequences.instance)):
+        known = [other for other in sorted(set(shared.sequences.instance)) if other != name]
+        strangers = [other for other in known if other.partition(".")[0] != name.partition(".")[0]]
+        yield _scored(shared, judged, name, known, "machine")
+        if strangers and strangers != known:
+            yield _scored(shared, judged, name, strangers, "family of machines")
+
+
+def _own(data: Data) -> list[ValidationRow]:
+    """The project's own measurement, which is scored as it is."""
+    return rows() if data.scored is None else []
+
+
+def _scored(training: Timings, judged: Timings, name: str, others: list[str], left_out: str) -> Scored | ValidationRow:
+    references = training.sequences[training.sequences.instance.isin(others)]
+    target = machine_of(judged, name, references)
+    if not target.networks:
+        return skipped("dlbricks", f"{name}: no model with both composed and end-to-end latency")
+    predicted = answers(target, [machine_of(training, other, references) for other in others])
+    errors = np.log(predicted.seconds / predicted.measured)
+    worst = float(np.max(np.abs(errors)))
+    return replace(
+        of_errors(f"whole models on {name}", left_out, errors, _baselines(judged, target)),
+        metrics=METRICS,
+        goals=(4.0,),
+        holds=worst <= WORST,
+        half=predicted.half,
+        level=LEVEL,
+        groups=name,
+        reason=f"worst model {100 * worst:.1f} % (goal 12 %)",
+    )
+
+
+def _baselines(judged: Timings, target: TimedMachine) -> dict[str, Sequence[float]]:
+    """Log errors of sums as they are."""
+    sums = judged.composed.loc[target.name].reindex(target.networks)
+    measured = np.log([target.whole[network] for network in target.networks])
+    return {
+        "sum of single layers": list(np.log(sums[min(sums.columns)].to_numpy(dtype=float)) - measured),
+        "median over granularities": list(np.log(np.nanmedian(sums.to_numpy(dtype=float), axis=1)) - measured),
+    }
+
+
+BOARD = Board(
+    "How long does a network take on a machine where only its layers were measured elsewhere?",
+    {"dlbricks": _machines, "own bricks": _own},
+)

@@ -1,0 +1,1 @@
+"""Scoreboards of power and energy."""

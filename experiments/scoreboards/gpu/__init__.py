@@ -1,0 +1,1 @@
+"""Scoreboards of single kernels of GPUs."""

@@ -1,0 +1,1 @@
+"""Scoreboards of imported graphs and their counts."""

@@ -1,0 +1,1 @@
+"""Scoreboards of language models on one's own machine."""

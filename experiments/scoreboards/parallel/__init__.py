@@ -1,0 +1,1 @@
+"""Scoreboards of collectives and parallel steps."""

@@ -1,0 +1,371 @@
+"""Scoreboard: collectives between GPUs of machines left out, from links in data sheets and at most one transfer a link.
+
+The public timings are of all-reduce and send/receive over sizes and numbers of devices. What a library reaches on each
+kind of link is fitted to the other machines (`collective_fit`). Data sheets give NVLink and PCIe; what a rented network
+or a path through the host's memory gives is in none: there one measured transfer each, which is not scored, is given to
+the law as a row of one's own, and the same is shown without it.
+
+Timings of collectives as rows of their law, and its fit (`slipstick validate --refit collectives`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slipstick.common.errors import InputError
+from slipstick.estimators.base.machine_family import shared_words
+from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
+from slipstick.estimators.fitting.fitted_model import LawFit
+from slipstick.estimators.fitting.group_effects_model import FloatArray, LawRows
+from slipstick.estimators.fitting.prediction_bands import calibrated, mean_inner
+from slipstick.estimators.fitting.updated_model import with_known
+from slipstick.estimators.interconnect.collective_law import (
+    CALL,
+    LOOP,
+    NAME,
+    SYSTEM,
+    UNSTATED,
+    CollectiveCase,
+    CollectiveLaw,
+)
+from slipstick.experiments.calibrate.public_data import data_folder, why_missing
+from slipstick.experiments.scoreboards.parallel.collective_systems import (
+    FOLDER,
+    KEYS,
+    NCCL_FILES,
+    NCCL_SYSTEMS,
+    SYSTEMS,
+    nccl_timings,
+    system,
+    timings,
+)
+from slipstick.experiments.scoring.score import Board, Data, Front, MissingError
+from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
+from slipstick.hwmodels.catalog import machine as machine_by_name
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+SEED = 1
+GENERATIONS = (("a100_sxm",), ("h100_sxm", "h200_sxm"), ("b200_sxm", "b300_sxm", "gb200", "gb300"))
+"""Of NCCL's own timings, left out together."""
+
+
+def family(name: str) -> str:
+    """Of a system's device."""
+    return machine_by_name({**NCCL_SYSTEMS, **SYSTEMS}[name][0]).family
+
+
+def kin(name: str, of: str) -> bool:
+    """Whether a system's device is of a family's generation."""
+    return shared_words(family(name), of) >= 2
+
+
+def together(calls: pd.DataFrame, loops: pd.DataFrame) -> pd.DataFrame:
+    """What is fitted of calls by themselves and of NCCL's own timings, one transfer an octave of each series.
+
+    Of the own timings only all-reduces are fitted: the other functions made machines left out worse
+    (docs/notes/collectives.md).
+    """
+    import pandas as pd
+
+    parts = [calls.assign(timing=CALL), loops[loops["function"] == "all_reduce"].assign(timing=LOOP)]
+    return one_an_octave(pd.concat(parts, ignore_index=True))
+
+
+def law_rows(frame: pd.DataFrame) -> tuple[CollectiveLaw, LawRows]:
+    """The law of the systems and functions of a frame with a column `timing`, and its rows."""
+    numbers: dict[tuple[str, str, str], int] = {}
+    of_row = zip(frame["machine"], frame["function"], frame["timing"], strict=True)
+    case = np.array([numbers.setdefault(one, len(numbers)) for one in of_row], dtype=float)
+    law = CollectiveLaw([CollectiveCase(system(name), function, timing) for name, function, timing in numbers])
+    # Devices that are spread over nodes stand as far apart as it takes to have `per_node` of them on each.
+    apart = np.where(frame["workers"] <= frame["per_node"], 1.0, frame["width"] / frame["per_node"])
+    columns = {
+        "case": case,
+        "bytes": frame["bytes"].to_numpy(float),
+        "participants": frame["workers"].to_numpy(float),
+        "stride": np.asarray(apart, dtype=float),
+    }
+    series = [" ".join(map(str, one)) for one in zip(*(frame[key] for key in KEYS), strict=True)]
+    return law, LawRows(columns, law.groups(case), series, frame["time"].to_numpy(float), list(frame["timing"]))
+
+
+def fitted(calls: pd.DataFrame, loops: pd.DataFrame) -> LawFit:
+    """The law fitted to timings, its bands stretched by generations of devices left out."""
+    sample = together(calls, loops)
+    law, rows = law_rows(sample)
+    return calibrated(law, rows, [family(str(name)) for name in sample["machine"]])
+
+
+def predicted(fit: LawFit, frame: pd.DataFrame) -> tuple[FloatArray, FloatArray]:
+    """Seconds of each row, and half of the 80 % band of log time."""
+    law, rows = law_rows(frame)
+    return fit.seconds(law, rows.columns, rows.groups), fit.half_width(law, rows.columns, rows.groups)
+
+
+def one_an_octave(frame: pd.DataFrame) -> pd.DataFrame:
+    """One transfer of each function, place and octave of sizes: neighbours in size miss alike."""
+    octave = frame["bytes"].astype(int).map(int.bit_length).rename("octave")
+    return frame.sample(frac=1.0, random_state=SEED).groupby([*KEYS, "timing", octave]).head(1).sort_index()
+
+
+def refit() -> FittedFile:
+    """The law fitted to all timings; outer folds leave out a machine, or a generation of devices.
+
+    Raises InputError where the public rows are missing.
+    """
+    folder = data_folder()
+    files = [] if folder is None else [*folder.glob(f"{FOLDER}/*/*.csv.gz"), *folder.glob(NCCL_FILES)]
+    if folder is None or not files:
+        raise InputError(why_missing(FOLDER))
+    calls, loops = timings(folder), nccl_timings(folder)
+    made = fitted(calls, loops)
+    scores = [*_machines_left_out(calls, loops), *_generations_left_out(calls, loops)]
+    rows = {str(path.relative_to(folder)): digest(path) for path in sorted(files)}
+    note = "microsoft/vidur (calls from Python) and ai-dynamo/aiconfigurator (NCCL's own all-reduces), above 64 KB."
+    return FittedFile(NAME, rows, len(together(calls, loops)), {NAME: made}, tuple(scores), note)
+
+
+def _machines_left_out(calls: pd.DataFrame, loops: pd.DataFrame) -> list[OuterScore]:
+    import pandas as pd
+
+    parts, seconds, half, promised = [], [], [], []
+    for name, part in calls.groupby("machine"):
+        strange = [not kin(str(other), family(str(name))) for other in loops["machine"]]
+        made = fitted(calls[calls["machine"] != name], loops[strange])
+        ours, wide = predicted(made, part.assign(timing=CALL))
+        promised.append((made.inner, len(part)))
+        parts.append(part)
+        seconds.append(ours)
+        half.append(wide)
+    measured = pd.concat(parts)["time"].to_numpy(float)
+    inner = mean_inner(promised)
+    return [_score("machine", "calls", len(parts), np.concatenate(seconds), measured, np.concatenate(half), inner)]
+
+
+def _generations_left_out(calls: pd.DataFrame, loops: pd.DataFrame) -> list[OuterScore]:
+
+    held: dict[str, list[tuple[FloatArray, FloatArray, FloatArray]]] = {"all-reduces": [], "other functions": []}
+    promised = []
+    for group in GENERATIONS:
+        of = family(group[0])
+        made = fitted(without(calls, of), without(loops, of))
+        scored = loops[loops["machine"].isin(group)].assign(timing=LOOP)
+        promised.append((made.inner, len(scored)))
+        for kind, part in zip(held, kinds(scored), strict=True):
+            held[kind].append((*predicted(made, part), part["time"].to_numpy(float)))
+    inner, made_scores = mean_inner(promised), []
+    for kind, each in held.items():
+        seconds, half, measured = (np.concatenate([one[at] for one in each]) for at in range(3))
+        made_scores.append(_score("generation", kind, len(GENERATIONS), seconds, measured, half, inner))
+    return made_scores
+
+
+def without(frame: pd.DataFrame, of: str) -> pd.DataFrame:
+    """The rows of other generations than a family's."""
+    return frame[[not kin(str(name), of) for name in frame["machine"]]]
+
+
+def kinds(frame: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """All-reduces, and the other functions, of which none is fitted."""
+    summed = frame["function"] == "all_reduce"
+    return frame[summed], frame[~summed]
+
+
+def _score(
+    held: str,
+    kind: str,
+    groups: int,
+    seconds: FloatArray,
+    measured: FloatArray,
+    half: FloatArray,
+    inner: float | None,
+) -> OuterScore:
+    return OuterScore.of(f"{held} unseen", kind, groups, seconds, measured, half, inner)
+
+
+ANCHOR = 2**25
+"""Bytes of the transfer that anchors a link."""
+GOAL, LEVEL = 0.12, 0.8
+LEFT = "machine left out, and NCCL's own timings of its generation"
+SHARED = ("efficiency.network", SYSTEM)
+"""What takes the error that all transfers of a system share."""
+
+
+def _systems(data: Data) -> Iterator[ValidationRow]:
+    """Each machine left out in turn, or, with `--data`, the machines below that folder."""
+    training, own_timings = timings(data.folder), nccl_timings(data.folder)
+    if training.empty:
+        raise MissingError(f"no {FOLDER} here (set SLIPSTICK_DATA; `slipstick data list` says where)")
+    if data.scored is None:
+        turns = [(training[training["machine"] != name], part) for name, part in training.groupby("machine")]
+        yield from _board(turns, LEFT, own_timings)
+        for group in GENERATIONS:
+            kept = own_timings[own_timings["machine"].isin(group)]
+            yield from _own_scores(" + ".join(group), family(group[0]), training, own_timings, kept)
+        return
+    frame, others = timings(data.scored), nccl_timings(data.scored)
+    if frame.empty and others.empty:
+        raise MissingError(f"{FOLDER} is not in {data.scored}")
+    unknown = sorted({*frame["machine"], *others["machine"]} - {*SYSTEMS, *NCCL_SYSTEMS})
+    yield from (skipped("collectives", f"no description of {name}'s links") for name in unknown)
+    frame, others = (part[~part["machine"].isin(unknown)] for part in (frame, others))
+    files = set(zip(frame["machine"], frame["function"], strict=True))
+    kept_rows = [pair not in files for pair in zip(training["machine"], training["function"], strict=True)]
+    if turns := [(training[kept_rows], part) for _, part in frame.groupby("machine")]:
+        yield from _board(turns, "scored files", own_timings)
+    for name, part in others.groupby("machine"):
+        yield from _own_scores("scored files", family(str(name)), training, own_timings, part)
+
+
+def anchors(frame: pd.DataFrame) -> list[int]:
+    """Labels of one transfer over each link that no data sheet states: the frame is of one machine."""
+    used: list[int] = []
+    for link in system(str(frame["machine"].iloc[0])).links if len(frame) else ():
+        if link not in UNSTATED:
+            continue
+        inside = frame["workers"] <= frame["per_node"]
+        rows_of = frame[inside if link == "host" else ~inside]
+        if rows_of.empty:
+            continue
+        pair = rows_of[rows_of["workers"] == rows_of["workers"].min()]
+        pair = pair[pair["function"] == "send_recv"] if (pair["function"] == "send_recv").any() else pair
+        used.append(int((pair["bytes"] - ANCHOR).abs().idxmin()))
+    return used
+
+
+def anchored(fit: LawFit, rows: pd.DataFrame) -> LawFit:
+    """The fit with a few rows of one machine."""
+    law, known = law_rows(rows)
+    return with_known(fit, law, known, SHARED).fit
+
+
+def _own_scores(
+    held_out: str, of: str, training: pd.DataFrame, own_timings: pd.DataFrame, measured: pd.DataFrame
+) -> Iterator[ValidationRow]:
+    """NCCL's own rows of some systems inside a node, fitted to all timings but those of their generation; no anchor."""
+    rest = without(own_timings, of)
+    made = fitted(without(training, of), rest)
+    for name, part in measured.groupby("machine"):
+        for label, rows in zip(("all-reduces", "other functions"), kinds(part.assign(timing=LOOP)), strict=True):
+            if len(rows):
+                ours = predicted(made, rows)
+                yield _row(f"NCCL's own {label}, {name}", held_out, rows, ours, _baselines(rest, rows))
+
+
+def _board(
+    turns: Sequence[tuple[pd.DataFrame, pd.DataFrame]], held_out: str, own_timings: pd.DataFrame
+) -> list[ValidationRow]:
+    import pandas as pd
+
+    scores, pooled = [], []
+    for training, every in turns:
+        name = str(every["machine"].iloc[0])
+        strange = [not kin(str(other), family(name)) or held_out != LEFT for other in own_timings["machine"]]
+        made = fitted(training, own_timings[strange])
+        # A transfer of the same machine that is in the training data anchors before one of those that are scored.
+        before = training[training["machine"] == name]
+        used = anchors(before)
+        mine = [] if used else anchors(every)
+        known = before.loc[used] if used else every.loc[mine]
+        rows = every.drop(index=mine).assign(timing=CALL)
+        with_anchors = anchored(made, known.assign(timing=CALL)) if len(known) else made
+        answers = {"": predicted(with_anchors, rows), ", without anchor": predicted(made, rows)}
+        lines = _baselines(training[training["machine"] != name], rows)
+        scores += [
+            _shown(_row(f"{name}{label}", held_out, rows, ours, lines), label) for label, ours in answers.items()
+        ]
+        pooled.append((rows, answers, lines))
+    if len(pooled) > 1:
+        frame = pd.concat([part[0] for part in pooled])
+        lines = {name: np.concatenate([part[2][name] for part in pooled]) for name in pooled[0][2]}
+        for label in ("", ", without anchor"):
+            seconds, half = (np.concatenate([part[1][label][at] for part in pooled]) for at in (0, 1))
+            scores.append(_shown(_row(f"all machines{label}", held_out, frame, (seconds, half), lines), label))
+    return scores
+
+
+def _row(
+    case: str,
+    held_out: str,
+    rows: pd.DataFrame,
+    answer: tuple[FloatArray, FloatArray],
+    lines: Mapping[str, FloatArray],
+) -> ValidationRow:
+    (ours, half), measured = answer, rows["time"].to_numpy()
+    error = _median(ours, measured)
+    away = np.abs(np.log(ours / measured)) / half
+    inside = away <= 1
+    names = [
+        f"{function} {workers} on {workers // min(workers, each)}"
+        for function, workers, each in zip(rows["function"], rows["workers"], rows["per_node"], strict=True)
+    ]
+    groups = [
+        f"{name}: {_median(ours[place], measured[place]):.2f}"
+        for name in dict.fromkeys(names)
+        for place in [np.flatnonzero(np.asarray(names) == name)]
+    ]
+    return ValidationRow(
+        "collectives",
+        case,
+        held_out,
+        len(rows),
+        "median |relative error| above 64 KB",
+        "1",
+        error,
+        {name: _median(times, measured) for name, times in lines.items()},
+        GOAL,
+        error <= GOAL,
+        LEVEL,
+        float(np.mean(inside)),
+        float(np.exp(2 * np.median(half))),
+        float(rows["noise"].median()),
+        "by function, devices and nodes: " + ", ".join(groups),
+    ).over(list(rows["machine"]), inside, away)
+
+
+def _shown(row: ValidationRow, label: str) -> ValidationRow:
+    """The row; without a goal where it is shown beside that with anchors."""
+    return replace(row, goal=None, ok=None) if label else row
+
+
+def _median(ours: FloatArray, measured: FloatArray) -> float:
+    return float(np.median(np.abs(ours / measured - 1)))
+
+
+def _baselines(others: pd.DataFrame, rows: pd.DataFrame) -> dict[str, FloatArray]:
+    """A line in the bytes and the median time of the others, for transfers inside a node and between nodes apart."""
+    baselines: dict[str, Callable[[pd.DataFrame], tuple[float, float]]] = {
+        "linear alpha-beta": _line,
+        "constant": lambda part: (float(part["time"].median()), 0.0),
+    }
+    times = {name: np.full(len(rows), np.nan) for name in baselines}
+    inside = (rows["workers"] <= rows["per_node"]).to_numpy()
+    for place in (True, False):
+        alike = others[(others["workers"] <= others["per_node"]) == place]
+        for name, fit in baselines.items():
+            alpha, beta = fit(alike if len(alike) else others)
+            chosen = inside == place
+            times[name][chosen] = alpha + beta * rows["bytes"].to_numpy(float)[chosen]
+    return times
+
+
+def _line(part: pd.DataFrame) -> tuple[float, float]:
+    """Latency and seconds a byte, least squares of relative errors."""
+    bytes_, measured = part["bytes"].to_numpy(float), part["time"].to_numpy()
+    design = np.stack([1 / measured, bytes_ / measured], axis=1)
+    alpha, beta = np.linalg.lstsq(design, np.ones(len(part)), rcond=None)[0]
+    return max(float(alpha), 1e-6), max(float(beta), 0.0)
+
+
+BOARD = Board(
+    "How long does a collective take between GPUs of a machine never measured?",
+    {"collectives": _systems},
+    (Front("Collectives between GPUs", "the machine", "all machines", LEFT),),
+)

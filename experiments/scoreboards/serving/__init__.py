@@ -1,0 +1,1 @@
+"""Scoreboards of servers of language models."""

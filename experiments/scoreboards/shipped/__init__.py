@@ -1,0 +1,1 @@
+"""Scoreboards of what ships: fitted files and calibrations."""

@@ -1,0 +1,70 @@
+"""`slipstick validate --refit sparse`: costs of sparse kernels on the host of the project, and of whole devices.
+
+Every score is of families of the calibration matrices left out; the matrices that ``slipstick validate spmv`` judges
+are not looked at. The last rows score other values of ``LEARNT_ROWS`` than the one that ships.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
+from slipstick.estimators.fitting.fitted_file import OuterScore
+from slipstick.estimators.sparse.host_kernels import SHIPPED, HostKernels
+from slipstick.estimators.sparse.kernel_costs import (
+    LEARNT_ROWS,
+    KernelCosts,
+    held_out_logs,
+    term_amounts,
+)
+from slipstick.estimators.sparse.spmv_amounts import FORMATS
+from slipstick.estimators.sparse.spmv_devices import SHIPPED as DEVICES
+from slipstick.experiments.measure.spmv.kernel_labels import MeasuredProduct, shipped_products
+from slipstick.experiments.methods.spmv.device_fits import fit_public
+from slipstick.experiments.methods.spmv.kernel_fits import fit_kernels
+from slipstick.experiments.scoring.fitted_files import ShippedFiles
+
+VALUES = (500.0, 1000.0, 2000.0, 3000.0, LEARNT_ROWS, 10_000.0, 20_000.0)
+
+
+def refit() -> ShippedFiles:
+    """The kernels of the host from the products that ship, and whole devices in every format from public times.
+
+    Raises InputError where the public times are not here.
+    """
+    labels = shipped_products()
+    source = f"{labels.source}; {len(labels.calibration)} generated matrices"
+    host = fit_kernels(labels.calibration, labels.host, labels.software, source, FrozenDict())
+    devices = {DEVICES / f"spmv-devices-{stored}.json": fit_public(stored).document() for stored in FORMATS}
+    used = sum(len(one.seconds) for one in labels.calibration)
+    outer = tuple(_outer(host, labels.calibration))
+    return ShippedFiles({SHIPPED: host.document(), **devices}, used, outer)
+
+
+def _outer(host: HostKernels, products: Sequence[MeasuredProduct]) -> Iterator[OuterScore]:
+    for one in host.costs:
+        yield _score(f"{one.kernel}, {one.state}", [one], host, products, LEARNT_ROWS)
+    warm = [one for one in host.costs if one.state == "warm"]
+    for value in VALUES:
+        yield _score(f"every kernel, warm, {value:,g} rows learnt", warm, host, products, value)
+
+
+def _score(
+    title: str, kernels: Sequence[KernelCosts], host: HostKernels, products: Sequence[MeasuredProduct], learnt: float
+) -> OuterScore:
+    """Families left out of the costs of kernels."""
+    logs, seconds, half, families = [], [], [], set()
+    for one in kernels:
+        chosen = [product for product in products if (one.kernel, one.state, 1) in product.seconds]
+        amounts = np.array([term_amounts(p.counts, host.caches, one.state, one.reach, learnt) for p in chosen])
+        measured = np.array([p.seconds[one.kernel, one.state, 1] for p in chosen])
+        families |= {p.family for p in chosen}
+        logs.append(held_out_logs(amounts, measured, [p.family for p in chosen]))
+        seconds.append(measured)
+        half.append(np.full(len(chosen), quantile(DEFAULT_LEVEL, one.freedom) * one.spread))
+    measured = np.concatenate(seconds)
+    predicted = measured / np.exp(np.concatenate(logs))
+    return OuterScore.of("family of matrices", title, len(families), predicted, measured, np.concatenate(half))

@@ -1,0 +1,1 @@
+"""Scoreboards of TPUs and systolic arrays."""

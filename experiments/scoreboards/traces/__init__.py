@@ -1,0 +1,1 @@
+"""Scoreboards of traces moved between GPUs."""

@@ -1,0 +1,1 @@
+"""Scoreboards of training of language models."""

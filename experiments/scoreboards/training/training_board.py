@@ -1,0 +1,137 @@
+"""Scoreboard: steps of published training runs, held out by scale, accelerator, model, release and cluster size.
+
+One law is fitted to Megatron (MLPerf and Megatron-Bridge) and FSDP (llm-foundry). What is left out of a fit is left out
+of all sources. Baselines: a roofline with one fitted share of the peak, and the nearest known run at the same flop/s a
+device, both of the same stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from slipstick.experiments.calibrate.public_data import scored_file
+from slipstick.experiments.scoreboards.training.own_steps_scores import grown
+from slipstick.experiments.scoreboards.training.training_coverage import memory_row
+from slipstick.experiments.scoreboards.training.training_fit import (
+    NEWEST,
+    OUTER,
+    SOFTWARE,
+    LeftOutRuns,
+    fitted,
+    judged,
+    left_out,
+    outer_folds,
+)
+from slipstick.experiments.scoreboards.training.training_rows import FILES, TrainingRun, training_runs
+from slipstick.experiments.scoreboards.training.training_scores import (
+    baseline_errors,
+    figures,
+    peak_share,
+)
+from slipstick.experiments.scoreboards.training.training_searched import searched_scores
+from slipstick.experiments.scoring.score import Board, Data, Front, MissingError, Scored
+from slipstick.experiments.scoring.score_rows import ValidationRow
+
+MOST_KNOWN = 512
+"""Accelerators of the largest MLPerf run that the fit of larger ones may see."""
+GOALS = {
+    ("mlperf", "accelerator unseen"): (0.08, 0.20),
+    ("megatron-bridge", "accelerator unseen"): (0.10, 0.28),
+    ("megatron-bridge", "model unseen"): (0.13, 0.22),
+    ("megatron-bridge", NEWEST): (0.10, 0.28),
+    ("llm-foundry", "system left out"): (0.12, 0.30),
+    ("llm-foundry", "cluster size left out"): (0.05, 0.12),
+}
+NOISE = {"mlperf": (0.002, 0.005), "megatron-bridge": (0.029, 0.15)}
+
+
+def _scores(source: str, data: Data) -> Iterator[Scored | ValidationRow]:
+    """Medians and 90th percentiles of a source's cases; with `--data` of its rows kept aside."""
+    known = {name: training_runs(name, data.known(file))[0] for name, file in FILES.items()}
+    runs = [run for each in known.values() for run in each]
+    if data.scored is not None:
+        yield _kept_aside(source, runs, data)
+        return
+    if source == "mlperf":
+        yield _scale(known[source], runs)
+    for one, key, case in OUTER:
+        if one == source:
+            yield _left_out(source, key, case, runs)
+    if source in ("mlperf", "llm-foundry"):
+        yield grown(source, known[source], runs)
+    if source == "mlperf":
+        yield from searched_scores(data.known(FILES[source]), runs, MOST_KNOWN)
+    yield memory_row(source, known[source])
+
+
+def _stack(source: str, runs: Sequence[TrainingRun]) -> list[TrainingRun]:
+    """Runs of the software that a source ran: what baselines know."""
+    return [run for run in runs if SOFTWARE[run.source] == SOFTWARE[source]]
+
+
+def _scale(mine: Sequence[TrainingRun], runs: Sequence[TrainingRun]) -> Scored:
+    """MLPerf above 512 accelerators from all runs of at most so many."""
+    small = [run for run in runs if run.devices <= MOST_KNOWN]
+    large = [run for run in mine if run.devices > MOST_KNOWN]
+    made = judged(fitted(small, "model"), large, "scale")
+    base = baseline_errors(large, [run for run in mine if run.devices <= MOST_KNOWN])
+    return figures(f"Llama 3.1 405B above {MOST_KNOWN} accelerators", "scale", made, base, (0.03, 0.08))
+
+
+def _left_out(source: str, key: str, case: str, runs: Sequence[TrainingRun]) -> Scored:
+    """Each group predicted from the others; its band from groups left out among these."""
+    made, base = left_out(runs, source, key), dict[str, list[float]]()
+    for fold in outer_folds(runs, source, key):
+        others = _stack(source, [runs[at] for at in fold.known])
+        for name, values in baseline_errors([runs[at] for at in fold.scored], others).items():
+            base.setdefault(name, []).extend(values)
+    return figures(case, case, made, base, GOALS[source, case], _worst(made), NOISE.get(source))
+
+
+def _worst(made: LeftOutRuns) -> str:
+    """The group of the largest median error."""
+    medians: Mapping[str, float] = {
+        name: float(np.median([abs(np.expm1(e)) for e, n in zip(made.errors, made.held_out, strict=True) if n == name]))
+        for name in set(made.held_out)
+    }
+    worst = max(sorted(medians), key=lambda name: medians[name])
+    return f"worst: {worst} ({medians[worst]:.0%} median)"
+
+
+def _kept_aside(source: str, runs: Sequence[TrainingRun], data: Data) -> Scored:
+    """Rows of another file, from a fit to all rows here but those that stand in it, or in another of its folder."""
+    given, refused = training_runs(source, data.judged(FILES[source]))
+    left = "; ".join(f"{reason}: {count}" for reason, count in sorted(refused.items()))
+    if not given:
+        raise MissingError(f"left out: {left}")
+    there = [(name, path) for name, file in FILES.items() if (path := scored_file(file, data.scored)) is not None]
+    keys = {_key(run) for name, path in there for run in training_runs(name, path)[0]}
+    known = [run for run in runs if _key(run) not in keys]
+    if not _stack(source, known):
+        raise MissingError("every public run of its software is among the rows given: nothing is left to learn from")
+    made = judged(fitted(known, "model"), given, "file")
+    base = baseline_errors(given, _stack(source, known))
+    scored = figures("rows kept aside", "file", made, base, (0.10, 0.28), f"left out: {left}")
+    return replace(scored, least=np.array([peak_share(run) for run in made.runs]))
+
+
+def _key(run: TrainingRun) -> tuple[object, ...]:
+    """What makes two rows one measurement: scored ones are taken out of the known."""
+    return run.source, run.system, run.model.name, run.devices, run.batch, run.sequence, run.precision, run.seconds
+
+
+BOARD = Board(
+    "How long does a training step take on accelerators, models or cluster sizes never measured?",
+    {f"training: {source}": partial(_scores, source) for source in FILES},
+    (
+        Front(
+            "Training step (MLPerf)", "the accelerator", "accelerator unseen", "accelerator unseen", "training: mlperf"
+        ),
+        Front("Training step (Megatron)", "the model", "model unseen", "model unseen", "training: megatron-bridge"),
+        Front("Training step (FSDP)", "the system", "system left out", "system left out", "training: llm-foundry"),
+    ),
+)

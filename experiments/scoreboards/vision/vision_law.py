@@ -1,0 +1,198 @@
+"""The law of image networks: kernels by class (`program_kernels`), fitted to whole networks on one machine or several.
+
+A network is evaluated as PyTorch hands it over: under autocast in 16 bits on GPUs, fused where it was compiled. Of the
+memory format convolutions and pooling know: their kernels differ, so channels-last ones are classes of their own. A
+training step has each forward operation's backward pass as an operation of a class of its own, twice for products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slipstick.estimators.fitting.fit_model import fit
+from slipstick.estimators.fitting.fitted_model import LawFit
+from slipstick.estimators.fitting.group_effects_model import UNGROUPED, LawRows
+from slipstick.estimators.gpu.programs.program_classes import (
+    BACK,
+    LAST,
+    OTHERS,
+    class_of,
+    features,
+    kernel_class,
+    relative,
+)
+from slipstick.estimators.gpu.programs.program_law import (
+    COMPILED,
+    HALF_FIT,
+    HOST,
+    MODE,
+    ProgramLaw,
+    TimedOperations,
+    machine_groups,
+)
+from slipstick.estimators.gpu.programs.program_sides import bounds
+from slipstick.estimators.schedules.host_issue import NOT_ISSUED, issues
+from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.experiments.scoreboards.vision.image_networks import image_network
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.kinds import operation
+from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.transforms.channels_last import channels_last
+from slipstick.workloads.transforms.fusion import fused
+from slipstick.workloads.transforms.mixed import autocast
+
+SOURCE = "timm"
+PRODUCTS = ("gemm", "convolution", "attention")
+FIT_ROWS = 400
+"""Rows that a fit looks at, spread evenly over those that it may see: more do not change what 60 numbers say."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What decides how a network is handed over: task, mode, layout, data type, and the major release of torch."""
+
+    task: str
+    mode: str
+    layout: str
+    dtype: str
+    torch: str = "2"
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkRow:
+    """One network in one setting on one machine: its distinct operations as columns, shape (operations,) or (.., n).
+
+    `names` are classes; `sides` are arithmetic, traffic, cores and main memory in seconds; `groups` are the row's, by
+    level of the law.
+    """
+
+    names: tuple[str, ...]
+    features: FloatArray
+    count: FloatArray
+    issued: FloatArray
+    sides: FloatArray
+    groups: Mapping[str, str]
+
+
+def handed_over(network: Workload, setting: Setting) -> Workload:
+    """The operations that PyTorch launches."""
+    written = unfused(network) if setting.torch == "1" else network
+    typed = autocast(written, "float16") if setting.dtype == "float16-amp" else written
+    return channels_last(fused(typed)) if setting.mode == "compiled" else typed
+
+
+def unfused(network: Workload) -> Workload:
+    """Attention as timm wrote it before PyTorch 2 had it in one kernel: scores, softmax, weighted values."""
+    operations: list[Op] = []
+    edges: list[tuple[str, str]] = []
+    last: dict[str, str] = {}
+    for op in network:
+        if op.kind != "attention":
+            operations.append(op)
+            continue
+        batch, queries, keys = op.dims["batch"] * op.dims["heads"], op.dims["queries"], op.dims["keys"]
+        scores = {"batch": batch, "m": keys, "n": queries, "k": op.dims["head_dim"]}
+        values = {"batch": batch, "m": op.dims["value_dim"], "n": queries, "k": keys}
+        rows = {"rows": batch * queries, "columns": keys}
+        operations += [
+            operation(op.name, "gemm", scores, op.dtype, {}),
+            operation(f"{op.name}.softmax", "softmax", rows, op.dtype, {"function": "softmax"}),
+            operation(f"{op.name}.values", "gemm", values, op.dtype, {}),
+        ]
+        last[op.name] = f"{op.name}.values"
+        edges += [(op.name, f"{op.name}.softmax"), (f"{op.name}.softmax", last[op.name])]
+        edges += [(before, last[op.name]) for before, after in network.edges if after == op.name]
+    edges += [(last.get(before, before), after) for before, after in network.edges]
+    return Workload(network.name, tuple(operations), tuple(dict.fromkeys(edges)))
+
+
+def network_row(model: str, pixels: int, batch: int, setting: Setting, target: Machine) -> NetworkRow:
+    """A network's columns.
+
+    Raises InputError where it is not traced.
+    """
+    distinct: dict[tuple[object, ...], tuple[Op, float]] = {}
+    for op in handed_over(image_network(model, pixels, batch), setting):
+        if op.kind != "view":
+            key = op.kind, op.dtype, op.dims, op.attributes, op.cost
+            distinct[key] = op, distinct.get(key, (op, 0.0))[1] + float(op.times)
+    operations = [(op, times, _class(op, setting)) for op, times in distinct.values()]
+    sides = [bounds(op, target) for op, *_ in operations]
+    names = [name for *_, name in operations]
+    count = [times for _, times, _ in operations]
+    issued = [0.0 if op.kind in NOT_ISSUED else times * issues(op) for op, times, _ in operations]
+    shapes = [features(op) for op, *_ in operations]
+    if setting.task == "training":
+        names += [name + BACK for name in names]
+        twice = [times * (2 if op.kind in PRODUCTS else 1) for op, times, _ in operations]
+        count, issued = count + twice, issued + issued
+        sides, shapes = sides + sides, shapes + shapes
+    mode = COMPILED if setting.mode == "compiled" else UNGROUPED
+    groups = {**machine_groups(target.family), MODE: mode, HOST: target.name}
+    return NetworkRow(tuple(names), np.array(shapes), np.array(count), np.array(issued), np.array(sides), groups)
+
+
+def _class(op: Op, setting: Setting) -> str:
+    if setting.mode == "compiled":
+        return kernel_class(op)  # what `channels_last` made of it
+    return class_of(op) + (LAST if setting.layout == "nhwc" and op.kind in ("convolution", "pool") else "")
+
+
+@dataclass(frozen=True, eq=False)
+class VisionLaw:
+    """The law of the classes that it knows, fitted to image networks."""
+
+    classes: tuple[str, ...]
+    fit: LawFit
+
+    def seconds(self, rows: Sequence[NetworkRow]) -> FloatArray:
+        """Seconds of each network, shape (rows,)."""
+        law = ProgramLaw(self.classes, packed(rows, self.classes))
+        return self.fit.seconds(law, _numbers(rows), _groups(rows))
+
+    def half_widths(self, rows: Sequence[NetworkRow]) -> FloatArray:
+        """Half of the 80 % band of the log of each network's seconds, shape (rows,)."""
+        law = ProgramLaw(self.classes, packed(rows, self.classes))
+        return self.fit.half_width(law, _numbers(rows), _groups(rows))
+
+
+def law_rows(rows: Sequence[NetworkRow], seconds: FloatArray, clusters: Sequence[str]) -> tuple[ProgramLaw, LawRows]:
+    """The law of the classes that networks have, and their measured seconds; those of a cluster err alike."""
+    classes = tuple(sorted({name for row in rows for name in row.names}))
+    known = LawRows(_numbers(rows), _groups(rows), clusters, seconds, [SOURCE] * len(rows))
+    return ProgramLaw(classes, packed(rows, classes), HALF_FIT), known
+
+
+def fitted(rows: Sequence[NetworkRow], seconds: FloatArray, clusters: Sequence[str]) -> VisionLaw:
+    """The law that meets measured seconds, shape (rows,), best."""
+    step = max(1, -(-len(rows) // FIT_ROWS))
+    law, known = law_rows(rows[::step], seconds[::step], clusters[::step])
+    return VisionLaw(law.classes, fit(law, known))
+
+
+def packed(rows: Sequence[NetworkRow], classes: Sequence[str] = (OTHERS,)) -> TimedOperations:
+    """Networks as columns; a class that was not fitted takes its relative's numbers (a grouped one a dense one's)."""
+    place: Mapping[str, int] = {name: at for at, name in enumerate(classes)}
+    lengths = [len(row.names) for row in rows]
+    sides = np.concatenate([row.sides for row in rows])
+    return TimedOperations(
+        np.repeat(np.arange(len(rows)), lengths),
+        np.array([place[relative(name, place)] for row in rows for name in row.names], dtype=np.intp),
+        np.concatenate([row.features for row in rows]),
+        np.concatenate([row.count for row in rows]),
+        np.concatenate([row.issued for row in rows]),
+        sides,
+        np.ones(len(sides)),
+        len(rows),
+    )
+
+
+def _numbers(rows: Sequence[NetworkRow]) -> dict[str, FloatArray]:
+    return {"program": np.arange(len(rows), dtype=float)}
+
+
+def _groups(rows: Sequence[NetworkRow]) -> dict[str, list[str]]:
+    return {level: [row.groups[level] for row in rows] for level in rows[0].groups}

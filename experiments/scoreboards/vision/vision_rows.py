@@ -1,0 +1,92 @@
+"""Rows of the public table of image networks: what was run, how long it took, and two numbers of each network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slipstick.common.errors import InputError
+from slipstick.common.frames import csv_frame
+from slipstick.estimators.fitting.fit_model import fit
+from slipstick.estimators.fitting.group_effects_model import Columns, Grouping, LawRows, ParameterPrior
+from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.experiments.scoreboards.vision.vision_law import Setting
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FILE = "vision/timm.csv.gz"
+SETTING = ["device", "task", "mode", "layout", "dtype"]
+AMOUNTS = ("macs", "activations")
+KEY = [*SETTING, "torch", "model", "image", "batch"]
+
+
+def read_rows(path: Path) -> pd.DataFrame:
+    """Rows without marked ones, sizes as whole numbers, seconds above zero.
+
+    Raises InputError where the file lacks a column or holds no usable row.
+    """
+    frame = csv_frame(path)
+    missing = sorted({*KEY, "family", "step_s", "macs", "activations"} - set(frame.columns))
+    if missing:
+        raise InputError(f"{path}: columns {', '.join(missing)} are missing")
+    words = frame["suspicious"] if "suspicious" in frame else frame["model"].map(lambda _: "")
+    plain = words.isna() | (words.astype(str).str.strip() == "")
+    numbers = frame["step_s"].gt(0) & frame["image"].gt(0) & frame["batch"].gt(0)
+    kept = frame[numbers & plain].astype({"image": int, "batch": int, "torch": str})
+    if kept.empty:
+        raise InputError(f"{path}: no row with step_s, image and batch above 0")
+    return kept.reset_index(drop=True)
+
+
+def setting_of(row: pd.Series) -> Setting:
+    """The setting of a row."""
+    task, mode, layout, dtype = (str(row[name]) for name in ("task", "mode", "layout", "dtype"))
+    return Setting(task, mode, layout, dtype, str(row["torch"]).partition(".")[0])
+
+
+def two_numbers(known: pd.DataFrame, wanted: pd.DataFrame) -> FloatArray:
+    """Seconds by multiply-adds and activations, a rate each, fitted to known rows: the baseline; shape (wanted,).
+
+    Not a number where a row lacks them.
+    """
+    there = known[known["macs"].gt(0) & known["activations"].gt(0)]
+    if there.empty:
+        return np.full(len(wanted), np.nan)
+    amounts, seconds = _amounts(there), there["step_s"].to_numpy(dtype=float)
+    law = TwoNumbers(dict(zip(AMOUNTS, (seconds.sum() / amounts.sum(axis=0) / 2).tolist(), strict=True)))
+    each = [str(row) for row in range(len(seconds))]
+    made = fit(law, LawRows(dict(zip(AMOUNTS, amounts.T, strict=True)), {}, each, seconds, ["timm"] * len(seconds)))
+    return made.seconds(law, dict(zip(AMOUNTS, _amounts(wanted).T, strict=True)), {})
+
+
+@dataclass(frozen=True, eq=False)
+class TwoNumbers:
+    """Seconds by multiply-adds and activations: the columns, by a time of each; `start`, half of the mean time each."""
+
+    start: Mapping[str, float]
+    name: str = "two-numbers"
+    levels: Sequence[Grouping] = ()
+
+    @cached_property
+    def parameters(self) -> Sequence[ParameterPrior]:
+        """Seconds of one of each, anything within a thousand times."""
+        return [
+            ParameterPrior(name, "s", f"of one of the {name}", value, 2.0, value / 1e3, value * 1e3)
+            for name, value in self.start.items()
+        ]
+
+    def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
+        """Seconds of each row."""
+        return np.asarray(sum(parameters[name] * columns[name] for name in AMOUNTS), dtype=float)
+
+
+def _amounts(frame: pd.DataFrame) -> FloatArray:
+    """Multiply-adds and activations of a whole batch, shape (rows, 2)."""
+    each: FloatArray = frame[list(AMOUNTS)].to_numpy(dtype=float)
+    return np.asarray(each * frame[["batch"]].to_numpy(dtype=float))

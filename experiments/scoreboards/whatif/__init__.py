@@ -1,0 +1,1 @@
+"""Scoreboards of ratios of two machines."""

@@ -1,0 +1,139 @@
+"""Single kernels on two GPUs that differ in few fields: the first one measured, the second one never seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slipstick.estimators.base.ratio_band import RatioBand
+from slipstick.estimators.gpu.ratio_uncertainty import shipped
+from slipstick.estimators.gpu.transfer.device_calibration import variant_name
+from slipstick.estimators.gpu.transfer.family_pooling import MachineFit, fit_machine, priors_of
+from slipstick.estimators.gpu.transfer.kernel_class import MODEL, PREFIX, times
+from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, RowFormula, joined_times
+from slipstick.experiments.calibrate.leave_one_device_out_report import roofline
+from slipstick.experiments.question.defaults import gpu_kernels
+from slipstick.experiments.scoreboards.gpu import gpu_data
+from slipstick.experiments.scoreboards.gpu.gpu_tables import OperationBoard
+from slipstick.experiments.scoreboards.whatif.machine_pairs import changes, difference
+from slipstick.experiments.scoreboards.whatif.ratios import ALIKE, Ratios
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.kinds import KINDS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SAMPLE, FITTED = 400, 400
+STACK = "sglang 0.5.10"
+GEMM = ("stack", "dtype", *gpu_data.GEMM_DIMS)
+ATTENTION = ("stack", "dtype", "kv_dtype", "window", *gpu_data.ATTENTION_DIMS)
+
+
+@dataclass(frozen=True, eq=False)
+class KernelRows:
+    """A class of kernels with the rows of several machines."""
+
+    name: str
+    kind: str
+    dtype: str
+    frame: pd.DataFrame
+    keys: tuple[str, ...]
+    library: str = ""
+
+    def pair(
+        self, before: str, after: str, fit: MachineFit | None = None, law: RatioBand | None = None
+    ) -> Ratios | None:
+        """Ratios of the rows that both machines have; None where they share none, or the first has no fit.
+
+        `fit`: of the first machine; its own of the calibration that ships where None.
+        `law`: of the band; the one that ships where None.
+        """
+        first, second = (self.frame[self.frame["machine"] == name] for name in (before, after))
+        both = first.merge(second, on=list(self.keys), suffixes=("", "_after"))
+        if both.empty:
+            return None
+        both = both.sample(min(SAMPLE, len(both)), random_state=0)
+        board = OperationBoard(self.frame, self.kind, self.dtype)
+        here, there = board.machine(before), board.machine(after)
+        form = board.rows(before, both)
+        fit = fit or self.shipped(here, form.name)
+        if fit is None:
+            return None
+        changed = changes(here, there)
+        moved = self._form(here.using(changed), both, form)
+        logs = np.log(times([moved], fit.values) / times([form], fit.values))
+        change = max([abs(np.log(value / here.get(path))) for path, value in changed.items() if _read(path)], default=0)
+        scatter = np.full(len(both), fit.scatter)
+        half = (law or shipped().band()).half(logs, change, residual=scatter, residual_today=scatter)
+        return Ratios(
+            f"{self.name}, {before} -> {after}",
+            there.name,
+            difference(here, there),
+            (both["time_after"] / both["time"]).to_numpy(float),
+            np.exp(logs),
+            half,
+            float(change),
+            {"roofline": roofline([moved]) / roofline([form])},
+            noise=ALIKE,
+        )
+
+    def shipped(self, machine: Machine, name: str) -> MachineFit | None:
+        """A machine's own fit to a class in the calibration that ships, of the rows' library where there is one."""
+        one = next((one for one in gpu_kernels().classes if one.name == name), None)
+        if one is None:
+            return None
+        return one.of(variant_name(machine.name, self.library)) or one.of(machine.name)
+
+    def fitted(self, name: str) -> MachineFit:
+        """A machine's own fit to rows of it."""
+        rows = self.frame[self.frame["machine"] == name]
+        board = OperationBoard(self.frame, self.kind, self.dtype)
+        forms = [board.rows(name, rows.sample(min(FITTED, len(rows)), random_state=1))]
+        priors = priors_of(f"{self.kind}.{self.dtype}")
+        return fit_machine(board.machine(name), RowFormula.of(MODEL, forms), {}, joined_times(forms), priors, PREFIX)
+
+    def _form(self, machine: Machine, frame: pd.DataFrame, like: OperationTimes) -> OperationTimes:
+        dims = {dim: frame[dim].to_numpy(float) for dim in KINDS[self.kind].dims}
+        ones = np.ones(len(frame))
+        return OperationTimes.of(machine, self.kind, self.dtype, dims, ones, dict(like.op.attributes))
+
+
+def _read(path: str) -> bool:
+    """Whether the times of kernels read a field: capacities of main memory and powers they do not."""
+    return not path.startswith(("power.", "threads")) and not (path.endswith("capacity") and "L" not in path)
+
+
+def products(folder: Path, dtypes: Sequence[str]) -> Iterator[KernelRows]:
+    """Matrix products of a serving stack."""
+    frame = gpu_data.aiconfigurator(folder, "gemm")
+    frame = frame[frame["stack"] == STACK] if len(frame) else frame
+    for dtype in dtypes:
+        if len(frame):
+            yield KernelRows(f"products, {dtype}", "gemm", dtype, frame[frame["dtype"] == dtype], GEMM, STACK)
+
+
+def attention(folder: Path) -> Iterator[KernelRows]:
+    """Attention of a serving stack in bfloat16."""
+    for operation in ("context_attention", "generation_attention"):
+        frame = gpu_data.aiconfigurator(folder, operation)
+        if not len(frame):
+            continue
+        plain = (frame["dtype"] == "bfloat16") & (frame["kv_dtype"] == "bfloat16") & (frame["window"] == 0)
+        frame = frame[plain & (frame["stack"] == STACK)]
+        yield KernelRows(operation.replace("_", " "), "attention", "bfloat16", frame, ATTENTION, STACK)
+
+
+def single_precision(folder: Path) -> Iterator[KernelRows]:
+    """NeuSight's operations in float32."""
+    for operation in ("linear", "bmm"):
+        frame = gpu_data.neusight_products(folder, operation)
+        if len(frame):
+            yield KernelRows(f"{operation}, float32", "gemm", "float32", frame, ("OPName", *gpu_data.GEMM_DIMS))
+    frame = gpu_data.neusight_elementwise(folder)
+    if len(frame):
+        dims = ("elements", "reads", "writes")
+        yield KernelRows("elementwise, float32", "elementwise", "float32", frame, ("OPName", *dims))

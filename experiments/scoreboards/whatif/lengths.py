@@ -1,0 +1,89 @@
+"""Attention over twice the length, on a GPU of a generation that no fit saw."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slipstick.estimators.base.ratio_band import RatioBand
+from slipstick.estimators.gpu.ratio_uncertainty import shipped
+from slipstick.estimators.gpu.transfer.kernel_class import times
+from slipstick.experiments.calibrate.leave_one_device_out_report import roofline
+from slipstick.experiments.question.defaults import gpu_kernels
+from slipstick.experiments.scoreboards.gpu.gpu_tables import OperationBoard
+from slipstick.experiments.scoreboards.whatif.kernel_pairs import SAMPLE, KernelRows, attention
+from slipstick.experiments.scoreboards.whatif.ratios import Ratios
+from slipstick.experiments.scoring.score import Data
+from slipstick.hwmodels.catalog import machine
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TARGETS = {"h200-sxm": ("H200 SXM5 141 GB", "H100 SXM5 80 GB"), "a100-sxm-80gb": ("A100 SXM4 80 GB",)}
+"""Machines, and those of their chip, which no fit may have seen."""
+DRAWS = 50
+
+
+def longer(data: Data) -> list[Ratios]:
+    """Prompts of twice the tokens, and caches of twice the tokens."""
+    classes = list(attention(data.scored or data.folder))
+    made = [doubled(kernels, name, left_out) for kernels in classes for name, left_out in TARGETS.items()]
+    return [one for one in made if one is not None]
+
+
+def doubled(kernels: KernelRows, name: str, left_out: tuple[str, ...], law: RatioBand | None = None) -> Ratios | None:
+    """Ratios of a machine's rows that have a row of twice the length; None where there are none.
+
+    `left_out`: names of the machines that no fit may have seen.
+    `law`: of the band; the one that ships where None.
+    """
+    rows = kernels.frame[kernels.frame["machine"] == name]
+    both = _pairs(rows, prompt="context" in kernels.name)
+    if both.empty:
+        return None
+    both = both.sample(min(SAMPLE, len(both)), random_state=0)
+    board = OperationBoard(kernels.frame, kernels.kind, kernels.dtype)
+    short = board.rows(name, both)
+    long = board.rows(name, both.assign(queries=both["queries_long"], keys=both["keys_long"]))
+    variants = tuple(f"{one}, {library}" for one in left_out for library in gpu_kernels().libraries)
+    forecast = gpu_kernels().forecast(board.machine(name), (*left_out, *variants), ())
+    label = short.name
+    names = [parameter for owner, parameter in forecast.belief.names if owner == label]
+    places = [i for i, (owner, _) in enumerate(forecast.belief.names) if owner == label]
+
+    def logs(values: dict[str, float]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        return np.asarray(np.log(times([long], values) / times([short], values)))
+
+    middle = logs(forecast.belief.values(label))
+    drawn = np.exp(forecast.belief.draws(DRAWS)[:, places])
+    spread = np.std([logs(dict(zip(names, map(float, row), strict=True))) for row in drawn], axis=0, ddof=1)
+    scatter = forecast.rule(label).scatter
+    today, then = (np.asarray(scatter.of(times([form], forecast.belief.values(label)))) for form in (short, long))
+    known = law or shipped().band(("workload.seq_len",))
+    half = known.half(middle, 0.0, spread, then, today, scatter.common, scatter.common)
+    return Ratios(
+        f"{kernels.name}, twice the length, {name}",
+        ", ".join(left_out),
+        "workload.queries, workload.keys x 2" if "context" in kernels.name else "workload.keys x 2",
+        (both["time_long"] / both["time"]).to_numpy(float),
+        np.exp(middle),
+        half,
+        0.0,
+        {"roofline": roofline([long]) / roofline([short])},
+        f"{machine(name).name} and its chip are in no fit",
+    )
+
+
+def _pairs(rows: pd.DataFrame, *, prompt: bool) -> pd.DataFrame:
+    """Rows beside those of twice the keys (of prompts: and twice the queries), all else equal."""
+    alike = ["batch", "heads", "kv_heads", "head_dim", "value_dim"]
+    plain = rows[rows["keys"] == rows["queries"]] if prompt else rows
+    columns = ["queries", "keys", "time", *alike]
+    double = plain[columns].rename(columns={name: f"{name}_long" for name in columns[:3]})
+    first = plain.assign(keys_long=2 * plain["keys"])
+    if prompt:
+        first = first.assign(queries_long=2 * first["queries"])
+        return first.merge(double, on=[*alike, "keys_long", "queries_long"])
+    first = first.assign(queries_long=first["queries"])
+    return first.merge(double, on=[*alike, "keys_long", "queries_long"])

@@ -1,0 +1,1 @@
+"""One score engine for all scoreboards: rows, baselines, coverage, refits, other predictors."""

@@ -1,1 +1,0 @@
-"""Subjects with a method of their own: bricks, sparse products, tuning, iterations."""

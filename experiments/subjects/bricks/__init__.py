@@ -1,1 +1,0 @@
-"""Models composed from measured bricks."""

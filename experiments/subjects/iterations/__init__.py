@@ -1,1 +1,0 @@
-"""Logs of training iterations."""

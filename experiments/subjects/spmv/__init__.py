@@ -1,1 +1,0 @@
-"""Training and using models of sparse products."""

@@ -1,1 +1,0 @@
-"""The layout of a training step on at most so many devices: searched in closed form."""

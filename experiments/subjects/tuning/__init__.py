@@ -1,1 +1,0 @@
-"""Profiling and tuning the input pipeline of a running job."""

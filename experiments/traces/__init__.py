@@ -1,1 +1,0 @@
-"""A recorded step on another machine, runtime or loader."""

@@ -1,1 +1,0 @@
-"""Bounded readers of files that may come from strangers, and the records that they fill."""

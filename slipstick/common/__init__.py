@@ -1,0 +1,1 @@
+"""What all layers share: units, errors, bounded readers, caches, records, answers and their columns."""

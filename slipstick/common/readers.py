@@ -1,0 +1,389 @@
+"""Bounded readers for files that nobody vouches for: size, depth and count are limited before anything is built.
+
+Every failure is an `InputError`: one line that names the file, the field, the value and what is allowed.
+
+YAML of plain values, bounded: the loader of `readers.read_yaml`, apart since few commands read YAML.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import yaml
+from yaml.composer import Composer
+
+from slipstick.common.errors import InputError
+from slipstick.common.opener import DEFAULT_LIMIT_BYTES, MAX_DEPTH, MEGABYTE, read_bytes
+
+MAX_YAML_NODES = 200_000
+
+
+class _BoundedComposer(Composer):
+    """PyYAML's composer in Python, put before the parser: libyaml's composer, in C, cannot be bounded."""
+
+
+class _PlainLoader(_BoundedComposer, yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader):  # type: ignore[misc]
+    """Safe YAML without aliases (no bombs), with unique keys and a bounded number of nodes.
+
+    libyaml makes the events where PyYAML was built with it: a file is read seven times as fast.
+    """
+
+    nodes = 0
+    depth = 0
+
+    def __init__(self, text: str) -> None:
+        super(_BoundedComposer, self).__init__()
+        super(Composer, self).__init__(text)
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        self.nodes += 1
+        line = self.peek_event().start_mark.line + 1
+        if self.nodes > MAX_YAML_NODES:
+            raise InputError(f"line {line}: more than {MAX_YAML_NODES} YAML nodes")
+        if self.check_event(yaml.AliasEvent):
+            raise InputError(f"line {line}: YAML aliases (*name) are not accepted")
+        if self.depth == MAX_DEPTH:
+            raise InputError(f"line {line}: nested deeper than {MAX_DEPTH} levels")
+        self.depth += 1
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:  # noqa: FBT001 - PyYAML's signature
+        seen = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            if key.value in seen:
+                raise InputError(f"line {key.start_mark.line + 1}: field {key.value!r} is given twice")
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def _scalar(loader: Any, node: Any) -> Any:
+    return loader.construct_scalar(node)
+
+
+def loader(text_tags: Sequence[str]) -> type[Any]:
+    """A class of loaders in which scalars with one of the tags are texts."""
+
+    class Loader(_PlainLoader):
+        pass
+
+    for tag in text_tags:
+        Loader.add_constructor(tag, _scalar)
+    return Loader
+
+
+MAX_INTEGER = 10**40
+MAX_CONTAINERS = 2_000_000
+MAX_VALUES = 8_000_000
+MAX_COLUMNS = 4_096
+FEW_NAMES = 40
+"""Names that an error lists."""
+_TOO_LARGE = "an integer beyond 1e40"
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def unknown_name(thing: str, name: object, known: Sequence[str], listed_by: str = "") -> InputError:
+    """The error for a name that is not known: says the nearest ones, and lists them all when they are few.
+
+    `listed_by`: the command that lists them, where they are many.
+    """
+    alike = {text.casefold(): text for text in known}
+    close = [alike[one] for one in get_close_matches(str(name).casefold(), list(alike), n=3)]
+    if len(known) <= FEW_NAMES:
+        close, listed = close[:1], f"known: {', '.join(known)}"
+    else:
+        shown = f"{', '.join(known[:FEW_NAMES])}, ... ({len(known)} in all)"
+        listed = f"{len(known)} known: {listed_by}" if listed_by else f"known: {shown}"
+    hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+    return InputError(f"unknown {thing} {str(name)[:80]!r}{hint} ({listed})")
+
+
+def read_text(path: str | os.PathLike[str], limit_bytes: int = DEFAULT_LIMIT_BYTES) -> str:
+    """The content of a UTF-8 file (see `read_bytes`).
+
+    Raises InputError where the file cannot be opened, is longer than `limit_bytes`, or is not UTF-8.
+    """
+    content = read_bytes(path, limit_bytes)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 text (byte {error.start})") from None
+
+
+def read_json(path: str | os.PathLike[str], limit_bytes: int = DEFAULT_LIMIT_BYTES) -> Any:
+    """A JSON document of bounded size (see `parse_json`)."""
+    return parse_json(read_text(path, limit_bytes), path)
+
+
+def parse_json(text: str, where: object) -> Any:
+    """A JSON document of bounded depth and number of values; NaN, Infinity and integers beyond 1e40 are refused.
+
+    Raises InputError where it is no JSON, nests too deep, or holds too many or too large values.
+    """
+
+    def refuse(constant: str) -> float:
+        raise InputError(f"{where}: {constant} is no JSON number")
+
+    if text.count("[") + text.count("{") > MAX_CONTAINERS or text.count(",") > MAX_VALUES:
+        raise InputError(f"{where}: more than {MAX_CONTAINERS:,} lists and objects, or {MAX_VALUES:,} values")
+    try:
+        constants = "NaN" in text or "Infinity" in text  # a decoder of its own costs more than a short line
+        document = json.loads(text, parse_constant=refuse) if constants else json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{where}: line {error.lineno}: not JSON ({error.msg})") from None
+    except RecursionError:
+        raise InputError(f"{where}: nested deeper than {MAX_DEPTH} levels") from None
+    except ValueError as error:
+        raise error if isinstance(error, InputError) else InputError(f"{where}: {_TOO_LARGE}") from None
+    check_bounds(document, where)
+    if _SURROGATE.search(text):
+        try:
+            json.dumps(document, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise InputError(f"{where}: half of a surrogate pair (such as \\ud800) is no text") from None
+    return document
+
+
+def read_toml(path: str | os.PathLike[str], limit_bytes: int = MEGABYTE) -> dict[str, Any]:
+    """A TOML document of bounded size and depth.
+
+    Raises InputError where it is no TOML, nests too deep, or is longer than `limit_bytes`.
+    """
+    import tomllib  # here: lists and help read no TOML
+
+    try:
+        document = tomllib.loads(read_text(path, limit_bytes))
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: not TOML ({error})") from None
+    except RecursionError:
+        raise InputError(f"{path}: nested deeper than {MAX_DEPTH} levels") from None
+    except ValueError as error:
+        raise error if isinstance(error, InputError) else InputError(f"{path}: {_TOO_LARGE}") from None
+    check_bounds(document, path)
+    return document
+
+
+def read_yaml(path: str | os.PathLike[str], limit_bytes: int = MEGABYTE, text_tags: Sequence[str] = ()) -> Any:
+    """A YAML document of plain values: no tags, no aliases, no repeated keys, bounded size and depth.
+
+    Scalars with one of `text_tags` are read as text; any other tag is refused.
+    Raises InputError where it is no such YAML, nests too deep, or is longer than `limit_bytes`.
+    """
+
+    import yaml  # here: lists and help read no YAML
+
+    Loader = loader(text_tags)
+    try:
+        document = Loader(read_text(path, limit_bytes)).get_single_data()
+    except InputError as error:
+        text = str(error)
+        raise (error if text.startswith(str(path)) else InputError(f"{path}: {text}")) from None
+    except yaml.constructor.ConstructorError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 0
+        raise InputError(f"{path}: line {line}: {error.problem} (only plain values are accepted)") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or "not YAML"
+        raise InputError(f"{path}: line {mark.line + 1 if mark else 0}: not YAML ({problem})") from None
+    except RecursionError:
+        raise InputError(f"{path}: nested deeper than {MAX_DEPTH} levels") from None
+    except ValueError as error:
+        raise InputError(f"{path}: not YAML ({error})") from None
+    check_bounds(document, path)
+    return document
+
+
+def check_bounds(document: Any, path: object, limit: int = MAX_DEPTH) -> None:
+    """Check how deep lists and mappings nest and how large integers are.
+
+    Raises InputError where they nest deeper than `limit`, or an integer lies beyond 1e40.
+    """
+    level, depth = [document], 0
+    while level:
+        depth += 1
+        if depth > limit:
+            raise InputError(f"{path}: nested deeper than {limit} levels")
+        below: list[Any] = []
+        for node in level:
+            if isinstance(node, dict):
+                below += node.values()
+            elif isinstance(node, list):
+                below += node
+            elif type(node) is int and abs(node) > MAX_INTEGER:
+                raise InputError(f"{path}: {_TOO_LARGE}")
+        level = below
+
+
+def csv_separator(header: str) -> str:
+    """What separates the columns of a CSV: the comma, or the semicolon or tab where its header holds no comma."""
+    return next((mark for mark in ",;\t" if mark in header), ",")
+
+
+def read_csv_rows(
+    path: str | os.PathLike[str],
+    required: Sequence[str] = (),
+    limit_bytes: int = DEFAULT_LIMIT_BYTES,
+    limit_rows: int = 2_000_000,
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Rows of a CSV file with a header, each with its line number.
+
+    Values are separated by commas, or by semicolons or tabs where the header holds no comma.
+    Raises InputError where a required column is missing, a column repeats, a row is too short or too long, or there are
+    too many.
+    """
+    text = read_text(path, limit_bytes)
+    if "\0" in text:
+        raise InputError(f"{path}: holds NUL bytes; is it a CSV file?")
+    reader = csv.reader(io.StringIO(text), strict=True, delimiter=csv_separator(text.partition("\n")[0]))
+    try:
+        first = next(reader, [])
+        header = [" ".join(name.split()) for name in first]  # a name is one line of an error
+        if not any(header):
+            raise InputError(f"{path}: is empty; want a header line with columns {', '.join(required) or 'by name'}")
+        if len(header) > MAX_COLUMNS:
+            raise InputError(f"{path}: {len(header):,} columns, more than {MAX_COLUMNS:,}")
+        repeated = sorted({name for name in header if header.count(name) > 1})
+        if repeated:
+            raise InputError(f"{path}: column {repeated[0]!r} stands twice in the header")
+        for name in required:
+            if name not in header:
+                raise InputError(f"{path}: no column {name!r} (columns: {', '.join(header)})")
+        for number, row in enumerate(reader, 1):
+            if not row:
+                continue
+            if number > limit_rows:
+                raise InputError(f"{path}: more than {limit_rows} rows")
+            if row == first:
+                raise InputError(f"{path}: line {reader.line_num}: the header again: two files in one; read each alone")
+            if len(row) != len(header):
+                raise InputError(f"{path}: line {reader.line_num}: {len(row)} values for {len(header)} columns")
+            yield reader.line_num, dict(zip(header, (value.strip() for value in row), strict=True))
+    except csv.Error as error:
+        raise InputError(f"{path}: line {reader.line_num}: not CSV ({error})") from None
+
+
+def read_number(
+    text: str, path: object, line: int, column: str, low: float = -math.inf, high: float = math.inf
+) -> float:
+    """One finite number of a text file, within its range.
+
+    Raises InputError where the text is no finite number of [low, high]; names file, line and column.
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        raise InputError(f"{path}: line {line}: {column} = {text[:40]!r} is no number") from None
+    if not math.isfinite(value):
+        raise InputError(f"{path}: line {line}: {column} = {text[:40]!r} is not finite")
+    if not low <= value <= high:
+        raise InputError(f"{path}: line {line}: {column} = {value:g} lies outside [{low:g}, {high:g}]")
+    return value
+
+
+_WRITTEN = re.compile(r"\s*[+-]?(\d[\d.,'\u2019\u00a0\u202f]*)(?:[eE][+-]?\d+)?(?=$|[^\w.,:/-])")
+_LOCAL = {
+    mark: re.compile(
+        rf"\s*[+-]?(?:\d{{1,3}}(?:[{other}'\u2019\u00a0\u202f]\d{{2,3}})*[{other}'\u2019\u00a0\u202f]\d{{3}}|\d+)?"
+        rf"(?:[{mark}]\d*)?(?![\d.,'\u2019\u00a0\u202f]*\d)"
+    )
+    for mark, other in ((".", ","), (",", "."))
+}
+"""A number by the mark before its fraction: thousands parted evenly, or not at all."""
+_GROUPS = str.maketrans("", "", "'\u2019\u00a0\u202f")
+
+
+def decimal_mark(numbers: Iterable[tuple[int, str, bool]], where: object) -> str:
+    """Which mark stands before the fractions of a file's numbers, the point or the comma: all of them together say.
+
+    A mark that stands twice, or before another mark, parts thousands; one that is not followed by three digits, or
+    follows a zero or more than three digits, stands before a fraction. The point does where no number says.
+
+    `numbers`: the line, the text that begins with the number (other text says nothing), and whether it counts things,
+        so that it has no fraction.
+    Raises InputError where two numbers contradict each other, or none says what the comma of "1,234" is.
+    """
+    seen: dict[str, tuple[int, str]] = {}
+    unsure: tuple[int, str] | None = None
+    for line, text, counts in numbers:
+        match = _WRITTEN.match(text[:80]) if "," in text or "." in text else None
+        digits = match[1].translate(_GROUPS).strip(".,") if match else ""
+        marks = re.sub(r"\d", "", digits)
+        if not marks or not match:
+            continue
+        written, head, tail = match[0].strip(), digits.partition(marks[0])[0], digits.rpartition(marks[-1])[2]
+        if len(marks) > 1 and marks[0] == marks[-1]:
+            if len(set(marks)) > 1 or len(tail) != 3:
+                continue  # a date or a version, no number
+            seen.setdefault(".,".replace(marks[0], ""), (line, written))
+        elif len(marks) > 1 or len(tail) != 3 or not 1 <= len(head) <= 3 or head.startswith("0"):
+            seen.setdefault(marks[-1], (line, written))
+        elif counts:
+            seen.setdefault(".,".replace(marks, ""), (line, written))
+        elif marks == ",":
+            unsure = unsure or (line, written)
+    if len(seen) > 1:
+        (one, point), (other, comma) = seen["."], seen[","]
+        raise InputError(
+            f"{where}: decimal points (line {one}: {point!r}) beside decimal commas (line {other}: {comma!r}): want "
+            "one of them in a file; LC_ALL=C before the command that writes it gives points"
+        )
+    if unsure is not None and not seen:
+        raise InputError(
+            f"{where}: line {unsure[0]}: {unsure[1]!r}: the comma may part thousands or stand before a fraction, and "
+            "no other number of the file says which; LC_ALL=C before the command that writes it gives points"
+        )
+    return next(iter(seen), ".")
+
+
+def number_written(text: str, mark: str = ".") -> float | None:
+    """The finite number that a text says, in its unit, thousands parted or not; None for words, "nan" and "inf".
+
+    `mark`: what stands before the fraction (see `decimal_mark`).
+
+    Examples
+    --------
+    >>> number_written("1.203,45", ","), number_written("5,012,345"), number_written("n/a")
+    (1203.45, 5012345.0, None)
+    """
+    try:
+        value = float(pointed(text, mark))
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def pointed(text: str, mark: str) -> str:
+    """The text with the number that it begins with as Python writes it: "1.203,45 ms" as "1203.45 ms"."""
+    match = _LOCAL[mark].match(text)
+    if match is None:
+        return text
+    number = match[0].translate(_GROUPS).replace(".,".replace(mark, ""), "").replace(mark, ".")
+    return f"{number}{text[match.end() :]}"
+
+
+def whole_number(text: str) -> int | None:
+    """The number that a text of at most 18 digits says; None for any other text."""
+    return int(text) if len(text) <= 18 and text.isascii() and text.isdigit() else None
+
+
+def require_mapping(value: Any, path: object, field: str) -> Mapping[str, Any]:
+    """The value, if it is a mapping with text keys.
+
+    Raises InputError where it is none.
+    """
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise InputError(
+            f"{path}: {field}: want named fields, got {'nothing' if value is None else repr(str(value)[:60])}"
+        )
+    return value

@@ -1,0 +1,254 @@
+"""Frozen records: the mapping, the validation and the content digest that every value type here shares."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Hashable, ItemsView, Iterator, Mapping, Sequence, ValuesView
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
+from pydantic_core import CoreSchema, ErrorDetails, core_schema
+
+from slipstick.common.errors import InputError
+from slipstick.common.units import Unit
+
+Value = TypeVar("Value")
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class FrozenDict(Mapping[str, Value], Generic[Value]):
+    """An immutable mapping from names to values; equality, hash and pickle work.
+
+    >>> Table({"L1": 1}) == Table(L1=1)
+    True
+    """
+
+    __slots__ = ("_entries", "_hash")
+
+    def __init__(self, entries: Mapping[str, Value] | None = None, /, **named: Value) -> None:
+        self._entries: dict[str, Value] = {**(entries or {}), **named}
+        self._hash: int | None = None
+
+    def __getitem__(self, name: str) -> Value:
+        return self._entries[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    # those of Mapping ask for one entry at a time
+    if not TYPE_CHECKING:
+
+        def get(self, name: str, default: Any = None) -> Any:
+            """The entry, or the default where there is none."""
+            return self._entries.get(name, default)
+
+    def items(self) -> ItemsView[str, Value]:
+        """Names and values, in their order."""
+        return self._entries.items()
+
+    def values(self) -> ValuesView[Value]:
+        """Values, in their order."""
+        return self._entries.values()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(frozenset(self._entries.items()))
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FrozenDict) and self._entries == other._entries
+
+    def __repr__(self) -> str:
+        return f"Table({self._entries!r})"
+
+    def __reduce__(self) -> tuple[type[FrozenDict[Value]], tuple[dict[str, Value]]]:
+        return FrozenDict, (self._entries,)
+
+    def using(self, **changes: Value) -> FrozenDict[Value]:
+        """The same table with some entries added or replaced."""
+        return FrozenDict({**self._entries, **changes})
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        arguments = getattr(source, "__args__", ()) or (Any,)
+        entries = core_schema.dict_schema(core_schema.str_schema(), handler.generate_schema(arguments[0]))
+        return core_schema.chain_schema(
+            [
+                core_schema.no_info_plain_validator_function(_as_dict),
+                entries,
+                core_schema.no_info_plain_validator_function(cls),
+            ],
+            serialization=core_schema.wrap_serializer_function_ser_schema(
+                lambda table, serialize: serialize(dict(table)), schema=entries
+            ),
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> Any:
+        return handler(schema["steps"][1])
+
+
+def _as_dict(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+class Same(Generic[Value]):
+    """A value that equals itself alone: for what is kept of large frozen values, whose own hash would take long."""
+
+    __slots__ = ("it",)
+
+    def __init__(self, it: Value) -> None:
+        self.it = it
+
+    def __hash__(self) -> int:
+        return id(self.it)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.it is other.it
+
+
+class Record(BaseModel):
+    """A frozen, validated group of fields read from a file; unknown fields are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @cached_property
+    def form(self) -> Hashable:
+        """All of it that is no magnitude (see `form_of`); records that a what-if leaves alone know theirs already."""
+        return form_of({name: getattr(self, name) for name in type(self).__pydantic_fields__})
+
+
+def form_of(value: Any) -> Hashable:
+    """All of a value that is no magnitude: of a number its sign."""
+    if isinstance(value, float):
+        return (value > 0) - (value < 0), "float"
+    if value is None or isinstance(value, (str, int)):
+        return value
+    if isinstance(value, Record):
+        return value.form
+    named = value.items() if isinstance(value, Mapping) else enumerate(value)
+    inside = tuple((str(name), form_of(one)) for name, one in named)
+    return inside or value
+
+
+MOST_PROBLEMS = 8
+"""Of a file, in one line."""
+
+
+def validated(model: type[Model], data: Any, where: str) -> Model:
+    """A record from plain data; all that is wrong becomes one line.
+
+    Raises InputError where a field is unknown, missing, of another type or out of range; names `where` and each field.
+    """
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise InputError(f"{where}: {_problems(error, model)}") from None
+
+
+def _problems(error: ValidationError, model: type[BaseModel]) -> str:
+    """What is wrong, field by field, each once."""
+    texts: dict[tuple[int | str, ...], str] = {}
+    problems = error.errors(include_url=False)
+    inside = {problem["loc"][:depth] for problem in problems for depth in range(len(problem["loc"]))}
+    for problem in problems:
+        if problem["type"] == "too_short" and problem["loc"] in inside:
+            continue  # what is missing are the entries that are wrong
+        texts.setdefault(problem["loc"], _problem(problem, model))
+    return counted_problems(list(texts.values()))
+
+
+def counted_problems(problems: Sequence[str]) -> str:
+    """What is wrong, in one line, numbered where there is more than one; the first few of many.
+
+    >>> counted_problems(["a is 0", "b is missing"])
+    '2 problems: (1) a is 0; (2) b is missing'
+    """
+    more = f" (and {len(problems) - MOST_PROBLEMS} more)" if len(problems) > MOST_PROBLEMS else ""
+    if len(problems) == 1:
+        return problems[0]
+    numbered = (f"({number}) {text}" for number, text in enumerate(problems[:MOST_PROBLEMS], 1))
+    return f"{len(problems)} problems: {'; '.join(numbered)}{more}"
+
+
+def _problem(problem: ErrorDetails, model: type[BaseModel]) -> str:
+    place = problem["loc"]
+    field = ".".join(str(part) for part in place) or "the document"
+    if problem["type"] == "extra_forbidden":
+        parent: Any = model
+        known = sorted(parent.model_fields) if len(place) == 1 else []
+        return f"unknown field {field!r}" + (f" (known: {', '.join(known)})" if known else "")
+    if problem["type"] == "missing":
+        return f"field {field!r} is missing"
+    message = problem["msg"].removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:]
+    if isinstance(problem["input"], Mapping):  # a rule between fields: the whole mapping would only hide its words
+        return (f"{field}: " if place else "") + message
+    unit = unit_at(model, place) if isinstance(problem["input"], (int, float)) else ""
+    return f"{field} = {short(problem['input'])} {unit}".rstrip() + f": {message}"
+
+
+def unit_at(model: Any, location: Sequence[int | str]) -> str:
+    """The unit of a record's field by its place; "" where it has none."""
+    kind: Any = model
+    for name in location:
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            field = kind.model_fields.get(str(name))
+            kinds = [field, *getattr(field.annotation, "__args__", ())] if field else []  # itself, or "or None"
+            notes = [note for one in kinds for note in getattr(one, "__metadata__", getattr(one, "metadata", ()))]
+            units = [note.name for note in notes if isinstance(note, Unit)]
+            if units:
+                return units[0].removesuffix("1")
+            kind = field.annotation if field else None
+        else:
+            inner = [a for a in getattr(kind, "__args__", ()) if isinstance(a, type) and issubclass(a, BaseModel)]
+            kind = inner[0] if inner else None
+    return ""
+
+
+def short(value: Any) -> str:
+    """A value in at most 60 characters."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def content_digest(thing: Any) -> str:
+    """SHA-256 (first 16 hexadecimal digits) of a record's content, the same in every process."""
+    text = json.dumps(_plain(thing), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _plain(thing: Any) -> Any:
+    if isinstance(thing, BaseModel):
+        return thing.model_dump(mode="json")
+    if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
+        fields = {f.name: _plain(getattr(thing, f.name)) for f in dataclasses.fields(thing) if f.compare}
+        return {"type": type(thing).__name__, **fields}
+    if isinstance(thing, Mapping):
+        return {str(key): _plain(value) for key, value in thing.items()}
+    if isinstance(thing, (tuple, list)):
+        return [_plain(value) for value in thing]
+    if isinstance(thing, (set, frozenset)):
+        return sorted(str(value) for value in thing)
+    if thing is None or isinstance(thing, (bool, int, str)):
+        return thing
+    if isinstance(thing, float):
+        return repr(thing)
+    if hasattr(thing, "tobytes") and hasattr(thing, "dtype"):
+        return [str(thing.dtype), list(thing.shape), hashlib.sha256(thing.tobytes()).hexdigest()]
+    return _text(thing)
+
+
+@lru_cache(maxsize=16_384)
+def _text(expression: Hashable) -> str:
+    # A graph repeats a few expressions thousands of times, and sympy takes its time to write one.
+    return str(expression)

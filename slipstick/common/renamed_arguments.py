@@ -1,0 +1,150 @@
+"""Arguments of functions: a keyword that is not known is refused with the nearest, an older one is taken with a hint.
+
+What is of no kind that the function's annotation names is refused too, with what is wanted.
+
+Kinds of arguments, as a function's annotations say them: what cannot be one is refused with what is wanted.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from functools import wraps
+from inspect import Parameter, signature
+from numbers import Number
+from typing import ParamSpec, TypeVar
+
+from slipstick.common.errors import InputError
+from slipstick.common.readers import unknown_name
+
+WORDS = {"str": "a text", "int": "a whole number", "float": "a number", "bool": "True or False", "None": "None"}
+"""What is wanted, by the word of an annotation; classes are wanted by their names."""
+NUMBERS = {"int", "float", "bool"}
+SEVERAL = {
+    "Sequence": "several in a list", "Collection": "several in a list", "tuple": "a tuple", "Mapping": "a dictionary",
+}  # fmt: skip
+CLASSES = {"Answer", "Estimator", "Machine", "Measurement", "Question", "Series", "Workload"}
+"""Of which no text is one, whatever else of them may be written."""
+TEXTS = {"train": "adam", "input": ["batch,3,224,224"], "dtype": "bf16", "settings": ["run.threads=4"]}
+"""Arguments that are often taken for others, and what may be written."""
+ANYTHING = {"Any", "object", "Callable", "Literal", "ArrayLike"}
+
+
+def check_kind(function: str, name: str, value: object, annotation: str) -> None:
+    """Check an argument against its annotation, as far as words of it say: None, numbers, texts, and several at once.
+
+    Objects, and values of annotations that this does not read, are left to the function.
+
+    `annotation`: as written: "str | Machine", "int | None".
+    Raises InputError where the value is of no kind that the annotation names.
+    """
+    kinds = _kinds(annotation)
+    if kinds and not _fits(value, kinds):
+        *others, last = [_wanted(kind) for kind in kinds]
+        wanted = f"{', '.join(others)} or {last}" if others else last
+        hint = f", {name}={TEXTS[name]!r}" if name in TEXTS else ""
+        raise InputError(f"{function}: {name} = {' '.join(repr(value).split()):.60}: want {wanted}{hint}")
+
+
+def _wanted(kind: str) -> str:
+    return WORDS.get(kind) or SEVERAL.get(kind) or f"an object of {kind}"
+
+
+def _kinds(annotation: str) -> list[str]:
+    """Words of a union, of generic types their head; none where some of it may be anything."""
+    depth, parts = 0, [""]
+    for letter in annotation:
+        depth += (letter == "[") - (letter == "]")
+        if letter == "|" and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    kinds = [part.strip().partition("[")[0].rpartition(".")[2] for part in parts]
+    return [] if ANYTHING & set(kinds) else kinds
+
+
+def _fits(value: object, kinds: list[str]) -> bool:
+    named = set(kinds)
+    if value is None:
+        return "None" in named
+    plain, several = named <= {*WORDS, *SEVERAL}, bool(named & {*SEVERAL})
+    if isinstance(value, bool | Number):
+        return bool(named & NUMBERS) or not (plain or "str" in named)
+    if isinstance(value, str):
+        return "str" in named or not named <= {*NUMBERS, *SEVERAL, *CLASSES, "None"}  # else its letters would be taken
+    if isinstance(value, list | tuple | set | Mapping):
+        return several or not (plain or "str" in named)
+    return hasattr(value, "__iter__") or not named <= {*SEVERAL, "None"}
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def formerly(**older: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """A function that takes arguments by their older names as well, with a `DeprecationWarning` that names today's.
+
+    A keyword that it does not know raises an `InputError` that names the nearest.
+
+    `older`: today's name of each, by its older one.
+
+    Examples
+    --------
+    >>> @formerly(users="concurrency")
+    ... def serve(concurrency: int) -> int:
+    ...     return concurrency
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     serve(users=4), str(caught[0].message)
+    (4, 'serve: users= is called concurrency= now; it is taken until the next minor release')
+    """
+
+    def renamed(function: Callable[P, R]) -> Callable[P, R]:
+        known = signature(function).parameters
+        open_ = any(one.kind is Parameter.VAR_KEYWORD for one in known.values())
+
+        @wraps(function)
+        def called(*arguments: P.args, **named: P.kwargs) -> R:
+            for old in older.keys() & named.keys():
+                new = older[old]
+                text = f"{function.__name__}: {old}= is called {new}= now; it is taken until the next minor release"
+                warnings.warn(text, DeprecationWarning, stacklevel=2)
+                if new in named:
+                    raise TypeError(f"{function.__name__}: {old}= and {new}= are one argument: give one")
+                named[new] = named.pop(old)
+            for name in () if open_ and _can_be_called(function, arguments, named) else named:
+                if name not in known:
+                    raise unknown_name(f"argument of {function.__name__}", name, list(known))
+            for name, value in (*zip(known, arguments, strict=False), *named.items()):
+                one = known.get(name)
+                if one is not None and isinstance(one.annotation, str) and one.default is not value:
+                    check_kind(function.__name__, name, value, one.annotation)
+            return function(*arguments, **named)
+
+        return called
+
+    return renamed
+
+
+def _can_be_called(function: Callable[..., object], arguments: tuple[object, ...], named: dict[str, object]) -> bool:
+    """Whether nothing is missing: a function that takes numbers of any name then says which it knows."""
+    try:
+        signature(function).bind(*arguments, **named)
+    except TypeError:
+        return False
+    return True
+
+
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """The function; a keyword that it does not know raises an `InputError` that names the nearest.
+
+    Examples
+    --------
+    >>> @checked
+    ... def serve(concurrency: int) -> int:
+    ...     return concurrency
+    >>> serve(concurency=4)
+    Traceback (most recent call last):
+    slipstick...InputError: unknown argument of serve 'concurency'; did you mean 'concurrency'? (known: concurrency)
+    """
+    return formerly()(function)

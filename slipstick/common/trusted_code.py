@@ -1,0 +1,81 @@
+"""Names of code of the user's own: a type that only the command line makes, so that no file's text is imported."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from slipstick.common.errors import InputError
+
+
+class TrustedName(str):
+    """A name that the user typed (`parser=OwnName` of an option): ``MODULE:ATTRIBUTE`` in it may be imported and run.
+
+    Every other `str` finds only what ships. Text that is read from a file, cut or put together is a plain `str`, and so
+    is what a record validated, thus what is forgotten fails on the safe side.
+
+    Examples
+    --------
+    >>> type(OwnName("mine:make").upper()) is str
+    True
+    """
+
+    __slots__ = ()
+
+
+def is_own(name: str | None) -> bool:
+    """Whether a name says MODULE:ATTRIBUTE."""
+    return name is not None and ":" in name
+
+
+def named_here(name: str, trusted: Collection[str], place: object) -> str:
+    """A name that stands in a file; one of code is a `TrustedName` only where the user named the same.
+
+    `trusted`: what the user named himself.
+    `place`: the file and its field.
+    Raises InputError where a file names code that the user does not.
+    """
+    if not is_own(name):
+        return name
+    if name not in trusted:
+        raise not_trusted(f"{place} = {name!r}", name)
+    return TrustedName(name)
+
+
+def not_trusted(what: str, name: str) -> InputError:
+    """The error for a name of code that the user did not give."""
+    return InputError(
+        f"{what} would import your or somebody's code and run it: if you trust it, add --trusted {name}, or "
+        f"--estimator {name} where it is to answer (in Python, give the object itself)"
+    )
+
+
+def import_own(name: str) -> Any:
+    """What MODULE:ATTRIBUTE or FILE.py:FUNCTION is: the only place where a name that is no word of ours is imported.
+
+    The caller sees to it that the module is found; whatever it raises comes through.
+    Raises InputError where the name is no `TrustedName`, or a file is called like a module of Python's library.
+    """
+    if not isinstance(name, TrustedName):
+        raise not_trusted(repr(name), name)
+    module, _, attribute = name.rpartition(":")
+    name_in_python = Path(module).stem if module.endswith(".py") else module
+    if name_in_python != module and name_in_python in sys.stdlib_module_names:
+        raise InputError(f"{module}: Python has a module {name_in_python!r} of its own: give the file another name")
+    return getattr(import_module(name_in_python), attribute)
+
+
+def found_here(name: str) -> Any:
+    """What MODULE:ATTRIBUTE is, modules of the current folder too; the import is reported on standard error.
+
+    Raises InputError where the name is no `TrustedName`: it came from a file.
+    """
+    here = str(Path.cwd())
+    if isinstance(name, TrustedName):
+        if here not in sys.path:
+            sys.path.insert(0, here)  # stays: workers import the same module
+        print(f"slipstick: imports {name.partition(':')[0]} and runs its code ({name})", file=sys.stderr)
+    return import_own(name)
