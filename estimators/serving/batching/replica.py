@@ -149,7 +149,7 @@ class Replica:
         for sequence in self.reading:
             free = self._chunk(sequence, budget, free, chunks)
             budget = rules.token_budget - sum(n for _, n in chunks) - (self.decodes if rules.mixing == "mixed" else 0)
-        while admitting and self.waiting and budget > 0 and len(self.placed) < rules.max_num_seqs:
+        while admitting and self.waiting and budget > 0 and len(self.placed) < rules.max_sequences:
             sequence = self.waiting[0]
             self._find_again(sequence)
             before = len(chunks)
