@@ -12,9 +12,9 @@ from slipstick.common.errors import InputError
 from slipstick.estimators.fitting.group_effects_model import FloatArray, LawRows
 from slipstick.estimators.fitting.updated_model import Known, with_known
 from slipstick.estimators.symbolic.parameters import parameters
+from slipstick.estimators.training.layout_step_time import TrainingStep
 from slipstick.estimators.training.time_breakdown import TrainingTerms
 from slipstick.estimators.training.training_law import TrainingFit, TrainingLaw, columns_of
-from slipstick.estimators.training.training_step import TrainingStep
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.training_layout import TrainingLayout

@@ -21,9 +21,9 @@ from slipstick.estimators.base.quantity import Quantity
 from slipstick.estimators.base.schedule_model import check_run_number
 from slipstick.estimators.symbolic.parameters import Parameter, check_parameters, parameters
 from slipstick.estimators.training.layout_memory import FITS, fit_of
+from slipstick.estimators.training.layout_step_time import PRECISIONS
 from slipstick.estimators.training.own_steps import UpdatedStep, filled, moved
 from slipstick.estimators.training.training_domain import SOFTWARE
-from slipstick.estimators.training.training_step import PRECISIONS
 from slipstick.estimators.training.training_step_answer import TrainedBatch, TrainingStepAnswer, known_text
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload

@@ -27,11 +27,11 @@ from slipstick.estimators.power.power_cap import (
 )
 from slipstick.estimators.power.voltage import knee
 from slipstick.estimators.training.layout_memory import fullest, stages
+from slipstick.estimators.training.layout_step_time import PRECISIONS, TrainingStep, TrainingStepTime
 from slipstick.estimators.training.own_steps import StepCalibration, UpdatedStep, calibrated
 from slipstick.estimators.training.time_breakdown import TrainingTerms
 from slipstick.estimators.training.training_domain import SOFTWARE, groups_at, outside, training_fit
 from slipstick.estimators.training.training_law import columns_of
-from slipstick.estimators.training.training_step import PRECISIONS, TrainingStep, TrainingStepTime
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.memory_band import StageMemory

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import read_csv_rows, read_number, unknown_name
+from slipstick.estimators.training.layout_step_time import PRECISIONS
 from slipstick.estimators.training.own_steps import UpdatedStep
-from slipstick.estimators.training.training_step import PRECISIONS
 from slipstick.experiments.calibrate.measured_argument import known_time
 from slipstick.workloads.importers.formats.look import look
 from slipstick.workloads.language.training_layout import RECOMPUTE, Recompute, TrainingLayout

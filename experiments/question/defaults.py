@@ -234,7 +234,7 @@ def _gpu(
     from slipstick.estimators.schedules.dispatch import AsynchronousDispatch
     from slipstick.estimators.schedules.host_constants import ISSUE
     from slipstick.estimators.schedules.sequential import Sequential
-    from slipstick.estimators.training.parallel_training import nccl
+    from slipstick.estimators.training.graph_on_devices import nccl
 
     converted = precision(workload, machine, dtype)
     graphs = (
@@ -287,7 +287,7 @@ def _parallel_training(workload: Workload, machine: Machine, dtype: str | None) 
     from slipstick.estimators.gpu.gpu_step import measured_kernels
     from slipstick.estimators.gpu.kernels.kernel_classes import class_of
     from slipstick.estimators.interconnect.compute_and_collectives import DeviceAndCollectives
-    from slipstick.estimators.training.parallel_training import FITTED_FAMILY, nccl, parallel_training
+    from slipstick.estimators.training.graph_on_devices import FITTED_FAMILY, nccl, parallel_training
     from slipstick.hwmodels.machine_kind import machine_kind
 
     converted = in_type(workload, machine, dtype)

@@ -163,21 +163,21 @@ def one_core_lacks(machine: Machine) -> str:
 
 def collectives() -> Estimator:
     """Collectives by themselves."""
-    from slipstick.estimators.training.parallel_training import collective_times
+    from slipstick.estimators.training.graph_on_devices import collective_times
 
     return collective_times()
 
 
 def parallel_training() -> Estimator:
     """A transformer under tensor, pipeline and data parallelism."""
-    from slipstick.estimators.training.parallel_training import parallel_training as made
+    from slipstick.estimators.training.graph_on_devices import parallel_training as made
 
     return made()
 
 
 def data_parallel_dispatch() -> Estimator:
     """Replicas whose gradients are summed beside the backward pass."""
-    from slipstick.estimators.training.parallel_training import data_parallel_training
+    from slipstick.estimators.training.graph_on_devices import data_parallel_training
 
     return data_parallel_training()
 

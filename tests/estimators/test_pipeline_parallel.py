@@ -14,7 +14,7 @@ from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import Estimate
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.roofline.measured_table import MeasuredTimes, measured_key
-from slipstick.estimators.training.parallel_training import LANES, PipelineParallel
+from slipstick.estimators.training.graph_on_devices import LANES, PipelineParallel
 from slipstick.experiments.explain.explanation import crossover_rows
 from slipstick.experiments.question import registry
 from slipstick.experiments.question.question import question

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from slipstick.common.errors import InputError
 from slipstick.estimators.engine_steps.step_amounts import Batch
 from slipstick.estimators.serving.batching.closed_loop import Load, steady
-from slipstick.estimators.serving.batching.replica import CacheBlocks
+from slipstick.estimators.serving.batching.kv_cache_blocks import CacheBlocks
 from slipstick.estimators.serving.batching.scheduler import Scheduler
 from slipstick.estimators.serving.batching.server import simulate
 from slipstick.estimators.serving.batching.simulation_result import SimulationResult

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.training.training_step import TrainingLinks
+from slipstick.estimators.training.layout_step_time import TrainingLinks
 from slipstick.hwmodels.catalog import machine
 
 DGX = TrainingLinks(near=450e9, near_latency=3e-6, domain=8, far=50e9, far_latency=10e-6, devices=1024)

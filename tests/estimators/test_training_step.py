@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slipstick.common.errors import InputError
+from slipstick.estimators.training.layout_step_time import TrainingLinks, TrainingStep
 from slipstick.estimators.training.time_breakdown import PARTS, TrainingTerms, layer_parts
-from slipstick.estimators.training.training_step import TrainingLinks, TrainingStep
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.training_layout import TrainingLayout

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slipstick.experiments.scoreboards.graphs.graphs_board import model_name, table_flop
+from slipstick.experiments.scoreboards.graphs.graphs_board import table_flop
+from slipstick.experiments.scoreboards.graphs.model_names import model_name
 from slipstick.workloads.catalog import workload
 
 

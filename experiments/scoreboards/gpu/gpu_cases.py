@@ -99,17 +99,14 @@ def _blocks_where_run(frame: pd.DataFrame) -> pd.Series[bool]:
 
 def cases() -> tuple[GpuCase, ...]:
     """The lines of the scoreboard, with their goals."""
+    return (*_training_kernels(), *_serving_kernels(), *_vendor_left_out(), *_deepbench_products())
+
+
+def _training_kernels() -> tuple[GpuCase, ...]:
+    """Kernels of NeuSight and DeepBench."""
     products = gpu_data.neusight_products
     unseen = (("l4",), ("a100-pcie-80gb",))
-    left = (("a100-sxm-80gb",), ("l40s",), ("h100-sxm",), ("h200-sxm",), BLACKWELL)
     neusight = partial(GpuCase, kind="gemm", dtype="float32", test="test")
-    bfloat16 = partial(_of_width, width="bfloat16")
-    attention = partial(
-        GpuCase, kind="attention", dtype="bfloat16", held_out=left, keep=bfloat16, stack=SGLANG, sample=1000
-    )
-    served = partial(
-        GpuCase, load=partial(gpu_data.aiconfigurator, operation="gemm"), kind="gemm", stack=SGLANG, sample=1000
-    )
     return (
         neusight(
             "neusight bmm, H100", partial(products, operation="bmm"), held_out=(("h100-sxm",),), goals={"all": 0.15}
@@ -179,6 +176,20 @@ def cases() -> tuple[GpuCase, ...]:
                 ("FP16, one of two left out", "float16", (("v100-sxm",), ("t4",))),
             )
         ),
+    )
+
+
+def _serving_kernels() -> tuple[GpuCase, ...]:
+    """Kernels of serving stacks."""
+    left = (("a100-sxm-80gb",), ("l40s",), ("h100-sxm",), ("h200-sxm",), BLACKWELL)
+    bfloat16 = partial(_of_width, width="bfloat16")
+    attention = partial(
+        GpuCase, kind="attention", dtype="bfloat16", held_out=left, keep=bfloat16, stack=SGLANG, sample=1000
+    )
+    served = partial(
+        GpuCase, load=partial(gpu_data.aiconfigurator, operation="gemm"), kind="gemm", stack=SGLANG, sample=1000
+    )
+    return (
         attention(
             "context attention",
             partial(gpu_data.aiconfigurator, operation="context_attention"),
@@ -219,13 +230,14 @@ def cases() -> tuple[GpuCase, ...]:
             goals={},
             keep=partial(_of_width, width="float8_block"),
         ),
-        *_vendor_left_out(),
-        *(
-            GpuCase(
-                f"deepbench gemm, {name}", gpu_data.deepbench_products, "gemm", "float32", ((name,),), {"all": goal}
-            )
-            for name, goal in (("vega-fe", 0.18), ("mi25", 0.18), ("xeon-phi-7250", 0.14))
-        ),
+    )
+
+
+def _deepbench_products() -> tuple[GpuCase, ...]:
+    """Products in float32 on cards that nobody else timed."""
+    return tuple(
+        GpuCase(f"deepbench gemm, {name}", gpu_data.deepbench_products, "gemm", "float32", ((name,),), {"all": goal})
+        for name, goal in (("vega-fe", 0.18), ("mi25", 0.18), ("xeon-phi-7250", 0.14))
     )
 
 

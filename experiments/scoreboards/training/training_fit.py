@@ -14,9 +14,9 @@ from slipstick.estimators.fitting.folds import Fold, folds
 from slipstick.estimators.fitting.group_effects_model import LawRows
 from slipstick.estimators.fitting.prediction_bands import calibrated, mean_inner
 from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.estimators.training.layout_step_time import TrainingStep
 from slipstick.estimators.training.time_breakdown import TrainingTerms
 from slipstick.estimators.training.training_law import TrainingFit, TrainingLaw, columns_of, training_groups
-from slipstick.estimators.training.training_step import TrainingStep
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.scoreboards.training.training_coverage import facts_of
 from slipstick.experiments.scoreboards.training.training_rows import (

@@ -18,7 +18,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.frames import csv_frame
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict
-from slipstick.estimators.training.training_step import PRECISIONS
+from slipstick.estimators.training.layout_step_time import PRECISIONS
 from slipstick.hwmodels.catalog import machine, name_of_device
 from slipstick.hwmodels.link import Link
 from slipstick.hwmodels.machine import Machine

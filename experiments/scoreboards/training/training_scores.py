@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from slipstick.estimators.training.training_step import PRECISIONS
+from slipstick.estimators.training.layout_step_time import PRECISIONS
 from slipstick.experiments.scoreboards.training.training_fit import LeftOutRuns
 from slipstick.experiments.scoreboards.training.training_rows import TrainingRun
 from slipstick.experiments.scoring.score import Scored, labelled, of_errors

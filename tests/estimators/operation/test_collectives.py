@@ -17,7 +17,7 @@ from slipstick.estimators.interconnect.collective_libraries import LIBRARIES, NC
 from slipstick.estimators.interconnect.collectives import Collectives
 from slipstick.estimators.schedules.sequential import Sequential
 from slipstick.estimators.sensitivity.elasticities import sensitivity
-from slipstick.estimators.training.parallel_training import collective_times, nccl
+from slipstick.estimators.training.graph_on_devices import collective_times, nccl
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import operation
