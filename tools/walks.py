@@ -28,7 +28,7 @@ from tools.imports import ROOT, folders
 PACKAGE = str(Path(slipstick.__file__).parent)
 PLAIN = (type(None), bool, int, float, complex, type, ModuleType, BuiltinFunctionType, FunctionType)
 """Too many are equal: they are not followed."""
-PASSES_ON = "old_names.py"
+PASSES_ON = "renamed_arguments.py"
 SHORTEST, LONGEST = 8, 2000
 """Shorter texts are names, which many share; of longer sequences the elements are not followed."""
 
@@ -94,7 +94,7 @@ def _folder(frame: FrameType) -> str:
 
 @cache
 def _folder_of(path: str) -> str:
-    """The folder of a file below the package; "" outside, and of what only passes a call on (`old_names`)."""
+    """The folder of a file below the package; "" outside, and of what only passes a call on (`renamed_arguments`)."""
     if path.endswith(PASSES_ON):
         return ""
     return str(Path(path).parent.relative_to(PACKAGE)) if path.startswith(PACKAGE + os.sep) else ""
