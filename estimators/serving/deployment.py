@@ -226,7 +226,7 @@ class Deployment:
         """Bytes of a step's activations and scores on one rank."""
         m, tensor = self.model, self.layout.tensor
         inner = max(m.feed_forward, m.experts.per_token * m.experts.feed_forward if m.experts else 0) / tensor
-        scores = LOGIT_COPIES * 4.0 * self.rules.max_sequences * m.vocabulary / tensor
+        scores = LOGIT_COPIES * 4.0 * self.rules.max_num_seqs * m.vocabulary / tensor
         return self.rules.token_budget * m.matrices * inner * 2 + scores
 
     @property

@@ -466,7 +466,7 @@ def front_seconds(deployment: Deployment, traffic: Traffic) -> float:
     one = first_parts(reader.step, mean_input, outputs, 1.0, 0.0, budget, cached)
     present = traffic.users or _present(traffic, one.alone + outputs * deployment.step.seconds(Batch(1.0, context)))
     users = max(1.0, present / replicas)
-    decodes = max(1.0, min(users / deployment.layout.data, deployment.rules.max_sequences))
+    decodes = max(1.0, min(users / deployment.layout.data, deployment.rules.max_num_seqs))
     tpot = 0.0 if deployment.prefill else deployment.step.seconds(Batch(decodes, context))
     stepped = stepped_prompt_seconds(reader.step, mean_input, budget, cached)
     return deployment.first_token.front(replace(one, users=users, tpot=tpot), stepped)

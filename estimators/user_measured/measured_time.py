@@ -89,8 +89,8 @@ class MeasuredTime:
         least = max(held.plain_at(machine).least, _arithmetic(instead_of.model.graph(workload, machine), machine, run))
         if self.seconds < least * (1 - TOLERANCE):
             raise InputError(
-                f"--known {self.source}: {workload.name} on {machine.name} needs at least {shown(least, 's')} by its "
-                "data sheet: was it another data type (--dtype), size or machine, or several executions?"
+                f"--measured {self.source}: {workload.name} on {machine.name} needs at least {shown(least, 's')} by "
+                "its data sheet: was it another data type (--dtype), size or machine, or several executions?"
             )
         return held
 
@@ -99,7 +99,7 @@ class MeasuredTime:
             if name in numbers and not low == high == numbers[name]:
                 sizes = f"{low:g}" if low == high else f"{low:g} to {high:g}"
                 raise InputError(
-                    f"--known {self.source}: was measured at {name} = {sizes}, and the question asks {name} = "
+                    f"--measured {self.source}: was measured at {name} = {sizes}, and the question asks {name} = "
                     f"{numbers[name]:g}: want rows of that alone (a column that counts steps is called step)"
                 )
 

@@ -45,7 +45,7 @@ def register(app: typer.Typer) -> None:
         set: Set = None,
         estimator: Estimator = None,
         calibration: Calibration = None,
-        known: KnownHere = None,
+        measured: KnownHere = None,
         vary: Annotated[
             list[str] | None, option("vary", "here by name alone, machine.clock; all that are read if left out")
         ] = None,
@@ -110,10 +110,10 @@ def register(app: typer.Typer) -> None:
         subject = own_or_none(workload, [on], input or (), train, [*(number or ()), *(set or ())]) or workload
         settings = named_settings(subject, set, number)
         fitted = None
-        if calibration or known:
+        if calibration or measured:
             from slipstick.experiments.calibrate.calibrated import read_calibration
 
-            fitted = read_calibration(calibration, known, on, [estimator] if estimator else [])
+            fitted = read_calibration(calibration, measured, on, [estimator] if estimator else [])
         query = question(subject, on, estimator, settings, dtype, calibration=fitted, quantity=quantity)
         query = why.of_time(query, quantity)
         answer, dials = query.answer(), Evaluator.of(query, tuple(vary or ()))

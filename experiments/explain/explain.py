@@ -116,14 +116,14 @@ def explain(
     quantity: str | None = None,
     input: Sequence[str] = (),  # noqa: A002
     train: str | None = None,
-    trusted: Sequence[str] = (),
+    allow_code: Sequence[str] = (),
     **numbers: Value,
 ) -> Explanation:
     """What the time hangs on, and the smallest changes that shorten it.
 
     Parameters
     ----------
-    workload, machine, estimator, settings, dtype, calibration, quantity, input, train, trusted, numbers
+    workload, machine, estimator, settings, dtype, calibration, quantity, input, train, allow_code, numbers
         As `estimate` takes them.
     vary
         Quantities to look at ("machine.clock"); all that are read where there are none.
@@ -144,7 +144,7 @@ def explain(
     >>> {row["quantity"]: row["elasticity"] < 0 for row in why.elasticities}["machine.clock"]
     True
     """
-    subject = own_workload(workload, machine, input, train, trusted)
+    subject = own_workload(workload, machine, input, train, allow_code)
     settings = with_numbers(explain, settings, numbers, subject)
     query = question(subject, machine, estimator, settings, dtype, calibration=calibration, quantity=quantity)
     query = explanation.of_time(query, quantity)

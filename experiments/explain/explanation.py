@@ -10,7 +10,7 @@ import numpy as np
 
 from slipstick.common.columns import Column
 from slipstick.common.errors import InputError
-from slipstick.common.renamed_arguments import formerly
+from slipstick.common.renamed_arguments import checked
 from slipstick.estimators.base.estimate import FIXED, WAITING, Estimate
 from slipstick.estimators.base.operation_model import grouped, machine_values
 from slipstick.estimators.fitting.calibration import DRAWS, SEED
@@ -207,7 +207,7 @@ def interaction(question: Question, one: str, other: str, factors: Sequence[floa
     return np.asarray(times / question.answer().time)
 
 
-@formerly(names="vary", price_per_doubling="cost")
+@checked
 def cheapest_changes(
     question: Question,
     target: float,

@@ -27,7 +27,7 @@ def estimate(
     quantity: str | None = None,
     input: Sequence[str] = (),  # noqa: A002
     train: str | None = None,
-    trusted: Sequence[str] = (),
+    allow_code: Sequence[str] = (),
     **numbers: Value,
 ) -> Estimate:
     """How long a workload takes on a machine: time [s], band, and what each operation is bound by.
@@ -42,10 +42,10 @@ def estimate(
         The data type to compute in ("bfloat16").
     calibration
         What answers instead of the estimator (`read_calibration`); of a time or table that was measured,
-        ``read_calibration(None, "23.4ms", machine)``, as `--known` does.
+        ``read_calibration(None, "23.4ms", machine)``, as `--measured` does.
     quantity
         What is wanted of an answer with several quantities ("ttft").
-    input, train, trusted
+    input, train, allow_code
         Of a torch program, ``FILE.py:FUNCTION``, as text: shapes of its inputs (``"batch,3,224,224"``), the optimizer
         with which it trains, and that name again, since its code is run.
     numbers
@@ -69,6 +69,6 @@ def estimate(
     >>> ss.estimate("gpt2", "h100", dtype="bf16").time < ss.estimate("gpt2", "t4", dtype="fp16").time
     True
     """
-    subject = own_workload(workload, machine, input, train, trusted)
+    subject = own_workload(workload, machine, input, train, allow_code)
     settings = with_numbers(estimate, settings, numbers, subject)
     return question(subject, machine, estimator, settings, dtype, calibration=calibration, quantity=quantity).answer()

@@ -27,6 +27,7 @@ from slipstick.experiments.question.settings import (
     by_namespace,
     number_of,
     run_number,
+    server_numbers,
     today_and_varied,
     with_numbers,
 )
@@ -167,6 +168,8 @@ def question(
     graph = workload if isinstance(workload, Workload) else workload_by_name(workload)
     base = machine_by_name(machine) if isinstance(machine, str) else machine
     settings, vary = today_and_varied(with_numbers(question, settings, numbers, graph), vary)
+    if workload_kind(graph) == "requests":
+        settings, vary = server_numbers(settings), server_numbers(vary)
     values = by_namespace(settings)
     plain = not (vary or where or quantity or calibration is not None)
     if not plain or not (estimator is None or isinstance(estimator, str)) or is_own(estimator):

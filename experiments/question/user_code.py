@@ -118,7 +118,7 @@ def own_workload(
     machine: str | Machine,
     input: Sequence[str] = (),  # noqa: A002
     train: str | None = None,
-    trusted: Sequence[str] = (),
+    allow_code: Sequence[str] = (),
 ) -> str | Workload:
     """The torch program that a workload's text names, where it names one that is trusted; else the workload as it is.
 
@@ -133,9 +133,9 @@ def own_workload(
         if input or train:
             raise InputError(f"{workload.name}: input and train are of a torch program: FILE.py:FUNCTION")
         return workload
-    if isinstance(trusted, bool):
-        raise InputError(f"trusted = {trusted}: want the names of the code that may run, trusted=[{workload!r}]")
-    if is_own_program(workload) and workload not in trusted:
+    if isinstance(allow_code, bool):
+        raise InputError(f"trusted = {allow_code}: want the names of the code that may run, trusted=[{workload!r}]")
+    if is_own_program(workload) and workload not in allow_code:
         raise InputError(
             f"{workload!r} would import your or somebody's code and run it: if you trust it, trusted=[{workload!r}]"
         )

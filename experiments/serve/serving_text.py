@@ -103,7 +103,7 @@ def _overload(answer: Serving) -> str:
         return ""
     return (
         f"{rate:g} requests/s are more than are served: {left:,} of {len(came):,} requests had no token yet when the "
-        f"last one came, so times to the first token grow with --count; want more --replicas or a lower --rate"
+        f"last one came, so times to the first token grow with --num-requests; want more --replicas or a lower --rate"
     )
 
 

@@ -107,7 +107,7 @@ def test_the_name_of_a_column_is_text_in_pages_and_notebooks(name: str) -> None:
 
 
 JOB = 'name: j\nstages: [{name: s, workload: gemm, machine: v100-sxm, estimator: "evil:make"}]\n'
-TRUST = "if you trust it, add --trusted evil:make"
+TRUST = "if you trust it, add --allow-code evil:make"
 
 
 @pytest.fixture

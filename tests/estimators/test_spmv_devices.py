@@ -182,7 +182,7 @@ def test_anchors_scale_and_narrow_the_answer_on_any_machine(tmp_path: Path) -> N
     matrix, other = stencil((20, 20), 5), uniform((300, 300), 5.0, 1, "poisson")
     for asked in (load_machine(tmp_path / "my.yaml"), machine("a100-pcie-40gb")):
         plain, there = (estimate_spmv(one, asked) for one in (matrix, other))
-        known = estimate_spmv(matrix, asked, known=[(other, 2 * there.time)] * 20)
+        known = estimate_spmv(matrix, asked, measured=[(other, 2 * there.time)] * 20)
         assert 1.8 * plain.time < known.time < 2 * plain.time
         (low, high), (near_low, near_high) = plain.interval() or (0, 0), known.interval() or (0, 0)
         assert near_high / near_low < high / low

@@ -69,11 +69,11 @@ def test_a_study_from_somebody_else_does_not_import_silently(folder: Path, capsy
     for verb in (["study", "run"], ["study", "report"], ["calibrate"]):
         assert run([*verb, "s.toml"]) == 2
         said = capsys.readouterr()
-        assert "if you trust it, add --trusted mine:half" in said.err and "my code runs" not in said.out
+        assert "if you trust it, add --allow-code mine:half" in said.err and "my code runs" not in said.out
     assert "mine" not in sys.modules
-    assert run(["study", "run", "s.toml", "--trusted", "mine:make"]) == 2  # another name is not this one
-    assert run(["study", "run", "s.toml", "--trusted", "mine:half"]) == 0
-    assert "report s.toml --trusted mine:half" in capsys.readouterr().out
+    assert run(["study", "run", "s.toml", "--allow-code", "mine:make"]) == 2  # another name is not this one
+    assert run(["study", "run", "s.toml", "--allow-code", "mine:half"]) == 0
+    assert "report s.toml --allow-code mine:half" in capsys.readouterr().out
 
 
 def test_other_code_is_another_study(folder: Path) -> None:

@@ -86,8 +86,8 @@ def test_a_configuration_is_served_by_name(tmp_path: Path) -> None:
         ' "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 8192, "vocab_size": 128256,'
         ' "head_dim": 64, "torch_dtype": "bfloat16", "tie_word_embeddings": true}'
     )
-    own = ss.estimate(f"serve:{config}", "h100", settings={"run.concurrency": 2, "run.count": 20})
-    shipped = ss.estimate("llama-3.2-1b", "h100", settings={"run.concurrency": 2, "run.count": 20})
+    own = ss.estimate(f"serve:{config}", "h100", settings={"run.concurrency": 2, "run.num_requests": 20})
+    shipped = ss.estimate("llama-3.2-1b", "h100", settings={"run.concurrency": 2, "run.num_requests": 20})
     assert own.headline.value == pytest.approx(shipped.headline.value, rel=0.05)
 
 

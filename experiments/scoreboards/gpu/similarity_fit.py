@@ -1,10 +1,10 @@
 """What machines count for one another, fitted: measured machines left out in turn and predicted by the others.
 
 Each machine is predicted by all other devices, by those of other chips, of other generations and of other vendors, as
-far as these differ. The weights are the numbers of a law whose rows are these left-out times (`SimilarityModel`), with
-Student's t likelihood in log time; the rows of a class on what is new (a vendor, a generation, a chip) err alike, so that
-each such group counts about as one. How errors grow with distance and how long their tails are is what the same turns say
-under these weights. A machine's own fit does not depend on any of these numbers.
+far as these differ. The weights are the numbers of a law whose rows are these left-out times (`SimilarityModel`),
+with Student's t likelihood in log time; the rows of a class on what is new (a vendor, a generation, a chip) err
+alike, so that each such group counts about as one. How errors grow with distance and how long their tails are is what
+the same turns say under these weights. A machine's own fit does not depend on any of these numbers.
 """
 
 from __future__ import annotations
