@@ -124,7 +124,7 @@ def built_names() -> list[str]:
 
 
 @checked
-def workload(name: str | nx.DiGraph[Any], dtype: str | None = None) -> Workload:
+def workload(name: str | nx.DiGraph[Any], dtype: str | None = None, work: str | None = None) -> Workload:
     """A workload by name, or one of your own by the path of its .json or .json.gz file, or as a networkx DiGraph.
 
     Networks are training steps (forward, backward, update); ``NAME-inference`` is the forward pass, ``NAME-decode`` one
@@ -141,6 +141,8 @@ def workload(name: str | nx.DiGraph[Any], dtype: str | None = None) -> Workload:
         Or a graph: its nodes are operations with kind, dims, dtype and cost (see `digraph.from_digraph`).
     dtype
         The data type to compute in ("bfloat16", "nvfp4"; see `narrow.computed_in`); None: as it is written down.
+    work
+        "train", "forward", "prefill" or "decode", where the name is a model's (`works`).
 
     Raises
     ------
@@ -153,6 +155,8 @@ def workload(name: str | nx.DiGraph[Any], dtype: str | None = None) -> Workload:
     >>> ss.workload("gpt2").metadata["parameters"]
     124439808
     """
+    if work is not None:
+        name = work_named(name, work)
     if dtype is not None:
         from slipstick.workloads.language.language_step import in_stored_type
         from slipstick.workloads.transforms.narrow import computed_in
@@ -202,6 +206,63 @@ def workload(name: str | nx.DiGraph[Any], dtype: str | None = None) -> Workload:
     return from_json(graph_document(name.removeprefix(IMPORTED)), name).called(name)
 
 
+def works(name: str) -> dict[str, str]:
+    """What can be done of a model by its name, each with the full name of that workload.
+
+    Raises InputError where nothing is called so.
+
+    Examples
+    --------
+    >>> works("gpt2"), works("decode:llama-3.1-8b")
+    ({'forward': 'gpt2-inference', 'train': 'gpt2'}, {'decode': 'decode:llama-3.1-8b'})
+    """
+    if name.startswith(REQUESTS):
+        return works(name.removeprefix(REQUESTS))
+    if before := next((one for one in WORKS.values() if name.startswith(one)), ""):
+        return {work: name for work, one in WORKS.items() if one == before}
+    from slipstick.workloads.importers.configs.huggingface import is_config
+    from slipstick.workloads.language_catalog import language_model_names, shipped_name
+
+    builders, is_file = _builders(), name.endswith((".json", ".json.gz", ".gguf"))
+    if is_file:
+        is_model = name.endswith(".gguf") or is_config(name)
+    elif (base := name if name in builders or name in workload_names() else _spelled(name, builders)) != name:
+        return works(base)
+    else:
+        is_model = name in language_model_names() or ("/" in name and bool(shipped_name(name)))
+    made = {work: f"{name}{end}" for work, end in ENDS.items() if f"{name}{end}" in builders}
+    if "forward" in made and name in builders:
+        made["train"] = name
+    if is_model:
+        made |= {work: f"{before}{name}" for work, before in WORKS.items()}
+    if made:
+        return made
+    if name in builders and (end := next((work for work, end in ENDS.items() if name.endswith(end)), "")):
+        return {end: name}
+    metadata = workload(name).metadata  # a graph of one purpose
+    purpose = PURPOSES.get(str(metadata.get("purpose", "training" if "network" in metadata else "")))
+    return {purpose: name} if purpose else {}
+
+
+def work_named(name: object, work: str) -> str:
+    """The workload that a model's name and a work mean together.
+
+    Raises InputError where the model has no such work: those that it has are named.
+    """
+    from slipstick.common.errors import InputError
+    from slipstick.common.readers import unknown_name
+
+    if work not in (known := ("train", "forward", "prefill", "decode")):
+        raise unknown_name("work", work, known)
+    if not isinstance(name, str):
+        raise InputError(f"work = {work!r}: of a model's name; what is given is one graph, whose work is fixed")
+    has = works(name)
+    if work not in has:
+        these = f"it has {', '.join(sorted(has))}" if has else "it is one piece of work: leave it out"
+        raise InputError(f"workload {name!r} has no work {work!r} (--work): {these}")
+    return has[work]
+
+
 @lru_cache(maxsize=8)
 def _built(name: str) -> Workload:
     """A network by the name of its builder; one holds a megabyte or two."""
@@ -248,6 +309,11 @@ REQUESTS = "serve:"
 """What stands before it where requests to it are meant; a model that ships is meant so by its name alone."""
 TRAINING = "train:"
 """What stands before it where a step of training it is meant."""
+WORKS = {"train": TRAINING, "prefill": "prompt:", "decode": "decode:"}
+"""What can be done of a language model, and what stands before its name then."""
+ENDS = {"forward": "-inference", "decode": "-decode"}
+"""What can be done of a network that ships, and what stands behind its name then; alone it is a training step."""
+PURPOSES = {"training": "train", "inference": "forward"}
 USUAL = {"bert": "bert-base", "llama2-7b": "llama-7b", "llama3-8b": "llama-3-8b", "llama3-70b": "llama-3-70b"}
 """Short names; a purpose (``-inference``, ``-decode``) stays behind them."""
 

@@ -78,7 +78,7 @@ def most_users(deployment: Deployment, traffic: Traffic, limits: Mapping[str, fl
 
     def at(users: int) -> tuple[float, float, float]:
         if users not in shares:
-            run = serve(deployment, replace(traffic, users=users, rate=None, count=None), limits)
+            run = serve(deployment, replace(traffic, users=users, rate=None, num_requests=None), limits)
             shares[users] = (run.slow.meeting(limits), run.served.meeting(limits), run.fast.meeting(limits))
         return shares[users]
 

@@ -47,7 +47,7 @@ class NextMeasurements:
         return [f"{self.machine}: measure these, warm, medians of many runs; then --measured {path}", *self.notes]
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """The CSV that `read_calibration(..., known=path)` reads, its time_s to be filled in."""
+        """The CSV that `read_calibration(..., measured=path)` reads, its time_s to be filled in."""
         with atomic_write(Path(path)) as stream:
             stream.write("\n".join(self.lines) + "\n")
 

@@ -20,6 +20,7 @@ from slipstick.experiments.cli.vocabulary import (
     Seed,
     Set,
     Train,
+    Work,
     option,
 )
 
@@ -57,6 +58,7 @@ def register(app: typer.Typer) -> None:
         dtype: Dtype = None,
         quantity: Quantity = None,
         input: Input = None,
+        work: Work = None,
         train: Train = None,
         counters: Annotated[bool, option("counters")] = False,
         attention: Annotated[str | None, option("attention", "flash, in one kernel")] = None,
@@ -80,7 +82,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.cli.typed_numbers import as_settings, job_settings, named_settings
         from slipstick.experiments.methods.jobs import is_job
         from slipstick.experiments.question.question import Question, question
-        from slipstick.experiments.question.user_code import own_or_none
+        from slipstick.experiments.question.user_code import of_work, own_or_none
         from slipstick.experiments.report.print_estimate import print_answers, print_counters
 
         if simulate or is_job(workload):
@@ -98,6 +100,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.workloads.catalog import workload as by_name
 
         machines = [name.strip() for name in on.split(",") if name.strip()]
+        workload, train = of_work(workload, work, train)
         wanted = own_or_none(workload, machines, input or (), train, [*(number or ()), *(set or ())]) or by_name(
             workload
         )
@@ -170,6 +173,7 @@ OPTIONS = (
     "--dtype",
     "--attention",
     "--input",
+    "--work",
     "--train",
 )
 """Named where an option is misspelt."""
@@ -186,6 +190,7 @@ PLAIN = (
         "top",
         "dtype",
         "input",
+        "work",
         "train",
         "counters",
         "attention",

@@ -26,6 +26,7 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "engine": "software that runs the model, with a version if need be ('vllm 0.19.0')",
         "estimator": "the estimator, by name or your own MODULE:ATTRIBUTE",
         "input": "shapes of the inputs of your FUNCTION",
+        "work": "what is done of a model whose name the workload is: train | forward | prefill | decode",
         "train": "as a training step, with this optimizer",
         "dtype": "data type of weights and products",
         "cache_dtype": "data type of cached keys and values",
@@ -205,6 +206,7 @@ Plot = Annotated[str | None, option("plot")]
 Set = Annotated[list[str] | None, option("set", "run.threads=240, machine.clock=2GHz, ...")]
 Input = Annotated[list[str] | None, option("input", "batch,3,224,224 or name=batch,seq_len:int64")]
 Train = Annotated[str | None, option("train", "sgd, momentum, adam, adamw")]
+Work = Annotated[str | None, option("work")]
 Estimator = Annotated[TrustedName | None, option("estimator", parser=TrustedName)]
 Calibration = Annotated[str | None, option("calibration", "of slipstick calibrate --out")]
 KnownHere = Annotated[

@@ -22,6 +22,7 @@ from slipstick.experiments.cli.vocabulary import (
     Seed,
     Set,
     Train,
+    Work,
     option,
 )
 
@@ -66,6 +67,7 @@ def register(app: typer.Typer) -> None:
         seed: Seed = 0,
         verbose: Annotated[bool, option("verbose", "all assumptions")] = False,
         input: Input = None,
+        work: Work = None,
         train: Train = None,
         number: Number = None,
         format: Format = "table",
@@ -101,12 +103,13 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.question.dtype_domain import remarks
         from slipstick.experiments.question.objectives import with_front
         from slipstick.experiments.question.settings import today_and_varied
-        from slipstick.experiments.question.user_code import own_or_none
+        from slipstick.experiments.question.user_code import of_work, own_or_none
         from slipstick.experiments.question.warnings import warnings_among
         from slipstick.experiments.report.output import emit
         from slipstick.experiments.studies.study import Fitting, Study
         from slipstick.experiments.studies.whatif import answer, column_rows, columns_of
 
+        workload, train = of_work(workload, work, train)
         program = own_or_none(workload, [on], input or (), train, [*(number or ()), *(set or ()), *vary])
         today, varied = today_and_varied(named_settings(program or workload, set, number), vary)
         vary = list(varied)
@@ -156,6 +159,6 @@ JOB = ("on", "vary", "set", "estimator", "calibration", "dtype", "number", "form
 SIMULATED = (*JOB, "measured", "fit", "simulate", "runs", "seed", "report")
 PLAIN = (
     *("on", "vary", "set", "where", "estimator", "quantity", "calibration", "measured", "fit", "save", "report"),
-    *("objective", "rows", "dtype", "verbose", "input", "train", "number", "format"),
+    *("objective", "rows", "dtype", "verbose", "input", "work", "train", "number", "format"),
 )
 """What each way to an answer reads; other options are refused."""

@@ -32,6 +32,8 @@ class Explanation(Answer):
     ----------
     question
         Whose time it is; `question.answer()` is the estimate.
+    work
+        "train", "forward", "prefill" or "decode", where the workload is a model's name.
     vary
         The quantities that are looked at; all that are read where there are none.
     target
@@ -117,6 +119,7 @@ def explain(
     input: Sequence[str] = (),  # noqa: A002
     train: str | None = None,
     allow_code: Sequence[str] = (),
+    work: str | None = None,
     **numbers: Value,
 ) -> Explanation:
     """What the time hangs on, and the smallest changes that shorten it.
@@ -144,7 +147,7 @@ def explain(
     >>> {row["quantity"]: row["elasticity"] < 0 for row in why.elasticities}["machine.clock"]
     True
     """
-    subject = own_workload(workload, machine, input, train, allow_code)
+    subject = own_workload(workload, machine, input, train, allow_code, work)
     settings = with_numbers(explain, settings, numbers, subject)
     query = question(subject, machine, estimator, settings, dtype, calibration=calibration, quantity=quantity)
     query = explanation.of_time(query, quantity)

@@ -28,6 +28,7 @@ def estimate(
     input: Sequence[str] = (),  # noqa: A002
     train: str | None = None,
     allow_code: Sequence[str] = (),
+    work: str | None = None,
     **numbers: Value,
 ) -> Estimate:
     """How long a workload takes on a machine: time [s], band, and what each operation is bound by.
@@ -48,6 +49,8 @@ def estimate(
     input, train, allow_code
         Of a torch program, ``FILE.py:FUNCTION``, as text: shapes of its inputs (``"batch,3,224,224"``), the optimizer
         with which it trains, and that name again, since its code is run.
+    work
+        "train", "forward", "prefill" or "decode", where the workload is a model's name.
     numbers
         Sizes and numbers of the run by their words, as options of the command line: ``batch=8``, ``threads=240``.
 
@@ -69,6 +72,6 @@ def estimate(
     >>> ss.estimate("gpt2", "h100", dtype="bf16").time < ss.estimate("gpt2", "t4", dtype="fp16").time
     True
     """
-    subject = own_workload(workload, machine, input, train, allow_code)
+    subject = own_workload(workload, machine, input, train, allow_code, work)
     settings = with_numbers(estimate, settings, numbers, subject)
     return question(subject, machine, estimator, settings, dtype, calibration=calibration, quantity=quantity).answer()

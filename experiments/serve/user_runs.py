@@ -41,7 +41,7 @@ def measured_runs(known: str, load: Traffic) -> tuple[TimedServerRun, ...]:
     if not SHORTEST <= typed.seconds <= LONGEST:
         raise InputError(f"--measured {known}: a token takes {SHORTEST:g} to {LONGEST:g} s on any machine")
     users = typed.numbers.get("concurrency")
-    at = load if users is None else replace(load, users=users, rate=None, count=None)
+    at = load if users is None else replace(load, users=users, rate=None, num_requests=None)
     return (TimedServerRun(typed.seconds, at, None, typed.numbers.get("tp")),)
 
 

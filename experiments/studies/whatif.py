@@ -137,6 +137,7 @@ def whatif(
     input: Sequence[str] = (),  # noqa: A002
     train: str | None = None,
     allow_code: Sequence[str] = (),
+    work: str | None = None,
     **numbers: Value,
 ) -> WhatIf:
     """How much faster or slower a workload gets when named numbers vary: every combination, ratios to today first.
@@ -176,7 +177,7 @@ def whatif(
         raise InputError("nothing varies: name at least one, such as machine.clock=1.2GHz,2.4GHz")
     if isinstance(settings, Mapping):  # the older run= named numbers of the run without their namespace
         settings = {name if "." in name else f"run.{name}": value for name, value in settings.items()}
-    subject = own_workload(workload, machine, input, train, allow_code)
+    subject = own_workload(workload, machine, input, train, allow_code, work)
     settings = with_numbers(whatif, settings, numbers, subject)
     query = question(subject, machine, estimator, settings, dtype, vary, calibration, where, quantity)
     return answer(query, level, executor)

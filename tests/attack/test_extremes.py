@@ -104,5 +104,5 @@ def test_series_and_targets_beyond_what_is_measured(
 
 
 def test_trust_is_a_list_of_names() -> None:
-    with pytest.raises(InputError, match=r"estimate: trusted = True: want several"):
+    with pytest.raises(InputError, match=r"estimate: allow_code = True: want several"):
         estimate("evil.py:f", "h100-sxm", allow_code=True)  # type: ignore[arg-type]

@@ -55,7 +55,7 @@ def test_a_program_is_named_as_on_the_command_line(tmp_path: Path, monkeypatch: 
     pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
     Path("net.py").write_text("import torch\n\ndef build():\n    return torch.nn.Linear(64, 64)\n")
-    words = {"input": ["batch,64"], "trusted": ["net.py:build"]}
+    words = {"input": ["batch,64"], "allow_code": ["net.py:build"]}
     settings = {"workload.batch": 8}
     inference = ss.estimate("net.py:build", "h100", settings=settings, **words)
     training = ss.estimate("net.py:build", "h100", settings=settings, train="adamw", **words)
@@ -63,7 +63,7 @@ def test_a_program_is_named_as_on_the_command_line(tmp_path: Path, monkeypatch: 
     table = ss.whatif("net.py:build", "h100", {"machine.clock": ["1 GHz"]}, settings=settings, **words)
     assert table.today.time == pytest.approx(inference.time)
     with pytest.raises(
-        InputError, match=r"would import your or somebody's code and run it: .* trusted=\['net.py:build'\]"
+        InputError, match=r"would import your or somebody's code and run it: .* allow_code=\['net.py:build'\]"
     ):
         ss.estimate("net.py:build", "h100")
     with pytest.raises(InputError, match=r"gpt2'?: --input and --train are of a torch program"):
