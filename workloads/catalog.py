@@ -89,15 +89,15 @@ def _builders() -> dict[str, Callable[[], Workload]]:
     for name, build in networks.items():
         builders[name] = partial(build, purpose="training")
         if name in feeds.BY_NETWORK:
-            builders[name] = partial(_fed, builders[name], feeds.BY_NETWORK[name])
+            builders[name] = partial(_with_feed, builders[name], feeds.BY_NETWORK[name])
         builders[f"{name}-inference"] = partial(build, purpose="inference")
     return builders
 
 
-def _fed(build: Callable[[], Workload], feed: Feed) -> Workload:
-    from slipstick.workloads.runs.feed import fed
+def _with_feed(build: Callable[[], Workload], feed: Feed) -> Workload:
+    from slipstick.workloads.runs.feed import with_feed
 
-    return fed(build(), feed)
+    return with_feed(build(), feed)
 
 
 def _data_parallel(build: Callable[..., Workload]) -> Workload:
@@ -266,27 +266,27 @@ def work_named(name: object, work: str) -> str:
 @lru_cache(maxsize=8)
 def _built(name: str) -> Workload:
     """A network by the name of its builder; one holds a megabyte or two."""
-    from slipstick.workloads.graph.kept import kept_workload
+    from slipstick.workloads.graph.workload_cache import cached_workload
 
-    return kept_workload(name, lambda: _builders()[name]().called(name))
+    return cached_workload(name, lambda: _builders()[name]().called(name))
 
 
-def kept_rewrite(workload: Workload, rewrite: str, make: Callable[[], Workload]) -> Workload:
+def cached_rewrite(workload: Workload, rewrite: str, make: Callable[[], Workload]) -> Workload:
     """What `make` makes of a workload; of a built network without sizes, rewritten or not, it is kept from run to run.
 
     `rewrite`: all that decides it beside the network, such as "autocast float16".
     """
     from slipstick.common.records import Same
-    from slipstick.workloads.graph.kept import kept_workload
+    from slipstick.workloads.graph.workload_cache import cached_workload
 
     is_built = workload.name in _builders() and _built(workload.name) is workload
-    before = [workload.name] if is_built else _kept_as(Same(workload))
+    before = [workload.name] if is_built else _cached_as(Same(workload))
     if not before:
         return make()
     place = _rewritten(name := f"{before[0]} {rewrite}")
     if not place:
-        place.append(kept_workload(name, make, workload))
-        _kept_as(Same(place[0])).append(name)
+        place.append(cached_workload(name, make, workload))
+        _cached_as(Same(place[0])).append(name)
     return place[0]
 
 
@@ -297,7 +297,7 @@ def _rewritten(name: str) -> list[Workload]:
 
 
 @lru_cache(maxsize=16)
-def _kept_as(workload: Hashable) -> list[str]:
+def _cached_as(workload: Hashable) -> list[str]:
     """Names under which a rewritten network is kept."""
     return []
 

@@ -255,7 +255,7 @@ class RequestEstimator(PrimaryQuantity):
         names |= {*machine.peak_factors(unit, narrow), f"memory.{main}.capacity"}
         if deployment.layout.group > 1:
             names |= {f"links.{name}.bandwidth" for name in list(machine.links)[:1] if name != "infeed"}
-        if deployment.prefill and (name := deployment.handing_over.link) in machine.links:
+        if deployment.prefill and (name := deployment.kv_transfer.link) in machine.links:
             names.add(f"links.{name}.bandwidth")
         if machine.power.cap is not None:
             names.add("power.cap")

@@ -15,8 +15,8 @@ from slipstick.estimators.engine_steps.measured_steps import (
     ServerStep,
     TimedFirstToken,
     TimedServerStep,
+    cached_measured,
     engine_of_steps,
-    kept_measured,
 )
 from slipstick.estimators.engine_steps.step_graph import is_step
 from slipstick.estimators.roofline.physical_bound import TOLERANCE
@@ -49,7 +49,7 @@ class MeasuredSteps:
             return replace(instead_of, known=self.steps)
         if not is_step(workload):
             raise InputError(f"measured steps are of serving, {workload.name} is no step of it: give operations")
-        measured, engine = kept_measured(self.steps), engine_of_steps(self.steps) or server_on(machine)
+        measured, engine = cached_measured(self.steps), engine_of_steps(self.steps) or server_on(machine)
         running = machine.using({"runtime.library": engine, "runtime.mode": "graph_replay"})
         made = served_step(workload, running, engine, run, measured.fit).estimator
         return replace(made, source=f"{made.source}; {measured.text()}")

@@ -23,7 +23,7 @@ from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, Spread, 
 from slipstick.estimators.base.estimator_base import AsInner
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.base.protocols import CompiledEstimator, Estimator
-from slipstick.estimators.base.ratio_band import DISAGREES, Held
+from slipstick.estimators.base.ratio_band import DISAGREES, MeasuredUncertainty
 from slipstick.estimators.composition.compiled_estimator import Compiled
 from slipstick.estimators.composition.energy_and_cost import energy
 from slipstick.estimators.composition.power_capped import PowerCappedTimes
@@ -158,10 +158,10 @@ class MatchedToTime(AsInner):
         """Standard deviation of the log of another run's time of the measured question."""
         return math.hypot(REPEAT, self.measured.deviation)
 
-    def held(self, machine: Machine) -> Held | None:
+    def measured_uncertainty(self, machine: Machine) -> MeasuredUncertainty | None:
         """The scatter of the inner answer [log s] of what was measured, and that of repeats."""
         spread = self.plain_at(machine).spread
-        return Held(spread.total, self.repeats, spread.common)
+        return MeasuredUncertainty(spread.total, self.repeats, spread.common)
 
     def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
         """The inner answer [s] times the factor; its band is that of the ratio to what was measured."""

@@ -118,7 +118,7 @@ def benchmarked(path: str, workload: Workload, machine: Machine, quantity: str |
     return tuple(measurements)
 
 
-SAID = ("rate", "burstiness", "concurrency", "count", "spread", "input_tokens", "output_tokens")
+SAID = ("rate", "burstiness", "concurrency", "num_requests", "length_range", "input_tokens", "output_tokens")
 """Of a run, what its benchmark says."""
 MOST_RUNS, MOST_REQUESTS = 50, 2_000
 """Of a benchmark, and simulated of one run."""

@@ -91,7 +91,7 @@ def cheapest_together(question: Question, target: float, cost: Mapping[str, floa
         if not (np.isfinite(price) and price > 0):
             raise InputError(f"price of {name} = {price!r}: want a number > 0")
     dials = Evaluator.of(question, tuple(cost))
-    if not dials.is_formula or any(map(dials.is_held, cost)):
+    if not dials.is_formula or any(map(dials.is_fixed, cost)):
         raise InputError("this estimator is no formula: a change of several quantities cannot be solved for")
     search = _Search(dials, tuple(cost), np.array(list(cost.values())) / np.log(2), float(np.log(target)))
     change, at_least = search.solve()

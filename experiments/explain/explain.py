@@ -48,7 +48,7 @@ class Explanation(Answer):
     cost: Mapping[str, float]
 
     @cached_property
-    def _dials(self) -> Evaluator:
+    def _evaluator(self) -> Evaluator:
         return Evaluator.of(self.question, self.vary)
 
     @cached_property
@@ -59,12 +59,12 @@ class Explanation(Answer):
     @cached_property
     def elasticities(self) -> Rows:
         """d log time / d log quantity, largest first."""
-        return explanation.elasticity_rows(self.question, self._dials)
+        return explanation.elasticity_rows(self.question, self._evaluator)
 
     @cached_property
     def changes(self) -> Rows:
         """The smallest change of each quantity alone that reaches the target."""
-        return explanation.cheapest_changes(self.question, self.target, cost=self.cost, dials=self._dials)
+        return explanation.cheapest_changes(self.question, self.target, cost=self.cost, dials=self._evaluator)
 
     @cached_property
     def together(self) -> Together | None:

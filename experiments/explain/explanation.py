@@ -98,9 +98,9 @@ def elasticity_rows(question: Question, dials: Evaluator | None = None) -> list[
         {
             "quantity": name,
             "value": float(value),
-            "elasticity": float(known.elasticity[name]) if known and not dials.is_held(name) else slope(dials, name),
+            "elasticity": float(known.elasticity[name]) if known and not dials.is_fixed(name) else slope(dials, name),
             "ratio_at_twice": dials.ratio(name, 2.0),
-            "at_ridge": bool(known.at_ridge[name]) or dials.is_held(name) if known else None,
+            "at_ridge": bool(known.at_ridge[name]) or dials.is_fixed(name) if known else None,
         }
         for name, value in dials.today.items()
         if known is None or name in known.elasticity

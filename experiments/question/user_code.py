@@ -192,8 +192,8 @@ def own_program(
     Raises InputError where there is none, it fails, torch is not installed, or the inputs fix a size that a number
     would set.
     """
-    from slipstick.workloads.importers.torch.by_name import folder_of, sized_model, with_sizes
-    from slipstick.workloads.importers.torch.kept_program import kept_program
+    from slipstick.workloads.importers.torch.named_program import folder_of, sized_model, with_sizes
+    from slipstick.workloads.importers.torch.program_cache import cached_program
 
     folder_of(name)
 
@@ -213,7 +213,7 @@ def own_program(
         return with_sizes(recorded, sizes), shapes
 
     typed = (text.partition("=")[0].removeprefix("workload.") for text in numbers)
-    return kept_program(name, [train, *inputs], [size for size in typed if size in PLACES], record)
+    return cached_program(name, [train, *inputs], [size for size in typed if size in PLACES], record)
 
 
 def _hint_at_names(shapes: Inputs) -> None:

@@ -17,7 +17,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.formatting import count_shown, money_shown, share_shown, shown
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
-from slipstick.estimators.engine_steps.measured_steps import TimedServerStep, engine_of_steps, kept_measured
+from slipstick.estimators.engine_steps.measured_steps import TimedServerStep, cached_measured, engine_of_steps
 from slipstick.estimators.engine_steps.step_amounts import Batch
 from slipstick.estimators.serving.batching.closed_loop import Load, steady
 from slipstick.estimators.serving.batching.scheduler import Scheduler
@@ -328,7 +328,7 @@ class Search:
                 at = at.using({"price": self.prices[name]})
             priced[name] = price_text(at)
             known = self._known(name, at)
-            remarks += [kept_measured(known).text()] if known else []
+            remarks += [cached_measured(known).text()] if known else []
             remarks += Deployment(model, at, Layout(), stored_as(model, self.types[0]), known=known).remarks()
             for dtype, layout in itertools.product(self.types, layouts(model, self.devices)):
                 try:

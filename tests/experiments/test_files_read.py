@@ -84,7 +84,7 @@ def test_served_runs_and_their_load(files: dict[str, Path]) -> None:
     assert (one.users, one.rate, one.input_tokens, one.output_tokens) == (16, None, 1024.0, 128.0)
     assert one.times["ttft p99"] == pytest.approx(0.7) and one.times["tpot mean"] == pytest.approx(0.02)
     load = traffic_of(one)
-    assert (load.users, load.input_tokens, load.output_tokens, load.spread) == (16, 1024, 128, 0.0)
+    assert (load.users, load.input_tokens, load.output_tokens, load.length_range) == (16, 1024, 128, 0.0)
     assert model_called(one.model) == "llama-3.1-8b" and model_called("facebook/opt-125m") is None
 
 

@@ -45,7 +45,7 @@ def test_bytes_are_those_of_the_prompts_cache() -> None:
     """Llama 3.1 8B: 32 layers x 2 x 8 heads x 128 x 2 bytes = 131,072 bytes a token, over tensor ranks."""
     for tensor in (1, 2):
         many = {"devices": 2 * tensor, "prefill_workers": 1, "link_bandwidth": 1e9}
-        link = ss.serve("llama-3.1-8b", "h100-sxm", concurrency=1, output_tokens=4, **many).deployment.handing_over  # type: ignore[call-overload]
+        link = ss.serve("llama-3.1-8b", "h100-sxm", concurrency=1, output_tokens=4, **many).deployment.kv_transfer  # type: ignore[call-overload]
         assert link.seconds(1000) == pytest.approx(131_072 * 1000 / tensor / 1e9)
 
 
@@ -100,7 +100,7 @@ def test_a_user_alone_waits_as_a_rare_request_and_for_the_transfer_besides(
     )
     assert seldom == pytest.approx(alone, rel=0.03)  # the share that a correction of first tokens leaves
     assert alone >= deployment.least_first(tokens)
-    assert sent - seldom == pytest.approx(apart.handing_over.seconds(tokens), rel=1e-3)
+    assert sent - seldom == pytest.approx(apart.kv_transfer.seconds(tokens), rel=1e-3)
     assert sent_seldom == pytest.approx(sent, rel=1e-6)
 
 

@@ -39,7 +39,7 @@ def config(tmp_path: Path) -> str:
 def test_own_model_on_a_machine(config: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     out, trace, page = (str(tmp_path / name) for name in ("requests.parquet", "steps.json", "page.html"))
     common = ["serve", config, "--on", "h100-sxm", "--devices", "1", "--dtype", "fp8", "--concurrency", "16"]
-    found = answer([*common, "--limit", "tpot=30ms", "--out", out, "--trace", trace, "--report", page], capsys)
+    found = answer([*common, "--limit", "tpot=30ms", "--out", out, "--timeline", trace, "--report", page], capsys)
     keys = ("low_tokens_per_s", "output_tokens_per_s", "high_tokens_per_s")
     low, rate, high = (float(str(found[key])) for key in keys)
     assert low < rate < high
@@ -180,18 +180,10 @@ def test_prompts_beyond_the_context_of_the_model_are_a_caution(
         "--length-range",
         "0",
     ]
-    assert run([*common, "--input", "4001"]) == 0
+    assert run([*common, "--input-tokens", "4001"]) == 0
     assert "beware: the longest request has 4,097 tokens, beyond the 4,096" in capsys.readouterr().out
-    assert run([*common, "--input", "4000"]) == 0
+    assert run([*common, "--input-tokens", "4000"]) == 0
     assert "the longest request" not in capsys.readouterr().out
-
-
-def test_a_plan_takes_its_machines_as_other_verbs_do(config: str, capsys: pytest.CaptureFixture[str]) -> None:
-    texts = []
-    for option in ("--on", "--machines"):
-        assert run(["plan", "serving", config, option, "h100-sxm", "--devices", "1"]) == 0
-        texts.append(capsys.readouterr().out)
-    assert texts[0] == texts[1]
 
 
 def test_what_no_machine_takes_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

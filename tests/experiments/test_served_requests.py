@@ -148,7 +148,7 @@ def test_a_benchmark_of_the_server_calibrates_its_pace(tmp_path: Path) -> None:
     """Times that a server 1.3 x as slow would show; the fit finds it, and its answers are within their band."""
     slow, runs = RequestEstimator(pace=1.3, quantity="tpot"), []
     for users in (2, 8):
-        load = {"concurrency": users, "input_tokens": 500, "output_tokens": 100, "spread": 0, "count": 20}
+        load = {"concurrency": users, "input_tokens": 500, "output_tokens": 100, "length_range": 0, "num_requests": 20}
         seconds = slow.estimate(ss.workload("llama-3.1-8b"), ss.machine("h100-sxm"), load).time
         runs.append(
             {"completed": 20, "max_concurrency": users, "duration": 9, "total_input_tokens": 10_000, "model_id": "m",
