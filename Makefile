@@ -89,6 +89,6 @@ peers: $(VENV)/.full ## other people's predictors on the public cases, beside ou
 	$(PEERS)/bin/python tools/peers/extra_p_surfaces.py slipstick-out/peers/surfaces.csv slipstick-out/peers/extra-p-surfaces.csv
 	$(PEERS)/bin/python tools/peers/big_o_laws.py slipstick-out/peers/scaling.csv slipstick-out/peers/big-o.csv
 	for board in training serving; do $(PEERS)/bin/python tools/peers/llm_analysis_steps.py slipstick-out/peers/$$board.csv slipstick-out/peers/llm-analysis-$$board.csv; done
-	$(RUN) -m slipstick validate scaling --predictions slipstick-out/peers/extra-p.csv --predictions slipstick-out/peers/big-o.csv --beside all
-	$(RUN) -m slipstick validate surfaces --predictions slipstick-out/peers/extra-p-surfaces.csv --beside all
-	for board in training serving; do $(RUN) -m slipstick validate $$board --predictions slipstick-out/peers/llm-analysis-$$board.csv --beside all; done
+	$(RUN) -m slipstick validate scaling --predictions slipstick-out/peers/extra-p.csv --predictions slipstick-out/peers/big-o.csv --baselines all
+	$(RUN) -m slipstick validate surfaces --predictions slipstick-out/peers/extra-p-surfaces.csv --baselines all
+	for board in training serving; do $(RUN) -m slipstick validate $$board --predictions slipstick-out/peers/llm-analysis-$$board.csv --baselines all; done

@@ -100,7 +100,7 @@ def load_machine(path: str | os.PathLike[str]) -> Machine:
     machine = validated(Machine, document, str(path))
     _check_types(machine, path)
     _check_sizes(machine, path)
-    warn_of_doubts(machine, path)
+    warn_of_implausible(machine, path)
     return machine
 
 
@@ -120,7 +120,7 @@ def save_machine(machine: Machine, path: str | os.PathLike[str]) -> None:
         yaml.safe_dump(document, stream, sort_keys=False, allow_unicode=True, width=120)
 
 
-def doubts(machine: Machine) -> Iterator[str]:
+def implausible(machine: Machine) -> Iterator[str]:
     """A line for each number that can hardly be meant: field, value, expected range."""
     for path, value in machine.numbers.items():
         for word in path.split("."):
@@ -166,9 +166,9 @@ def _unreached(machine: Machine) -> Iterator[str]:
             widest, before = link.width, name
 
 
-def warn_of_doubts(machine: Machine, path: str | os.PathLike[str]) -> None:
+def warn_of_implausible(machine: Machine, path: str | os.PathLike[str]) -> None:
     """An `ImplausibleWarning` that names the file for each of the machine's doubts."""
-    for doubt in doubts(machine):
+    for doubt in implausible(machine):
         warnings.warn(f"{path}: {doubt}", ImplausibleWarning, stacklevel=3)
 
 

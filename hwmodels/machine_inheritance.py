@@ -64,7 +64,7 @@ def extended(document: Mapping[str, Any], path: str | os.PathLike[str], below: S
     made = _merged(inherited, changes, "", path)
     _check_main_memory(base, changes, made, path, name)
     sources = require_mapping(document.get("sources", {}), path, "sources")
-    made["sources"] = {**_kept_sources(base, made, changes, name), **_stated_sources(changes, sources), **sources}
+    made["sources"] = {**_cached_sources(base, made, changes, name), **_stated_sources(changes, sources), **sources}
     return made
 
 
@@ -171,7 +171,7 @@ def _check_main_memory(
         )
 
 
-def _kept_sources(
+def _cached_sources(
     base: Mapping[str, Any], made: Mapping[str, Any], changes: Mapping[str, Any], name: str
 ) -> dict[str, str]:
     """Sources of what was taken over."""

@@ -13,7 +13,7 @@ A function a verb, with the words of the command line (slipstick VERB --help):
     extrapolate(series, to)              times beyond those that were measured
     serve, plan_serving, plan_training   servers and training runs, laid out
     read(file), replay(trace, machine)   what a file holds; a step elsewhere
-    calibrate(estimator, known, fit)     an estimator fitted to measurements
+    calibrate(estimator, measured, fit)  an estimator fitted to measurements
     measure(), study(file)               this host; thousands of what-ifs
     seqpoint, phases, bricks, tune       the papers' methods on your own runs
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _from_stub, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 SUBJECTS = ("models", "operations", "laws", "analysis", "runs", "charts", "records")
-"""What they hold stood here before: such a name is still found here, with a hint."""
+"""What they hold is found there."""
 
 
 def __getattr__(name: str) -> object:
@@ -50,23 +50,19 @@ def __getattr__(name: str) -> object:
     try:
         return _from_stub(name)
     except AttributeError:
-        return _moved(name)
+        raise AttributeError(f"module 'slipstick' has no attribute {name!r}{_nearest(name)}") from None
 
 
-def _moved(name: str) -> object:
-    """A name that stands in one of the subjects."""
-    import warnings
+def _nearest(name: str) -> str:
+    """Names of the face and of its subjects that are close to one that is not there, as the end of a sentence."""
     from difflib import get_close_matches
     from importlib import import_module
 
-    known = {each: subject for subject in SUBJECTS for each in import_module(f"slipstick.{subject}").__all__}
-    if name in known:
-        text = f"ss.{name} is ss.{known[name]}.{name} now; it is found here until the next minor release"
-        warnings.warn(text, DeprecationWarning, stacklevel=3)
-        return getattr(import_module(f"slipstick.{known[name]}"), name)
-    close = get_close_matches(name, [*__all__, *(f"{subject}.{each}" for each, subject in known.items())], 3)
-    hint = f"; close names: {', '.join(close)}" if close else ""
-    raise AttributeError(f"module 'slipstick' has no attribute {name!r}{hint}") from None
+    held = {each: subject for subject in SUBJECTS for each in import_module(f"slipstick.{subject}").__all__}
+    if name in held:
+        return f"; it is ss.{held[name]}.{name}"
+    close = get_close_matches(name, [*__all__, *(f"{subject}.{each}" for each, subject in held.items())], 3)
+    return f"; close names: {', '.join(close)}" if close else ""
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -50,7 +50,7 @@ def questions() -> list[list[str]]:
 
 def main() -> None:
     """Ask, gather and write; nothing to do where the file is of these very sources."""
-    from slipstick.common.disk_cache import VARIABLE, Kind, identity_of, kept_folder, read_kept
+    from slipstick.common.disk_cache import VARIABLE, Kind, cache_folder, identity_of, read_cached
     from slipstick.common.prebuilt import FILE, made_here, write_prebuilt
 
     if made_here():
@@ -64,8 +64,8 @@ def main() -> None:
             for words in questions():  # a machine without a rate for a network's data type is passed over
                 if run(words) not in (0, REFUSED):
                     raise RuntimeError(f"{' '.join(words)}: failed")
-        kept = [path for kind in get_args(Kind) for path in _files(kept_folder(kind))]
-        contents = {identity_of(path): read_kept(path) for path in kept}
+        kept = [path for kind in get_args(Kind) for path in _files(cache_folder(kind))]
+        contents = {identity_of(path): read_cached(path) for path in kept}
     size = write_prebuilt({identity: content for identity, content in contents.items() if content is not None})
     print(f"{FILE.name}: {len(contents)} networks and kinds of formulas, {size:,} bytes")
 

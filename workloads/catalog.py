@@ -89,15 +89,15 @@ def _builders() -> dict[str, Callable[[], Workload]]:
     for name, build in networks.items():
         builders[name] = partial(build, purpose="training")
         if name in feeds.BY_NETWORK:
-            builders[name] = partial(_fed, builders[name], feeds.BY_NETWORK[name])
+            builders[name] = partial(_with_feed, builders[name], feeds.BY_NETWORK[name])
         builders[f"{name}-inference"] = partial(build, purpose="inference")
     return builders
 
 
-def _fed(build: Callable[[], Workload], feed: Feed) -> Workload:
-    from slipstick.workloads.runs.feed import fed
+def _with_feed(build: Callable[[], Workload], feed: Feed) -> Workload:
+    from slipstick.workloads.runs.feed import with_feed
 
-    return fed(build(), feed)
+    return with_feed(build(), feed)
 
 
 def _data_parallel(build: Callable[..., Workload]) -> Workload:
@@ -124,7 +124,7 @@ def built_names() -> list[str]:
 
 
 @checked
-def workload(name: str | nx.DiGraph[Any], dtype: str | None = None) -> Workload:
+def workload(name: str | nx.DiGraph[Any], dtype: str | None = None, work: str | None = None) -> Workload:
     """A workload by name, or one of your own by the path of its .json or .json.gz file, or as a networkx DiGraph.
 
     Networks are training steps (forward, backward, update); ``NAME-inference`` is the forward pass, ``NAME-decode`` one
@@ -141,6 +141,8 @@ def workload(name: str | nx.DiGraph[Any], dtype: str | None = None) -> Workload:
         Or a graph: its nodes are operations with kind, dims, dtype and cost (see `digraph.from_digraph`).
     dtype
         The data type to compute in ("bfloat16", "nvfp4"; see `narrow.computed_in`); None: as it is written down.
+    work
+        "train", "forward", "prefill" or "decode", where the name is a model's (`works`).
 
     Raises
     ------
@@ -153,6 +155,8 @@ def workload(name: str | nx.DiGraph[Any], dtype: str | None = None) -> Workload:
     >>> ss.workload("gpt2").metadata["parameters"]
     124439808
     """
+    if work is not None:
+        name = work_named(name, work)
     if dtype is not None:
         from slipstick.workloads.language.language_step import in_stored_type
         from slipstick.workloads.transforms.narrow import computed_in
@@ -202,30 +206,87 @@ def workload(name: str | nx.DiGraph[Any], dtype: str | None = None) -> Workload:
     return from_json(graph_document(name.removeprefix(IMPORTED)), name).called(name)
 
 
+def works(name: str) -> dict[str, str]:
+    """What can be done of a model by its name, each with the full name of that workload.
+
+    Raises InputError where nothing is called so.
+
+    Examples
+    --------
+    >>> works("gpt2"), works("decode:llama-3.1-8b")
+    ({'forward': 'gpt2-inference', 'train': 'gpt2'}, {'decode': 'decode:llama-3.1-8b'})
+    """
+    if name.startswith(REQUESTS):
+        return works(name.removeprefix(REQUESTS))
+    if before := next((one for one in WORKS.values() if name.startswith(one)), ""):
+        return {work: name for work, one in WORKS.items() if one == before}
+    from slipstick.workloads.importers.configs.huggingface import is_config
+    from slipstick.workloads.language_catalog import language_model_names, shipped_name
+
+    builders, is_file = _builders(), name.endswith((".json", ".json.gz", ".gguf"))
+    if is_file:
+        is_model = name.endswith(".gguf") or is_config(name)
+    elif (base := name if name in builders or name in workload_names() else _spelled(name, builders)) != name:
+        return works(base)
+    else:
+        is_model = name in language_model_names() or ("/" in name and bool(shipped_name(name)))
+    made = {work: f"{name}{end}" for work, end in ENDS.items() if f"{name}{end}" in builders}
+    if "forward" in made and name in builders:
+        made["train"] = name
+    if is_model:
+        made |= {work: f"{before}{name}" for work, before in WORKS.items()}
+    if made:
+        return made
+    if name in builders and (end := next((work for work, end in ENDS.items() if name.endswith(end)), "")):
+        return {end: name}
+    metadata = workload(name).metadata  # a graph of one purpose
+    purpose = PURPOSES.get(str(metadata.get("purpose", "training" if "network" in metadata else "")))
+    return {purpose: name} if purpose else {}
+
+
+def work_named(name: object, work: str) -> str:
+    """The workload that a model's name and a work mean together.
+
+    Raises InputError where the model has no such work: those that it has are named.
+    """
+    from slipstick.common.errors import InputError
+    from slipstick.common.readers import unknown_name
+
+    if work not in (known := ("train", "forward", "prefill", "decode")):
+        raise unknown_name("work", work, known)
+    if not isinstance(name, str):
+        raise InputError(f"work = {work!r}: of a model's name; what is given is one graph, whose work is fixed")
+    has = works(name)
+    if work not in has:
+        these = f"it has {', '.join(sorted(has))}" if has else "it is one piece of work: leave it out"
+        raise InputError(f"workload {name!r} has no work {work!r} (--work): {these}")
+    return has[work]
+
+
 @lru_cache(maxsize=8)
 def _built(name: str) -> Workload:
     """A network by the name of its builder; one holds a megabyte or two."""
-    from slipstick.workloads.graph.kept import kept_workload
+    from slipstick.workloads.graph.workload_cache import cached_workload
 
-    return kept_workload(name, lambda: _builders()[name]().called(name))
+    return cached_workload(name, lambda: _builders()[name]().called(name))
 
 
-def kept_rewrite(workload: Workload, rewrite: str, make: Callable[[], Workload]) -> Workload:
+def cached_rewrite(workload: Workload, rewrite: str, make: Callable[[], Workload]) -> Workload:
     """What `make` makes of a workload; of a built network without sizes, rewritten or not, it is kept from run to run.
 
     `rewrite`: all that decides it beside the network, such as "autocast float16".
     """
     from slipstick.common.records import Same
-    from slipstick.workloads.graph.kept import kept_workload
+    from slipstick.workloads.graph.workload_cache import cached_workload
 
     is_built = workload.name in _builders() and _built(workload.name) is workload
-    before = [workload.name] if is_built else _kept_as(Same(workload))
+    before = [workload.name] if is_built else _cached_as(Same(workload))
     if not before:
         return make()
     place = _rewritten(name := f"{before[0]} {rewrite}")
     if not place:
-        place.append(kept_workload(name, make, workload))
-        _kept_as(Same(place[0])).append(name)
+        place.append(cached_workload(name, make, workload))
+        _cached_as(Same(place[0])).append(name)
     return place[0]
 
 
@@ -236,7 +297,7 @@ def _rewritten(name: str) -> list[Workload]:
 
 
 @lru_cache(maxsize=16)
-def _kept_as(workload: Hashable) -> list[str]:
+def _cached_as(workload: Hashable) -> list[str]:
     """Names under which a rewritten network is kept."""
     return []
 
@@ -248,6 +309,11 @@ REQUESTS = "serve:"
 """What stands before it where requests to it are meant; a model that ships is meant so by its name alone."""
 TRAINING = "train:"
 """What stands before it where a step of training it is meant."""
+WORKS = {"train": TRAINING, "prefill": "prompt:", "decode": "decode:"}
+"""What can be done of a language model, and what stands before its name then."""
+ENDS = {"forward": "-inference", "decode": "-decode"}
+"""What can be done of a network that ships, and what stands behind its name then; alone it is a training step."""
+PURPOSES = {"training": "train", "inference": "forward"}
 USUAL = {"bert": "bert-base", "llama2-7b": "llama-7b", "llama3-8b": "llama-3-8b", "llama3-70b": "llama-3-70b"}
 """Short names; a purpose (``-inference``, ``-decode``) stays behind them."""
 

@@ -13,7 +13,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.estimators.base.estimate import Estimate
 from slipstick.estimators.base.operation_model import Clock
-from slipstick.estimators.base.ratio_band import Held
+from slipstick.estimators.base.ratio_band import MeasuredUncertainty
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.symbolic.parameters import Parameter, parameters, with_parameters
 from slipstick.hwmodels.machine import Machine
@@ -84,7 +84,7 @@ class EstimatorBase:
         """
         return cast(Self, with_parameters(self, values))
 
-    def held(self, machine: Machine) -> Held | None:
+    def measured_uncertainty(self, machine: Machine) -> MeasuredUncertainty | None:
         """None: no measured time holds its answers."""
         return None
 

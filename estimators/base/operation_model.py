@@ -149,7 +149,7 @@ def rows_of(model: FormulaModel, operations: Sequence[Op], machine: Machine) -> 
     form = promised_form(model, machine)
     if form is None or not isinstance(operations, tuple):
         return _rows(model, operations, machine, Formulas())
-    kept = _kept_rows(type(model), form, _counted_by(model), Same(operations))
+    kept = _cached_rows(type(model), form, _counted_by(model), Same(operations))
     if not kept:
         kept.extend(_rows(model, operations, machine, formulas_of(type(model), form)))
     return tuple(kept)
@@ -169,7 +169,9 @@ def _counted_by(model: FormulaModel) -> Hashable:
 
 
 @lru_cache(maxsize=8)
-def _kept_rows(kind: type, form: Hashable, counted_by: Hashable, operations: Same[tuple[Op, ...]]) -> list[FormulaRows]:
+def _cached_rows(
+    kind: type, form: Hashable, counted_by: Hashable, operations: Same[tuple[Op, ...]]
+) -> list[FormulaRows]:
     """The place for the rows of some operations; empty at first."""
     return []
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from slipstick.estimators.base.estimate import Estimate
 from slipstick.estimators.base.operation_model import Clock
-from slipstick.estimators.base.ratio_band import Held
+from slipstick.estimators.base.ratio_band import MeasuredUncertainty
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.symbolic.parameters import Parameter
 from slipstick.hwmodels.machine import Machine
@@ -213,7 +213,7 @@ class Estimator(Protocol):
         """
         ...
 
-    def held(self, machine: Machine) -> Held | None:
+    def measured_uncertainty(self, machine: Machine) -> MeasuredUncertainty | None:
         """How sure its answers are where a measured time of the question holds them; None where none does."""
         ...
 

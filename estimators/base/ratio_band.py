@@ -74,7 +74,7 @@ class RatioBand:
 
 
 @dataclass(frozen=True)
-class Held:
+class MeasuredUncertainty:
     """How sure answers are that a measured time holds: standard deviations of log times.
 
     `scatter`: of the model alone at the measured point; None where that is not known.

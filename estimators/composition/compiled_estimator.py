@@ -20,7 +20,7 @@ from slipstick.estimators.composition.formula_groups import Group
 from slipstick.estimators.symbolic.batched_sum import Tables, Term, TermRows
 from slipstick.estimators.symbolic.formula_steps import FormulaSteps
 from slipstick.estimators.symbolic.lambdified import FloatArray
-from slipstick.estimators.symbolic.lambdified.formula_cache import KeptParts
+from slipstick.estimators.symbolic.lambdified.formula_cache import CachedParts
 from slipstick.estimators.symbolic.parameters import Parameter
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import symbols_of
@@ -131,9 +131,9 @@ class Compiled:
         self.schedule.parts.keep()
 
     @cached_property
-    def _parts(self) -> KeptParts:
+    def _parts(self) -> CachedParts:
         """Where the terms are kept: they are others where other quantities are free."""
-        return KeptParts(None if self.identity is None else f"{self.identity} free {sorted(self.free)}", "functions")
+        return CachedParts(None if self.identity is None else f"{self.identity} free {sorted(self.free)}", "functions")
 
     @cached_property
     def _known(self) -> dict[tuple[float, ...], Lanes]:

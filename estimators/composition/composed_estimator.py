@@ -43,18 +43,18 @@ from slipstick.estimators.composition.power_capped import (
     PowerCappedTimes,
     cap_was_set,
     energy_on_board,
-    estimate_as_held,
+    estimate_power_capped,
 )
 from slipstick.estimators.composition.workload_cache import FEW, arithmetic_of, as_compiled, bound_with, notes_on_dtypes
 from slipstick.estimators.roofline.physical_bound import PhysicalBound
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.formula_steps import FormulaSteps
 from slipstick.estimators.symbolic.lambdified import FloatArray
-from slipstick.estimators.symbolic.lambdified.formula_cache import KeptParts, promises
+from slipstick.estimators.symbolic.lambdified.formula_cache import CachedParts, promises
 from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.graph.kept import content_text
 from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.graph.workload_cache import content_text
 from slipstick.workloads.graph.workload_kind import WorkTimed, work_of
 from slipstick.workloads.transforms.mixed import precision_notes
 
@@ -128,12 +128,14 @@ def seconds_of(model: OperationModel, operations: tuple[Op, ...], machine: Machi
     Raises InputError where one takes less than the machine's arithmetic and main memory need.
     """
     if is_formula(model):
-        return _kept_seconds(Same(model), Same(operations), Same(machine))
+        return _cached_seconds(Same(model), Same(operations), Same(machine))
     return _seconds(model, operations, machine)
 
 
 @lru_cache(maxsize=FEW)
-def _kept_seconds(model: Same[OperationModel], operations: Same[tuple[Op, ...]], machine: Same[Machine]) -> FloatArray:
+def _cached_seconds(
+    model: Same[OperationModel], operations: Same[tuple[Op, ...]], machine: Same[Machine]
+) -> FloatArray:
     times = _seconds(model.it, operations.it, machine.it)
     times.flags.writeable = False
     return times
@@ -175,9 +177,9 @@ class ComposedEstimator(EstimatorBase):
         run = FrozenDict({**self.schedule.run_defaults(machine), **(run or {})})
         # what is measured or drawn is asked anew
         by_formula = is_formula(self.operation) and isinstance(self.schedule, FormulaSchedule)
-        kept = _kept_answer(Same(self), Same(workload), Same(machine), run) if by_formula else []
+        kept = _cached_answer(Same(self), Same(workload), Same(machine), run) if by_formula else []
         if not kept:
-            kept.append(estimate_as_held(self, workload, machine, run, self.runs_at()))
+            kept.append(estimate_power_capped(self, workload, machine, run, self.runs_at()))
         return kept[0]
 
     def time(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> float:
@@ -236,7 +238,7 @@ class ComposedEstimator(EstimatorBase):
         check_free(free)
         run = FrozenDict({**self.schedule.run_defaults(machine), **(run or {})})
         try:
-            kept = _kept_compiled(self, Same(workload), machine, tuple(free), run)
+            kept = _cached_compiled(self, Same(workload), machine, tuple(free), run)
         except TypeError:  # a part that has no hash
             kept = []
         if not kept:
@@ -249,7 +251,7 @@ class ComposedEstimator(EstimatorBase):
     ) -> Compiled | PowerCappedTimes | PointByPoint:
         """Under caps that are set."""
         inner = self._compile(workload, machine, tuple(dict.fromkeys((*free, CAP, CLOCK))), run)
-        consumed = energy_on_board(self.handed_over(self.graph(workload, machine), machine), machine, run)
+        consumed = energy_on_board(self.lowered_graph(self.graph(workload, machine), machine), machine, run)
         if isinstance(inner, PointByPoint) or consumed is None:
             return self._compile(workload, machine, free, run)
         return PowerCappedTimes(inner, consumed, machine, free)
@@ -265,7 +267,7 @@ class ComposedEstimator(EstimatorBase):
         sizes = tuple(name for name in free if name.startswith(("workload.", "run.")))
         if isinstance(self.operation, FormulaModel):
             self.operation.check_free(free)
-        kept = _kept_with_sizes(Same(self), Same(workload), machine, sizes, run) if is_formula else []
+        kept = _cached_with_sizes(Same(self), Same(workload), machine, sizes, run) if is_formula else []
         if not kept:
             kept.append(self._with_sizes(self.schedule, workload, machine, sizes, run))
         base = {name: value for name, value in kept[0].base.items() if name not in free}
@@ -282,7 +284,7 @@ class ComposedEstimator(EstimatorBase):
         """Compiled with sizes free alone: what else is free changes no formula."""
         open_names = {name.partition(".")[2] for name in free}
         defaults = {name: value for name, value in workload.defaults.items() if name not in open_names}
-        bound = self.handed_over(workload, machine).bind_known(
+        bound = self.lowered_graph(workload, machine).bind_known(
             {**defaults, **{name: run[name] for name in run if name not in open_names}}
         )
         unbound = sorted(bound.symbols - open_names)
@@ -290,7 +292,7 @@ class ComposedEstimator(EstimatorBase):
             raise InputError(f"workload {workload.name!r}: give a value for {', '.join(unbound)}")
         source = FreeSizeFormulas(self, schedule, bound, machine, free, run)
         identity = opened_identity(source)
-        parts = KeptParts(identity, "functions")
+        parts = CachedParts(identity, "functions")
         groups = group_steps(source, parts)
         whole = FormulaSteps(parts, SCHEDULE, source)
         all_parameters = parameters(self)
@@ -310,7 +312,7 @@ class ComposedEstimator(EstimatorBase):
             Where a symbol has no value.
         """
         run = FrozenDict({**self.schedule.run_defaults(machine), **(run or {})})
-        return bound_with(Same(self.handed_over(self.graph(workload, machine), machine)), run)
+        return bound_with(Same(self.lowered_graph(self.graph(workload, machine), machine)), run)
 
     def graph(self, workload: Workload, machine: Machine) -> Workload:
         """The operations whose times are combined: by default those of the workload."""
@@ -325,7 +327,7 @@ class ComposedEstimator(EstimatorBase):
         """As the schedule has it."""
         return self.schedule.keeps_open()
 
-    def handed_over(self, workload: Workload, machine: Machine) -> Workload:
+    def lowered_graph(self, workload: Workload, machine: Machine) -> Workload:
         """The operations of `graph` as the machine's runtime gets them."""
         return as_compiled(workload, machine)
 
@@ -361,7 +363,7 @@ class ComposedEstimator(EstimatorBase):
         """
         if not (isinstance(self.operation, FormulaModel) and isinstance(self.schedule, FormulaSchedule)):
             raise InputError("this estimator is no formula: its operation model or schedule is a table or a simulation")
-        workload = self.handed_over(self.graph(workload, machine), machine)
+        workload = self.lowered_graph(self.graph(workload, machine), machine)
         totals: dict[str, Any] = {}
         for formula, indices in grouped(self.operation, workload.operations, machine):
             for index in indices:
@@ -432,7 +434,7 @@ class ComposedEstimator(EstimatorBase):
 
 
 @lru_cache(maxsize=4)
-def _kept_answer(
+def _cached_answer(
     estimator: Same[ComposedEstimator], workload: Same[Workload], machine: Same[Machine], run: FrozenDict[float]
 ) -> list[Estimate]:
     """The place for an answer: the default's band is made of the answer that it is a band of."""
@@ -440,7 +442,7 @@ def _kept_answer(
 
 
 @lru_cache(maxsize=4)
-def _kept_compiled(
+def _cached_compiled(
     estimator: ComposedEstimator,
     workload: Same[Workload],
     machine: Machine,
@@ -452,7 +454,7 @@ def _kept_compiled(
 
 
 @lru_cache(maxsize=2)
-def _kept_with_sizes(
+def _cached_with_sizes(
     estimator: Same[ComposedEstimator],
     workload: Same[Workload],
     machine: Machine,

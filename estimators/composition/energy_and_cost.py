@@ -35,18 +35,18 @@ from slipstick.estimators.roofline.roofline import serving_engine
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified import FloatArray, evaluate, steps_of
 from slipstick.estimators.symbolic.lambdified.evaluable import Evaluable
-from slipstick.estimators.symbolic.lambdified.formula_cache import Formulas, KeptParts, text_as_steps
+from slipstick.estimators.symbolic.lambdified.formula_cache import CachedParts, Formulas, text_as_steps
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest
 from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import Amount, symbols_of
-from slipstick.workloads.graph.kept import content_text
 from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.graph.workload_cache import content_text
 
 
 def work_of(workload: Workload, machine: Machine) -> tuple[Amount | Evaluable, Amount | Evaluable]:
     """Flop, each at its energy over that of a float32 flop, and bytes moved, of all executions; open ones as steps."""
-    kept = _kept_work(Same(workload), machine.form)
+    kept = _cached_work(Same(workload), machine.form)
     if not kept:
         kept.append(_work(workload, machine))
     return kept[0]
@@ -57,7 +57,7 @@ def _work(workload: Workload, machine: Machine) -> tuple[Amount | Evaluable, Amo
     content = content_text(workload) if workload.symbols else None
     if content is None:
         return _work_of(workload, machine)
-    parts = KeptParts(f"work {machine.form!r} {content}", "functions")
+    parts = CachedParts(f"work {machine.form!r} {content}", "functions")
 
     def made(place: int) -> Evaluable:
         return Evaluable("1", steps_of(sp.sympify(_work_of(workload, machine)[place], strict=True)))
@@ -81,7 +81,7 @@ def _work_of(workload: Workload, machine: Machine) -> tuple[Amount, Amount]:
 
 
 @lru_cache(maxsize=8)
-def _kept_work(workload: Same[Workload], form: Hashable) -> list[tuple[Amount | Evaluable, Amount | Evaluable]]:
+def _cached_work(workload: Same[Workload], form: Hashable) -> list[tuple[Amount | Evaluable, Amount | Evaluable]]:
     """The place for the work of a workload on machines of one form: their engines decide what a flop costs."""
     return []
 

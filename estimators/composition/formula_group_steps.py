@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from slipstick.common.cached_parts import kept_list, kept_number, kept_places, kept_table
+from slipstick.common.cached_parts import cached_list, cached_number, cached_places, cached_table
 from slipstick.common.errors import InputError
 from slipstick.common.lazy_sympy import sp
 from slipstick.estimators.composition.formula_groups import Group
@@ -17,7 +17,7 @@ from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.formula_steps import FormulaSteps
 from slipstick.estimators.symbolic.lambdified import FloatArray, steps_of
 from slipstick.estimators.symbolic.lambdified.evaluable import Steps
-from slipstick.estimators.symbolic.lambdified.formula_cache import KeptParts
+from slipstick.estimators.symbolic.lambdified.formula_cache import CachedParts
 from slipstick.estimators.symbolic.lambdified.tape import Tape
 from slipstick.workloads.graph.cost import Amount, symbols_of
 
@@ -67,11 +67,11 @@ class AmountColumn:
         Raises InputError where that is none.
         """
         try:
-            listed, open_, steps = kept_list(data, "column", 3)
+            listed, open_, steps = cached_list(data, "column", 3)
         except ValueError:
             raise InputError("a column of amounts: want numbers, places and steps") from None
-        numbers = tuple(float(kept_number(one, "column")) for one in kept_list(listed, "column"))
-        places = tuple(kept_places(open_, "column", len(numbers)))
+        numbers = tuple(float(cached_number(one, "column")) for one in cached_list(listed, "column"))
+        places = tuple(cached_places(open_, "column", len(numbers)))
         made = cls(numbers, places, Steps.of(steps) if places else NOTHING)
         if not made.steps.tape.together or len(made.steps.tape.results) != len(places):
             raise InputError("a column of amounts: want a step for each open one")
@@ -103,8 +103,8 @@ class GroupRows:
         Raises InputError where that are none.
         """
         groups = []
-        for group in kept_list(data, "groups"):
-            parts = [kept_table(part, "group") for part in kept_list(group, "group", 2)]
+        for group in cached_list(data, "groups"):
+            parts = [cached_table(part, "group") for part in cached_list(group, "group", 2)]
             read = [{name: AmountColumn.of(column) for name, column in part.items()} for part in parts]
             if len(read) != 2 or len({len(column.numbers) for part in read for column in part.values()}) > 1:
                 raise InputError("groups of operations: want columns of one length")
@@ -136,7 +136,7 @@ class GroupSteps:
     formula: FormulaSteps
     amounts: AmountColumns
     multiplicity: AmountColumns
-    parts: KeptParts
+    parts: CachedParts
     place: int
     source: GroupSource
 
@@ -174,7 +174,7 @@ def _derived(amounts: Sequence[Amount], inside: str) -> AmountColumn:
     return AmountColumn.of_amounts(slopes)
 
 
-def group_steps(source: GroupSource, parts: KeptParts) -> tuple[GroupSteps, ...]:
+def group_steps(source: GroupSource, parts: CachedParts) -> tuple[GroupSteps, ...]:
     """The groups as they are kept in `parts`, else as `source` makes them."""
     rows = parts.part("rows", GroupRows.of, lambda: GroupRows.of_groups(source.groups))
     return tuple(

@@ -226,7 +226,7 @@ class ClockedEstimator(Protocol):
         """The operations whose times are combined."""
         ...
 
-    def handed_over(self, workload: Workload, machine: Machine) -> Workload:
+    def lowered_graph(self, workload: Workload, machine: Machine) -> Workload:
         """The same as the machine's runtime gets them."""
         ...
 
@@ -251,7 +251,7 @@ def estimate_under_cap(
     board = at_rated_cap(full)
     answer, free = (estimator.as_clocked(workload, each, run) for each in (machine, board))
     numbers = {**workload.defaults, **run}
-    bound = estimator.handed_over(estimator.graph(workload, board), board)
+    bound = estimator.lowered_graph(estimator.graph(workload, board), board)
     consumed = energy_on_board(bound, full, numbers)
     if consumed is None:
         return answer
@@ -266,7 +266,7 @@ def estimate_under_cap(
     return replace(answer, assumptions=(*_without_excess(answer), note))
 
 
-def estimate_as_held(
+def estimate_power_capped(
     estimator: ClockedEstimator, workload: Workload, machine: Machine, run: FrozenDict[float], clock: Clock
 ) -> Estimate:
     """The estimate (seconds) at the clock that the cap leaves, where times are those of a held clock."""
@@ -285,7 +285,7 @@ def held_to_lower_clock(
     board = at_stated_clock(at_rated_cap(machine))
     if answer.energy is None or not machine.clock < board.clock:
         return answer
-    bound = estimator.handed_over(estimator.graph(workload, board), board)
+    bound = estimator.lowered_graph(estimator.graph(workload, board), board)
     consumed = energy_on_board(bound, board, {**workload.defaults, **run})
     if consumed is None:
         return answer

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from slipstick.common.records import FrozenDict, Same
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.catalog import kept_rewrite
+from slipstick.workloads.catalog import cached_rewrite
 from slipstick.workloads.graph.footprint import resident_bytes
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.transforms.dtype import dtype_notes
@@ -25,7 +25,7 @@ def as_compiled(workload: Workload, machine: Machine) -> Workload:
 
 @lru_cache(maxsize=FEW)
 def _fused(workload: Same[Workload], free_kinds: tuple[str, ...]) -> Workload:
-    return kept_rewrite(workload.it, f"fused beside {free_kinds}", lambda: _made_fused(workload.it, free_kinds))
+    return cached_rewrite(workload.it, f"fused beside {free_kinds}", lambda: _made_fused(workload.it, free_kinds))
 
 
 def _made_fused(workload: Workload, free_kinds: tuple[str, ...]) -> Workload:

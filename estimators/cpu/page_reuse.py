@@ -27,9 +27,9 @@ class PageReuse(ComposedEstimator):
     With two and more it depends on where small blocks lie, which differs from process to process.
     """
 
-    def handed_over(self, workload: Workload, machine: Machine) -> Workload:
-        """See `ComposedEstimator.handed_over`; the only result is marked."""
-        handed = super().handed_over(workload, machine)
+    def lowered_graph(self, workload: Workload, machine: Machine) -> Workload:
+        """See `ComposedEstimator.lowered_graph`; the only result is marked."""
+        handed = super().lowered_graph(workload, machine)
         free = machine.runtime.free_kinds
         taking = [
             op for op in handed.operations if op.kind not in free and op.cost["written"] != 0 and takes_memory(op)

@@ -273,6 +273,6 @@ def _least(row: StepSum) -> tuple[float, float]:
 
 
 @lru_cache(maxsize=16)
-def kept_measured(steps: tuple[TimedServerStep, ...]) -> MeasuredServing:
+def cached_measured(steps: tuple[TimedServerStep, ...]) -> MeasuredServing:
     """`with_measured` of what ships: the same steps are often looked at again."""
     return with_measured(steps)

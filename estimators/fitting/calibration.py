@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from slipstick.common.records import FrozenDict, content_digest
-from slipstick.common.renamed_arguments import formerly
+from slipstick.common.renamed_arguments import checked
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, Measurement, Spread, quantile
 from slipstick.estimators.base.estimator_base import EstimatorBase
 from slipstick.estimators.base.operation_model import Clock, FormulaModel
@@ -275,10 +275,10 @@ def gaussian_draws(
     return np.asarray(np.clip(sample, low, high))
 
 
-@formerly(measurements="known", free="fit")
+@checked
 def calibrate(
     estimator: Estimator,
-    known: Sequence[Measurement],
+    measured: Sequence[Measurement],
     fit: Sequence[str],
     source: str = "",
     loss: str = "linear",
@@ -312,8 +312,8 @@ def calibrate(
     0.5
     """
     model = estimator.model
-    objective = Objective.of(model, known, fit)
-    return from_objective(model, objective, objective.fit(loss, starts), fingerprint(known), source, loss)
+    objective = Objective.of(model, measured, fit)
+    return from_objective(model, objective, objective.fit(loss, starts), fingerprint(measured), source, loss)
 
 
 def from_objective(

@@ -84,7 +84,7 @@ class SimilarityWeights:
 
 
 @cache
-def fitted_kinship(without: str = "") -> SimilarityWeights:
+def fitted_similarity(without: str = "") -> SimilarityWeights:
     """The numbers of ``slipstick validate --refit operations``.
 
     Parameters

@@ -79,7 +79,7 @@ def _measured(kind: str, dtype: str) -> Mapping[str, tuple[float, float]]:
     return next((MEASURED_RANGES[name] for name in names if name in MEASURED_RANGES), {})
 
 
-def standing_for(name: str, measured: Collection[str]) -> FallbackClass | None:
+def fallback_class_for(name: str, measured: Collection[str]) -> FallbackClass | None:
     """The measured class nearest to one (`class_of`); None where none resembles it."""
     return next((one for one in _candidates(name) if one.measured in measured), None)
 

@@ -22,7 +22,7 @@ from slipstick.estimators.base.schedule_model import Schedule
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.estimators.fitting.calibration import Calibration
-from slipstick.estimators.gpu.fallback_class import beyond, standing_for
+from slipstick.estimators.gpu.fallback_class import beyond, fallback_class_for
 from slipstick.estimators.gpu.gpu_bands import UNEVEN, band, of_libraries, outside, spent_on, uneven
 from slipstick.estimators.gpu.kernel_model_blend import IMAGE_NETWORKS, program_shares, programs_spread
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters, class_of
@@ -30,7 +30,7 @@ from slipstick.estimators.gpu.kernels.recurrent_law import PYTORCH, recurrent_ke
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.gpu.programs.program_kernels import ProgramRuntimes, program_kernels
 from slipstick.estimators.gpu.programs.shared_kernels import SharedKernels
-from slipstick.estimators.gpu.programs.torch_program import TorchProgram, handed_over
+from slipstick.estimators.gpu.programs.torch_program import TorchProgram, lowered_graph
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
 from slipstick.estimators.gpu.transfer.parameter_priors import DEFAULT
 from slipstick.estimators.gpu.transfer.pooling_constants import UNKNOWN
@@ -87,7 +87,7 @@ def _measured_kernels(
     for name in sorted(classes):
         kind, dtype = name.split(".")[:2]
         computed = f"{kind}.float32" if kind in PRODUCTS and widened(machine, dtype) else name
-        standing = standing_for(computed, belief.noise)
+        standing = fallback_class_for(computed, belief.noise)
         if standing is None and kind == "recurrent":  # one library call a layer: its launches are its own
             steps = recurrent_kernels(machine, stack)
             kernels[name], scatter[name], notes[name] = steps.kernels, Scatter(steps.spread, steps.spread), steps.note
@@ -128,7 +128,7 @@ def gpu_step(
     `run`: numbers of one execution, by name.
     """
     free = machine.runtime.free_kinds
-    operations = handed_over(workload, machine).distinct.operations
+    operations = lowered_graph(workload, machine).distinct.operations
     classes = {class_of(op) for op in operations if op.kind not in (*free, "collective")}
     kernels = measured_kernels(known, machine, classes, stack_of(operations, machine))
     device = SharedKernels(kernels.model, ProgramRuntimes(), program_shares(known, machine, classes))

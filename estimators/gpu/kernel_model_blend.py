@@ -15,8 +15,8 @@ from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.machine_family import shared_words
 from slipstick.estimators.base.protocols import Estimator
 from slipstick.estimators.fitting.calibration import Calibration
-from slipstick.estimators.fitting.similarity_weights import fitted_kinship
-from slipstick.estimators.gpu.fallback_class import standing_for
+from slipstick.estimators.fitting.similarity_weights import fitted_similarity
+from slipstick.estimators.gpu.fallback_class import fallback_class_for
 from slipstick.estimators.gpu.gpu_bands import NOTICED, Spent
 from slipstick.estimators.gpu.programs.program_kernels import HALF, programs_scatter
 from slipstick.estimators.gpu.programs.program_sides import rounds_convolutions
@@ -70,21 +70,21 @@ def _share(known: DeviceCalibration, machine: Machine, kind: str, dtype: str) ->
     if machine.name in [one.name for one in networks]:
         return 1.0
     of_programs = _relatives([one.family for one in networks], machine)
-    standing = standing_for(f"{kind}.{dtype}", [one.name for one in known.classes])
+    standing = fallback_class_for(f"{kind}.{dtype}", [one.name for one in known.classes])
     fits = [fit for one in known.classes if standing and one.name == standing.measured for fit in one.fits]
     timed = {device_name(known.machines[fit.machine]): fit.family for fit in fits}
     if machine.name in timed:
         return 0.0
-    return of_programs / (of_programs + sum(_kinship(family, machine) for family in timed.values()))
+    return of_programs / (of_programs + sum(_family_similarity(family, machine) for family in timed.values()))
 
 
 def _relatives(families: Iterable[str], machine: Machine) -> float:
     """What machines of the same generation and maker count for."""
-    return sum(_kinship(one, machine) for one in families if shared_words(one, machine.family) >= GENERATION)
+    return sum(_family_similarity(one, machine) for one in families if shared_words(one, machine.family) >= GENERATION)
 
 
-def _kinship(family: str, machine: Machine) -> float:
-    return fitted_kinship().weights[shared_words(family, machine.family)]
+def _family_similarity(family: str, machine: Machine) -> float:
+    return fitted_similarity().weights[shared_words(family, machine.family)]
 
 
 def programs_spread(machine: Machine, spent: Sequence[Spent]) -> tuple[float, tuple[str, ...]]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
-from slipstick.common.renamed_arguments import formerly
+from slipstick.common.renamed_arguments import checked as checked_arguments
 from slipstick.estimators.scaling.extrapolation_band import checked, doubt
 from slipstick.estimators.scaling.extrapolation_band import reasons as worst_of
 from slipstick.estimators.scaling.laws.band_constants import ORIGINS
@@ -62,7 +62,7 @@ def extrapolate(
     return extrapolate_many([series], to, kind, machine, family, level)[0]
 
 
-@formerly()
+@checked_arguments
 def extrapolate_many(
     series: Sequence[Series],
     to: npt.ArrayLike,

@@ -13,7 +13,7 @@ from slipstick.estimators.engine_steps.engines import ServingFit, cache_for, eng
 from slipstick.estimators.engine_steps.first_token import FirstParts, FirstToken
 from slipstick.estimators.engine_steps.fitted_steps import groups_on, server_on, serving_fit, unseen_machine
 from slipstick.estimators.engine_steps.kv_transfer import KvTransfer
-from slipstick.estimators.engine_steps.measured_steps import TimedServerStep, kept_measured
+from slipstick.estimators.engine_steps.measured_steps import TimedServerStep, cached_measured
 from slipstick.estimators.engine_steps.prompt_steps import LoopSteps, first_parts, least_prompt_seconds
 from slipstick.estimators.engine_steps.speculative_decoding import Speculation
 from slipstick.estimators.engine_steps.step_amounts import Batch, Shares
@@ -90,7 +90,7 @@ class Deployment:
         return self.prefill or self
 
     @cached_property
-    def handing_over(self) -> KvTransfer:
+    def kv_transfer(self) -> KvTransfer:
         """How the cache of a prompt goes from the workers that read it to these.
 
         Raises InputError where no link joins the devices.
@@ -110,7 +110,7 @@ class Deployment:
     @cached_property
     def fitted(self) -> ServingFit:
         """What was fitted to servers, moved by the steps that were measured."""
-        return kept_measured(self.known).fit if self.known else serving_fit()
+        return cached_measured(self.known).fit if self.known else serving_fit()
 
     @cached_property
     def shares(self) -> Shares:
@@ -226,7 +226,7 @@ class Deployment:
         """Bytes of a step's activations and scores on one rank."""
         m, tensor = self.model, self.layout.tensor
         inner = max(m.feed_forward, m.experts.per_token * m.experts.feed_forward if m.experts else 0) / tensor
-        scores = LOGIT_COPIES * 4.0 * self.rules.max_sequences * m.vocabulary / tensor
+        scores = LOGIT_COPIES * 4.0 * self.rules.max_num_seqs * m.vocabulary / tensor
         return self.rules.token_budget * m.matrices * inner * 2 + scores
 
     @property
@@ -250,7 +250,7 @@ class Deployment:
             words.append(above)
         if self.known:
             others = sorted({one.step.model.name for one in self.known} - {self.model.name})
-            words.append(kept_measured(self.known).text())
+            words.append(cached_measured(self.known).text())
             words += [f"measured with {', '.join(others)}: less is known of {self.model.name}"] if others else []
         return (*words, *self._apart, self.guessed, "chunked prompts and prefix hits are not validated")
 
@@ -262,7 +262,7 @@ class Deployment:
         layout = self.prefill.layout
         reading = f"{_counted(layout.replicas, 'prefill worker')} of {replace(layout, replicas=1).text()}"
         decoding = _counted(self.layout.replicas, "decode worker")
-        return (f"{reading} beside {decoding}", self.handing_over.text())
+        return (f"{reading} beside {decoding}", self.kv_transfer.text())
 
     @property
     def guessed(self) -> str:

@@ -78,7 +78,7 @@ def most_users(deployment: Deployment, traffic: Traffic, limits: Mapping[str, fl
 
     def at(users: int) -> tuple[float, float, float]:
         if users not in shares:
-            run = serve(deployment, replace(traffic, users=users, rate=None, count=None), limits)
+            run = serve(deployment, replace(traffic, users=users, rate=None, num_requests=None), limits)
             shares[users] = (run.slow.meeting(limits), run.served.meeting(limits), run.fast.meeting(limits))
         return shares[users]
 
@@ -134,7 +134,7 @@ class RequestEstimator(PrimaryQuantity):
 
     `quantity`: with which the answer begins; one in seconds is then its time.
     `cache_type`: data type of keys and values; "auto": as the engine makes it for the checkpoint.
-    `mixing`, `preemption`: words of the scheduler; see `server_run.deployment_of`.
+    `chunked_prefill`, `preemption`: words of the scheduler; see `server_run.deployment_of`.
     `known`: steps that were measured on the machine.
     """
 
@@ -142,7 +142,7 @@ class RequestEstimator(PrimaryQuantity):
     front: Annotated[float, Parameter("1", "seconds before the first step over those fitted", 0.05, 20.0)] = 1.0
     quantity: str = "output"
     cache_type: str = AUTO
-    mixing: str = ""
+    chunked_prefill: str = ""
     preemption: str = "cached"
     known: tuple[TimedServerStep, ...] = ()
 
@@ -178,7 +178,7 @@ class RequestEstimator(PrimaryQuantity):
         """
         requests, given, lengths = self._requests(workload, machine, run)
         made = deployment_of(
-            requests.model, requests.stored, machine, given, self.cache_type, self.mixing, self.preemption,
+            requests.model, requests.stored, machine, given, self.cache_type, self.chunked_prefill, self.preemption,
             engine_of_steps(self.known), self.known,
         )  # fmt: skip
         return made.at_pace(self.pace, self.front), traffic_of(given, lengths, requests.given)
@@ -255,7 +255,7 @@ class RequestEstimator(PrimaryQuantity):
         names |= {*machine.peak_factors(unit, narrow), f"memory.{main}.capacity"}
         if deployment.layout.group > 1:
             names |= {f"links.{name}.bandwidth" for name in list(machine.links)[:1] if name != "infeed"}
-        if deployment.prefill and (name := deployment.handing_over.link) in machine.links:
+        if deployment.prefill and (name := deployment.kv_transfer.link) in machine.links:
             names.add(f"links.{name}.bandwidth")
         if machine.power.cap is not None:
             names.add("power.cap")

@@ -27,20 +27,20 @@ Preemption = Literal["cached", "recompute", "swap"]
 PREEMPTIONS: Mapping[str, Preemption] = {"cached": "cached", "recompute": "recompute", "swap": "swap"}
 DEGREES = FrozenDict(tensor_parallel=1.0, pipeline_parallel=1.0, data_parallel=1.0, expert_parallel=1.0, replicas=1.0)
 """Of a layout; all but expert_parallel multiply to the devices."""
-RULES = FrozenDict(step_tokens=8192.0, max_sequences=256.0)
+RULES = FrozenDict(max_batched_tokens=8192.0, max_num_seqs=256.0)
 """Tokens of a step, and sequences at a time."""
-DRAWN = FrozenDict(spread=0.2, prefix=0.0, burstiness=1.0, seed=0.0)
+DRAWN = FrozenDict(length_range=0.2, prefix_hit_rate=0.0, burstiness=1.0, seed=0.0)
 """How lengths are drawn, which share of prompts is in the cache, how a stream comes; see `Traffic`."""
 USERS = 1.0
 """Of a closed loop, where neither users nor a rate are given."""
-GUESSED = FrozenDict(draft_tokens=0.0, acceptance=0.0, draft_share=0.0)
+GUESSED = FrozenDict(draft_tokens=0.0, acceptance=0.0, draft_cost=0.0)
 """Speculative decoding: tokens guessed in a step (0: none), the chance that one is kept, and what guessing one takes of
 a plain step (0: as a head of one layer)."""
 POOL = FrozenDict(prefill_workers=0.0, prefill_tensor_parallel=0.0, link_bandwidth=0.0)
 """Workers that read prompts for the others (0: none), their tensor ranks (0: as the others), and bytes/s between them
 (0: of the machine's link)."""
 DEFAULTS = FrozenDict({**DEGREES, **RULES, **DRAWN, **GUESSED, **POOL})
-CHOSEN = frozenset({"concurrency", "rate", "count"})
+CHOSEN = frozenset({"concurrency", "rate", "num_requests"})
 """Users of a closed loop, requests/s of a stream, and how many are simulated."""
 
 
@@ -55,20 +55,21 @@ def traffic_of(run: Mapping[str, float], tokens: Mapping[str, float], given: Seq
     numbers = {**DEFAULTS, **run}
     for name, value in numbers.items():
         check_run_number(name, value)
-    users, rate, count = (run.get(name) for name in ("concurrency", "rate", "count"))
+    users, rate, wanted = (run.get(name) for name in ("concurrency", "rate", "num_requests"))
     if users is None and rate is None and not (given and given[0].arrival is not None):
         users = USERS
     return Traffic(
         int(tokens["input_tokens"]), int(tokens["output_tokens"]), None if users is None else int(users), rate,
-        numbers["burstiness"], numbers["spread"], numbers["prefix"], None if count is None else int(count),
-        int(numbers["seed"]), tuple(given),
+        numbers["burstiness"], numbers["length_range"], numbers["prefix_hit_rate"],
+        None if wanted is None else int(wanted), int(numbers["seed"]), tuple(given),
     )  # fmt: skip
 
 
 def run_of(load: Traffic) -> dict[str, float]:
     """The numbers of a run that describe a traffic: what `traffic_of` reads."""
-    chosen = {"concurrency": load.users, "rate": load.rate, "count": load.count}
-    drawn = {"spread": load.spread, "prefix": load.prefix, "burstiness": load.burstiness, "seed": float(load.seed)}
+    chosen = {"concurrency": load.users, "rate": load.rate, "num_requests": load.num_requests}
+    drawn = {"length_range": load.length_range, "prefix_hit_rate": load.prefix_hit_rate, "burstiness": load.burstiness}
+    drawn["seed"] = float(load.seed)
     return drawn | {name: float(value) for name, value in chosen.items() if value is not None}
 
 
@@ -78,7 +79,7 @@ def deployment_of(
     machine: Machine,
     run: Mapping[str, float],
     cache_type: str = AUTO,
-    mixing: str = "",
+    chunked_prefill: str = "",
     preemption: str = "cached",
     engine: str = "",
     known: tuple[TimedServerStep, ...] = (),
@@ -86,7 +87,7 @@ def deployment_of(
     """A model on the devices that the degrees of a run name, under the engine of the machine's runtime.
 
     `stored`: how weights are stored (`weight_types.WEIGHT_TYPES`).
-    `mixing`: "mixed", or "separate" where prompts are read alone; "": as the engine does.
+    `chunked_prefill`: "on", or "off" where prompts are read alone; "": as the engine does.
     `engine`: as a runtime's library says it ("vllm 0.19.0"); "": what the machine's runtime names.
     `known`: steps that were measured on the machine.
     Raises InputError where the degrees do not suit the model, or a word is unknown.
@@ -98,15 +99,15 @@ def deployment_of(
         model = padded(model, layout.tensor)
     layout.check(model)
     engine = engine or server_on(machine)
-    mixing = mixing or ("separate" if engine.lower().startswith("sglang") else "mixed")
-    if mixing not in ("mixed", "separate"):
-        raise unknown_name("way of mixing prompts and decodes", mixing, ("mixed", "separate"))
+    chunked_prefill = chunked_prefill or ("off" if engine.lower().startswith("sglang") else "on")
+    if chunked_prefill not in ("on", "off"):
+        raise unknown_name("value of chunked prefill", chunked_prefill, ("on", "off"))
     if preemption not in PREEMPTIONS:
         raise unknown_name("preemption", preemption, sorted(PREEMPTIONS))
     rules = Scheduler(
-        int(numbers["step_tokens"]),
-        int(numbers["max_sequences"]),
-        mixing="separate" if mixing == "separate" else "mixed",
+        int(numbers["max_batched_tokens"]),
+        int(numbers["max_num_seqs"]),
+        chunked_prefill=chunked_prefill == "on",
         preemption=PREEMPTIONS[preemption],
     )
     guesses = speculation_of(model, numbers)
@@ -152,16 +153,16 @@ def speculation_of(model: LanguageModel, numbers: Mapping[str, float]) -> Specul
             f"draft_tokens = {tokens:g}, acceptance = {kept:g}: want a whole number of guessed tokens and the chance "
             "that one is kept, run.acceptance=0.7 (--acceptance 0.7)"
         )
-    return Speculation(int(tokens), kept, numbers["draft_share"] or 1 / model.layers)
+    return Speculation(int(tokens), kept, numbers["draft_cost"] or 1 / model.layers)
 
 
-def require_guesses(draft_tokens: float, acceptance: float, draft_share: float) -> None:
+def require_guesses(draft_tokens: float, acceptance: float, draft_cost: float) -> None:
     """Refuse numbers of guessed tokens where none is guessed.
 
     Raises InputError where there are some.
     """
-    if not draft_tokens and (acceptance or draft_share):
-        given = f"acceptance = {acceptance:g}" if acceptance else f"draft_share = {draft_share:g}"
+    if not draft_tokens and (acceptance or draft_cost):
+        given = f"acceptance = {acceptance:g}" if acceptance else f"draft_cost = {draft_cost:g}"
         raise InputError(f"{given}, but no token is guessed: say how many, --draft-tokens 4")
 
 

@@ -254,7 +254,7 @@ class Serving(Answer):
         if self.deployment.prefill is None:
             return FrozenDict()
         busy = {f"{name}_busy": self.served.of_workers(read=read).share("busy") for name, read in KINDS.items()}
-        return FrozenDict({**busy, "handed_over_s": float((self.served.first - self.served.read).mean())})
+        return FrozenDict({**busy, "kv_transfer_s": float((self.served.first - self.served.read).mean())})
 
     def rows(self) -> list[dict[str, Any]]:
         """One row a measure and statistic, seconds with the 80 % band."""
@@ -448,7 +448,7 @@ def _readers(deployment: Deployment, factor: float) -> PrefillWorkers | None:
     if deployment.prefill is None:
         return None
     reader, layout = deployment.prefill, deployment.prefill.layout
-    sent = deployment.handing_over.seconds
+    sent = deployment.kv_transfer.seconds
     return PrefillWorkers(reader.seconds(factor), reader.scheduler, layout.replicas, layout.data, sent)
 
 
@@ -466,7 +466,7 @@ def front_seconds(deployment: Deployment, traffic: Traffic) -> float:
     one = first_parts(reader.step, mean_input, outputs, 1.0, 0.0, budget, cached)
     present = traffic.users or _present(traffic, one.alone + outputs * deployment.step.seconds(Batch(1.0, context)))
     users = max(1.0, present / replicas)
-    decodes = max(1.0, min(users / deployment.layout.data, deployment.rules.max_sequences))
+    decodes = max(1.0, min(users / deployment.layout.data, deployment.rules.max_num_seqs))
     tpot = 0.0 if deployment.prefill else deployment.step.seconds(Batch(decodes, context))
     stepped = stepped_prompt_seconds(reader.step, mean_input, budget, cached)
     return deployment.first_token.front(replace(one, users=users, tpot=tpot), stepped)

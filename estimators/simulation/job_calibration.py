@@ -163,7 +163,7 @@ def load_job_calibration(path: str | os.PathLike[str]) -> JobCalibration:
     if fields.get("schema") != SCHEMA:
         raise InputError(
             f"{path}: schema = {str(fields.get('schema'))[:40]!r}, want {SCHEMA!r}: a simulated job reads what "
-            "calibrate JOB.yaml --known FILE.csv --fit NAMES --out FILE.json wrote"
+            "calibrate JOB.yaml --measured FILE.csv --fit NAMES --out FILE.json wrote"
         )
     names = tuple(_named(name, path, "names") for name in listed(fields.get("names"), path, "names"))
     values = tuple(_number(value, path, "values") for value in listed(fields.get("values"), path, "values"))

@@ -11,7 +11,7 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
-from slipstick.common.renamed_arguments import formerly
+from slipstick.common.renamed_arguments import checked
 from slipstick.estimators.base.estimate import Estimate, OperationTime, Spread
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.composition.energy_and_cost import energy_of
@@ -208,13 +208,13 @@ def predictor(
     return OnDevice(shipped_devices(), machine)
 
 
-@formerly(model="calibration", power_watts="power", anchors="known")
+@checked
 def estimate_spmv(
     matrix: SparseMatrix,
     machine: Machine | None = None,
     calibration: SpmvModel | NetProducts | TrainedDevices | None = None,
     power: float | None = None,
-    known: Sequence[tuple[SparseMatrix, float]] = (),
+    measured: Sequence[tuple[SparseMatrix, float]] = (),
 ) -> Estimate:
     """Time of one product with its interval; energy where a mean power is given or the machine has one.
 
@@ -226,7 +226,7 @@ def estimate_spmv(
     ----------
     calibration
         Of blocks on one core, or of whole devices; those that ship if None (streaming labels).
-    known
+    measured
         Matrices, and the seconds of a product with each as measured on the machine: they scale every answer for it and
         narrow the interval.
 
@@ -246,16 +246,16 @@ def estimate_spmv(
     """
     model_here = predictor(machine, calibration)
     between, within = model_here.spreads
-    if known and not between:
+    if measured and not between:
         between = shipped_devices().machine_spread
-    ratios = [seconds / model_here.answer(other)[0] for other, seconds in known]
-    doubt = shipped_devices().doubt(len(known)) if known else 1.0
+    ratios = [seconds / model_here.answer(other)[0] for other, seconds in measured]
+    doubt = shipped_devices().doubt(len(measured)) if measured else 1.0
     scale = anchored(ratios, between, within, doubt)
     plain, metrics = model_here.answer(matrix)
     time = plain * scale.factor
     notes = [*model_here.notes]
-    if known:
-        notes.append(f"times {scale.factor:.3g}, by the products measured there ({len(known)})")
+    if measured:
+        notes.append(f"times {scale.factor:.3g}, by the products measured there ({len(measured)})")
     energy = None if power is None else power * time
     if power is not None:
         notes.append(f"energy = {power:g} W x time (the paper's analytic model), not measured")

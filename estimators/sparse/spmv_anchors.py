@@ -13,7 +13,7 @@ from slipstick.estimators.fitting.scores import weighted_quantile
 
 COUNTS = (1, 2, 4, 8)
 """Numbers of anchors for which devices that were left out say how far to believe them."""
-DOUBTS = (1.0, 1.5, 2.0, 3.0, 5.0, 100.0)
+WIDENINGS = (1.0, 1.5, 2.0, 3.0, 5.0, 100.0)
 """Factors on a matrix's scatter that are tried; with the last, anchors hardly count."""
 DRAWS = 40
 
@@ -34,7 +34,7 @@ def anchored(ratios: npt.ArrayLike, machine_spread: float, matrix_spread: float,
 
     `machine_spread`, `matrix_spread`: standard deviations of the logarithm, over machines and over the matrices of one
         machine.
-    `doubt`: factor on the second (`doubts`).
+    `doubt`: factor on the second (`widenings`).
     Raises InputError where a ratio is not positive.
     """
     values = np.sort(np.asarray(ratios, dtype=np.float64))
@@ -48,7 +48,9 @@ def anchored(ratios: npt.ArrayLike, machine_spread: float, matrix_spread: float,
     return Scale(best**weight, float(np.sqrt(between * (1 - weight))))
 
 
-def doubts(ratios: Sequence[npt.NDArray[np.float64]], machine_spread: float, matrix_spread: float) -> dict[int, float]:
+def widenings(
+    ratios: Sequence[npt.NDArray[np.float64]], machine_spread: float, matrix_spread: float
+) -> dict[int, float]:
     """By number of anchors, the factor on a matrix's scatter with which they helped devices left out the most.
 
     Few anchors are believed less than a normal law would have it, since one matrix may be far off: the geometric mean
@@ -62,9 +64,9 @@ def doubts(ratios: Sequence[npt.NDArray[np.float64]], machine_spread: float, mat
         if not judged:
             continue
         gains = [
-            np.mean([_gain(one, count, machine_spread, matrix_spread, doubt) for one in judged]) for doubt in DOUBTS
+            np.mean([_gain(one, count, machine_spread, matrix_spread, doubt) for one in judged]) for doubt in WIDENINGS
         ]
-        result[count] = DOUBTS[int(np.argmin(gains))]
+        result[count] = WIDENINGS[int(np.argmin(gains))]
     return result
 
 

@@ -24,7 +24,7 @@ from slipstick.estimators.base.machine_family import shared_words
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.fitting.nonnegative_terms import ROUNDS, nearest_terms
 from slipstick.estimators.fitting.scores import normal_spread
-from slipstick.estimators.fitting.similarity_weights import fitted_kinship
+from slipstick.estimators.fitting.similarity_weights import fitted_similarity
 from slipstick.estimators.sparse.spmv_amounts import CALL, FORMATS, SOURCE, TERMS, amount_table, amounts
 from slipstick.estimators.sparse.spmv_costs import is_accelerator
 from slipstick.estimators.symbolic.formula import Formula
@@ -132,7 +132,7 @@ class SpmvDevices(FormulaModel):
         if same.any():
             return np.append(same / same.sum(), 0.0)
         alike = np.array([device.accelerator == is_accelerator(machine) for device in self.devices])
-        counts = fitted_kinship().weights
+        counts = fitted_similarity().weights
         kin = np.array([counts[shared_words(device.family, machine.family)] for device in self.devices])
         weights = np.append(kin * alike if alike.any() else kin, 1.0)
         return np.asarray(weights / weights.sum())

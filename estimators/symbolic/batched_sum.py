@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from slipstick.common.cached_parts import kept_list, kept_text
+from slipstick.common.cached_parts import cached_list, cached_text
 from slipstick.common.errors import InputError
 from slipstick.estimators.symbolic.lambdified.evaluable import Evaluable, FloatArray, Steps
 
@@ -118,7 +118,7 @@ class SeparatedTerms:
         Raises InputError where that are none.
         """
         try:
-            return cls(tuple(_term(*kept_list(one, "term", 2)) for one in kept_list(data, "terms", MOST_TERMS)))
+            return cls(tuple(_term(*cached_list(one, "term", 2)) for one in cached_list(data, "terms", MOST_TERMS)))
         except (TypeError, ValueError):
             raise InputError("formula as steps: not the terms of one") from None
 
@@ -143,7 +143,7 @@ def _term(kind: Any, data: Any) -> Term:
         case "product":
             return _product(data)
         case "maximum":
-            sides = [tuple(map(_product, kept_list(side, "side"))) for side in kept_list(data, "maximum")]
+            sides = [tuple(map(_product, cached_list(side, "side"))) for side in cached_list(data, "maximum")]
             if not sides or not all(sides):
                 raise InputError("formula as steps: a maximum of nothing")
             return Maximum(tuple(sides))
@@ -155,8 +155,8 @@ def _term(kind: Any, data: Any) -> Term:
 
 
 def _product(data: Any) -> Product:
-    rows, text, points = kept_list(data, "product", 3)
-    return Product(Steps.of(rows), PointPart(kept_text(text, "text"), Steps.of(points)))
+    rows, text, points = cached_list(data, "product", 3)
+    return Product(Steps.of(rows), PointPart(cached_text(text, "text"), Steps.of(points)))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.common.cached_parts import kept_list, kept_texts
+from slipstick.common.cached_parts import cached_list, cached_texts
 from slipstick.common.errors import InputError
 from slipstick.common.lazy_sympy import sp
 from slipstick.estimators.symbolic.lambdified import names_of, steps_of
@@ -58,9 +58,9 @@ class Breakpoints:
         Raises InputError where that are none.
         """
         try:
-            rows = [kept_list(row, "border", 3) for row in kept_list(data, "borders", MOST_BORDERS)]
+            rows = [cached_list(row, "border", 3) for row in cached_list(data, "borders", MOST_BORDERS)]
             borders = [
-                BranchBorder(Steps.of(one), Steps.of(other), kept_texts(names, "names")) for one, other, names in rows
+                BranchBorder(Steps.of(one), Steps.of(other), cached_texts(names, "names")) for one, other, names in rows
             ]
         except (TypeError, ValueError):
             raise InputError("borders as steps: want two sides and names") from None

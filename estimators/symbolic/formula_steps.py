@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
-from slipstick.common.cached_parts import kept_texts
+from slipstick.common.cached_parts import cached_texts
 from slipstick.estimators.symbolic.batched_sum import Chosen, SeparatedTerms, Term
 from slipstick.estimators.symbolic.breakpoints import Breakpoints
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.gradient import GradientSteps, slopes_of
 from slipstick.estimators.symbolic.lambdified.evaluable import Evaluable, FloatArray
-from slipstick.estimators.symbolic.lambdified.formula_cache import KeptParts
+from slipstick.estimators.symbolic.lambdified.formula_cache import CachedParts
 
 
 class FormulaSource(Protocol):
@@ -26,8 +26,8 @@ class FormulaSource(Protocol):
 
 
 @dataclass(frozen=True)
-class KeptNames:
-    """KeptNames as they are kept."""
+class CachedNames:
+    """CachedNames as they are kept."""
 
     listed: tuple[str, ...]
 
@@ -36,12 +36,12 @@ class KeptNames:
         return list(self.listed)
 
     @classmethod
-    def of(cls, data: Any) -> KeptNames:
+    def of(cls, data: Any) -> CachedNames:
         """The names of `data`.
 
         Raises InputError where that are none.
         """
-        return cls(kept_texts(data, "names"))
+        return cls(cached_texts(data, "names"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,14 +51,14 @@ class FormulaSteps:
     `parts`: where its parts are kept, under `place`.
     """
 
-    parts: KeptParts
+    parts: CachedParts
     place: str
     source: FormulaSource
 
     @classmethod
     def of(cls, formula: Formula) -> FormulaSteps:
         """Those of a formula, for this process alone."""
-        return cls(KeptParts(), "", _OneFormula(formula))
+        return cls(CachedParts(), "", _OneFormula(formula))
 
     @property
     def formula(self) -> Formula:
@@ -72,13 +72,13 @@ class FormulaSteps:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """KeptNames of the symbols, sorted."""
+        """CachedNames of the symbols, sorted."""
         return self.steps.names
 
     @cached_property
     def sizes_read(self) -> tuple[str, ...]:
-        """KeptNames that have a say where every cache is there (see `residency.sizes_read`)."""
-        return self.parts.part(f"{self.place} sizes", KeptNames.of, self._sizes_read).listed
+        """CachedNames that have a say where every cache is there (see `residency.sizes_read`)."""
+        return self.parts.part(f"{self.place} sizes", CachedNames.of, self._sizes_read).listed
 
     def evaluate(self, values: Mapping[str, Any]) -> FloatArray:
         """The value on arrays that broadcast against each other.
@@ -95,7 +95,7 @@ class FormulaSteps:
         """See `Breakpoints.at`."""
         return self._turns.at(values)
 
-    def terms(self, numbers: Mapping[str, float], parts: KeptParts) -> tuple[Term, ...]:
+    def terms(self, numbers: Mapping[str, float], parts: CachedParts) -> tuple[Term, ...]:
         """The formula with numbers put in, taken apart into rows (operation.*) and points.
 
         `parts`: where they are kept: other numbers are other terms.
@@ -118,11 +118,11 @@ class FormulaSteps:
 
         return gradient_steps(self.formula.expression)
 
-    def _sizes_read(self) -> KeptNames:
+    def _sizes_read(self) -> CachedNames:
         from slipstick.estimators.symbolic.cache_residency import sizes_read
         from slipstick.estimators.symbolic.lambdified import names_of
 
-        return KeptNames(names_of(sizes_read(self.formula.expression)))
+        return CachedNames(names_of(sizes_read(self.formula.expression)))
 
     def _terms(self, numbers: Mapping[str, float]) -> SeparatedTerms:
         from slipstick.common.expressions import symbol

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from slipstick.common.cached_parts import kept_list, kept_number, kept_places, kept_text, kept_texts
+from slipstick.common.cached_parts import cached_list, cached_number, cached_places, cached_text, cached_texts
 from slipstick.common.errors import InputError
 from slipstick.estimators.symbolic.lambdified.evaluable import Evaluable, FloatArray, Steps
 
@@ -68,13 +68,13 @@ class GradientNode:
 
         Raises InputError where that is none.
         """
-        kind, reads, number, value, slopes = kept_list(data, "node", 5)
+        kind, reads, number, value, slopes = cached_list(data, "node", 5)
         node = cls(
-            kept_text(kind, "node"),
-            tuple(kept_places(reads, "node", names if kind == SYMBOL else before)),
-            float(kept_number(number, "node")),
+            cached_text(kind, "node"),
+            tuple(cached_places(reads, "node", names if kind == SYMBOL else before)),
+            float(cached_number(number, "node")),
             None if value is None else Steps.of(value),
-            tuple(map(Steps.of, kept_list(slopes, "slopes"))),
+            tuple(map(Steps.of, cached_list(slopes, "slopes"))),
         )
         evaluated = node.kind in (*EVALUATED, "raised")
         known = evaluated or node.kind in (*COMPUTED, SYMBOL, NUMBER)
@@ -141,11 +141,11 @@ class GradientSteps:
         Raises InputError where that is none.
         """
         try:
-            named, rows = kept_list(data, "gradient", 2)
-            names = kept_texts(named, "names")
+            named, rows = cached_list(data, "gradient", 2)
+            names = cached_texts(named, "names")
             nodes = [
                 GradientNode.of(row, place, len(names))
-                for place, row in enumerate(kept_list(rows, "nodes", MOST_NODES))
+                for place, row in enumerate(cached_list(rows, "nodes", MOST_NODES))
             ]
         except (TypeError, ValueError):
             raise InputError("gradient as steps: want names and nodes") from None

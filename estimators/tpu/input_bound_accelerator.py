@@ -162,7 +162,7 @@ class InputBoundAccelerator(ClippedAtPeak):
         """One core's share, with what feeds it."""
         return on_cores(workload, machine.cores)
 
-    def handed_over(self, workload: Workload, machine: Machine) -> Workload:
+    def lowered_graph(self, workload: Workload, machine: Machine) -> Workload:
         """As the compiler makes it, in the memory's layout."""
         return laid_out(as_compiled(workload, machine))
 
@@ -173,7 +173,7 @@ class InputBoundAccelerator(ClippedAtPeak):
         fed = {name: given[name] for name in SYMBOLS if name in given}
         numbers = FrozenDict({**fed, **self.schedule.run_defaults(machine), **numbers_of_run(workload, run or {})})
         answer = super().estimate(workload, machine, numbers)
-        graph = self.handed_over(self.graph(workload, machine), machine).bound(numbers)
+        graph = self.lowered_graph(self.graph(workload, machine), machine).bound(numbers)
         lanes = self.schedule.lanes(graph, np.array([part.time for part in answer.parts]))
         counts = np.array([float(op.times) for op in graph])
         occupied = float(np.sum(self.operation.occupied(graph.operations, machine) * counts))
@@ -209,7 +209,7 @@ class InputBoundAccelerator(ClippedAtPeak):
             metrics=metrics,
             spread=Spread(residual=float(np.std(np.log(drawn["time"]), ddof=1))),
             metric_intervals=FrozenDict({name: (low, high) for name, (low, high) in bands.items()}),
-            assumptions=(*answer.assumptions, *self._fed(workload, machine, numbers, whole_machine.cores)),
+            assumptions=(*answer.assumptions, *self._input_bound(workload, machine, numbers, whole_machine.cores)),
         )
 
     def compile(
@@ -247,7 +247,9 @@ class InputBoundAccelerator(ClippedAtPeak):
             return 1.0
         return float(batch) / (machine.cores * math.ceil(batch / machine.cores))
 
-    def _fed(self, workload: Workload, machine: Machine, numbers: Mapping[str, float], cores: int) -> tuple[str, ...]:
+    def _input_bound(
+        self, workload: Workload, machine: Machine, numbers: Mapping[str, float], cores: int
+    ) -> tuple[str, ...]:
         """How the batch is divided and what feeds it, in words; `cores` are those that there are."""
         if stands_on_cores(workload):
             return ()

@@ -142,7 +142,7 @@ class TrainingStepTime:
         """Seconds of the step, all parts together."""
         return sum(self.parts.values())
 
-    def fed(self, loading: float) -> TrainingStepTime:
+    def with_loading(self, loading: float) -> TrainingStepTime:
         """A step whose input takes so many seconds to load, while the step before it runs: it waits for the rest."""
         return TrainingStepTime(FrozenDict({**self.parts, "input": max(0.0, loading - self.seconds)}))
 

@@ -215,7 +215,7 @@ class TrainedBatch:
         if rated is None or self.machine.power.cap in (None, rated):
             return 1.0
         full = self.machine.using({"clock": max(self.machine.clock, self.machine.stated.clock)})
-        time = self.step(layout.devices, full.clock).step(layout, self.batch).fed(self.loading)
+        time = self.step(layout.devices, full.clock).step(layout, self.batch).with_loading(self.loading)
         watts = step_watts(at_rated_cap(full), time, self._flop_of_a_device(layout), self.precision)
         return clock_left(full, time, watts[0]) * full.clock / self.machine.clock if watts else 1.0
 
@@ -227,7 +227,7 @@ class TrainedBatch:
         time = step.step(layout, self.batch)
         law = self.fit.fit if self.fit else training_fit()
         half = float(law.half_width(columns_of([step.amounts(layout, self.batch)]), [self.groups])[0])
-        time = time.fed(self.loading)
+        time = time.with_loading(self.loading)
         watts = step_watts(step.machine, time, self._flop_of_a_device(layout), self.precision)
         if watts is not None and clock is None and self.machine.clock < self.machine.stated.clock:
             watts = min(watts[0], self._slower(step, layout, time)), watts[1]
@@ -237,7 +237,7 @@ class TrainedBatch:
     def _slower(self, step: TrainingStep, layout: TrainingLayout, time: TrainingStepTime) -> float:
         """Watts of a device at a clock below the stated one, by what the step draws at that."""
         at = at_rated_cap(self.machine).using({"clock": self.machine.stated.clock})
-        full = replace(step, machine=at).step(layout, self.batch).fed(self.loading)
+        full = replace(step, machine=at).step(layout, self.batch).with_loading(self.loading)
         watts = step_watts(at, full, self._flop_of_a_device(layout), self.precision)
         return math.inf if watts is None else lower_watts(at, full, watts[0], step.machine.clock, time.seconds)
 

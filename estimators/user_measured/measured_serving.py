@@ -15,8 +15,8 @@ from slipstick.estimators.engine_steps.measured_steps import (
     ServerStep,
     TimedFirstToken,
     TimedServerStep,
+    cached_measured,
     engine_of_steps,
-    kept_measured,
 )
 from slipstick.estimators.engine_steps.step_graph import is_step
 from slipstick.estimators.roofline.physical_bound import TOLERANCE
@@ -49,7 +49,7 @@ class MeasuredSteps:
             return replace(instead_of, known=self.steps)
         if not is_step(workload):
             raise InputError(f"measured steps are of serving, {workload.name} is no step of it: give operations")
-        measured, engine = kept_measured(self.steps), engine_of_steps(self.steps) or server_on(machine)
+        measured, engine = cached_measured(self.steps), engine_of_steps(self.steps) or server_on(machine)
         running = machine.using({"runtime.library": engine, "runtime.mode": "graph_replay"})
         made = served_step(workload, running, engine, run, measured.fit).estimator
         return replace(made, source=f"{made.source}; {measured.text()}")
@@ -100,7 +100,7 @@ class TimedServerRun:
                 raise InputError(
                     f"a measured first token of {format_quantity(seconds, 's')}: {deployment.machine.name} needs at "
                     f"least {format_quantity(least, 's')} for a prompt of {deployment.model.name} by its data sheet "
-                    f"(are prompts in the cache? --prefix)"
+                    f"(are prompts in the cache? --prefix-hit-rate)"
                 )
             parts = answer.first_parts
             factor = seconds / answer.band("ttft", statistic)[0]
@@ -124,8 +124,8 @@ class MeasuredRuns:
         """
         if not isinstance(instead_of, RequestEstimator):
             raise InputError(
-                f"--known {self.source}: runs of a server say how its requests fare, {workload.name} is none: name the "
-                "model alone (llama-3.1-8b, serve:config.json), or give the time of this question (23.4ms)"
+                f"--measured {self.source}: runs of a server say how its requests fare, {workload.name} is none: name "
+                "the model alone (llama-3.1-8b, serve:config.json), or give the time of this question (23.4ms)"
             )
         deployment, load = instead_of.of_run(workload, machine, run)
         return replace(instead_of, known=tuple(one.step(deployment, load) for one in self.runs))

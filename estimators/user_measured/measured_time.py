@@ -23,7 +23,7 @@ from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, Spread, 
 from slipstick.estimators.base.estimator_base import AsInner
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.base.protocols import CompiledEstimator, Estimator
-from slipstick.estimators.base.ratio_band import DISAGREES, Held
+from slipstick.estimators.base.ratio_band import DISAGREES, MeasuredUncertainty
 from slipstick.estimators.composition.compiled_estimator import Compiled
 from slipstick.estimators.composition.energy_and_cost import energy
 from slipstick.estimators.composition.power_capped import PowerCappedTimes
@@ -89,8 +89,8 @@ class MeasuredTime:
         least = max(held.plain_at(machine).least, _arithmetic(instead_of.model.graph(workload, machine), machine, run))
         if self.seconds < least * (1 - TOLERANCE):
             raise InputError(
-                f"--known {self.source}: {workload.name} on {machine.name} needs at least {shown(least, 's')} by its "
-                "data sheet: was it another data type (--dtype), size or machine, or several executions?"
+                f"--measured {self.source}: {workload.name} on {machine.name} needs at least {shown(least, 's')} by "
+                "its data sheet: was it another data type (--dtype), size or machine, or several executions?"
             )
         return held
 
@@ -99,7 +99,7 @@ class MeasuredTime:
             if name in numbers and not low == high == numbers[name]:
                 sizes = f"{low:g}" if low == high else f"{low:g} to {high:g}"
                 raise InputError(
-                    f"--known {self.source}: was measured at {name} = {sizes}, and the question asks {name} = "
+                    f"--measured {self.source}: was measured at {name} = {sizes}, and the question asks {name} = "
                     f"{numbers[name]:g}: want rows of that alone (a column that counts steps is called step)"
                 )
 
@@ -158,10 +158,10 @@ class MatchedToTime(AsInner):
         """Standard deviation of the log of another run's time of the measured question."""
         return math.hypot(REPEAT, self.measured.deviation)
 
-    def held(self, machine: Machine) -> Held | None:
+    def measured_uncertainty(self, machine: Machine) -> MeasuredUncertainty | None:
         """The scatter of the inner answer [log s] of what was measured, and that of repeats."""
         spread = self.plain_at(machine).spread
-        return Held(spread.total, self.repeats, spread.common)
+        return MeasuredUncertainty(spread.total, self.repeats, spread.common)
 
     def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
         """The inner answer [s] times the factor; its band is that of the ratio to what was measured."""

@@ -11,7 +11,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.formatting import ratio_shown
 from slipstick.common.opener import is_there
 from slipstick.common.readers import read_json, require_mapping
-from slipstick.common.renamed_arguments import formerly
+from slipstick.common.renamed_arguments import checked
 from slipstick.common.trusted_code import named_here
 from slipstick.estimators.base.protocols import Fitted
 from slipstick.estimators.cpu import thread_file
@@ -33,25 +33,25 @@ GPUS = "gpus"
 """The calibration that operations belong to where none is named."""
 
 
-@formerly(anchors="known")
+@checked
 def read_calibration(
     path: str | os.PathLike[str] | None,
-    known: str | os.PathLike[str] | None = None,
+    measured: str | os.PathLike[str] | None = None,
     machine: str | Machine | None = None,
-    trusted: Collection[str] = (),
+    allow_code: Collection[str] = (),
 ) -> Fitted:
     """What was fitted, from its file: of one estimator, across devices, or of threads on a machine.
 
     Parameters
     ----------
     path
-        A file, or the name of a calibration that ships ("gpus"); None for what ships and `known` belong to.
-    known
+        A file, or the name of a calibration that ships ("gpus"); None for what ships and `measured` belong to.
+    measured
         What was measured on `machine`: single operations (`read_operation_times`), for a calibration across devices;
         or anything that `read_known_answer` takes, a time of the question first of all ("23.4ms").
     machine
         As it was measured, whatever a question changes.
-    trusted
+    allow_code
         Estimators MODULE:ATTRIBUTE that the file may name: what the user named himself.
 
     Raises
@@ -66,28 +66,30 @@ def read_calibration(
     >>> ss.question("gpt2", "H100", calibration=gpus).answer().interval() is not None
     True
     """
-    if known and (answers := read_known_answer(str(known), _measured_on(str(known), machine))) is not None:
+    if measured and (answers := read_known_answer(str(measured), _measured_on(str(measured), machine))) is not None:
         if path is not None:
-            raise InputError(f"--known {known} moves what ships, not {path}: ask with --known or with --calibration")
+            raise InputError(
+                f"--measured {measured} moves what ships, not {path}: ask with --measured or with --calibration"
+            )
         return answers
     alone = path is None
     path = _shipped(os.fspath(GPUS if path is None else path))
     fields = require_mapping(read_json(path), path, "file")
     if fields.get("schema") == devices_file.SCHEMA:
         made = devices_file.load_device_calibration(path)
-        if not known:
+        if not measured:
             return made
-        made = replace(made, anchors=(*made.anchors, *_anchors(str(known), machine)))
+        made = replace(made, anchors=(*made.anchors, *_anchors(str(measured), machine)))
         return MeasuredOperations(made) if alone else made
     if fields.get("schema") == thread_file.SCHEMA:
         return thread_file.from_fields(fields, path)
     if fields.get("schema") == job_calibration.SCHEMA:
         raise InputError(f"{path}: is the calibration of a simulated job: JOB.yaml --simulate --calibration {path}")
-    if known:
-        raise InputError(f"--known {known}: {path} is no calibration across devices")
+    if measured:
+        raise InputError(f"--measured {measured}: {path} is no calibration across devices")
     if not isinstance(fields.get("estimator"), str):
         raise InputError(f"{path}: estimator: want the name of the estimator that was fitted; is it a calibration?")
-    name = named_here(str(fields["estimator"]), trusted, f"{path}: estimator")
+    name = named_here(str(fields["estimator"]), allow_code, f"{path}: estimator")
     return calibration_file.load_calibration(path, registry.estimator(name))
 
 
@@ -103,7 +105,7 @@ def _shipped(path: str) -> str:
 
 def _measured_on(path: str, named: str | Machine | None) -> Machine:
     if named is None:
-        raise InputError(f"--known {path}: name the machine that they were measured on")
+        raise InputError(f"--measured {path}: name the machine that they were measured on")
     return machine_by_name(named) if isinstance(named, str) else named
 
 

@@ -33,7 +33,7 @@ class AnchorShape(Record):
 class DeviceFit(Record):
     """What is fitted, and how it is judged.
 
-    `known`: CSV files of single operations (`read_operation_times`), relative to the study.
+    `measured`: CSV files of single operations (`read_operation_times`), relative to the study.
     `leave_out`: what is held out in turn.
     `sample`: rows of a machine, class and file that a fit looks at.
     `anchors`: what would be measured first on a new machine: its gain is part of the table.
@@ -41,7 +41,7 @@ class DeviceFit(Record):
     `impossible`: whether rows faster than the machine allows are kept (and warned of) or dropped.
     """
 
-    known: tuple[str, ...] = Field(min_length=1, max_length=100)
+    measured: tuple[str, ...] = Field(min_length=1, max_length=100)
     leave_out: Literal["machine"]
     sample: int = Field(default=SAMPLE, ge=12, le=100_000)
     anchors: tuple[AnchorShape, ...] = Field(default=(), max_length=20)
@@ -86,8 +86,8 @@ def device_study(document: Mapping[str, Any], path: str | os.PathLike[str]) -> D
     Raises InputError, which names the file, the field, the value and what is allowed.
     """
     fit = dict(document["fit"])
-    if isinstance(fit.get("known"), str):
-        fit["known"] = [fit["known"]]
+    if isinstance(fit.get("measured"), str):
+        fit["measured"] = [fit["measured"]]
     return validated(DeviceStudy, {**document, "fit": fit}, str(path))
 
 
@@ -98,7 +98,7 @@ def calibrate_devices(study: DeviceStudy, folder: Path, progress: Callable[[str]
     """
     named = {name: machine(str(folder / name) if "." in name or "/" in name else name) for name in study.machines}
     forms: list[OperationTimes] = []
-    for file in study.fit.known:
+    for file in study.fit.measured:
         forms += read_operation_times(folder / file, named)
     if named:
         wanted = {described.name for described in named.values()}
@@ -106,7 +106,7 @@ def calibrate_devices(study: DeviceStudy, folder: Path, progress: Callable[[str]
     impossible = violations(forms)
     if study.fit.impossible == "drop":
         forms = possible(forms)
-    source = study.fit.source or ", ".join(Path(file).name for file in study.fit.known)
+    source = study.fit.source or ", ".join(Path(file).name for file in study.fit.measured)
     count = sum(map(len, forms))
     made = fit_devices(forms, f"{source} ({count} measurements)", study.fit.sample, progress, _typical(study.fit))
     if len(made.machines) < 2:
@@ -119,6 +119,6 @@ def calibrate_devices(study: DeviceStudy, folder: Path, progress: Callable[[str]
 def _typical(fit: DeviceFit) -> list[str]:
     """Names of files as the measurements have them."""
     for name in fit.typical:
-        if name not in fit.known:
-            raise unknown_name("file of fit.typical:", name, fit.known)
+        if name not in fit.measured:
+            raise unknown_name("file of fit.typical:", name, fit.measured)
     return [Path(name).name for name in fit.typical]

@@ -1,4 +1,4 @@
-"""What ``--known`` says in words: a time, and at which numbers of the run it was measured."""
+"""What ``--measured`` says in words: a time, and at which numbers of the run it was measured."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class KnownTime:
             if not names:
                 numbers = self.text.partition("@")[2][:60]
                 raise InputError(
-                    f"--known {self.text[:60]!r}: {what} is measured at the question's own numbers: leave out "
+                    f"--measured {self.text[:60]!r}: {what} is measured at the question's own numbers: leave out "
                     f"@{numbers}, and say them as the question's"
                 )
             if name not in names:
-                raise unknown_name(f"number of --known {self.text[:60]!r}, {what}:", name, sorted(names))
+                raise unknown_name(f"number of --measured {self.text[:60]!r}, {what}:", name, sorted(names))
 
 
 def known_time(known: str) -> KnownTime | None:
@@ -59,18 +59,20 @@ def known_time(known: str) -> KnownTime | None:
     match = _TIME.fullmatch(known.strip())
     if match is None or Path(known).exists():
         if _NUMBER.fullmatch(known.strip()) and not Path(known).exists():
-            raise InputError(f"--known {known[:60]}: a time without its unit: {known.strip()}ms or {known.strip()}s?")
+            raise InputError(
+                f"--measured {known[:60]}: a time without its unit: {known.strip()}ms or {known.strip()}s?"
+            )
         return None
-    seconds = number_of("--known", match[1], "s")
+    seconds = number_of("--measured", match[1], "s")
     if not 0 < seconds < math.inf:
-        raise InputError(f"--known {known[:60]}: want a finite time above 0")
+        raise InputError(f"--measured {known[:60]}: want a finite time above 0")
     numbers: dict[str, int] = {}
     for part in (match[2] or "").split(",") if match[2] else ():
         name, equals, value = (word.strip() for word in part.partition("="))
         number = whole_number(value)
         if not equals or not number:
-            raise InputError(f"--known {known[:60]!r}: {part[:40]!r}: want NAME=COUNT, such as 3.2s@devices=64,tp=8")
+            raise InputError(f"--measured {known[:60]!r}: {part[:40]!r}: want NAME=COUNT, such as 3.2s@devices=64,tp=8")
         if name in numbers:
-            raise InputError(f"--known {known[:60]!r}: {name} stands twice")
+            raise InputError(f"--measured {known[:60]!r}: {name} stands twice")
         numbers[name] = number
     return KnownTime(seconds, FrozenDict(numbers), known.strip())

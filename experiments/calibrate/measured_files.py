@@ -1,4 +1,4 @@
-"""What a user measured, by what ``--known`` names: one reader for each kind of file, the same for every verb.
+"""What a user measured, by what ``--measured`` names: one reader for each kind of file, the same for every verb.
 
 A time in words and a training log, a trace or a list of iterations are times of the question itself; a server's
 benchmark, llama-bench and tables of steps or of operations are measurements of parts, which move the laws of those.
@@ -99,7 +99,7 @@ def read_known_answer(known: str, machine: Machine, engine: str = "") -> Fitted 
     if any(name.startswith(NAMESPACES) for name in columns):
         raise InputError(
             f"{known}: times under settings: say what they fit, --fit estimator.NAME, to slipstick whatif (estimate "
-            "takes no table of settings: give the time of this question, --known 23.4ms)"
+            "takes no table of settings: give the time of this question, --measured 23.4ms)"
         )
     return _logged(known, machine, kind)
 
@@ -154,7 +154,7 @@ def _refuse_scaling(path: str) -> None:
         if len({row[name] for row in rows if name in row}) > 1:
             raise InputError(
                 f"{path}: times over {name}, which are no steps of one run: slipstick extrapolate {path} --to N asks "
-                f"beyond them; --known wants the time of this question, such as 23.4ms"
+                f"beyond them; --measured wants the time of this question, such as 23.4ms"
             )
 
 

@@ -1,6 +1,6 @@
 """Runs of servers and of llama.cpp that a user measured: which model ran, under which load, how fast.
 
-What `serve`, `read` and ``--known`` take from benchmarks' files.
+What `serve`, `read` and ``--measured`` take from benchmarks' files.
 """
 
 from __future__ import annotations

@@ -58,11 +58,11 @@ def read_known(
         cells = {NAMES.get(name, name): str(number) for name, number in typed.numbers.items()}
         typed.only([one for one in (*NAMES, *COLUMNS) if NAMES.get(one, one) in COUNTS], "of a training step")
         if len(cells) < len(typed.numbers):
-            raise InputError(f"--known {typed.text}: two of its numbers say the same")
+            raise InputError(f"--measured {typed.text}: two of its numbers say the same")
         if "devices" not in cells:
-            raise InputError(f"--known {typed.text}: on how many devices? Want {typed.text}@devices=64,tp=8,pp=2")
+            raise InputError(f"--measured {typed.text}: on how many devices? Want {typed.text}@devices=64,tp=8,pp=2")
         cells = {"step_s": repr(typed.seconds), **cells}
-        return [_step(_Row(f"--known {typed.text}", 1, cells), batch, sequence, precision)]
+        return [_step(_Row(f"--measured {typed.text}", 1, cells), batch, sequence, precision)]
     from slipstick.workloads.importers.mllog.trainer_logs import is_training_log, printed_instead  # scipy: if measured
 
     if is_training_log(path):

@@ -111,14 +111,14 @@ def benchmarked(path: str, workload: Workload, machine: Machine, quantity: str |
                 f"{path}: run {number}: no mean {BENCHMARKED[quantity]} above 0 (--percentile-metrics of the bench)"
             )
         with errors_at(f"{path}: run {number}"):
-            load = replace(traffic_of(run), count=min(run.requests, MOST_REQUESTS))
+            load = replace(traffic_of(run), num_requests=min(run.requests, MOST_REQUESTS))
         tokens = {"input_tokens": float(load.input_tokens), "output_tokens": float(load.output_tokens)}
         known = {name: value for name, value in {**run_of(load), **tokens}.items() if name in SAID}
         measurements.append(Measurement(workload, machine, value, FrozenDict(known), protocol=f"{run.backend} bench"))
     return tuple(measurements)
 
 
-SAID = ("rate", "burstiness", "concurrency", "count", "spread", "input_tokens", "output_tokens")
+SAID = ("rate", "burstiness", "concurrency", "num_requests", "length_range", "input_tokens", "output_tokens")
 """Of a run, what its benchmark says."""
 MOST_RUNS, MOST_REQUESTS = 50, 2_000
 """Of a benchmark, and simulated of one run."""

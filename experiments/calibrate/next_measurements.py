@@ -44,10 +44,10 @@ class NextMeasurements:
 
     def lines_above(self, path: str) -> list[str]:
         """What to do with them: the first lines of the answer."""
-        return [f"{self.machine}: measure these, warm, medians of many runs; then --known {path}", *self.notes]
+        return [f"{self.machine}: measure these, warm, medians of many runs; then --measured {path}", *self.notes]
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """The CSV that `read_calibration(..., known=path)` reads, its time_s to be filled in."""
+        """The CSV that `read_calibration(..., measured=path)` reads, its time_s to be filled in."""
         with atomic_write(Path(path)) as stream:
             stream.write("\n".join(self.lines) + "\n")
 

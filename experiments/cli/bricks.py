@@ -53,7 +53,7 @@ def split(
     models: Models,
     granularity: Granularity = 1,
     export: Annotated[Path | None, option("export")] = None,
-    sheet: Annotated[Path | None, option("sheet", "measure bricks runs it elsewhere")] = None,
+    bricks_file: Annotated[Path | None, option("bricks_file", "measure bricks runs it elsewhere")] = None,
     input: Input = None,
     batch: Batch = 1,
     format: Format = "table",
@@ -71,7 +71,7 @@ def split(
         everything += bricks
         unique = unique_bricks(bricks)
         rows.append(_counts(name, len(workload), len(bricks), len(unique)))
-        if (export is not None or sheet is not None) and layered is not None:
+        if (export is not None or bricks_file is not None) and layered is not None:
             from slipstick.experiments.measure.bricks.brick_modules import brick_module, save_brick
 
             for identity, brick in unique.items():
@@ -79,10 +79,10 @@ def split(
                 modules[identity] = module
                 if export is not None:
                     save_brick(module, inputs, export / f"{identity}.pt2")
-    if sheet is not None:
+    if bricks_file is not None:
         from slipstick.experiments.measure.bricks.bricks_file import save_sheet
 
-        save_sheet(modules.items(), sheet)
+        save_sheet(modules.items(), bricks_file)
     if len(models) > 1:
         layers = sum(row["layers"] for row in rows)
         rows.append(_counts("all", layers, len(everything), len(unique_bricks(everything))))
@@ -126,7 +126,9 @@ def compose(
     granularity: Granularity = 1,
     store: Store = None,
     schedule: Annotated[str, option("schedule", "sequential | critical-path | rules")] = "sequential",
-    rule: Annotated[list[str] | None, option("rule", "of --schedule rules, *conv*+*conv*")] = None,
+    concurrency_rule: Annotated[
+        list[str] | None, option("concurrency_rule", "of --schedule rules, *conv*+*conv*")
+    ] = None,
     workers: Annotated[int | None, option("workers", "of --schedule rules; any if left out")] = None,
     input: Input = None,
     batch: Batch = 1,
@@ -138,7 +140,11 @@ def compose(
     from slipstick.experiments.methods.bricks.brick_study import bricks as latencies
     from slipstick.experiments.report.output import emit
 
-    chosen = None if schedule == "sequential" and not rule else schedule_named(schedule, rule or (), workers)
+    chosen = (
+        None
+        if schedule == "sequential" and not concurrency_rule
+        else schedule_named(schedule, concurrency_rule or (), workers)
+    )
     rows = latencies(models, store or [STORE], granularity=granularity, input=input or (), batch=batch, schedule=chosen)
     emit(rows, format, remarks=_not_known(rows))
 

@@ -19,11 +19,13 @@ def register(app: typer.Typer) -> None:
         context: typer.Context,
         study: Annotated[
             str,
-            typer.Argument(help="a study with a [fit] part: known, parameters, loss, starts; or a job's .yaml"),
+            typer.Argument(help="a study with a [fit] part: measured, parameters, loss, starts; or a job's .yaml"),
         ],
-        known: Annotated[str | None, option("known", "of a job, a CSV of step_s, time_s, STAGE.service_s")] = None,
+        measured: Annotated[
+            str | None, option("measured", "of a job, a CSV of step_s, time_s, STAGE.service_s")
+        ] = None,
         fit: Annotated[
-            list[str] | None, option("fit", "of a job, to --known: job.STAGE.service,job.STAGE.variation,...")
+            list[str] | None, option("fit", "of a job, to --measured: job.STAGE.service,job.STAGE.variation,...")
         ] = None,
         on: Annotated[str | None, option("on", "of a job's stages that name none")] = None,
         set: Annotated[list[str] | None, option("set", "of a job, job.NAME=VALUE")] = None,
@@ -31,12 +33,12 @@ def register(app: typer.Typer) -> None:
         level: Level = 0.80,
         out: Annotated[str | None, option("out", "the calibration, FILE.json")] = None,
         plot: Plot = None,
-        trusted: Trusted = None,
+        allow_code: Trusted = None,
         format: Format = "table",
     ) -> None:
         """Fit an estimator's parameters to measurements: values, errors, warnings, and the score on held-out groups.
 
-        Numbers of a job's .yaml are fitted through its event simulation: --known steps.csv --fit job.NAME,...
+        Numbers of a job's .yaml are fitted through its event simulation: --measured steps.csv --fit job.NAME,...
         """
         from slipstick.common.errors import InputError
         from slipstick.experiments.methods.jobs import is_job
@@ -47,20 +49,20 @@ def register(app: typer.Typer) -> None:
         named = study.endswith((".toml", ".yaml", ".yml"))
         if Path(study).is_file() and not named and identify(study) is not None:
             raise InputError(
-                f"{study}: want a study's .toml with a [fit] part, whose 'known' names such a file; slipstick read "
+                f"{study}: want a study's .toml with a [fit] part, whose 'measured' names such a file; slipstick read "
                 f"{study} says what it holds and which command goes on"
             )
         if not (is_job(study) or of_job or named or Path(study).is_file()):
             raise InputError(
                 f"{study}: want a study's .toml with a [fit] part, or a job's .yaml. Times of a workload by settings "
-                f"are fitted by slipstick whatif {study} --on MACHINE --vary NAME=VALUES --known FILE.csv --fit NAME; "
-                f"one time of it holds the answer of slipstick estimate {study} --on MACHINE --known TIME"
+                f"are fitted by slipstick whatif {study} --on MACHINE --vary NAME=VALUES --measured FILE.csv --fit NAME"
+                f"; one time of it holds the answer of slipstick estimate {study} --on MACHINE --measured TIME"
             )
-        if is_job(study) or (known and not study.endswith(".toml")):
+        if is_job(study) or (measured and not study.endswith(".toml")):
             from slipstick.experiments.report.print_job import JobRequest, print_fit
 
             only(context, "a job", JOB)
-            job = JobRequest(study, on, None, tuple(set or ()), form=format, measured=known, fit=tuple(fit or ()))
+            job = JobRequest(study, on, None, tuple(set or ()), form=format, measured=measured, fit=tuple(fit or ()))
             print_fit(job, level, out, plot)
             return
         from slipstick.experiments.report.print_calibration import calibrate_study, spans_devices
@@ -68,10 +70,10 @@ def register(app: typer.Typer) -> None:
         across = spans_devices(study)
         only(context, "a study across devices" if across else "a study", DEVICES if across else STUDY)
 
-        calibrate_study(study, intervals, level, out, format, trusted or (), plot)
+        calibrate_study(study, intervals, level, out, format, allow_code or (), plot)
 
 
-JOB = ("known", "fit", "on", "set", "level", "out", "plot", "format")
+JOB = ("measured", "fit", "on", "set", "level", "out", "plot", "format")
 DEVICES = ("out", "format")
-STUDY = ("intervals", "level", "out", "plot", "trusted", "format")
+STUDY = ("intervals", "level", "out", "plot", "allow_code", "format")
 """What each way to an answer reads; other options are refused."""

@@ -110,8 +110,8 @@ def _run(arguments: list[str]) -> int:
             require_packages(("matplotlib", "plotly"))
         with warnings.catch_warnings():
             warnings.showwarning = _one_line_each(warnings.showwarning)
-            words = todays_words(arguments)
-            command = typer.main.get_command(build(words[0] if words else None))
+            command = typer.main.get_command(build(arguments[0] if arguments else None))
+            words = todays_words(command, arguments)
             require_once(command, words)
             require_apart(words)
             code = command.main(args=words, standalone_mode=False)

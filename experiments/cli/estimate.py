@@ -20,6 +20,7 @@ from slipstick.experiments.cli.vocabulary import (
     Seed,
     Set,
     Train,
+    Work,
     option,
 )
 
@@ -44,19 +45,20 @@ def register(app: typer.Typer) -> None:
         set: Set = None,
         estimator: Estimator = None,
         calibration: Annotated[str | None, option("calibration", "of calibrate --out, or of spmv train")] = None,
-        known: Annotated[
+        measured: Annotated[
             str | None,
             option(
-                "known",
+                "measured",
                 "this question's time (23.4ms), a training log, a trace, a server's benchmark, a CSV of steps or "
                 "operations; of a job a CSV of step_s, time_s, STAGE.service_s",
             ),
         ] = None,
-        fit: Annotated[list[str] | None, option("fit", "of a job, to --known: job.STAGE.service,...")] = None,
-        parts: Annotated[int, option("parts", min=0)] = 0,
+        fit: Annotated[list[str] | None, option("fit", "of a job, to --measured: job.STAGE.service,...")] = None,
+        top: Annotated[int, option("top", min=0)] = 0,
         dtype: Dtype = None,
         quantity: Quantity = None,
         input: Input = None,
+        work: Work = None,
         train: Train = None,
         counters: Annotated[bool, option("counters")] = False,
         attention: Annotated[str | None, option("attention", "flash, in one kernel")] = None,
@@ -80,7 +82,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.cli.typed_numbers import as_settings, job_settings, named_settings
         from slipstick.experiments.methods.jobs import is_job
         from slipstick.experiments.question.question import Question, question
-        from slipstick.experiments.question.user_code import own_or_none
+        from slipstick.experiments.question.user_code import of_work, own_or_none
         from slipstick.experiments.report.print_estimate import print_answers, print_counters
 
         if simulate or is_job(workload):
@@ -89,7 +91,7 @@ def register(app: typer.Typer) -> None:
             only(context, "a simulated job" if simulate else "a job without --simulate", SIMULATED if simulate else JOB)
             settings = named_settings(workload, set, number) if not is_job(workload) else job_settings(set, number)
             job = JobRequest(workload, on, estimator, tuple(settings), dtype, runs, seed, timeline, report, format)
-            job = replace(job, calibration=calibration, measured=known, fit=tuple(fit or ()))
+            job = replace(job, calibration=calibration, measured=measured, fit=tuple(fit or ()))
             (print_simulated if simulate else print_formula)(job)
             return
         only(context, "a workload without --simulate", PLAIN)
@@ -98,14 +100,15 @@ def register(app: typer.Typer) -> None:
         from slipstick.workloads.catalog import workload as by_name
 
         machines = [name.strip() for name in on.split(",") if name.strip()]
+        workload, train = of_work(workload, work, train)
         wanted = own_or_none(workload, machines, input or (), train, [*(number or ()), *(set or ())]) or by_name(
             workload
         )
         settings = [*(set or []), *as_settings(number, wanted, OPTIONS)]
         if attention is not None:
             wanted = in_one_kernel(wanted, attention)
-        if (calibration or known) and len(machines) > 1:
-            raise InputError("--calibration and --known are for one machine at a time")
+        if (calibration or measured) and len(machines) > 1:
+            raise InputError("--calibration and --measured are for one machine at a time")
         kernels = bool(calibration and calibration.endswith(".spmv.json"))
         threads = [text for text in settings if kernels and text.startswith("run.threads=")]
         settings = [text for text in settings if text not in threads]
@@ -115,13 +118,15 @@ def register(app: typer.Typer) -> None:
         if calibration and not calibration.endswith((".npz", ".spmv.json")):
             from slipstick.experiments.calibrate.calibrated import read_calibration
 
-            fitted = read_calibration(calibration, known, machines[0], [estimator] if estimator else [])
-        elif known and calibration:
-            raise InputError(f"--known {known}: not with --calibration {calibration}, which is of sparse products")
-        elif known:
+            fitted = read_calibration(calibration, measured, machines[0], [estimator] if estimator else [])
+        elif measured and calibration:
+            raise InputError(
+                f"--measured {measured}: not with --calibration {calibration}, which is of sparse products"
+            )
+        elif measured:
             from slipstick.experiments.calibrate.calibrated import read_calibration
 
-            fitted = read_calibration(None, known, machines[0])
+            fitted = read_calibration(None, measured, machines[0])
         for name in machines:
             try:
                 questions.append(
@@ -149,7 +154,7 @@ def register(app: typer.Typer) -> None:
                 raise InputError(f"--on {on}: --counters are of one machine at a time")
             print_counters(questions[0], format)
             return
-        print_answers(questions, format, parts, verbose=verbose, refused=refused)
+        print_answers(questions, format, top, verbose=verbose, refused=refused)
         if report:
             from slipstick.experiments.report.answer_page import write_answers
 
@@ -163,16 +168,17 @@ OPTIONS = (
     "--set",
     "--estimator",
     "--calibration",
-    "--known",
-    "--parts",
+    "--measured",
+    "--top",
     "--dtype",
     "--attention",
     "--input",
+    "--work",
     "--train",
 )
 """Named where an option is misspelt."""
 JOB = ("on", "set", "estimator", "dtype", "calibration", "number", "simulate", "format")
-SIMULATED = (*JOB, "known", "fit", "runs", "seed", "timeline", "report")
+SIMULATED = (*JOB, "measured", "fit", "runs", "seed", "timeline", "report")
 PLAIN = (
     *(
         "on",
@@ -180,17 +186,18 @@ PLAIN = (
         "estimator",
         "quantity",
         "calibration",
-        "known",
-        "parts",
+        "measured",
+        "top",
         "dtype",
         "input",
+        "work",
         "train",
         "counters",
         "attention",
     ),
     *("verbose", "number", "report", "format"),
 )
-COUNTERS = tuple(name for name in PLAIN if name not in ("parts", "verbose", "report"))
+COUNTERS = tuple(name for name in PLAIN if name not in ("top", "verbose", "report"))
 """What each way to an answer reads; other options are refused."""
 
 

@@ -19,6 +19,7 @@ from slipstick.experiments.cli.vocabulary import (
     Quantity,
     Set,
     Train,
+    Work,
     option,
 )
 
@@ -45,7 +46,7 @@ def register(app: typer.Typer) -> None:
         set: Set = None,
         estimator: Estimator = None,
         calibration: Calibration = None,
-        known: KnownHere = None,
+        measured: KnownHere = None,
         vary: Annotated[
             list[str] | None, option("vary", "here by name alone, machine.clock; all that are read if left out")
         ] = None,
@@ -62,6 +63,7 @@ def register(app: typer.Typer) -> None:
             bool, option("verbose", "all tables, the estimator's parameters too, and all assumptions")
         ] = False,
         input: Input = None,
+        work: Work = None,
         train: Train = None,
         number: Number = None,
         format: Annotated[str, option("format", "table | json | csv (csv: the elasticities)")] = "table",
@@ -79,7 +81,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.question.dtype_domain import remarks as doubts_of
         from slipstick.experiments.question.question import Question, question
         from slipstick.experiments.question.settings import prices
-        from slipstick.experiments.question.user_code import own_or_none
+        from slipstick.experiments.question.user_code import of_work, own_or_none
         from slipstick.experiments.question.warnings import warnings_among
         from slipstick.experiments.report import summary
         from slipstick.experiments.report.output import emit, emit_line
@@ -107,13 +109,14 @@ def register(app: typer.Typer) -> None:
             return
         if not (workload and on):
             raise InputError("give a WORKLOAD and --on MACHINE (or --trace FILE)")
+        workload, train = of_work(workload, work, train)
         subject = own_or_none(workload, [on], input or (), train, [*(number or ()), *(set or ())]) or workload
         settings = named_settings(subject, set, number)
         fitted = None
-        if calibration or known:
+        if calibration or measured:
             from slipstick.experiments.calibrate.calibrated import read_calibration
 
-            fitted = read_calibration(calibration, known, on, [estimator] if estimator else [])
+            fitted = read_calibration(calibration, measured, on, [estimator] if estimator else [])
         query = question(subject, on, estimator, settings, dtype, calibration=fitted, quantity=quantity)
         query = why.of_time(query, quantity)
         answer, dials = query.answer(), Evaluator.of(query, tuple(vary or ()))

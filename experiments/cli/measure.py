@@ -133,7 +133,7 @@ def pipeline(
 def bricks(
     models: Annotated[
         list[TrustedName],
-        typer.Argument(parser=TrustedName, help="zoo:NAME, MODULE:FUNCTION, or a .json of bricks split --sheet"),
+        typer.Argument(parser=TrustedName, help="zoo:NAME, MODULE:FUNCTION, or a .json of bricks split --bricks-file"),
     ],
     granularity: Annotated[list[int] | None, option("granularity", "again for a second one", "-g")] = None,
     store: Annotated[Path, option("store", "only new bricks are measured")] = Path("slipstick-out/bricks.sqlite"),
@@ -196,7 +196,7 @@ def spmv(
 ) -> None:
     """Times of blocks of sparse products here, hot and streaming; matrices already in the folder are skipped.
 
-    'slipstick spmv train MODEL.npz --known FOLDER' fits a model of this machine to what was saved.
+    'slipstick spmv train MODEL.npz --measured FOLDER' fits a model of this machine to what was saved.
     """
     import numpy as np
 

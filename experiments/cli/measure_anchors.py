@@ -26,11 +26,11 @@ def anchors(
     on: Annotated[str, option("on")],
     workload: Annotated[
         TrustedName | None,
-        option("for", "FILE.py:f, decode:MODEL, prompt:MODEL, a config.json, ...", parser=TrustedName),
+        option("workload", "FILE.py:f, decode:MODEL, prompt:MODEL, a config.json, ...", parser=TrustedName),
     ] = None,
     next: Annotated[int, option("next", min=1, max=50)] = 5,
     dtype: Annotated[
-        str | None, option("dtype", "float32, bfloat16 (without --for), float8; of a model's weights: fp8, ...")
+        str | None, option("dtype", "float32, bfloat16 (without --workload), float8; of a model's weights: fp8, ...")
     ] = None,
     engine: Annotated[str, option("engine", "of a model that is served")] = "",
     tp: Annotated[int, option("tp", "of a model that is served", min=1)] = 1,
@@ -40,12 +40,12 @@ def anchors(
     calibration: Annotated[str, option("calibration", "gpus, or of slipstick calibrate --out")] = "gpus",
     device: Annotated[str | None, option("device", "measures them here, on what --on names; resumes --out")] = None,
     most_seconds: Annotated[float, option("most_seconds", min=1e-06)] = 1.0,
-    out: Annotated[Path | None, option("out", "the CSV for estimate --known; without --device to fill in")] = None,
+    out: Annotated[Path | None, option("out", "the CSV for estimate --measured; without --device to fill in")] = None,
     format: Format = "table",
 ) -> None:
     """The operations whose times would teach most about a GPU, the most informative first; --device measures them.
 
-    With --for, those of a program of your own, or whole steps of a model that is served.
+    With --workload, those of a program of your own, or whole steps of a model that is served.
     """
     from slipstick.common.errors import InputError
     from slipstick.estimators.gpu.transfer.devices_file import load_device_calibration
@@ -64,7 +64,7 @@ def anchors(
     if workload is not None:
         proposed = _for_workload(workload, on, next, dtype, engine, tp, calibration, input, train, number)
         if device is not None:
-            raise InputError("--device: not with --for: fill in what --out FILE.csv writes")
+            raise InputError("--device: not with --workload: fill in what --out FILE.csv writes")
         if out is not None:
             proposed.write(out)
         emit(list(proposed.rows), format, notes=proposed.lines_above(str(out or "FILE.csv")))
@@ -112,9 +112,11 @@ def anchors(
         }
         rows.append(cells | ({"time_s": times.get(one)} if device is not None else {}))
     if device is not None:
-        notes = [f"{machine_there.name}: measured on {place}; give them as --known {out}"]
+        notes = [f"{machine_there.name}: measured on {place}; give them as --measured {out}"]
     else:
-        notes = [f"{machine_there.name}: measure these, warm, medians of many runs, and give them as --known FILE.csv"]
+        notes = [
+            f"{machine_there.name}: measure these, warm, medians of many runs, and give them as --measured FILE.csv"
+        ]
         notes += [f"to fill in: {out}; where torch sees the machine, --device cuda measures them"] if out else []
     emit(rows, format, notes=notes)
 

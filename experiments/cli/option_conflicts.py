@@ -10,7 +10,7 @@ from typing import Any
 
 from slipstick.common.errors import InputError
 
-WRITTEN = ("--report", "--plot", "--timeline", "--out", "--save", "--graph", "--sheet", "--export")
+WRITTEN = ("--report", "--plot", "--timeline", "--out", "--save", "--graph", "--bricks-file", "--export")
 """Options whose value is a file that is written, or a folder of them."""
 
 PAGES = (".html", ".htm")
@@ -94,7 +94,7 @@ def require_apart(words: Sequence[str]) -> None:
 
 
 _WITHIN = re.compile("[,:=@]")
-"""Between a file and what else stands in a word: ``decode:config.json``, ``net.py:make``, ``--known=a.csv,b.csv``."""
+"""Between a file and what else is in a word: ``decode:config.json``, ``net.py:make``, ``--measured=a.csv,b.csv``."""
 
 
 def _is_file(text: str) -> bool:

@@ -29,8 +29,8 @@ def register(app: typer.Typer) -> None:
         threshold: Annotated[float | None, option("threshold", "of the two scans")] = None,
         clusters: Annotated[int | None, option("clusters", "of k-means; by the elbow if left out")] = None,
         minimum: Annotated[int | None, option("minimum", "of dbscan; by the elbow if left out")] = None,
-        marker: Annotated[str, option("marker", "with the step's number")] = r"ProfilerStep#(\d+)",
-        parts: Annotated[int, option("parts", "of a phase", min=1)] = 5,
+        step_pattern: Annotated[str, option("step_pattern", "with the step's number")] = r"ProfilerStep#(\d+)",
+        top: Annotated[int, option("top", "of a phase", min=1)] = 5,
         out: Annotated[Path | None, option("out", "phases.json, .csv and .trace.json, into this folder")] = None,
         format: Format = "table",
     ) -> None:
@@ -40,9 +40,9 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.report.output import emit
         from slipstick.workloads.runs.step_profiles import StepTable
 
-        steps, passed_over = read_steps(trace, marker)
+        steps, passed_over = read_steps(trace, step_pattern)
         table = StepTable.of(steps)
-        report = report_phases(table, labels_of(table, method, threshold, clusters, minimum), parts)
+        report = report_phases(table, labels_of(table, method, threshold, clusters, minimum), top)
         notes = [f"{trace.name}: {len(table.steps)} steps, {table.durations.sum():.4g} s; {method}"]
         notes += passed_over
         if format == "table":

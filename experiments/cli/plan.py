@@ -42,12 +42,12 @@ def register(app: typer.Typer) -> None:
         output_tokens: OutputTokens = 256,
         cache_dtype: CacheDtype = "auto",
         price: Annotated[str | None, option("price", "h100-sxm=2.5,mi300x=2")] = None,
-        step_tokens: StepTokens = 8192,
+        max_batched_tokens: StepTokens = 8192,
         draft_tokens: Annotated[int, option("draft_tokens", min=0)] = 0,
         acceptance: Annotated[float, option("acceptance", "0.7", min=0.0)] = 0.0,
-        draft_share: Annotated[float, option("draft_share", "0: a head of one layer", min=0.0)] = 0.0,
-        known: Annotated[
-            str | None, option("known", "a server's benchmark, 23.4ms@concurrency=16,tp=1, a CSV of steps")
+        draft_cost: Annotated[float, option("draft_cost", "0: a head of one layer", min=0.0)] = 0.0,
+        measured: Annotated[
+            str | None, option("measured", "a server's benchmark, 23.4ms@concurrency=16,tp=1, a CSV of steps")
         ] = None,
         report: Annotated[str | None, option("report", "and its PNG")] = None,
         out: Annotated[str | None, option("out", "all candidates, FILE.csv")] = None,
@@ -61,13 +61,13 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.serve.plan_serving import Search
         from slipstick.experiments.serve.slo_limits import limits, prices
 
-        require_guesses(draft_tokens, acceptance, draft_share)
+        require_guesses(draft_tokens, acceptance, draft_cost)
         names = tuple(name.strip() for name in on.split(",") if name.strip())
         types = tuple(word.strip() for word in dtype.split(",")) if dtype else (None,)
         best_plan = Search(
             model, names, types, float(input_tokens), float(output_tokens), devices, engine, cache_dtype,
-            limits(limit) if limit else FrozenDict(), prices(price or "", names), Scheduler(step_tokens, 1024),
-            known, FrozenDict(draft_tokens=float(draft_tokens), acceptance=acceptance, draft_share=draft_share),
+            limits(limit) if limit else FrozenDict(), prices(price or "", names), Scheduler(max_batched_tokens, 1024),
+            measured, FrozenDict(draft_tokens=float(draft_tokens), acceptance=acceptance, draft_cost=draft_cost),
         ).run()  # fmt: skip
         if out:
             from slipstick.common.frames import write_csv
@@ -92,10 +92,10 @@ def register(app: typer.Typer) -> None:
         pue: Pue = 1.0,
         set: Set = None,
         engine: Annotated[str, option("engine", "megatron | fsdp (weights sharded over data ranks)")] = "megatron",
-        known: Annotated[
+        measured: Annotated[
             str | None,
             option(
-                "known",
+                "measured",
                 "steps of this run: Megatron-LM's log, 3.2s@devices=64,tp=8, RUN.csv with devices, step_s or log",
             ),
         ] = None,
@@ -117,7 +117,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.hwmodels.catalog import machine
         from slipstick.workloads.language_catalog import language_model
 
-        steps = tuple(read_known(known, batch, seq_len, dtype)) if known else ()
+        steps = tuple(read_known(measured, batch, seq_len, dtype)) if measured else ()
         at = machine(on).using(machine_changes(set or []))
         facility = Facility(number_of("--host-power", host_power, "W") if host_power else 0.0, pue)
         whole = WholeRun(tokens_of(tokens), at.price) if tokens else WholeRun()

@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
         """A minute on the device at hand: a machine file and a calibration, or operations, for later answers.
 
         A processor is measured whole. Of a GPU that torch sees (--device cuda, rocm, mps) the operations are timed that
-        teach most about it, for --known.
+        teach most about it, for --measured.
         """
         from slipstick.common.columns import in_seconds
         from slipstick.common.errors import InputError
@@ -117,6 +117,6 @@ def _device(device: str, on: str | None, seconds: float, out: Path, name: str, f
     )  # fmt: skip
     notes = [
         f"{called} is {at.name}: {len(result.rows)} of {result.offered} operations timed, {result.seconds:.0f} s",
-        f"written: {rows}; now: slipstick estimate WORKLOAD --on {on or at.name!r} --known {rows}",
+        f"written: {rows}; now: slipstick estimate WORKLOAD --on {on or at.name!r} --measured {rows}",
     ]
     emit(result.table(), format, notes=notes, columns=in_seconds(["predicted"]))

@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
             str | None, option("dtype", "of a server's weights (bf16), or of counted arithmetic (float64)")
         ] = None,
         engine: Annotated[str, option("engine", "of the server: vllm, sglang, trtllm")] = "vllm",
-        parts: Annotated[int, option("parts", min=1, max=10000)] = 10,
+        top: Annotated[int, option("top", min=1, max=10000)] = 10,
         format: Format = "table",
     ) -> None:
         """What a file is, what it holds, and which command goes on."""
@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.replay.read_files import ReadOptions, read_any
         from slipstick.experiments.report.output import emit
 
-        result = read_any(file, ReadOptions(on, model, devices, dtype, engine, parts))
+        result = read_any(file, ReadOptions(on, model, devices, dtype, engine, top))
         if format == "json":
             about = {"file": file, "kind": result.kind.key, "holds": result.line, "next": list(result.commands)}
             emit([about | {"rows": [dict(row) for row in result.rows]}], format)

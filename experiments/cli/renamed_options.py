@@ -1,130 +1,47 @@
-"""Older words of options, which answer with a hint until the next minor release (CHANGELOG.md, "Deprecated")."""
+"""Older words of options, which are still taken, with a line on standard error that names today's."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
-_ESTIMATOR = {"with": "estimator"}
-_REQUESTS = {
-    "gpus": "devices",
-    "input": "input-tokens",
-    "output": "output-tokens",
-    "slo": "limit",
-    "budget": "step-tokens",
-}
-_STUDY = {"with": "trusted", "part": "share"}
-OLD: Mapping[str, Mapping[str, str]] = MappingProxyType(
-    {
-        "bricks advise": {"within": "limit"},
-        "bricks score": {"free": "fit"},
-        "calibrate": {"measured": "known", "with": "trusted", "save": "out"},
-        "data get": {"folder": "data"},
-        "data list": {"folder": "data"},
-        "demo": {"folder": "out"},
-        "estimate": {
-            **_ESTIMATOR,
-            "anchors": "known",
-            "measured": "known",
-            "trace": "timeline",
-            "library": "engine",
-        },
-        "explain": {**_ESTIMATOR, "anchors": "known", "price": "cost", "library": "engine"},
-        "extrapolate": {"machine": "on", "time": "column", "repeats": "statistic"},
-        "machines detect": {"save": "out"},
-        "machines import": {"save": "out"},
-        "measure anchors": {"save": "out"},
-        "measure contention": {"save": "out", "machine": "on"},
-        "measure host": {"save": "out"},
-        "measure pipeline": {"save": "out"},
-        "measure scaling": {"save": "out"},
-        "measure spmv": {"save": "out", "budget": "seconds"},
-        "measure steps": {"save": "out"},
-        "measure training": {"log": "out"},
-        "phases": {"top": "parts", "save": "out"},
-        "plan power-limit": {"loss": "slowdown"},
-        "plan serving": {**_REQUESTS, "machines": "on", "all": "out"},
-        "plan training": {"sequence": "seq-len", "precision": "dtype", "best": "rows", "software": "engine"},
-        "read": {"gpus": "devices", "rows": "parts"},
-        "replay": {"from": "recorded-on"},
-        "seqpoint": {
-            "size": "representatives",
-            "length": "parameter",
-            "statistic": "column",
-            "picture": "plot",
-            "emit-lengths": "out",
-        },
-        "serve": {**_REQUESTS, "decode-workers": "replicas", "anchor": "known", "save": "out", "trace": "timeline"},
-        "spmv predict": {"model": "calibration", "anchors": "known"},
-        "spmv train": {"labels": "known", "kind": "method", "start": "calibration"},
-        "spmv validate": {"save": "folder"},
-        "study merge": {"with": "trusted"},
-        "study report": {"with": "trusted"},
-        "study resume": _STUDY,
-        "study run": _STUDY,
-        "tune": {"rules": "policy"},
-        "whatif": {
-            **_ESTIMATOR,
-            "anchors": "known",
-            "measured": "known",
-            "from": "recorded-on",
-            "library": "engine",
-        },
-        "workloads draw": {"save": "out"},
-        "workloads import": {"save": "out", "optimizer": "train", "purpose": "train"},
-        "workloads show": {**_ESTIMATOR, "graph": "plot"},
-    }
-)
-"""Of each command, its older options and today's."""
-VALUES: Mapping[str, Mapping[str, str]] = MappingProxyType(
-    {
-        "kind": {"reuse": "combined", "networks": "network"},
-        "purpose": {"inference": "none", "training": "sgd"},
-    }
-)
-"""Values of an older option that are said otherwise today."""
+from slipstick.common.errors import InputError
+from slipstick.common.renamed_arguments import option_name, renamed
+
+VALUES: Mapping[str, Mapping[str, str]] = MappingProxyType({"mixing": {"mixed": "on", "separate": "off"}})
+"""Values of an older option that have another word today."""
 
 
-def todays_words(words: Sequence[str]) -> list[str]:
-    """A command line with its older options as they are called today; a hint on stderr names each.
+def todays_words(command: Any, words: Sequence[str]) -> list[str]:
+    """A command line with its older options (`renamed_arguments.RENAMED`) as they are called today.
 
-    Raises
-    ------
-    InputError
-        Where two older options are one today, and both are given.
-
-    Examples
-    --------
-    >>> todays_words(["read", "bench.json", "--gpus=8"])
-    ['read', 'bench.json', '--devices=8']
+    `command`: of click, or a group of them: an older option is taken where the command has today's.
+    Raises InputError where an option is given under both of its names.
     """
-    named = [word for word in words[:2] if not word.startswith("-")]
-    command = next((name for name in (" ".join(named), *named[:1]) if name in OLD), "")
-    if not command:
-        return list(words)
-    old, made, given = OLD[command], list[str](), dict[str, str]()
-    value_of = ""
-    for place, word in enumerate(words):
+    at = 0
+    while at < len(words) and words[at] in getattr(command, "commands", {}):
+        command = command.commands[words[at]]
+        at += 1
+    spelled = (name for one in command.params for name in one.opts)
+    known = {name.removeprefix("--").replace("-", "_") for name in spelled if name.startswith("--")}
+    made, given, value_of = list(words[:at]), dict[str, str](), ""
+    for place, word in enumerate(words[at:], at):
         if word == "--":
             return [*made, *words[place:]]
         name, equals, value = word.removeprefix("--").partition("=")
-        if value_of and not word.startswith("--"):
-            made.append(VALUES[value_of].get(word, word))
+        if not word.startswith("--"):
+            made.append(VALUES.get(value_of, {}).get(word, word))
             value_of = ""
             continue
-        if not word.startswith("--") or name not in old:
-            made.append(word)
-            continue
-        today = old[name]
-        if given.setdefault(today, name) != name and command != "workloads import":
-            from slipstick.common.errors import InputError
-
-            raise InputError(f"--{given[today]} and --{name} are both --{today} today: give one")
-        print(
-            f"slipstick: {command} --{name} is called --{today} now; it is read until the next minor release",
-            file=sys.stderr,
+        older = name.replace("-", "_")
+        today = renamed(older, known, f"{' '.join(words[:at])} ", "--")
+        if given.setdefault(today, older) != older:
+            raise InputError(
+                f"--{name} and --{option_name(given[today])} are both --{option_name(today)} today: give one"
+            )
+        value_of = "" if equals or today == older else older
+        made.append(
+            word if today == older else f"--{option_name(today)}{equals}{VALUES.get(older, {}).get(value, value)}"
         )
-        value_of = name if name in VALUES and not equals else ""
-        made.append(f"--{today}{equals}{VALUES.get(name, {}).get(value, value)}")
     return made

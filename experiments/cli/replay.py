@@ -25,11 +25,11 @@ def register(app: typer.Typer) -> None:
             list[str] | None, option("set", "machine.runtime.mode=compiled | graph_replay, machine.clock=1.2GHz")
         ] = None,
         report: Report = None,
-        marker: Annotated[str | None, option("marker", "'iteration (\\d+)'")] = None,
+        step_pattern: Annotated[str | None, option("step_pattern", "'iteration (\\d+)'")] = None,
         format: Format = "table",
     ) -> None:
         """A recorded training step again: as it was, on another machine, under another runtime, with other loading."""
-        answer(trace, on, recorded_on, vary or [], format, set or [], report, marker)
+        answer(trace, on, recorded_on, vary or [], format, set or [], report, step_pattern)
 
 
 def answer(
@@ -40,14 +40,14 @@ def answer(
     form: str,
     set_: list[str] | None = None,
     report: str | None = None,
-    marker: str | None = None,
+    step_pattern: str | None = None,
 ) -> None:
     """Print the rows of a trace's what-if (also `slipstick whatif --trace`)."""
     from slipstick.experiments.replay.replay import replay
     from slipstick.experiments.report.output import show
     from slipstick.experiments.report.page import page
 
-    result = replay(trace, on, vary, recorded_on=recorded, settings=set_ or [], marker=marker)
+    result = replay(trace, on, vary, recorded_on=recorded, settings=set_ or [], step_pattern=step_pattern)
     show(result, form)
     if report:
         page(result, report, f"Replay of {trace}")

@@ -31,8 +31,8 @@ def register(app: typer.Typer) -> None:
         representatives: Annotated[int | None, option("representatives", "not for seqpoint", min=1)] = None,
         parameter: Annotated[str | None, option("parameter", "the lengths")] = None,
         column: Annotated[str | None, option("column", "and chosen by (time_s)")] = None,
-        project: Annotated[Path | None, option("project")] = None,
-        slow_first: Annotated[str | None, option("slow_first", "autotuning, as a rule [default: leave-out]")] = None,
+        target_log: Annotated[Path | None, option("target_log")] = None,
+        warm_up: Annotated[str | None, option("warm_up", "autotuning, as a rule [default: leave-out]")] = None,
         level: Level = 0.8,
         seed: Seed = 0,
         counters: Annotated[bool, option("counters", "with --on; means of an iteration")] = False,
@@ -55,11 +55,11 @@ def register(app: typer.Typer) -> None:
 
         if method not in METHODS:
             raise unknown_name("method of selection", method, list(METHODS))
-        if on is not None and slow_first is not None:
-            raise InputError("--slow-first is for logs: no simulated iteration (--on) is slow for being first")
-        way = slow_first or ("leave-out" if on is None else "keep")
+        if on is not None and warm_up is not None:
+            raise InputError("--warm-up is for logs: no simulated iteration (--on) is slow for being first")
+        way = warm_up or ("leave-out" if on is None else "keep")
         if way not in FIRST_ITERATIONS:
-            raise unknown_name("way with --slow-first", way, list(FIRST_ITERATIONS))
+            raise unknown_name("way with --warm-up", way, list(FIRST_ITERATIONS))
         judge = FIRST_ITERATIONS[way]
         if on is None:
             iterations = read_log(log, parameter, column, lengths=lengths)
@@ -77,13 +77,13 @@ def register(app: typer.Typer) -> None:
         chosen = judged.warm(select(method, iterations, **settings))
         values, where = chosen.times, "in the log they were chosen on"
         left_out = [f"{log.name}: {line}" for line in judged.lines()]
-        if project is not None:
-            measured = read_log(project, None if lengths else parameter, column)
+        if target_log is not None:
+            measured = read_log(target_log, None if lengths else parameter, column)
             if lengths is not None and measured.proxy == "duration":
-                measured = read_log(project, parameter, column, lengths=lengths)
+                measured = read_log(target_log, parameter, column, lengths=lengths)
             other = judge(measured)
             values, where = values_from(chosen, iterations, other.steady)
-            left_out += [f"{project.name}: {line}" for line in other.lines()]
+            left_out += [f"{target_log.name}: {line}" for line in other.lines()]
         projected = chosen.project(values)
         band = projected.interval(level)
         rows = [

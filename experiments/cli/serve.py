@@ -51,24 +51,28 @@ def register(app: typer.Typer) -> None:
         prefill_tp: Annotated[int, option("prefill_tp", "as --tp if left out", min=0)] = 0,
         link_bandwidth: Annotated[str | None, option("link_bandwidth", "50GB/s; else by the machine's links")] = None,
         cache_dtype: CacheDtype = "auto",
-        spread: Annotated[float, option("spread", min=0.0)] = 0.2,
-        prefix: Annotated[float, option("prefix", min=0.0)] = 0.0,
+        length_range: Annotated[float, option("length_range", min=0.0)] = 0.2,
+        prefix_hit_rate: Annotated[float, option("prefix_hit_rate", min=0.0)] = 0.0,
         burstiness: Annotated[float, option("burstiness", min=0.0)] = 1.0,
-        count: Annotated[int | None, option("count", min=1, max=100_000)] = None,
-        step_tokens: StepTokens = 8192,
-        max_sequences: Annotated[int, option("max_sequences", min=1)] = 256,
+        num_requests: Annotated[int | None, option("num_requests", min=1, max=100_000)] = None,
+        max_batched_tokens: StepTokens = 8192,
+        max_num_seqs: Annotated[int, option("max_num_seqs", min=1)] = 256,
         draft_tokens: Annotated[int, option("draft_tokens", min=0)] = 0,
         acceptance: Annotated[float, option("acceptance", "0.7", min=0.0)] = 0.0,
-        draft_share: Annotated[float, option("draft_share", "0: a head of one layer", min=0.0)] = 0.0,
-        mixing: Annotated[str | None, option("mixing", "mixed | separate (prompts alone; SGLang's way)")] = None,
+        draft_cost: Annotated[float, option("draft_cost", "0: a head of one layer", min=0.0)] = 0.0,
+        chunked_prefill: Annotated[
+            str | None, option("chunked_prefill", "on | off (prompts alone; SGLang's way)")
+        ] = None,
         preemption: Annotated[str, option("preemption", "cached (vLLM) | recompute | swap")] = "cached",
         set: Set = None,
         vary: Annotated[
             list[str] | None, option("vary", "run.concurrency=1,16,64 or machine.memory.HBM3.bandwidth=3TB/s,4TB/s")
         ] = None,
-        known: Annotated[
+        measured: Annotated[
             str | None,
-            option("known", "a CSV of steps, a JSON of vllm bench serve, 23.4ms; of llama.cpp MODEL:TYPE=TOKENS_PER_S"),
+            option(
+                "measured", "a CSV of steps, a JSON of vllm bench serve, 23.4ms; of llama.cpp MODEL:TYPE=TOKENS_PER_S"
+            ),
         ] = None,
         host_power: HostPower = None,
         pue: Pue = 1.0,
@@ -98,26 +102,27 @@ def register(app: typer.Typer) -> None:
         if engine is not None and is_llama_cpp(engine):
             why = f"{engine} answers for one user on one device; users, devices and steps of a server: --engine vllm"
             _refuse(context, lambda name: name not in LOCAL and context.params[name] not in ALONE.get(name, ()), why)
-            alone = local(model, machine(on).using(changes), dtype, input_tokens, output_tokens, known)
+            alone = local(model, machine(on).using(changes), dtype, input_tokens, output_tokens, measured)
             show(alone, format)
             return
         if vary:
             _refuse(context, lambda name: name in UNVARIED, "--vary compares servers, as slipstick whatif does")
         if not any("draft_tokens" in words for words in vary or ()):
-            require_guesses(draft_tokens, acceptance, draft_share)
+            require_guesses(draft_tokens, acceptance, draft_cost)
         wanted = ServingOptions(
-            model, on, devices, tp, pp, dp, ep, replicas, dtype, cache_dtype, engine or "", step_tokens, max_sequences,
-            draft_tokens, acceptance, draft_share,
-            mixing, preemption, changes=changes, known=None if known and is_run(known) else known,
+            model, on, devices, tp, pp, dp, ep, replicas, dtype, cache_dtype, engine or "",
+            max_batched_tokens, max_num_seqs, draft_tokens, acceptance, draft_cost,
+            chunked_prefill, preemption, changes=changes, known=None if measured and is_run(measured) else measured,
             prefill_workers=prefill_workers, prefill_tensor=prefill_tp,
             link_bandwidth=_link(link_bandwidth),
         )  # fmt: skip
         load = traffic(
             input_tokens=input_tokens, output_tokens=output_tokens, users=concurrency, rate=rate, requests=requests,
-            burstiness=burstiness, spread=spread, prefix=prefix, count=count, seed=seed,
+            burstiness=burstiness, length_range=length_range, prefix_hit_rate=prefix_hit_rate,
+            num_requests=num_requests, seed=seed,
         )  # fmt: skip
-        if known and is_run(known):
-            wanted = replace(wanted, steps=steps_of_runs(known, wanted, load))
+        if measured and is_run(measured):
+            wanted = replace(wanted, steps=steps_of_runs(measured, wanted, load))
         if vary:
             from slipstick.experiments.report.print_whatif import print_sweep_table
             from slipstick.experiments.studies.whatif import answer as compared
@@ -146,11 +151,11 @@ def register(app: typer.Typer) -> None:
         show(answer, format, lines(answer, facility), {"meter_W": meter}, warnings_of(answer))
 
 
-LOCAL = ("model", "on", "engine", "dtype", "input_tokens", "output_tokens", "known", "format", "set")
+LOCAL = ("model", "on", "engine", "dtype", "input_tokens", "output_tokens", "measured", "format", "set")
 """What the answer for one user reads."""
 ALONE: Mapping[str, tuple[object, ...]] = {
-    **dict.fromkeys(("concurrency", "devices", "tp", "pp", "dp", "ep", "replicas", "max_sequences"), (1,)),
-    **dict.fromkeys(("prefill_workers", "draft_tokens", "spread", "prefix"), (0,)),
+    **dict.fromkeys(("concurrency", "devices", "tp", "pp", "dp", "ep", "replicas", "max_num_seqs"), (1,)),
+    **dict.fromkeys(("prefill_workers", "draft_tokens", "length_range", "prefix_hit_rate"), (0,)),
     "cache_dtype": ("auto", "fp16"),
 }
 """Values of other options that mean one user on one device, its lengths as given, as that answer has it."""

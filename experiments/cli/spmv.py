@@ -36,9 +36,9 @@ def predict(
             show_default=False,
         ),
     ] = "",
-    label: Annotated[str, option("label", "of one core")] = "streaming",
+    cache_state: Annotated[str, option("cache_state", "of one core")] = "streaming",
     calibration: Annotated[Path | None, option("calibration", "of spmv train: .npz (a core), .json (devices)")] = None,
-    known: Annotated[Path | None, option("known", "a CSV of products: matrix (a file beside it), time_s")] = None,
+    measured: Annotated[Path | None, option("measured", "a CSV of products: matrix (a file beside it), time_s")] = None,
     power: Annotated[str | None, option("power", "for the energy, '27.9 W'")] = None,
     kernel: Annotated[str, option("kernel", "scipy | numba | torch (MKL) | blocks (ours) [default: all]")] = "",
     caches: Annotated[str, option("caches", "of a kernel: warm (product after product) | cold (emptied)")] = "warm",
@@ -52,7 +52,7 @@ def predict(
 
     On a machine of 'slipstick spmv calibrate' the kernels measured there answer. Elsewhere the first row is learned
     from blocks of 250 non-zeros (our kernel), the others are kernels of the host that they were calibrated on, moved by
-    clock and caches. A few measured products (--known) scale the answer to a machine and narrow the interval.
+    clock and caches. A few measured products (--measured) scale the answer to a machine and narrow the interval.
     """
     from slipstick.common.answer import PlainAnswer
     from slipstick.experiments.methods.spmv.kernel_answers import KernelOptions
@@ -61,7 +61,7 @@ def predict(
     from slipstick.experiments.report.product_summary import first_lines, last_lines, shown_rows
 
     options = KernelOptions.of(kernel, caches, threads, clock)
-    rows, notes, provenance = answers(matrix, on, label, calibration, power, known, options)
+    rows, notes, provenance = answers(matrix, on, cache_state, calibration, power, measured, options)
     answer = PlainAnswer(rows, heads=tuple(first_lines(rows)), notes=tuple(notes), provenance=provenance)
     below = last_lines(notes, verbose=verbose)
     shown = shown_rows(rows, format, verbose=verbose)
@@ -115,10 +115,10 @@ def train(
     save: Annotated[
         Path, typer.Argument(help="the model's .npz; a folder of networks of four clocks and four metrics")
     ],
-    known: Annotated[
-        Path | None, option("known", "blocks, a folder of slipstick measure spmv --out [default: labels that ship]")
+    measured: Annotated[
+        Path | None, option("measured", "blocks, a folder of slipstick measure spmv --out [default: labels that ship]")
     ] = None,
-    label: Annotated[str, option("label")] = "streaming",
+    cache_state: Annotated[str, option("cache_state")] = "streaming",
     method: Annotated[str, option("method", "combined (reuse of lines, and trees) | network (torch)")] = "combined",
     calibration: Annotated[Path | None, option("calibration", "a network of another machine to go on from")] = None,
     folds: Annotated[int, option("folds", "of the network, as a check", min=0, max=20)] = 0,
@@ -141,7 +141,7 @@ def train(
         return
     if method not in METHODS:
         raise unknown_name("method of training", method, METHODS)
-    rows = train_and_save(method, save, known, label, calibration, folds, largest, epochs)
+    rows = train_and_save(method, save, measured, cache_state, calibration, folds, largest, epochs)
     emit(rows, format, notes=[f"written: {save}", "accuracy on matrices held out: slipstick validate spmv"])
 
 
@@ -153,7 +153,7 @@ def validate(
         str | None, option("metric", "total energy | package energy | DRAM energy | time", show_default="time")
     ] = None,
     folder: Annotated[Path | None, option("folder", "of own labels")] = None,
-    label: Annotated[str | None, option("label", "of own labels", show_default="both")] = None,
+    cache_state: Annotated[str | None, option("cache_state", "of own labels", show_default="both")] = None,
     epochs: Annotated[int | None, option("epochs", "of own labels, at most", min=1, show_default="50")] = None,
     format: Format = "table",
 ) -> None:
@@ -167,7 +167,7 @@ def validate(
     from slipstick.experiments.report.output import emit
 
     if model is not None and data is not None:
-        _without("a model and --data", {"--folder": folder, "--label": label, "--epochs": epochs})
+        _without("a model and --data", {"--folder": folder, "--cache-state": cache_state, "--epochs": epochs})
         from slipstick.experiments.methods.spmv.published_fits import score_published
 
         rows = score_published(model, data, clock or 2_400_000, metric or "time")
@@ -176,7 +176,7 @@ def validate(
     _without("own labels", {"MODEL": model, "--data": data, "--clock": clock, "--metric": metric})
     from slipstick.experiments.methods.spmv.families_left_out import own_labels_left_out
 
-    rows, source = own_labels_left_out(label, folder, epochs)
+    rows, source = own_labels_left_out(cache_state, folder, epochs)
     emit(rows, format, notes=[f"own labels: {source}", "sampled blocks of each matrix; errors are shares"])
 
 
@@ -190,7 +190,7 @@ def _without(what: str, options: Mapping[str, object]) -> None:
 
 def search(
     trials: Annotated[int, option("trials", min=1)] = 10,
-    label: Annotated[str, option("label")] = "hot",
+    cache_state: Annotated[str, option("cache_state")] = "hot",
     blocks: Annotated[int, option("blocks", min=10)] = 2000,
     epochs: Annotated[int, option("epochs", "of every trial", min=1)] = 1,
     seed: Seed = 0,
@@ -200,4 +200,8 @@ def search(
     from slipstick.experiments.methods.spmv.spmv_fits import search_rows
     from slipstick.experiments.report.output import emit
 
-    emit(search_rows(trials, label, blocks, epochs, seed), format, notes=["rms error on the validation fifth, mean 1"])
+    emit(
+        search_rows(trials, cache_state, blocks, epochs, seed),
+        format,
+        notes=["rms error on the validation fifth, mean 1"],
+    )

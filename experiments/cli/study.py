@@ -53,7 +53,7 @@ def register(app: typer.Typer) -> None:
         file: File,
         folders: Annotated[list[str], typer.Argument(help="of shares, as study run --share leaves them")],
         folder: Folder = None,
-        trusted: Trusted = None,
+        allow_code: Trusted = None,
     ) -> int:
         """Join what `study run --share I/N` left, the same bytes as one run; exit code 1 where some lack."""
         from pathlib import Path
@@ -64,7 +64,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.studies.shipped_studies import study_path
         from slipstick.experiments.studies.study import load_study
 
-        chosen = load_study(study_path(file), trusted or ())
+        chosen = load_study(study_path(file), allow_code or ())
         made = plan(chosen)
         place = _folder(chosen.name, folder)
         with progress_bar(chosen.name, len(folders)) as progress:
@@ -81,7 +81,7 @@ def register(app: typer.Typer) -> None:
         file: File,
         folder: Folder = None,
         objective: Objective = None,
-        trusted: Trusted = None,
+        allow_code: Trusted = None,
         rows: Annotated[int, option("rows", "fastest first", min=1)] = 40,
         format: Annotated[str, option("format", "table | json | csv: of the front")] = "table",
     ) -> None:
@@ -97,7 +97,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.studies.study import load_study
         from slipstick.experiments.studies.whatif import frame_rows
 
-        chosen = load_study(study_path(file), trusted or ())
+        chosen = load_study(study_path(file), allow_code or ())
         made = plan(chosen)
         place = _folder(chosen.name, folder)
         store = load(place, made.fingerprint)
@@ -134,7 +134,7 @@ def _add(study: typer.Typer, name: str, text: str, check: Callable[[Path, str, s
         workers: Workers = 2,
         scheduler: Scheduler = None,
         share: Share = None,
-        trusted: Trusted = None,
+        allow_code: Trusted = None,
     ) -> None:
         from slipstick.common.formatting import visible
         from slipstick.common.optional_packages import require_packages
@@ -146,7 +146,7 @@ def _add(study: typer.Typer, name: str, text: str, check: Callable[[Path, str, s
         from slipstick.experiments.studies.study import load_study
 
         require_packages(["pyarrow"])  # before a part is answered that could not be kept
-        chosen = load_study(study_path(file), trusted or ())
+        chosen = load_study(study_path(file), allow_code or ())
         made, mine_of, workers_of = plan(chosen), share_of(share), engine(executor, workers, scheduler)
         place = _folder(chosen.name if share is None else f"{chosen.name}-part-{mine_of}", folder)
         check(place, made.fingerprint, file)
@@ -165,7 +165,7 @@ def _add(study: typer.Typer, name: str, text: str, check: Callable[[Path, str, s
         if share is not None:
             print(f"merge: slipstick study merge {file} FOLDER ... (those of all {mine_of.parts} shares)")
             return
-        more = "".join(f" --trusted {name}" for name in trusted or ()) + (f" --folder {folder}" if folder else "")
+        more = "".join(f" --allow-code {name}" for name in allow_code or ()) + (f" --folder {folder}" if folder else "")
         print(f"report: slipstick study report {file}{more}")
 
 

@@ -30,12 +30,13 @@ def register(app: typer.Typer) -> None:
         ] = SIMULATED,
         budget: Annotated[float, option("budget", min=0.0)] = 0.2,
         policy: Annotated[str, option("policy", "patient | published")] = "patient",
-        start: Annotated[
-            str, option("start", "critical (the published trigger: hot operations, or a phase of half the time) | now")
+        tune_from: Annotated[
+            str,
+            option("tune_from", "critical (the published trigger: hot operations, or a phase of half the time) | now"),
         ] = "critical",
         steps: Annotated[int, option("steps", "of your own pipeline", min=4)] = 40,
         step_time: Annotated[str, option("step_time", "waited, 10ms")] = "0s",
-        finish: Annotated[int, option("finish", min=0)] = 0,
+        resume_steps: Annotated[int, option("resume_steps", min=0)] = 0,
         exhaustive: Annotated[bool, option("exhaustive")] = False,
         format: Format = "table",
     ) -> None:
@@ -44,10 +45,11 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.report.output import emit
 
         if ":" in job:
-            rows = [_own(job, steps, step_time, finish, budget, policy, start, exhaustive=exhaustive)]
+            rows = [_own(job, steps, step_time, resume_steps, budget, policy, tune_from, exhaustive=exhaustive)]
         else:
             rows = [
-                _tuned(name, each, budget, policy, start, exhaustive=exhaustive)[0] for name, each in jobs(job).items()
+                _tuned(name, each, budget, policy, tune_from, exhaustive=exhaustive)[0]
+                for name, each in jobs(job).items()
             ]
         emit(rows, format)
 

@@ -120,6 +120,7 @@ def as_settings(numbers: Sequence[str] | None, workload: Any, options: Iterable[
         Where a value is missing, or a name is near to an option's and to no number's.
     """
     from slipstick.common.errors import InputError
+    from slipstick.common.renamed_arguments import RENAMED
     from slipstick.experiments.question.settings import MODES, RUN, setting_of
     from slipstick.workloads.graph.workload_kind import workload_kind
 
@@ -132,7 +133,7 @@ def as_settings(numbers: Sequence[str] | None, workload: Any, options: Iterable[
             known = f"want a value, or one of the options {', '.join(options)}"
             raise InputError(f"--{name.replace('_', '-')}: {known}{hint}")
         setting = setting_of(name, sizes)
-        if setting == f"run.{name}" and name not in RUN:
+        if setting == f"run.{name}" and name not in {*RUN, *RENAMED}:
             if name in MEANT and workload_kind(workload) == "requests":
                 raise InputError(f"unknown option --{name} of requests; did you mean {MEANT[name]}?")
             if name in ("devices", "gpus") and workload_kind(workload) == "training":

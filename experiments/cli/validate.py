@@ -38,7 +38,7 @@ def register(app: typer.Typer) -> None:
         predictions: Annotated[
             list[Path] | None, typer.Option(help="score this CSV: case, time_s, low_s, high_s; repeatable")
         ] = None,
-        beside: Annotated[
+        baselines: Annotated[
             str | None,
             typer.Option(help="references in the same table: ours, a baseline, all, none (all with --predictor)"),
         ] = None,
@@ -74,8 +74,8 @@ def register(app: typer.Typer) -> None:
             if not machines.is_dir():
                 raise InputError(f"--machines {machines}: no such folder")
             os.environ[OWN] = str(machines.resolve())
-        if predictor or predictions or beside or export_cases:
-            return _predictors(names, data, predictor or [], predictions or [], beside, export_cases, format)
+        if predictor or predictions or baselines or export_cases:
+            return _predictors(names, data, predictor or [], predictions or [], baselines, export_cases, format)
         boards = {
             name: scoreboard_catalog.scoreboard(name)
             for name in (scoreboard_catalog.scoreboards() if "all" in names else names)

@@ -2,7 +2,7 @@
 
 A command takes an option as ``Annotated[TYPE, option(WORD, ABOUT)]``: the help is the meaning of the word, then what is
 particular to the command. Python's functions use the same words for their arguments. A word that
-several commands use with one type has that type here. Older words are answered for a while (`old_words.py`).
+several commands use with one type has that type here. Older words are still taken (`renamed_arguments.RENAMED`).
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "against": "other machines",
         "recorded_on": "the machine on which a trace was recorded",
         "model": "a language model",
-        "for": "the workload of your own that you want to know more of",
+        "workload": "the workload of your own that you want to know more of",
         "engine": "software that runs the model, with a version if need be ('vllm 0.19.0')",
         "estimator": "the estimator, by name or your own MODULE:ATTRIBUTE",
         "input": "shapes of the inputs of your FUNCTION",
+        "work": "what is done of a model whose name the workload is: train | forward | prefill | decode",
         "train": "as a training step, with this optimizer",
         "dtype": "data type of weights and products",
         "cache_dtype": "data type of cached keys and values",
@@ -39,7 +40,7 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "network": "the network that is trained",
         "kernel": "the code that computes a product",
         "caches": "the state of the caches before a product",
-        "label": "which times of blocks: streaming (sweeps) or hot (first cache)",
+        "cache_state": "which times of blocks: streaming (sweeps) or hot (first cache)",
         "metric": "time or energy of the published set",
         # sizes and counts
         "devices": "how many accelerators",
@@ -71,15 +72,15 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "rate": "requests/s of a stream",
         "requests": "recorded requests",
         "burstiness": "of a stream: 1 is Poisson, 0 regular",
-        "spread": "lengths are drawn from (1 - spread) to 1 times the given",
-        "prefix": "share of each prompt that is in the cache already",
-        "count": "how many requests are simulated",
-        "step_tokens": "most tokens of one step of the server (of each data-parallel rank)",
-        "max_sequences": "most requests that the server runs together (on each data-parallel rank)",
+        "length_range": "lengths are drawn from (1 - this) to 1 times the given",
+        "prefix_hit_rate": "share of each prompt that is in the cache already",
+        "num_requests": "how many requests are simulated",
+        "max_batched_tokens": "most tokens of one step of the server (of each data-parallel rank)",
+        "max_num_seqs": "most requests that the server runs together (on each data-parallel rank)",
         "draft_tokens": "tokens that speculative decoding guesses in a step",
         "acceptance": "chance that a guessed token is kept",
-        "draft_share": "time of guessing a token over that of a plain step",
-        "mixing": "whether prompts share steps with decoding",
+        "draft_cost": "time of guessing a token over that of a plain step",
+        "chunked_prefill": "whether chunks of prompts share steps with decoding",
         "preemption": "what becomes of a request that loses its cache",
         "tokens": "tokens of the whole training run",
         "input_rate": "sequences/s that storage and hosts hand to the job",
@@ -98,10 +99,10 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "objective": "Pareto front over time, energy, cost, or NAME=FORMULA of columns",
         "error": "largest error allowed",
         # what was measured, and what is fitted to it
-        "known": "measured rows that the answer is held to",
+        "measured": "measured rows that the answer is held to",
         "fit": "parameters that are fitted",
         "calibration": "a file of what was fitted before",
-        "trusted": "your own code that a file names, which is imported and run",
+        "allow_code": "your own code that a file names, which is imported and run",
         "data": "folder of public measurements",
         "store": "measured bricks",
         "largest": "most non-zeros of a matrix that is used",
@@ -109,9 +110,9 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "parameter": "the column that varies",
         "statistic": "what stands for repeated runs of a point",
         "region": "the only region of the program to look at",
-        "marker": "pattern of the ranges that are steps",
+        "step_pattern": "pattern of the ranges that are steps",
         "step": "number of the one step to read",
-        "project": "a log from another machine, of the chosen iterations at least",
+        "target_log": "a log from another machine, of the chosen iterations at least",
         "benchmark": "whose measured curve becomes the memory bandwidth",
         # how the answer is found
         "method": "the method, by name",
@@ -124,17 +125,17 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "runs": "how many simulated runs",
         "seed": "seed of what is drawn at random",
         "schedule": "how bricks share the machine's time",
-        "rule": "patterns of bricks that may run at the same time",
+        "concurrency_rule": "patterns of bricks that may run at the same time",
         "policy": "rules of the tuner",
-        "start": "when tuning begins",
+        "tune_from": "when tuning begins",
         "exhaustive": "try all combinations as well, and compare",
-        "finish": "steps to go on from the checkpoint with the best settings",
+        "resume_steps": "steps to go on from the checkpoint with the best settings",
         "step_time": "time that an accelerator works on a batch",
         "threshold": "similarity from which steps are alike",
         "clusters": "number of clusters",
         "minimum": "samples that make a cluster",
         "representatives": "how many iterations are chosen",
-        "slow_first": "iterations that are slow for being first: leave-out | keep",
+        "warm_up": "iterations that are slow for being first: leave-out | keep",
         "folds": "folds of a cross-validation",
         "epochs": "epochs of training a network",
         "trials": "hyper-parameters that are tried",
@@ -157,7 +158,7 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "format": "form of the answer",
         "verbose": "more of the answer",
         "rows": "most rows of a table",
-        "parts": "how many operations to list, slowest first",
+        "top": "how many operations to list, slowest first",
         "counters": "flop, bytes by level and cycles of a GPU",
         "next": "how many measurements to propose, best first",
         "report": "write a page, FILE.html",
@@ -168,7 +169,7 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "folder": "folder of results; what is kept there is not computed again",
         "graph": "write the graph of operations, FILE.json or .json.gz",
         "export": "write every unique brick as an exported program into a folder",
-        "sheet": "write all unique bricks, shapes only and mixed, FILE.json",
+        "bricks_file": "write all unique bricks, shapes only and mixed, FILE.json",
     }
 )
 """By the name of the argument in Python; the option is ``--name`` with hyphens."""
@@ -205,14 +206,15 @@ Plot = Annotated[str | None, option("plot")]
 Set = Annotated[list[str] | None, option("set", "run.threads=240, machine.clock=2GHz, ...")]
 Input = Annotated[list[str] | None, option("input", "batch,3,224,224 or name=batch,seq_len:int64")]
 Train = Annotated[str | None, option("train", "sgd, momentum, adam, adamw")]
+Work = Annotated[str | None, option("work")]
 Estimator = Annotated[TrustedName | None, option("estimator", parser=TrustedName)]
 Calibration = Annotated[str | None, option("calibration", "of slipstick calibrate --out")]
 KnownHere = Annotated[
     str | None,
     option(
-        "known",
+        "measured",
         "this question's time (23.4ms), a training log, a trace, a server's benchmark, llama-bench's output, or a CSV "
-        "of steps or operations (measure anchors --for writes one)",
+        "of steps or operations (measure anchors --workload writes one)",
     ),
 ]
 Dtype = Annotated[str | None, option("dtype", "bfloat16, int8, fp8, mxfp8, nvfp4, int4 (weights), ...")]
@@ -228,7 +230,7 @@ HostPower = Annotated[str | None, option("host_power", "300W")]
 Pue = Annotated[float, option("pue")]
 InputTokens = Annotated[int, option("input_tokens", min=1)]
 OutputTokens = Annotated[int, option("output_tokens", min=1)]
-StepTokens = Annotated[int, option("step_tokens", min=1)]
+StepTokens = Annotated[int, option("max_batched_tokens", min=1)]
 CacheDtype = Annotated[str, option("cache_dtype", "bf16, fp8, ...; auto: as the checkpoint and the engine have it")]
 Clock = Annotated[str, option("clock", "2.6GHz; found if none is given")]
-Trusted = Annotated[list[TrustedName] | None, option("trusted", parser=TrustedName)]
+Trusted = Annotated[list[TrustedName] | None, option("allow_code", parser=TrustedName)]

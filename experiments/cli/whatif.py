@@ -22,6 +22,7 @@ from slipstick.experiments.cli.vocabulary import (
     Seed,
     Set,
     Train,
+    Work,
     option,
 )
 
@@ -46,15 +47,15 @@ def register(app: typer.Typer) -> None:
         where: Annotated[list[str] | None, option("where", "machine.clock*machine.cores <= 2e11")] = None,
         estimator: Estimator = None,
         calibration: Calibration = None,
-        known: Annotated[
+        measured: Annotated[
             str | None,
             option(
-                "known",
+                "measured",
                 "today's time (23.4ms), a training log, a trace, a server's benchmark, a CSV of steps or operations; "
                 "with --fit a CSV of time_s, run.*, machine.*",
             ),
         ] = None,
-        fit: Annotated[list[str] | None, option("fit", "to --known")] = None,
+        fit: Annotated[list[str] | None, option("fit", "to --measured")] = None,
         save: Annotated[str | None, option("save")] = None,
         report: Annotated[str | None, option("report", "and its PNG")] = None,
         objective: Objective = None,
@@ -66,6 +67,7 @@ def register(app: typer.Typer) -> None:
         seed: Seed = 0,
         verbose: Annotated[bool, option("verbose", "all assumptions")] = False,
         input: Input = None,
+        work: Work = None,
         train: Train = None,
         number: Number = None,
         format: Format = "table",
@@ -90,23 +92,24 @@ def register(app: typer.Typer) -> None:
             only(context, "a simulated job" if simulate else "a job without --simulate", SIMULATED if simulate else JOB)
             given_as = named_settings(workload, set, number) if not is_job(workload) else job_settings(set, number)
             job = JobRequest(workload, on, estimator, tuple(given_as), dtype, runs, seed, None, report, format)
-            job = replace(job, calibration=calibration, measured=known, fit=tuple(fit or ()))
+            job = replace(job, calibration=calibration, measured=measured, fit=tuple(fit or ()))
             (print_sweep if simulate else print_formula_sweep)(job, vary or [])
             return
         only(context, "a workload without --simulate or --trace", PLAIN)
         if not (workload and on and vary):
             raise InputError("give a WORKLOAD, --on MACHINE and --vary NAME=VALUES (or --trace FILE)")
-        if fit and not known:
-            raise InputError("give --known FILE with --fit NAME: what is fitted to it")
+        if fit and not measured:
+            raise InputError("give --measured FILE with --fit NAME: what is fitted to it")
         from slipstick.experiments.question.dtype_domain import remarks
         from slipstick.experiments.question.objectives import with_front
         from slipstick.experiments.question.settings import today_and_varied
-        from slipstick.experiments.question.user_code import own_or_none
+        from slipstick.experiments.question.user_code import of_work, own_or_none
         from slipstick.experiments.question.warnings import warnings_among
         from slipstick.experiments.report.output import emit
         from slipstick.experiments.studies.study import Fitting, Study
         from slipstick.experiments.studies.whatif import answer, column_rows, columns_of
 
+        workload, train = of_work(workload, work, train)
         program = own_or_none(workload, [on], input or (), train, [*(number or ()), *(set or ()), *vary])
         today, varied = today_and_varied(named_settings(program or workload, set, number), vary)
         vary = list(varied)
@@ -114,10 +117,10 @@ def register(app: typer.Typer) -> None:
         study = Study.of_question(
             workload, on, estimator, settings, vary, where or [], objective or [], dtype, program, input or (), train
         )
-        if known and fit:
-            study = study.model_copy(update={"fit": Fitting(known=known, parameters=tuple(fit))})
+        if measured and fit:
+            study = study.model_copy(update={"fit": Fitting(measured=measured, parameters=tuple(fit))})
         study = study.model_copy(
-            update={"calibration_file": calibration, "known": None if fit else known, "quantity": quantity}
+            update={"calibration_file": calibration, "known": None if fit else measured, "quantity": quantity}
         )
         query = study.question(workload, on)
         space = study.space(query.machine)
@@ -145,7 +148,7 @@ def register(app: typer.Typer) -> None:
 
         print_sweep_table(result, columns, names, rows, notes, verbose=verbose)
         if save:
-            trusted = f" --trusted {workload}" if program else ""
+            trusted = f" --allow-code {workload}" if program else ""
             print(f"study: {save} (slipstick study run {save}{trusted})")
         if report:
             print(f"report: {page.resolve()}\npicture: {picture.resolve()}")
@@ -153,9 +156,9 @@ def register(app: typer.Typer) -> None:
 
 TRACE = ("trace", "on", "recorded_on", "vary", "set", "format")
 JOB = ("on", "vary", "set", "estimator", "calibration", "dtype", "number", "format")
-SIMULATED = (*JOB, "known", "fit", "simulate", "runs", "seed", "report")
+SIMULATED = (*JOB, "measured", "fit", "simulate", "runs", "seed", "report")
 PLAIN = (
-    *("on", "vary", "set", "where", "estimator", "quantity", "calibration", "known", "fit", "save", "report"),
-    *("objective", "rows", "dtype", "verbose", "input", "train", "number", "format"),
+    *("on", "vary", "set", "where", "estimator", "quantity", "calibration", "measured", "fit", "save", "report"),
+    *("objective", "rows", "dtype", "verbose", "input", "work", "train", "number", "format"),
 )
 """What each way to an answer reads; other options are refused."""

@@ -11,7 +11,7 @@ import numpy as np
 from slipstick.common.answer import Answer
 from slipstick.common.columns import Column
 from slipstick.common.errors import InputError
-from slipstick.common.renamed_arguments import formerly
+from slipstick.common.renamed_arguments import checked
 from slipstick.estimators.sensitivity.elasticities import sensitivity
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.explain.evaluator import Evaluator
@@ -55,7 +55,7 @@ class Together(Answer):
         return (f"price {self.price:.4g} (at least {self.at_least:.4g}), time ratio {self.ratio:.4g}",)
 
 
-@formerly(prices="cost")
+@checked
 def cheapest_together(question: Question, target: float, cost: Mapping[str, float]) -> Together:
     """The change of least price that brings the time down to `target` times today's.
 
@@ -91,7 +91,7 @@ def cheapest_together(question: Question, target: float, cost: Mapping[str, floa
         if not (np.isfinite(price) and price > 0):
             raise InputError(f"price of {name} = {price!r}: want a number > 0")
     dials = Evaluator.of(question, tuple(cost))
-    if not dials.is_formula or any(map(dials.is_held, cost)):
+    if not dials.is_formula or any(map(dials.is_fixed, cost)):
         raise InputError("this estimator is no formula: a change of several quantities cannot be solved for")
     search = _Search(dials, tuple(cost), np.array(list(cost.values())) / np.log(2), float(np.log(target)))
     change, at_least = search.solve()

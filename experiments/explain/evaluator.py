@@ -68,7 +68,7 @@ class Evaluator:
         """Seconds today."""
         return float(self.function(self.today))
 
-    def is_held(self, name: str) -> bool:
+    def is_fixed(self, name: str) -> bool:
         """Whether a quantity is the cap of a board, whose times are no formula's with a slope."""
         return name == CAP and self.held is not None
 

@@ -32,6 +32,8 @@ class Explanation(Answer):
     ----------
     question
         Whose time it is; `question.answer()` is the estimate.
+    work
+        "train", "forward", "prefill" or "decode", where the workload is a model's name.
     vary
         The quantities that are looked at; all that are read where there are none.
     target
@@ -46,7 +48,7 @@ class Explanation(Answer):
     cost: Mapping[str, float]
 
     @cached_property
-    def _dials(self) -> Evaluator:
+    def _evaluator(self) -> Evaluator:
         return Evaluator.of(self.question, self.vary)
 
     @cached_property
@@ -57,12 +59,12 @@ class Explanation(Answer):
     @cached_property
     def elasticities(self) -> Rows:
         """d log time / d log quantity, largest first."""
-        return explanation.elasticity_rows(self.question, self._dials)
+        return explanation.elasticity_rows(self.question, self._evaluator)
 
     @cached_property
     def changes(self) -> Rows:
         """The smallest change of each quantity alone that reaches the target."""
-        return explanation.cheapest_changes(self.question, self.target, cost=self.cost, dials=self._dials)
+        return explanation.cheapest_changes(self.question, self.target, cost=self.cost, dials=self._evaluator)
 
     @cached_property
     def together(self) -> Together | None:
@@ -116,14 +118,15 @@ def explain(
     quantity: str | None = None,
     input: Sequence[str] = (),  # noqa: A002
     train: str | None = None,
-    trusted: Sequence[str] = (),
+    allow_code: Sequence[str] = (),
+    work: str | None = None,
     **numbers: Value,
 ) -> Explanation:
     """What the time hangs on, and the smallest changes that shorten it.
 
     Parameters
     ----------
-    workload, machine, estimator, settings, dtype, calibration, quantity, input, train, trusted, numbers
+    workload, machine, estimator, settings, dtype, calibration, quantity, input, train, allow_code, numbers
         As `estimate` takes them.
     vary
         Quantities to look at ("machine.clock"); all that are read where there are none.
@@ -144,7 +147,7 @@ def explain(
     >>> {row["quantity"]: row["elasticity"] < 0 for row in why.elasticities}["machine.clock"]
     True
     """
-    subject = own_workload(workload, machine, input, train, trusted)
+    subject = own_workload(workload, machine, input, train, allow_code, work)
     settings = with_numbers(explain, settings, numbers, subject)
     query = question(subject, machine, estimator, settings, dtype, calibration=calibration, quantity=quantity)
     query = explanation.of_time(query, quantity)

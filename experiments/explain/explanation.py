@@ -10,7 +10,7 @@ import numpy as np
 
 from slipstick.common.columns import Column
 from slipstick.common.errors import InputError
-from slipstick.common.renamed_arguments import formerly
+from slipstick.common.renamed_arguments import checked
 from slipstick.estimators.base.estimate import FIXED, WAITING, Estimate
 from slipstick.estimators.base.operation_model import grouped, machine_values
 from slipstick.estimators.fitting.calibration import DRAWS, SEED
@@ -98,9 +98,9 @@ def elasticity_rows(question: Question, dials: Evaluator | None = None) -> list[
         {
             "quantity": name,
             "value": float(value),
-            "elasticity": float(known.elasticity[name]) if known and not dials.is_held(name) else slope(dials, name),
+            "elasticity": float(known.elasticity[name]) if known and not dials.is_fixed(name) else slope(dials, name),
             "ratio_at_twice": dials.ratio(name, 2.0),
-            "at_ridge": bool(known.at_ridge[name]) or dials.is_held(name) if known else None,
+            "at_ridge": bool(known.at_ridge[name]) or dials.is_fixed(name) if known else None,
         }
         for name, value in dials.today.items()
         if known is None or name in known.elasticity
@@ -207,7 +207,7 @@ def interaction(question: Question, one: str, other: str, factors: Sequence[floa
     return np.asarray(times / question.answer().time)
 
 
-@formerly(names="vary", price_per_doubling="cost")
+@checked
 def cheapest_changes(
     question: Question,
     target: float,

@@ -15,7 +15,7 @@ from slipstick.experiments.explain.evaluator import Evaluator
 from slipstick.experiments.question.facts import items_of
 from slipstick.experiments.question.question import Question, question
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.catalog import kept_rewrite
+from slipstick.workloads.catalog import cached_rewrite
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.transforms.attention import flash_attention
 
@@ -85,7 +85,7 @@ def _software(today: Question, workload: str | Workload, ask: Ask) -> Iterator[t
                             change.get("dtype", dtype))  # fmt: skip
         except InputError:
             continue
-    flash = kept_rewrite(today.workload, "flash attention", lambda: flash_attention(today.workload))
+    flash = cached_rewrite(today.workload, "flash attention", lambda: flash_attention(today.workload))
     if flash.names != today.workload.names:
         yield "--attention flash", replace(today, workload=flash)
 

@@ -27,7 +27,8 @@ def estimate(
     quantity: str | None = None,
     input: Sequence[str] = (),  # noqa: A002
     train: str | None = None,
-    trusted: Sequence[str] = (),
+    allow_code: Sequence[str] = (),
+    work: str | None = None,
     **numbers: Value,
 ) -> Estimate:
     """How long a workload takes on a machine: time [s], band, and what each operation is bound by.
@@ -42,12 +43,14 @@ def estimate(
         The data type to compute in ("bfloat16").
     calibration
         What answers instead of the estimator (`read_calibration`); of a time or table that was measured,
-        ``read_calibration(None, "23.4ms", machine)``, as `--known` does.
+        ``read_calibration(None, "23.4ms", machine)``, as `--measured` does.
     quantity
         What is wanted of an answer with several quantities ("ttft").
-    input, train, trusted
+    input, train, allow_code
         Of a torch program, ``FILE.py:FUNCTION``, as text: shapes of its inputs (``"batch,3,224,224"``), the optimizer
         with which it trains, and that name again, since its code is run.
+    work
+        "train", "forward", "prefill" or "decode", where the workload is a model's name.
     numbers
         Sizes and numbers of the run by their words, as options of the command line: ``batch=8``, ``threads=240``.
 
@@ -69,6 +72,6 @@ def estimate(
     >>> ss.estimate("gpt2", "h100", dtype="bf16").time < ss.estimate("gpt2", "t4", dtype="fp16").time
     True
     """
-    subject = own_workload(workload, machine, input, train, trusted)
+    subject = own_workload(workload, machine, input, train, allow_code, work)
     settings = with_numbers(estimate, settings, numbers, subject)
     return question(subject, machine, estimator, settings, dtype, calibration=calibration, quantity=quantity).answer()

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.catalog import kept_rewrite
+from slipstick.workloads.catalog import cached_rewrite
 from slipstick.workloads.graph.cost import SIZE_BYTES
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.transforms.mixed import HALF
@@ -31,7 +31,7 @@ def in_type(workload: Workload, machine: Machine, dtype: str | None) -> Workload
     has = multiplied(machine)
     if dtype is None:
         return as_multiplied(workload, has)
-    return kept_rewrite(workload, f"in {dtype} of {sorted(has)}", lambda: computed_in(workload, dtype, has))
+    return cached_rewrite(workload, f"in {dtype} of {sorted(has)}", lambda: computed_in(workload, dtype, has))
 
 
 def multiplied(machine: Machine) -> Collection[str]:
@@ -47,7 +47,7 @@ def precision(workload: Workload, machine: Machine, dtype: str | None) -> Worklo
 
     trains = "optimizer" in workload.kinds
     if dtype in HALF and trains:
-        return kept_rewrite(workload, f"autocast {dtype}", lambda: autocast(workload, dtype))
+        return cached_rewrite(workload, f"autocast {dtype}", lambda: autocast(workload, dtype))
     if dtype is not None and is_narrow(number_type(dtype)) and trains:
         has = multiplied(machine)
         return narrow_products(autocast(workload, wide_type(has)), number_type(dtype), has)
@@ -55,7 +55,7 @@ def precision(workload: Workload, machine: Machine, dtype: str | None) -> Worklo
     rounds = rounds_convolutions(machine) and dtype in (None, "float32")
     if not rounds:
         return converted
-    return kept_rewrite(converted, "tf32 convolutions", lambda: tf32_convolutions(converted))
+    return cached_rewrite(converted, "tf32 convolutions", lambda: tf32_convolutions(converted))
 
 
 def on_accelerator(workload: Workload, machine: Machine, dtype: str | None) -> Workload:

@@ -27,12 +27,14 @@ from slipstick.experiments.question.settings import (
     by_namespace,
     number_of,
     run_number,
+    server_numbers,
     today_and_varied,
     with_numbers,
 )
 from slipstick.experiments.question.space import Space
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.catalog import work_named
 from slipstick.workloads.catalog import workload as workload_by_name
 from slipstick.workloads.graph.cost import check_size
 from slipstick.workloads.graph.workload import Workload
@@ -129,6 +131,7 @@ def question(
     calibration: Fitted | None = None,
     where: Sequence[str] = (),
     quantity: str | None = None,
+    work: str | None = None,
     **numbers: Value,
 ) -> Question:
     """A question from names or objects, changed numbers, a data type, what varies and what was fitted.
@@ -150,6 +153,8 @@ def question(
         Conditions between formulas of the names that vary ("machine.clock*machine.cores <= 2e11").
     quantity
         What is wanted ("ttft"), one of `Estimate.quantities`; None for the one that the estimator names.
+    work
+        "train", "forward", "prefill" or "decode", where the workload is a model's name.
     numbers
         Sizes and numbers of the run by their words, as options of the command line: ``batch=8``, ``threads=240``.
 
@@ -164,9 +169,13 @@ def question(
     >>> ss.question("gpt2", "H100", settings={"machine.clock": "1.2 GHz"}, dtype="bf16").machine.clock
     1200000000.0
     """
+    if work is not None:
+        workload = work_named(workload, work)
     graph = workload if isinstance(workload, Workload) else workload_by_name(workload)
     base = machine_by_name(machine) if isinstance(machine, str) else machine
     settings, vary = today_and_varied(with_numbers(question, settings, numbers, graph), vary)
+    if workload_kind(graph) == "requests":
+        settings, vary = server_numbers(settings), server_numbers(vary)
     values = by_namespace(settings)
     plain = not (vary or where or quantity or calibration is not None)
     if not plain or not (estimator is None or isinstance(estimator, str)) or is_own(estimator):

@@ -11,6 +11,7 @@ from typing import Any, SupportsFloat
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
+from slipstick.common.renamed_arguments import RENAMED, renamed
 from slipstick.common.units import parse_quantity
 from slipstick.estimators.base.schedule_model import AMOUNTS
 from slipstick.estimators.composition.compiled_estimator import NAMESPACES
@@ -37,7 +38,10 @@ SYNONYMS = {
 """Short options for numbers of the machine and of the run."""
 SIZES = {"batch": "decodes", "seq_len": "context"}
 """Words for the sizes of a serving step: sequences that write a token, and the tokens behind them."""
-SERVER = ("concurrency", "rate", "count", "spread", "prefix", "burstiness", "step_tokens", "max_sequences", "replicas")
+SERVER = (
+    *("concurrency", "rate", "num_requests", "length_range", "prefix_hit_rate", "burstiness", "max_batched_tokens"),
+    *("max_num_seqs", "replicas", "draft_tokens", "acceptance", "draft_cost"),
+)
 """Numbers of a server's run."""
 LAYOUT = (
     *("tensor_parallel", "pipeline_parallel", "data_parallel", "context_parallel", "expert_parallel"),
@@ -198,13 +202,36 @@ def with_numbers(
     made: dict[str, Value] = {}
     for name, value in numbers.items():
         made[setting_of(name, sizes)] = MODES.get(str(value), value) if name == "mode" else value
-        if setting_of(name, sizes) == f"run.{name}" and name not in RUN and get_close_matches(name, [*known, *sizes]):
+        if (
+            setting_of(name, sizes) == f"run.{name}"
+            and name not in {*RUN, *RENAMED}
+            and get_close_matches(name, [*known, *sizes])
+        ):
             raise unknown_name(f"argument of {function.__name__}", name, [*known, *sorted(sizes)])
     if not isinstance(settings, Mapping):
         return [*settings, *(f"{name}={value}" for name, value in made.items())]
     if twice := sorted(settings.keys() & made.keys()):
         raise InputError(f"{twice[0]} is set twice")
     return {**settings, **made}
+
+
+def server_numbers(given: Mapping[str, Any] | Sequence[str]) -> Mapping[str, Any] | Sequence[str]:
+    """Settings, or what varies, of a server's run with its numbers as they are called today (`RENAMED`).
+
+    Raises InputError where a number is given under both of its names.
+    """
+
+    def today(text: str) -> str:
+        name, equals, value = text.partition("=")
+        space, _, word = name.strip().partition(".")
+        return f"run.{renamed(word, SERVER, 'run.')}{equals}{value}" if space == "run" and word in RENAMED else text
+
+    if not isinstance(given, Mapping):
+        return list(map(today, given))
+    made = {today(name): value for name, value in given.items()}
+    if len(made) < len(given):
+        raise InputError(f"a number is given under both of its names: {', '.join(given)}")
+    return made
 
 
 def today_and_varied(

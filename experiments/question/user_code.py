@@ -15,12 +15,15 @@ from slipstick.common.trusted_code import TrustedName, found_here, is_own
 from slipstick.estimators.base.shipped_estimator import ShippedEstimator
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.catalog import work_named
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.importers.torch.arguments import Input, Inputs, as_text
 
 NOT_MODULES = ("pagerank", "decode", "prompt", "serve", "train")
 """Words before a colon that name no module of Python."""
 
+OPTIMIZER = "sgd"
+"""With which a program trains where nobody names another."""
 PLACES = {"batch": 0, "batch_size": 0, "seq_len": 1}
 """Sizes that people ask for by name, and where they stand in the shape of an input."""
 
@@ -113,12 +116,29 @@ def own_or_none(
     return None
 
 
+def of_work(name: TrustedName, work: str | None, train: str | None) -> tuple[TrustedName, str | None]:
+    """The workload that a name and a work mean together, and the optimizer with which a program of one's own trains.
+
+    Raises InputError where they do not go together.
+    """
+    if work is None:
+        return name, train
+    if not is_own_program(name):
+        return TrustedName(work_named(name, work)), train
+    if work not in ("train", "forward"):
+        raise InputError(f"{name!r} has no work {work!r} (--work): it has forward, train")
+    if work == "forward" and train:
+        raise InputError(f"--work forward and --train {train}: a forward pass has no optimizer; give one of them")
+    return name, (train or OPTIMIZER) if work == "train" else None
+
+
 def own_workload(
     workload: str | Workload,
     machine: str | Machine,
     input: Sequence[str] = (),  # noqa: A002
     train: str | None = None,
-    trusted: Sequence[str] = (),
+    allow_code: Sequence[str] = (),
+    work: str | None = None,
 ) -> str | Workload:
     """The torch program that a workload's text names, where it names one that is trusted; else the workload as it is.
 
@@ -126,21 +146,26 @@ def own_workload(
     """
     if not isinstance(workload, str | Workload):
         raise InputError(
-            f"workload: a {type(workload).__name__}: want a name, a Workload, or 'FILE.py:FUNCTION' with trusted=[...]"
-            "; of a torch module ss.import_torch(module, inputs) makes a Workload"
+            f"workload: a {type(workload).__name__}: want a name, a Workload, or 'FILE.py:FUNCTION' with "
+            "allow_code=[...]; of a torch module ss.import_torch(module, inputs) makes a Workload"
         )
     if not isinstance(workload, str):
         if input or train:
             raise InputError(f"{workload.name}: input and train are of a torch program: FILE.py:FUNCTION")
+        if work is not None:
+            work_named(workload, work)
         return workload
-    if isinstance(trusted, bool):
-        raise InputError(f"trusted = {trusted}: want the names of the code that may run, trusted=[{workload!r}]")
-    if is_own_program(workload) and workload not in trusted:
+    if isinstance(allow_code, bool):
         raise InputError(
-            f"{workload!r} would import your or somebody's code and run it: if you trust it, trusted=[{workload!r}]"
+            f"allow_code = {allow_code}: want the names of the code that may run, allow_code=[{workload!r}]"
+        )
+    if is_own_program(workload) and workload not in allow_code:
+        raise InputError(
+            f"{workload!r} would import your or somebody's code and run it: if you trust it, allow_code=[{workload!r}]"
         )
     machines = [machine] if isinstance(machine, str) else []
-    return own_or_none(TrustedName(workload), machines, input, train) or workload
+    named, train = of_work(TrustedName(workload), work, train)
+    return own_or_none(named, machines, input, train) or str(named)
 
 
 def _require_one_known(machines: Sequence[str]) -> None:
@@ -167,8 +192,8 @@ def own_program(
     Raises InputError where there is none, it fails, torch is not installed, or the inputs fix a size that a number
     would set.
     """
-    from slipstick.workloads.importers.torch.by_name import folder_of, sized_model, with_sizes
-    from slipstick.workloads.importers.torch.kept_program import kept_program
+    from slipstick.workloads.importers.torch.named_program import folder_of, sized_model, with_sizes
+    from slipstick.workloads.importers.torch.program_cache import cached_program
 
     folder_of(name)
 
@@ -188,7 +213,7 @@ def own_program(
         return with_sizes(recorded, sizes), shapes
 
     typed = (text.partition("=")[0].removeprefix("workload.") for text in numbers)
-    return kept_program(name, [train, *inputs], [size for size in typed if size in PLACES], record)
+    return cached_program(name, [train, *inputs], [size for size in typed if size in PLACES], record)
 
 
 def _hint_at_names(shapes: Inputs) -> None:

@@ -72,7 +72,7 @@ def notes_among(remarks: Sequence[str]) -> tuple[str, ...]:
     return tuple(text for text in remarks if text not in shown)
 
 
-def doubt_lines(remarks: Sequence[str], *, verbose: bool) -> list[str]:
+def warning_lines(remarks: Sequence[str], *, verbose: bool) -> list[str]:
     """Lines below an answer: warnings, the hint at another data type, and with `verbose` every other remark."""
     rest = notes_among(remarks)
     hints = [text for text in rest if ON_VECTOR_ENGINE in text]

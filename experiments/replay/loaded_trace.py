@@ -43,11 +43,11 @@ class LoadedTrace:
     provenance: Provenance = "measured"
 
 
-def read_recorded(path: str, machine: Machine | None = None, marker: str | None = None) -> LoadedTrace:
+def read_recorded(path: str, machine: Machine | None = None, step_pattern: str | None = None) -> LoadedTrace:
     """A profiler's timeline, or a Chakra trace with durations or without (then estimated on `machine`).
 
-    What a file is, its content says: Chrome traces (Kineto), Nsight Systems' SQLite, rocprofv3's JSON and CSV. `marker`
-    is the pattern of its steps (see `graph_of_events`).
+    What a file is, its content says: Chrome traces (Kineto), Nsight Systems' SQLite, rocprofv3's JSON and CSV.
+    `step_pattern` is the pattern of its steps (see `graph_of_events`).
 
     Raises
     ------
@@ -57,7 +57,7 @@ def read_recorded(path: str, machine: Machine | None = None, marker: str | None 
     kind = identify(path)
     if kind is None or kind.key != "chakra":
         table = read_timeline(path, ARGUMENTS, LISTS)
-        graph = graph_of_events(table, path, marker)
+        graph = graph_of_events(table, path, step_pattern)
         kernels = graph.columns.correlation[graph.of_kind("kernel")].tolist()
         operations = {} if kind and kind.key in READERS else kernel_operations(table, path)
         sized = sum(number in operations for number in kernels)

@@ -168,8 +168,8 @@ def _timeline(path: str, given: ReadOptions) -> Read:
         rows = _top(table, spans, _own_seconds(table, spans), given.top)
     commands = ["slipstick replay {file} --on MACHINE"]
     if marker := _marker(table):
-        commands[0] += f" --marker '{marker}'"
-        commands.append(f"slipstick phases {{file}} --marker '{marker}'")
+        commands[0] += f" --step-pattern '{marker}'"
+        commands.append(f"slipstick phases {{file}} --step-pattern '{marker}'")
     if not device.any():
         commands = commands[1:]
         line += "; no work of a device, so nothing to replay; times apart from the operations called inside"
@@ -261,7 +261,7 @@ def _served(path: str, given: ReadOptions) -> Read:
     loop = f"--concurrency {load.users}" if load.users else f"--rate {load.rate:g}"
     command = (
         f"slipstick serve {model or 'CONFIG.json'} --on {given.machine or 'MACHINE'} {loop} "
-        f"--input-tokens {load.input_tokens} --output-tokens {load.output_tokens} --spread 0"
+        f"--input-tokens {load.input_tokens} --output-tokens {load.output_tokens} --length-range 0"
     )
     line = (
         f"{len(runs)} run{'s' if len(runs) > 1 else ''} of {first.model or 'a model'} on {first.backend or 'a server'}"
@@ -304,7 +304,7 @@ def _local(path: str, given: ReadOptions) -> Read:
             f"; generation measured {made.rate:.4g} tokens/s, estimated {estimated:.4g} "
             f"(80 %: {answer['low_tokens_per_s']:.3g} .. {answer['high_tokens_per_s']:.3g})"
         )
-    return line, rows, [f"slipstick serve MODEL --on {device} --engine llama.cpp --known {{file}}"]
+    return line, rows, [f"slipstick serve MODEL --on {device} --engine llama.cpp --measured {{file}}"]
 
 
 def _counters(path: str, given: ReadOptions) -> Read:

@@ -103,7 +103,7 @@ def replay(
     *,
     recorded_on: str | Machine | None = None,
     settings: Sequence[str] = (),
-    marker: str | None = None,
+    step_pattern: str | None = None,
 ) -> Answer:
     """Replay a recorded step: as it was, on another machine, under another runtime, or with other loading workers.
 
@@ -119,7 +119,7 @@ def replay(
         Where the trace does not say it.
     settings
         Of the target: ``machine.runtime.mode=compiled``, ``machine.clock=1.2GHz``.
-    marker
+    step_pattern
         Pattern of the ranges that are steps: ``iteration (\\d+)``.
 
     Returns
@@ -133,7 +133,7 @@ def replay(
         Where the file is no trace, or another machine is given and nothing says which one it was recorded on.
     """
     target, today = (machine_by_name(one) if isinstance(one, str) else one for one in (machine, recorded_on))
-    read = read_recorded(trace, today, marker)
+    read = read_recorded(trace, today, step_pattern)
     wanted = changes(vary, read.machine, target, settings)
     notes = [f"assuming: {read.note}"]
     if read.machine is not None:
@@ -162,7 +162,7 @@ def read(
     devices: int | None = None,
     dtype: str | None = None,
     engine: str = "vllm",
-    parts: int = TOP,
+    top: int = TOP,
 ) -> Holding:
     """What a file of a profiler or a benchmark is, what it holds, and which commands go on with it.
 
@@ -172,7 +172,7 @@ def read(
         Whose estimate stands beside what was measured.
     model, devices, dtype, engine
         Of a server's benchmark, where the file does not say them.
-    parts
+    top
         How many operations to list, slowest first.
 
     Raises
@@ -189,4 +189,4 @@ def read(
     ...     read(str(path)).kind.key
     'times'
     """
-    return read_any(file, ReadOptions(machine, model, devices, dtype, engine, parts))
+    return read_any(file, ReadOptions(machine, model, devices, dtype, engine, top))

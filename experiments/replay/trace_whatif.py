@@ -174,19 +174,19 @@ def trace_whatif(
     changed = _Changed(graph, change, scaling or KernelScaling(), operations or {})
     before = replay(graph)
     whole = frozenset(changed.terms)
-    service = changed.service(changed.fed, whole)
-    done = completion_of(changed.fed, service)
-    after = replay_of(changed.fed, service, done)
+    service = changed.service(changed.with_loading, whole)
+    done = completion_of(changed.with_loading, service)
+    after = replay_of(changed.with_loading, service, done)
 
     def step_with(active: frozenset[str]) -> float:
         if active in (frozenset(), whole):
             return after.step if active else before.step
-        changed_graph = changed.fed if "loading" in active else graph
+        changed_graph = changed.with_loading if "loading" in active else graph
         return replay(changed_graph, changed.service(changed_graph, active)).step
 
     account = shapley(changed.terms, step_with)
     half = changed.half_width(service, after)
-    critical = critical_shares(changed.fed, bound_by, service, done)
+    critical = critical_shares(changed.with_loading, bound_by, service, done)
     return TraceAnswer(before, after, after.step / half, after.step * half, account, critical)
 
 
@@ -208,7 +208,7 @@ class _Changed:
     operations: Mapping[int, Op] = field(default_factory=dict)
 
     @cached_property
-    def fed(self) -> TraceGraph:
+    def with_loading(self) -> TraceGraph:
         """The trace with the other loading."""
         return with_workers(self.graph, self.change.workers) if self.change.workers is not None else self.graph
 
@@ -283,7 +283,7 @@ class _Changed:
 
     def half_width(self, service: Floats, after: Replay) -> float:
         """The factor of the 80 % band: one draw a class of kernels from its spread, and the scatter of the steps."""
-        change, graph = self.change, self.fed
+        change, graph = self.change, self.with_loading
         steps = np.log(np.asarray(after.steps))
         noise = float(np.std(steps, ddof=1)) / np.sqrt(len(steps)) if len(steps) > 2 else UNMODELLED
         parts = [noise, UNMODELLED if change.workers is not None or change.host_ratio != 1.0 else 0.0]

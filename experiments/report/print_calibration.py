@@ -30,7 +30,7 @@ def calibrate_study(
     level: float,
     out: str | None,
     form: str,
-    trusted: Sequence[str] = (),
+    allow_code: Sequence[str] = (),
     plot: str | None = None,
 ) -> None:
     """Fit, report, and write `out` and the picture `plot`.
@@ -47,7 +47,7 @@ def calibrate_study(
     if is_device_study(document):
         report_devices(device_study(with_todays_keys(document, path), path), Path(path).parent, out, form)
         return
-    fitted = fit_study(path, intervals, level, trusted)
+    fitted = fit_study(path, intervals, level, allow_code)
     if out:
         save(fitted.calibration, fitted.estimator, out)
     if plot:

@@ -52,7 +52,7 @@ def print_answers(
             models.setdefault(one.why, []).append(one.machine.name)
         whom = {why: "" if len(models) == 1 else f", {', '.join(names)}" for why, names in models.items()}
         doubts = machine_comparison.shared(
-            {one.machine.name: _doubts(one, answer, verbose=verbose) for one, answer, _ in known}
+            {one.machine.name: _warning_lines(one, answer, verbose=verbose) for one, answer, _ in known}
         )
         hints = {one.machine.name: [text for text in remarks(one) if ON_VECTOR_ENGINE in text] for one, _, _ in known}
         above = [*machine_comparison.host_lines(known), *machine_comparison.default_lines(known)]
@@ -72,7 +72,7 @@ def print_counters(question: Question, form: str) -> None:
     emit(rows, form, notes=notes)
 
 
-def _doubts(question: Question, answer: Estimate, *, verbose: bool) -> list[str]:
+def _warning_lines(question: Question, answer: Estimate, *, verbose: bool) -> list[str]:
     """Of one machine among several: its narrow format, which no line of assumptions shows, and its remarks."""
     notes = remarks(question)
     texts = [*summary.narrow(answer), *(notes if verbose else warnings_among(notes))]

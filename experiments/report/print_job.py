@@ -245,9 +245,9 @@ class JobRequest:
         Raises InputError where an option cannot be used, or two of them are against each other.
         """
         if bool(self.measured) != bool(self.fit):
-            raise InputError("give --known FILE and --fit NAME together: times, and what is fitted to them")
+            raise InputError("give --measured FILE and --fit NAME together: times, and what is fitted to them")
         if self.calibration and self.measured:
-            raise InputError("give --calibration FILE, or --known FILE and --fit NAMES, not both")
+            raise InputError("give --calibration FILE, or --measured FILE and --fit NAMES, not both")
         query = job_question(self.name, self.machine, self.estimator, self.settings, self.dtype)
         if self.calibration:
             return replace(query, calibration=load_job_calibration(self.calibration))
@@ -282,7 +282,7 @@ def print_fit(request: JobRequest, level: float, out: str | None, plot: str | No
     Raises InputError where nothing is fitted, or an option cannot be used.
     """
     if not (request.measured and request.fit):
-        raise InputError("of a job, give --known FILE.csv and --fit job.NAME,...: times, and what is fitted to them")
+        raise InputError("of a job, give --measured FILE.csv and --fit job.NAME,...: times, and what is fitted to them")
     if not 0 < level < 1:
         raise InputError(f"--level {level:g}: want a probability between 0 and 1")
     question = job_question(request.name, request.machine, request.estimator, request.settings, request.dtype)

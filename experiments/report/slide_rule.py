@@ -440,7 +440,7 @@ def data_of(question: Question, level: float = DEFAULT_LEVEL) -> tuple[str, list
     A formula travels as its steps; for other estimators the page reads tables of what `slipstick whatif` answers.
     Raises InputError where each point would be a simulation.
     """
-    dials = _formula_dials(question)
+    dials = _formula_evaluator(question)
     if dials is None:
         return _by_tables(question, level)
     names = list(dials.today)
@@ -474,7 +474,7 @@ def data_of(question: Question, level: float = DEFAULT_LEVEL) -> tuple[str, list
     return _script(model_script(dials.function, names), about), names, ""
 
 
-def _formula_dials(question: Question) -> Evaluator | None:
+def _formula_evaluator(question: Question) -> Evaluator | None:
     """The quantities that a formula reads; None where the estimator is none, or its operations are a table."""
     try:
         names = sorted(numbers_of(question), key=lambda name: (KINDS.index(name.partition(".")[0]), name))
@@ -482,7 +482,7 @@ def _formula_dials(question: Question) -> Evaluator | None:
         return None
     dials = Evaluator.of(question, names)
     if dials.held is not None:  # the page has the formula alone, under which a cap above the rated one would help
-        names = [name for name in names if not dials.is_held(name)]
+        names = [name for name in names if not dials.is_fixed(name)]
         dials = Evaluator.of(question, names)
     of_machine = any(name.startswith("machine.") and not name.startswith("machine.runtime.") for name in names)
     return dials if dials.is_formula and of_machine else None

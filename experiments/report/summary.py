@@ -15,7 +15,7 @@ from slipstick.experiments.question.dtype_domain import remarks
 from slipstick.experiments.question.facts import BYTE, FLOP, Facts, Throughput
 from slipstick.experiments.question.memory_need import MemoryNeed
 from slipstick.experiments.question.question import Question
-from slipstick.experiments.question.warnings import doubt_lines
+from slipstick.experiments.question.warnings import warning_lines
 
 SHORT = 110
 """Assumptions are cut to one line of so many characters; --verbose has them whole."""
@@ -217,7 +217,7 @@ def remainder_rows(answer: Estimate, column: str) -> list[dict[str, Any]]:
 def assumptions(question: Question, answer: Estimate, *, verbose: bool) -> list[str]:
     """Why this model, and what the answer takes for granted; cut unless `verbose`."""
     lines = [f"model: {question.why}"] if question.why else []
-    lines += doubt_lines(remarks(question), verbose=verbose)
+    lines += warning_lines(remarks(question), verbose=verbose)
     # a calibration that the user chose is named; that of the default answer stands in the line of the model
     elsewhere = ELSEWHERE if question.why else ELSEWHERE[1:]
     shared = [text for text in answer.assumptions if A_DEVICE not in text]

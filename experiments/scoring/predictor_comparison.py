@@ -181,7 +181,7 @@ def compare(
         print(f"slipstick: {name}", file=sys.stderr)
         runs[name] = reference(cases, name)
     if not runs:
-        raise InputError("nothing to score: name --predictor, --predictions or --beside")
+        raise InputError("nothing to score: name --predictor, --predictions or --baselines")
     versions = [f"{module} {version}" for module in loaded if (version := _version(module))]
     ours = [f"slipstick {installed_version('slipstick')}", f"Python {platform.python_version()}"]
     notes.append(", ".join([*ours, *versions]))

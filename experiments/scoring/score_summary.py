@@ -38,9 +38,9 @@ METRIC = re.compile(r", (median|90th percentile)$")
 LEAST = 1e-4
 """An error below which nothing is compared: 0.01 %."""
 BAND = ("interval_width", "interval_needed")
-"""Of a saved row: its width, and the factor on it that would have done (`HeldClass`)."""
+"""Of a saved row: its width, and the factor on it that would have done (`CoverageClass`)."""
 BANDS = "verdict     inside of 80 % bands  groups   width   least   over  class"
-"""The head of `HeldClass.line`: high over low of the bands, of those that would have held 80 %, and half-width (of a
+"""The head of `CoverageClass.line`: high over low of the bands, of those that held 80 %, and half-width (of a
 log) over the least."""
 
 
@@ -89,7 +89,7 @@ class Grouped:
 
 
 @dataclass(frozen=True)
-class HeldClass:
+class CoverageClass:
     """The bands of a class of answers, and between what their coverage lies where its groups are drawn again.
 
     `name`: the board and data set, and the case with what was left out where the class is one row.
@@ -194,9 +194,9 @@ def ratios(made: Sequence[ComparedFamily]) -> list[Grouped]:
     )
 
 
-def coverages(folder: Path) -> list[HeldClass]:
+def coverages(folder: Path) -> list[CoverageClass]:
     """All classes of saved rows whose 80 % bands can be judged; a case counts once."""
-    made: dict[str, HeldClass] = {}
+    made: dict[str, CoverageClass] = {}
     single: dict[tuple[str, str, str], dict[str, Any]] = {}
     several: set[str] = set()
     for path in sorted(folder.glob("*.json")):
@@ -212,14 +212,14 @@ def coverages(folder: Path) -> list[HeldClass]:
                 name = f"{dataset}, {case}, {row['held_out']} left out"
                 share, low, high = (float(row[part]) for part in ("interval_coverage", "coverage_low", "coverage_high"))
                 width, needed = (row.get(part) for part in BAND)
-                made[name] = HeldClass(name, share, low, high, row["groups"], width, needed)
+                made[name] = CoverageClass(name, share, low, high, row["groups"], width, needed)
     rest = {key: row for key, row in single.items() if key[0] not in several}
     for one in grouped([(*key, float(row["interval_coverage"])) for key, row in rest.items()]):
         if one.judged:
             rows = [row for key, row in rest.items() if key[0] == one.dataset]
             width, needed = (_typical([row.get(name) for row in rows]) for name in BAND)
             covered = float(np.mean(np.concatenate(one.groups)))
-            made[one.dataset] = HeldClass(one.dataset, covered, *one.interval(0.9), len(one.groups), width, needed)
+            made[one.dataset] = CoverageClass(one.dataset, covered, *one.interval(0.9), len(one.groups), width, needed)
     return list(made.values())
 
 
@@ -235,7 +235,7 @@ class Summary:
 
     families: tuple[ComparedFamily, ...]
     ratios: tuple[Grouped, ...]
-    coverages: tuple[HeldClass, ...]
+    coverages: tuple[CoverageClass, ...]
     over_inner: tuple[float, ...] = ()
 
     @classmethod

@@ -17,7 +17,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.formatting import count_shown, money_shown, share_shown, shown
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
-from slipstick.estimators.engine_steps.measured_steps import TimedServerStep, engine_of_steps, kept_measured
+from slipstick.estimators.engine_steps.measured_steps import TimedServerStep, cached_measured, engine_of_steps
 from slipstick.estimators.engine_steps.step_amounts import Batch
 from slipstick.estimators.serving.batching.closed_loop import Load, steady
 from slipstick.estimators.serving.batching.scheduler import Scheduler
@@ -248,9 +248,9 @@ class Plan(Answer):
         lines = ["first token: the median of a settled closed loop; the mean of `serve` also counts its beginning"]
         best, served = self.best, self.candidates[0].served
         together = math.ceil(best.users / best.layout.data) if best else 0
-        if together > Scheduler().max_sequences:
+        if together > Scheduler().max_num_seqs:
             lines.append(
-                f"the pick runs {together} requests together on a rank: serve --max-sequences {together} simulates it, "
+                f"the pick runs {together} requests together on a rank: serve --max-num-seqs {together} simulates it, "
                 "and the server's own limit must allow it (vLLM: --max-num-seqs)"
             )
         every = [c.served.deployment for c in self.candidates if c.served]
@@ -293,7 +293,7 @@ class Search:
     `prices`: dollars an hour of one device by machine, over the catalogue's.
     `known`: measured on the one machine: a CSV of steps (`read_measured_steps`), a server's benchmark, or the time of a
         further token with its load ("23.4ms@concurrency=16,tp=2").
-    `guesses`: of speculative decoding: draft_tokens, acceptance, draft_share (`server_run.GUESSED`: none).
+    `guesses`: of speculative decoding: draft_tokens, acceptance, draft_cost (`server_run.GUESSED`: none).
     """
 
     model: str
@@ -328,7 +328,7 @@ class Search:
                 at = at.using({"price": self.prices[name]})
             priced[name] = price_text(at)
             known = self._known(name, at)
-            remarks += [kept_measured(known).text()] if known else []
+            remarks += [cached_measured(known).text()] if known else []
             remarks += Deployment(model, at, Layout(), stored_as(model, self.types[0]), known=known).remarks()
             for dtype, layout in itertools.product(self.types, layouts(model, self.devices)):
                 try:
@@ -339,9 +339,8 @@ class Search:
         if not candidates:
             listed = "; ".join(sorted(refused)[:3])
             raise InputError(f"no layout of {model.name} on at most {self.devices} devices can serve: {listed}")
-        traffic = (
-            f"{self.input_tokens:g} + {self.output_tokens:g} tokens (each drawn from {1 - Traffic.spread:g}-1 x that)"
-        )
+        drawn = f"each drawn from {1 - Traffic.length_range:g}-1 x that"
+        traffic = f"{self.input_tokens:g} + {self.output_tokens:g} tokens ({drawn})"
         return Plan(
             model.name, self.limits, traffic, tuple(candidates), FrozenDict(refused), tuple(remarks), FrozenDict(priced)
         )
@@ -353,7 +352,7 @@ class Search:
         typed = known_time(self.known)
         if typed is not None and "concurrency" not in typed.numbers:
             raise InputError(
-                f"--known {self.known}: a plan has many loads and layouts: say at which it was measured, "
+                f"--measured {self.known}: a plan has many loads and layouts: say at which it was measured, "
                 f"{typed.text}@concurrency=16,tp=1"
             )
         load = Traffic(int(self.input_tokens), int(self.output_tokens), 1)
@@ -377,7 +376,7 @@ class Search:
             guesses=speculation_of(model, self.guesses),
         )  # fmt: skip
         rules, seconds = deployment.scheduler, deployment.seconds()
-        drawn = 1 - Traffic.spread / 2  # the lengths that `serve` draws by default, at their mean
+        drawn = 1 - Traffic.length_range / 2  # the lengths that `serve` draws by default, at their mean
         for users in LOADS:
             if users < layout.data:
                 continue

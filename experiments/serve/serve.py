@@ -8,7 +8,7 @@ from typing import overload
 
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
-from slipstick.common.renamed_arguments import checked, formerly
+from slipstick.common.renamed_arguments import checked
 from slipstick.estimators.engine_steps.fitted_steps import is_llama_cpp
 from slipstick.estimators.engine_steps.step_time_predictor import StepTimePredictor
 from slipstick.estimators.serving.llama_cpp_run import Local
@@ -28,21 +28,21 @@ def serve(
     model: str, machine: str, *, concurrency: int, devices: int = 1, dtype: str | None = None, engine: str = "",
     rate: None = None, input_tokens: int = 1024, output_tokens: int = 256, limit: Mapping[str, float] | None = None,
     replicas: int = 1, prefill_workers: int = 0, prefill_tp: int = 0, link_bandwidth: float = 0.0,
-    known: str | None = None,
+    measured: str | None = None,
 ) -> Serving: ...  # fmt: skip
 @overload
 def serve(
     model: str, machine: str, *, rate: float, devices: int = 1, dtype: str | None = None, engine: str = "",
     concurrency: None = None, input_tokens: int = 1024, output_tokens: int = 256,
     limit: Mapping[str, float] | None = None, replicas: int = 1, prefill_workers: int = 0, prefill_tp: int = 0,
-    link_bandwidth: float = 0.0, known: str | None = None,
+    link_bandwidth: float = 0.0, measured: str | None = None,
 ) -> Serving: ...  # fmt: skip
 @overload
 def serve(
     model: str, machine: str, *, dtype: str | None = None, engine: str = "", input_tokens: int = 1024,
-    output_tokens: int = 256, known: str | None = None,
+    output_tokens: int = 256, measured: str | None = None,
 ) -> Local: ...  # fmt: skip
-@formerly(users="concurrency", limits="limit")
+@checked
 def serve(
     model: str,
     machine: str,
@@ -59,7 +59,7 @@ def serve(
     prefill_workers: int = 0,
     prefill_tp: int = 0,
     link_bandwidth: float = 0.0,
-    known: str | None = None,
+    measured: str | None = None,
 ) -> Serving | Local:
     """A language model's server, simulated request by request; one user's machine where llama.cpp serves them.
 
@@ -81,8 +81,8 @@ def serve(
         Workers that only read prompts, and the tensor ranks of each (0: as the replicas).
     link_bandwidth
         Bytes/s at which a device sends cached keys to another worker; 0: as the machine's links say.
-    known
-        A measurement of your own, as `slipstick serve --known` takes it.
+    measured
+        A measurement of your own, as `slipstick serve --measured` takes it.
 
     Raises
     ------
@@ -103,21 +103,21 @@ def serve(
             raise InputError(
                 f'serve: {program} answers for one user on one device, no rate or limit; of several, engine="vllm"'
             )
-        return local(model, machine_by_name(machine), dtype, input_tokens, output_tokens, known)
+        return local(model, machine_by_name(machine), dtype, input_tokens, output_tokens, measured)
     load = Traffic(input_tokens, output_tokens, concurrency, rate)
-    ran = known if known and is_run(known) else None
+    ran = measured if measured and is_run(measured) else None
     wanted = ServingOptions(
         model, machine, devices=devices if devices > 1 else None, replicas=replicas, dtype=dtype, engine=engine,
-        known=None if ran else known, prefill_workers=prefill_workers, prefill_tensor=prefill_tp,
+        known=None if ran else measured, prefill_workers=prefill_workers, prefill_tensor=prefill_tp,
         link_bandwidth=link_bandwidth,
     )  # fmt: skip
     wanted = replace(wanted, steps=steps_of_runs(ran, wanted, load)) if ran else wanted
     return _serve(wanted.deployment(), load, limit)
 
 
-@formerly(anchor="known")
-def serve_locally(model: str, machine: str, *, dtype: str | None = None, known: str | None = None) -> Local:
-    """A model for one user under llama.cpp; `known` is one run there, "MODEL:TYPE=TOKENS_PER_S".
+@checked
+def serve_locally(model: str, machine: str, *, dtype: str | None = None, measured: str | None = None) -> Local:
+    """A model for one user under llama.cpp; `measured` is one run there, "MODEL:TYPE=TOKENS_PER_S".
 
     Raises
     ------
@@ -131,7 +131,7 @@ def serve_locally(model: str, machine: str, *, dtype: str | None = None, known: 
     >>> local.model.layers
     32
     """
-    return local(model, machine_by_name(machine), dtype, 1024, 256, known)
+    return local(model, machine_by_name(machine), dtype, 1024, 256, measured)
 
 
 @checked
@@ -168,7 +168,7 @@ def oracle(
     return wanted.deployment().oracle
 
 
-@formerly(machines="machine", dtypes="dtype", limits="limit", prices="price")
+@checked
 def plan_serving(
     model: str,
     machine: str | Sequence[str],
@@ -181,8 +181,8 @@ def plan_serving(
     price: Mapping[str, float] | None = None,
     draft_tokens: int = 0,
     acceptance: float = 0.0,
-    draft_share: float = 0.0,
-    known: str | None = None,
+    draft_cost: float = 0.0,
+    measured: str | None = None,
 ) -> Plan:
     """Layouts of at most `devices` devices on each machine: the front, and the cheapest that keeps the limits.
 
@@ -194,11 +194,11 @@ def plan_serving(
         Seconds by measure (ttft, tpot, latency), on means.
     price
         Dollars an hour of one device by machine.
-    draft_tokens, acceptance, draft_share
+    draft_tokens, acceptance, draft_cost
         Of speculative decoding: tokens guessed in a step, the chance that one is kept, and the time of guessing one
         over that of a plain step (0: a head of one layer).
-    known
-        A measurement of your own, as `slipstick plan serving --known` takes it.
+    measured
+        A measurement of your own, as `slipstick plan serving --measured` takes it.
 
     Raises
     ------
@@ -213,10 +213,10 @@ def plan_serving(
     True
     """
     machines = (machine,) if isinstance(machine, str) else tuple(machine)
-    require_guesses(draft_tokens, acceptance, draft_share)
+    require_guesses(draft_tokens, acceptance, draft_cost)
     types = (dtype,) if dtype is None or isinstance(dtype, str) else tuple(dtype)
     return Search(
         model, machines, types, float(input_tokens), float(output_tokens), devices,
-        limits=FrozenDict(dict(limit or {})), prices=FrozenDict(dict(price or {})), known=known,
-        guesses=FrozenDict(draft_tokens=float(draft_tokens), acceptance=acceptance, draft_share=draft_share),
+        limits=FrozenDict(dict(limit or {})), prices=FrozenDict(dict(price or {})), known=measured,
+        guesses=FrozenDict(draft_tokens=float(draft_tokens), acceptance=acceptance, draft_cost=draft_cost),
     ).run()  # fmt: skip

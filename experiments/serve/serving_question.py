@@ -35,7 +35,7 @@ PARALLEL = {
 class ServingOptions:
     """What the options of a command say; None where they say nothing.
 
-    `draft_tokens`, `acceptance` and `draft_share` are of speculative decoding (`server_run.GUESSED`).
+    `draft_tokens`, `acceptance` and `draft_cost` are of speculative decoding (`server_run.GUESSED`).
     `changes` are numbers of the machine by dotted name ("memory.HBM3.bandwidth": "4 TB/s").
     `tensor`, `pipeline`, `data`, `expert` and `replicas` are degrees; `devices` counts all devices. `known` is a CSV of
     steps measured on the machine as it stands (`read_measured_steps`), `steps` are more of these. `prefill_workers`,
@@ -53,12 +53,12 @@ class ServingOptions:
     dtype: str | None = None
     cache_type: str = AUTO
     engine: str = ""
-    step_tokens: int = 8192
-    max_sequences: int = 256
+    max_batched_tokens: int = 8192
+    max_num_seqs: int = 256
     draft_tokens: int = 0
     acceptance: float = 0.0
-    draft_share: float = 0.0
-    mixing: str | None = None
+    draft_cost: float = 0.0
+    chunked_prefill: str | None = None
     preemption: str = "cached"
     changes: Mapping[str, str | float] = field(default_factory=dict)
     known: str | None = None
@@ -80,8 +80,8 @@ class ServingOptions:
             at = at.using(dict(self.changes))
         run = self._run(layout)
         engine = self.engine or engine_of_steps(known)
-        stored, mixing = stored_as(model, self.dtype), self.mixing or ""
-        return deployment_of(model, stored, at, run, self.cache_type, mixing, self.preemption, engine, known)
+        stored, chunks = stored_as(model, self.dtype), self.chunked_prefill or ""
+        return deployment_of(model, stored, at, run, self.cache_type, chunks, self.preemption, engine, known)
 
     def question(self, load: Traffic, vary: Sequence[str] = ()) -> Question:
         """The same as a question like all others: requests to the model on the machine, for the estimator "serving".
@@ -97,13 +97,16 @@ class ServingOptions:
             changes["machine.runtime.library"] = self.engine
         run = {f"run.{name}": value for name, value in {**self._run(made.layout), **run_of(load)}.items()}
         server = RequestEstimator(
-            cache_type=self.cache_type, mixing=self.mixing or "", preemption=self.preemption, known=made.known
+            cache_type=self.cache_type,
+            chunked_prefill=self.chunked_prefill or "",
+            preemption=self.preemption,
+            known=made.known,
         )
         return question(requests, self.machine, server, {**changes, **run}, vary=vary)
 
     def _run(self, layout: Layout) -> dict[str, float]:
         degrees = {name: float(getattr(layout, field)) for field, name in PARALLEL.items()}
-        names = ("step_tokens", "max_sequences", "draft_tokens", "acceptance", "draft_share")
+        names = ("max_batched_tokens", "max_num_seqs", "draft_tokens", "acceptance", "draft_cost")
         pool = (self.prefill_workers, self.prefill_tensor, self.link_bandwidth)
         apart = {name: float(value) for name, value in zip(POOL, pool, strict=True) if value}
         return {**degrees, **{name: float(getattr(self, name)) for name in names}, **apart}
@@ -140,7 +143,7 @@ def known_steps(path: str | None, machine: Machine, engine: str = "") -> tuple[T
         return ()
     if "=" in path and not Path(path).exists():
         raise InputError(
-            f"--known: not used: {path[:60]}: want of a server the mean time of a further token (25ms, or "
+            f"--measured: not used: {path[:60]}: want of a server the mean time of a further token (25ms, or "
             "25ms@concurrency=32,tp=1), a JSON of vllm bench serve, or a CSV of steps (MODEL:TYPE=TOKENS_PER_S is for "
             "llama.cpp)"
         )
@@ -157,16 +160,18 @@ def traffic(
     rate: float | None,
     requests: str | None = None,
     burstiness: float = 1.0,
-    spread: float = 0.2,
-    prefix: float = 0.0,
-    count: int | None = None,
+    length_range: float = 0.2,
+    prefix_hit_rate: float = 0.0,
+    num_requests: int | None = None,
     seed: int = 0,
 ) -> Traffic:
-    """The traffic that options describe: lengths in tokens, `rate` in requests a second, spread and prefix shares.
+    """The traffic that options describe: lengths in tokens, `rate` in requests a second, the rest shares.
 
     One user, where nothing says how requests come.
     """
     given = recorded(requests) if requests else ()
     if users is None and rate is None and not (given and given[0].arrival is not None):
         users = 1
-    return Traffic(input_tokens, output_tokens, users, rate, burstiness, spread, prefix, count, seed, given)
+    return Traffic(
+        input_tokens, output_tokens, users, rate, burstiness, length_range, prefix_hit_rate, num_requests, seed, given
+    )

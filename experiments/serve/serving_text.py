@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from slipstick.common.formatting import count_shown, ends_shown, format_quantity, money_shown, shown
-from slipstick.estimators.engine_steps.measured_steps import kept_measured
+from slipstick.estimators.engine_steps.measured_steps import cached_measured
 from slipstick.estimators.power.power_cap import cap_watts
 from slipstick.estimators.serving.deployment import APART
 from slipstick.estimators.serving.serving_answer import Serving
@@ -44,7 +44,7 @@ def lines(answer: Serving, facility: Facility | None = None) -> list[str]:
     busy = f"busy {summary['busy']:.0%}, {summary['prompt_share']:.0%} in steps with prompts"
     result.append(f"a decode step goes to: {bounds}; {busy}")
     if workers := answer.workers:
-        over = count_shown(workers["handed_over_s"] * 1e3)
+        over = count_shown(workers["kv_transfer_s"] * 1e3)
         shares = ", ".join(f"{name} workers busy {workers[f'{name}_busy']:.0%}" for name in ("prefill", "decode"))
         result.append(f"{shares}; from a prompt read to its first token {over} ms (sending its cache, joining a step)")
     if answer.limits:
@@ -67,7 +67,7 @@ def warnings_of(answer: Serving) -> list[str]:
     """Where an answer leaves what was measured, or wants what an engine would refuse: a line each."""
     deployment, summary = answer.deployment, answer.summary()
     model, machine = deployment.model, deployment.machine
-    measured = kept_measured(deployment.known).disagreement if deployment.known else ""
+    measured = cached_measured(deployment.known).disagreement if deployment.known else ""
     result = [*(text for text in (_overload(answer), measured) if text), *warnings_among(deployment.remarks())]
     result += [APART] if deployment.prefill else []
     if answer.clock is not None and machine.clock < answer.clock:
@@ -103,7 +103,7 @@ def _overload(answer: Serving) -> str:
         return ""
     return (
         f"{rate:g} requests/s are more than are served: {left:,} of {len(came):,} requests had no token yet when the "
-        f"last one came, so times to the first token grow with --count; want more --replicas or a lower --rate"
+        f"last one came, so times to the first token grow with --num-requests; want more --replicas or a lower --rate"
     )
 
 

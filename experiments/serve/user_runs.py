@@ -1,4 +1,4 @@
-"""What a run of one's own says of a server's steps: a benchmark's file, or one time in words, for ``--known``."""
+"""What a run of one's own says of a server's steps: a benchmark's file, or one time in words, for ``--measured``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHORTEST, LONGEST = 1e-7, 1e4
 
 
 def is_run(known: str) -> bool:
-    """Whether ``--known`` means a benchmark's file or a time in words, and not a table of steps.
+    """Whether ``--measured`` means a benchmark's file or a time in words, and not a table of steps.
 
     >>> is_run("23.4ms"), is_run("vllm.json"), is_run("steps.csv")
     (True, True, False)
@@ -39,9 +39,9 @@ def measured_runs(known: str, load: Traffic) -> tuple[TimedServerRun, ...]:
         return runs_of(known)
     typed.only(NUMBERS, "of a further token")
     if not SHORTEST <= typed.seconds <= LONGEST:
-        raise InputError(f"--known {known}: a token takes {SHORTEST:g} to {LONGEST:g} s on any machine")
+        raise InputError(f"--measured {known}: a token takes {SHORTEST:g} to {LONGEST:g} s on any machine")
     users = typed.numbers.get("concurrency")
-    at = load if users is None else replace(load, users=users, rate=None, count=None)
+    at = load if users is None else replace(load, users=users, rate=None, num_requests=None)
     return (TimedServerRun(typed.seconds, at, None, typed.numbers.get("tp")),)
 
 

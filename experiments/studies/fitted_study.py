@@ -136,16 +136,16 @@ class FittedStudy(Answer):
         ]
 
 
-def fit_study(path: str, intervals: str | None, level: float, trusted: Sequence[str] = ()) -> FittedStudy:
+def fit_study(path: str, intervals: str | None, level: float, allow_code: Sequence[str] = ()) -> FittedStudy:
     """Fit the parameters that a study names to its measurements.
 
     `intervals`: covariance, profile or bootstrap; None: as the study says.
     `level`: probability of the intervals.
     Raises InputError where the study has no [fit], or a name or number cannot be used.
     """
-    study = load_study(path, trusted)
+    study = load_study(path, allow_code)
     if study.fit is None:
-        raise InputError(f"{path}: no [fit]: want known = FILE.csv and parameters = [...]")
+        raise InputError(f"{path}: no [fit]: want measured = FILE.csv and parameters = [...]")
     question = study.fitted_question(study.workloads[0], study.machines[0])
     inner = question.estimator.model
     measured = study.measurements()
@@ -153,7 +153,7 @@ def fit_study(path: str, intervals: str | None, level: float, trusted: Sequence[
     objective = Objective.of(inner, measured, names)
     loss, starts = study.fit.loss, study.fit.starts
     fit = objective.fit(loss, starts)
-    source = f"{study.fit.source or study.fit.known} ({len(measured)} measurements)"
+    source = f"{study.fit.source or study.fit.measured} ({len(measured)} measurements)"
     return FittedStudy(
         study.estimator or estimator_to_fit(question.workload),
         f"{loss} loss, {starts} start{'s' if starts > 1 else ''}",

@@ -51,14 +51,14 @@ FILES = (".json", ".yaml", ".yml", ".csv", ".gguf", *MATRIX_FILES)
 
 
 def study_workload(
-    name: str, folder: Path, trusted: Collection[str], inputs: Sequence[str] = (), train: str | None = None
+    name: str, folder: Path, allow_code: Collection[str], inputs: Sequence[str] = (), train: str | None = None
 ) -> Workload:
     """A workload that a study in `folder` names: one that ships, a file, or code that the user named himself.
 
     Raises InputError where there is none, or the file names code that the user does not.
     """
     if is_own_program(name):
-        return own_program(named_here(name, trusted, "workload"), inputs, train)
+        return own_program(named_here(name, allow_code, "workload"), inputs, train)
     if inputs or train:
         raise InputError(f"workload {name!r}: input and train are of a torch program, FILE.py:FUNCTION")
     return workload_by_name(located(name, folder))
@@ -94,7 +94,7 @@ def known_in(name: str | None, folder: Path, to: Path) -> dict[str, str]:
     """The line that says what was measured, of a study in `folder`, where it is written to the folder `to`."""
     if name is None:
         return {}
-    return {"known": os.path.relpath((folder / name).resolve(), to) if (folder / name).exists() else name}
+    return {"measured": os.path.relpath((folder / name).resolve(), to) if (folder / name).exists() else name}
 
 
 def _parts(name: str) -> tuple[str, str]:
@@ -180,7 +180,7 @@ class Study(Record):
     where: tuple[str, ...] = ()
     fit: Fitting | None = None
     calibration_file: str | None = Field(default=None, alias="calibration")
-    known: str | None = None
+    measured: str | None = None
     chunk: int | None = Field(default=None, ge=1, le=10_000_000)
     objectives: tuple[str, ...] = Field(default=(), max_length=20)
 
@@ -311,11 +311,11 @@ class Study(Record):
         return question(subject, target, estimator, self.set, dtype, (), fitted, (), self.quantity)
 
     def _read_calibration(self, machine: str) -> Fitted | None:
-        if not self.calibration_file and not self.known:
+        if not self.calibration_file and not self.measured:
             return None
         from slipstick.experiments.calibrate.calibrated import read_calibration
 
-        file, known = known_from(self.calibration_file, self._folder), known_from(self.known, self._folder)
+        file, known = known_from(self.calibration_file, self._folder), known_from(self.measured, self._folder)
         return read_calibration(file, known, machine, self._trusted)
 
     def _estimator(self) -> str | None:
@@ -341,7 +341,7 @@ class Study(Record):
             raise InputError(f"study {self.name!r}: no [fit]: nothing to calibrate")
         inner = question.estimator.model
         names = [name.removeprefix("estimator.") for name in self.fit.parameters]
-        source = self.fit.source or Path(self.fit.known).name
+        source = self.fit.source or Path(self.fit.measured).name
         measured = self.measurements()
         source = f"{source} ({len(measured)} measurements)"
         return calibrate(inner, measured, names, source, self.fit.loss, self.fit.starts)
@@ -355,7 +355,7 @@ class Study(Record):
         workload, machine = self.workload(self.fit.workload or self.workloads[0]), self.fit.machine or self.machines[0]
         estimator = self._estimator() or estimator_to_fit(workload)
         query = question(workload, self._path(machine), estimator, settings, self.dtypes[0])
-        result = read_measurements(str(self._folder / self.fit.known), query.workload, query.machine, self.quantity)
+        result = read_measurements(str(self._folder / self.fit.measured), query.workload, query.machine, self.quantity)
         # what a row says of the workload goes before what stays, which is for the question
         rest = {name.partition(".")[2]: number_of(name, value) for name, value in symbols.items()}
         return tuple(
@@ -402,9 +402,9 @@ class Study(Record):
         folder = Path(path).resolve().parent
         content = self.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude_none=True)
         listed = {key: [self._relative(one, folder) for one in content[key]] for key in ("workloads", "machines")}
-        document = {"schema": SCHEMA, **content, **listed, **known_in(self.known, self._folder, folder)}
+        document = {"schema": SCHEMA, **content, **listed, **known_in(self.measured, self._folder, folder)}
         fit = document.get("fit", {})
-        for part, keys in ((document, ("calibration",)), (fit, ("known", "workload", "machine"))):
+        for part, keys in ((document, ("calibration",)), (fit, ("measured", "workload", "machine"))):
             part |= {key: self._relative(part[key], folder) for key in keys if key in part}
         with atomic_write(path) as stream:
             stream.write(toml_text(document))
@@ -418,12 +418,12 @@ class Study(Record):
 
 
 @checked
-def load_study(path: str | os.PathLike[str], trusted: Collection[str] = ()) -> Study:
+def load_study(path: str | os.PathLike[str], allow_code: Collection[str] = ()) -> Study:
     r"""A study from a TOML file.
 
     Parameters
     ----------
-    trusted
+    allow_code
         Estimators MODULE:ATTRIBUTE that the file, or its calibration, may name: what the user named himself.
 
     Raises
@@ -445,6 +445,6 @@ def load_study(path: str | os.PathLike[str], trusted: Collection[str] = ()) -> S
     2
     """
     study = validated(Study, with_todays_keys(read_toml(path), path), str(path))
-    study._folder, study._file, study._trusted = Path(path).parent, str(path), frozenset(trusted)
+    study._folder, study._file, study._trusted = Path(path).parent, str(path), frozenset(allow_code)
     study._estimator()
     return study

@@ -18,7 +18,7 @@ def study(
     file: str | Path | Study,
     folder: str | Path | None = None,
     *,
-    trusted: Collection[str] = (),
+    allow_code: Collection[str] = (),
     executor: Executor | None = None,
 ) -> Store:
     """Answer every point of a study that its folder does not hold yet; what is finished is kept whatever happens.
@@ -29,7 +29,7 @@ def study(
         A study's .toml file, the name of one that ships, or the study.
     folder
         Of the results; None: slipstick-out/NAME.
-    trusted
+    allow_code
         Your own code that the file names, MODULE:ATTRIBUTE: it is imported and run.
     executor
         Any `concurrent.futures.Executor`; None: one point after the other, here.
@@ -49,5 +49,5 @@ def study(
     ...     len(study(path, pathlib.Path(place, "out")).frame())
     2
     """
-    chosen = file if isinstance(file, Study) else load_study(study_path(str(file)), trusted)
+    chosen = file if isinstance(file, Study) else load_study(study_path(str(file)), allow_code)
     return run_study(chosen, folder or Path("slipstick-out") / chosen.name.replace(" ", "-"), executor)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import Field
 
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict, Record
+from slipstick.common.renamed_arguments import renamed
 
 Value = str | float
 Values = str | tuple[Value, ...]
@@ -33,36 +33,24 @@ class Sample(Record):
     ranges: FrozenDict[SampledRange]
 
 
-OLDER = {"anchors": "known", "measured": "known"}
-"""Keys of study files by their older name: taken with a hint until the next minor release."""
-
-
-class OlderKeyWarning(UserWarning):
-    """A study's file has a key under its older name."""
-
-
 def with_todays_keys(document: Mapping[str, Any], path: object) -> dict[str, Any]:
-    """A study's document, and its [fit], under today's keys; an `OlderKeyWarning` for each older one.
+    """A study's document, and its [fit], under today's keys: older ones are taken, with a line on standard error.
 
     Raises InputError where both names of a key stand there.
     """
     made = dict(document)
     if isinstance(made.get("fit"), Mapping):
-        made["fit"] = _renamed(made["fit"], ("measured",), f"{path}: fit.")
-    return _renamed(made, ("anchors",), f"{path}: ")
+        made["fit"] = _renamed(made["fit"], f"{path}: fit.")
+    return _renamed(made, f"{path}: ")
 
 
-def _renamed(part: Mapping[str, Any], older: Sequence[str], where: str) -> dict[str, Any]:
-    made = dict(part)
-    for old in older:
-        if old not in made:
-            continue
-        new = OLDER[old]
-        if new in made:
-            raise InputError(f"{where}{old} and {new} are one field: give {new}")
-        text = f"{where}{old} is called {new} now; it is taken until the next minor release"
-        warnings.warn(text, OlderKeyWarning, stacklevel=4)
-        made[new] = made.pop(old)
+def _renamed(part: Mapping[str, Any], where: str) -> dict[str, Any]:
+    made = dict[str, Any]()
+    for key, value in part.items():
+        new = renamed(key, {"measured"}, where)
+        if new != key and new in part:
+            raise InputError(f"{where}{key} and {new} are one field: give {new}")
+        made[new] = value
     return made
 
 
@@ -72,7 +60,7 @@ class Fitting(Record):
     `loss`, `starts` and `intervals` are those of `calibration.calibrate` and of `slipstick calibrate`.
     """
 
-    known: str
+    measured: str
     parameters: tuple[str, ...] = Field(min_length=1)
     workload: str | None = None
     machine: str | None = None

@@ -322,7 +322,7 @@ def task(question: Question, level: float = DEFAULT_LEVEL, bands: Bands = "auto"
     calibration = question.estimator.uncertainty
     if not wanted:
         return plain
-    if held := question.estimator.held(question.machine):
+    if held := question.estimator.measured_uncertainty(question.machine):
         known_there = replace(plain, shares=shares, residual=held.scatter, common=held.common, repeats=held.repeats)
         return known_there if held.scatter else plain
     if calibration is None:  # the estimator's own bands are of the usual level; other machines scatter as today's

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from slipstick.common.answer import Answer, Provenance
 from slipstick.common.columns import Column, short_names
 from slipstick.common.errors import InputError
-from slipstick.common.renamed_arguments import formerly
+from slipstick.common.renamed_arguments import checked
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate
 from slipstick.estimators.base.protocols import Estimator, Fitted
 from slipstick.estimators.base.shipped_estimator import ShippedEstimator
@@ -120,7 +120,7 @@ class WhatIf(Answer):
         return tuple(name for name in self.rows()[0] if name not in APART)
 
 
-@formerly(run="settings")
+@checked
 def whatif(
     workload: str | Workload,
     machine: str | Machine,
@@ -136,7 +136,8 @@ def whatif(
     quantity: str | None = None,
     input: Sequence[str] = (),  # noqa: A002
     train: str | None = None,
-    trusted: Sequence[str] = (),
+    allow_code: Sequence[str] = (),
+    work: str | None = None,
     **numbers: Value,
 ) -> WhatIf:
     """How much faster or slower a workload gets when named numbers vary: every combination, ratios to today first.
@@ -176,7 +177,7 @@ def whatif(
         raise InputError("nothing varies: name at least one, such as machine.clock=1.2GHz,2.4GHz")
     if isinstance(settings, Mapping):  # the older run= named numbers of the run without their namespace
         settings = {name if "." in name else f"run.{name}": value for name, value in settings.items()}
-    subject = own_workload(workload, machine, input, train, trusted)
+    subject = own_workload(workload, machine, input, train, allow_code, work)
     settings = with_numbers(whatif, settings, numbers, subject)
     query = question(subject, machine, estimator, settings, dtype, vary, calibration, where, quantity)
     return answer(query, level, executor)

@@ -43,7 +43,7 @@ FITS = "fitted"
 Kind = Literal["formulas", "functions", "workloads"]
 
 
-def kept_folder(kind: Kind) -> Path | None:
+def cache_folder(kind: Kind) -> Path | None:
     """Where a kind of data is kept; None where that is turned off or there is no home."""
     named = os.environ.get(VARIABLE, "")
     if named:
@@ -57,9 +57,9 @@ def kept_folder(kind: Kind) -> Path | None:
         return None
 
 
-def kept_path(kind: Kind, identity: str) -> Path | None:
+def cache_path(kind: Kind, identity: str) -> Path | None:
     """The file of what such a text says with these sources; None where nothing is kept."""
-    there = kept_folder(kind)
+    there = cache_folder(kind)
     if there is None:
         return None
     digest = hashlib.sha256(identity.encode()).hexdigest()
@@ -99,7 +99,7 @@ def source_files() -> list[str]:
     return files
 
 
-def read_kept(path: Path | None) -> Any:
+def read_cached(path: Path | None) -> Any:
     """What was kept there; None where nothing is that counts."""
     try:
         if path is None or not _is_safe(path.parent):
@@ -113,7 +113,7 @@ def read_kept(path: Path | None) -> Any:
         return None
 
 
-def write_kept(path: Path, content: Any) -> bool:
+def write_cached(path: Path, content: Any) -> bool:
     """Keep it, whole or not at all; False where that cannot be."""
     try:
         text = _text(content)

@@ -7,11 +7,12 @@ Kinds of arguments, as a function's annotations say them: what cannot be one is 
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Collection, Mapping
 from functools import wraps
 from inspect import Parameter, signature
 from numbers import Number
+from types import MappingProxyType
 from typing import ParamSpec, TypeVar
 
 from slipstick.common.errors import InputError
@@ -81,62 +82,62 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def formerly(**older: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """A function that takes arguments by their older names as well, with a `DeprecationWarning` that names today's.
+RENAMED: Mapping[str, str] = MappingProxyType(
+    {
+        "known": "measured",
+        "parts": "top",
+        "spread": "length_range",
+        "count": "num_requests",
+        "step_tokens": "max_batched_tokens",
+        "max_sequences": "max_num_seqs",
+        "prefix": "prefix_hit_rate",
+        "mixing": "chunked_prefill",
+        "draft_share": "draft_cost",
+        "finish": "resume_steps",
+        "start": "tune_from",
+        "project": "target_log",
+        "marker": "step_pattern",
+        "rule": "concurrency_rule",
+        "for": "workload",
+        "trusted": "allow_code",
+        "beside": "baselines",
+        "slow_first": "warm_up",
+        "sheet": "bricks_file",
+        "label": "cache_state",
+    }
+)
+"""Today's word by the older one: of options, of arguments, of numbers of a run and of keys of a study's file. The older
+is taken wherever a command or a function has today's and not the older itself, until the next minor release."""
 
-    A keyword that it does not know raises an `InputError` that names the nearest.
 
-    `older`: today's name of each, by its older one.
+def renamed(word: str, known: Collection[str], where: str, dashes: str = "") -> str:
+    """Today's word for one that is not known, where that is known; else the word as it is.
+
+    `where`: what has the word, for the line on standard error that names today's.
+    `dashes`: what stands before an option.
 
     Examples
     --------
-    >>> @formerly(users="concurrency")
-    ... def serve(concurrency: int) -> int:
-    ...     return concurrency
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     serve(users=4), str(caught[0].message)
-    (4, 'serve: users= is called concurrency= now; it is taken until the next minor release')
+    >>> renamed("parts", {"top"}, "read"), renamed("parts", {"parts", "top"}, "read")
+    ('top', 'parts')
     """
-
-    def renamed(function: Callable[P, R]) -> Callable[P, R]:
-        known = signature(function).parameters
-        open_ = any(one.kind is Parameter.VAR_KEYWORD for one in known.values())
-
-        @wraps(function)
-        def called(*arguments: P.args, **named: P.kwargs) -> R:
-            for old in older.keys() & named.keys():
-                new = older[old]
-                text = f"{function.__name__}: {old}= is called {new}= now; it is taken until the next minor release"
-                warnings.warn(text, DeprecationWarning, stacklevel=2)
-                if new in named:
-                    raise TypeError(f"{function.__name__}: {old}= and {new}= are one argument: give one")
-                named[new] = named.pop(old)
-            for name in () if open_ and _can_be_called(function, arguments, named) else named:
-                if name not in known:
-                    raise unknown_name(f"argument of {function.__name__}", name, list(known))
-            for name, value in (*zip(known, arguments, strict=False), *named.items()):
-                one = known.get(name)
-                if one is not None and isinstance(one.annotation, str) and one.default is not value:
-                    check_kind(function.__name__, name, value, one.annotation)
-            return function(*arguments, **named)
-
-        return called
-
-    return renamed
+    today = RENAMED.get(word, word)
+    if word in known or today not in known:
+        return word
+    before, after = (option_name(one) if dashes else one for one in (word, today))
+    print(f"slipstick: {where}{dashes}{before} is called {dashes}{after} now", file=sys.stderr)
+    return today
 
 
-def _can_be_called(function: Callable[..., object], arguments: tuple[object, ...], named: dict[str, object]) -> bool:
-    """Whether nothing is missing: a function that takes numbers of any name then says which it knows."""
-    try:
-        signature(function).bind(*arguments, **named)
-    except TypeError:
-        return False
-    return True
+def option_name(word: str) -> str:
+    """A word as the command line has it."""
+    return word.replace("_", "-")
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
     """The function; a keyword that it does not know raises an `InputError` that names the nearest.
+
+    An older keyword (`RENAMED`) is taken for today's, and a line on standard error says so.
 
     Examples
     --------
@@ -147,4 +148,32 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     Traceback (most recent call last):
     slipstick...InputError: unknown argument of serve 'concurency'; did you mean 'concurrency'? (known: concurrency)
     """
-    return formerly()(function)
+    known = signature(function).parameters
+    open_ = any(one.kind is Parameter.VAR_KEYWORD for one in known.values())
+
+    @wraps(function)
+    def called(*arguments: P.args, **named: P.kwargs) -> R:
+        for old in RENAMED.keys() & named.keys():
+            new = renamed(old, known.keys(), f"{function.__name__}: ")
+            if new != old and new in named:
+                raise InputError(f"{function.__name__}: {old} and {new} are one argument: give {new}")
+            named[new] = named.pop(old)
+        for name in () if open_ and _can_be_called(function, arguments, named) else named:
+            if name not in known:
+                raise unknown_name(f"argument of {function.__name__}", name, list(known))
+        for name, value in (*zip(known, arguments, strict=False), *named.items()):
+            one = known.get(name)
+            if one is not None and isinstance(one.annotation, str) and one.default is not value:
+                check_kind(function.__name__, name, value, one.annotation)
+        return function(*arguments, **named)
+
+    return called
+
+
+def _can_be_called(function: Callable[..., object], arguments: tuple[object, ...], named: dict[str, object]) -> bool:
+    """Whether nothing is missing: a function that takes numbers of any name then says which it knows."""
+    try:
+        signature(function).bind(*arguments, **named)
+    except TypeError:
+        return False
+    return True

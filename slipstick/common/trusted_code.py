@@ -31,16 +31,16 @@ def is_own(name: str | None) -> bool:
     return name is not None and ":" in name
 
 
-def named_here(name: str, trusted: Collection[str], place: object) -> str:
+def named_here(name: str, allow_code: Collection[str], place: object) -> str:
     """A name that stands in a file; one of code is a `TrustedName` only where the user named the same.
 
-    `trusted`: what the user named himself.
+    `allow_code`: what the user named himself.
     `place`: the file and its field.
     Raises InputError where a file names code that the user does not.
     """
     if not is_own(name):
         return name
-    if name not in trusted:
+    if name not in allow_code:
         raise not_trusted(f"{place} = {name!r}", name)
     return TrustedName(name)
 
@@ -48,7 +48,7 @@ def named_here(name: str, trusted: Collection[str], place: object) -> str:
 def not_trusted(what: str, name: str) -> InputError:
     """The error for a name of code that the user did not give."""
     return InputError(
-        f"{what} would import your or somebody's code and run it: if you trust it, add --trusted {name}, or "
+        f"{what} would import your or somebody's code and run it: if you trust it, add --allow-code {name}, or "
         f"--estimator {name} where it is to answer (in Python, give the object itself)"
     )
 

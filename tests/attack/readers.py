@@ -120,7 +120,7 @@ ALREADY = {
     "load_net": "needs torch; read_arrays reads it, as load_spmv_model does",
     "read_cube_folder": "needs pycubexr",
     "read_private": "the opener",
-    "read_kept": "what the project wrote itself, by its digest: test_kept_and_written.py",
+    "read_cached": "what the project wrote itself, by its digest: test_kept_and_written.py",
     "import_torch_by_name": "the user's own code",
     "read_products": "public data, by validate --data",
 }

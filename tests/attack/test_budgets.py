@@ -154,7 +154,7 @@ def test_a_log_of_losses_and_evaluations_is_read_in_one_pass() -> None:
     ("words", "product"),
     [
         (["--concurrency", "4", "--replicas", "1000000000"], "1,000,000,000 replicas x 200 requests = 200,000,000,000"),
-        (["--rate", "5", "--count", "1000000"], "less than or equal to 100000"),
+        (["--rate", "5", "--num-requests", "1000000"], "less than or equal to 100000"),
         (["--concurrency", str(2**64)], "--concurrency 18,446,744,073,709,551,616: want 1 to 100,000 users"),
         (["--rate", "nan"], "--rate nan: want a finite number"),
     ],

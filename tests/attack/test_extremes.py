@@ -50,7 +50,7 @@ def test_prompts_that_are_read_a_few_tokens_a_step_end(
     monkeypatch.setattr("slipstick.estimators.serving.batching.request_record.MOST_STRETCHES", 1000)
     line = {"input_tokens": 100_000, "output_tokens": 1, "arrival_s": 0}
     Path("r.jsonl").write_text("\n".join([json.dumps(line)] * 10))
-    words = ["serve", "llama-3.1-8b", "--on", "h100-sxm", "--requests", "r.jsonl", "--step-tokens", "300"]
+    words = ["serve", "llama-3.1-8b", "--on", "h100-sxm", "--requests", "r.jsonl", "--max-batched-tokens", "300"]
     assert "10 requests: more than 1,000 steps that differ, after" in refused(words, capsys)
 
 
@@ -104,5 +104,5 @@ def test_series_and_targets_beyond_what_is_measured(
 
 
 def test_trust_is_a_list_of_names() -> None:
-    with pytest.raises(InputError, match=r"estimate: trusted = True: want several"):
-        estimate("evil.py:f", "h100-sxm", trusted=True)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"estimate: allow_code = True: want several"):
+        estimate("evil.py:f", "h100-sxm", allow_code=True)  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.common.disk_cache import FORMAT, VARIABLE, kept_path, read_kept, write_kept
+from slipstick.common.disk_cache import FORMAT, VARIABLE, cache_path, read_cached, write_cached
 from slipstick.estimators.base.operation_model import grouped
 from slipstick.estimators.roofline.roofline import Roofline
 from slipstick.estimators.symbolic.lambdified import formula_cache
@@ -62,17 +62,17 @@ def test_a_changed_number_in_a_kept_formula_is_seen(tmp_path: Path, monkeypatch:
 def test_a_changed_size_of_a_kept_network_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is kept goes through the same two functions."""
     monkeypatch.setenv(VARIABLE, str(tmp_path))
-    path = kept_path("workloads", "a network")
-    assert path is not None and write_kept(path, {"place": [0, 1, 2]}) and read_kept(path) == {"place": [0, 1, 2]}
+    path = cache_path("workloads", "a network")
+    assert path is not None and write_cached(path, {"place": [0, 1, 2]}) and read_cached(path) == {"place": [0, 1, 2]}
     whole = path.read_text()
     path.write_text(whole.replace("[0,1,2]", "[0,1,1]"))
-    assert read_kept(path) is None
+    assert read_cached(path) is None
     path.write_text(whole)
     path.with_name("0.json").write_text(whole)
-    assert read_kept(path.with_name("0.json")) is None, "of another name"
+    assert read_cached(path.with_name("0.json")) is None, "of another name"
     path.unlink()
     path.symlink_to(path.with_name("0.json"))
-    assert read_kept(path) is None
+    assert read_cached(path) is None
 
 
 def test_a_file_of_another_model_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from slipstick.common.disk_cache import VARIABLE, kept_path, read_kept, write_kept
+from slipstick.common.disk_cache import VARIABLE, cache_path, read_cached, write_cached
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import parse_expression
 from slipstick.common.records import FrozenDict
@@ -24,10 +24,10 @@ from slipstick.estimators.symbolic.factored_formula import separate
 from slipstick.estimators.symbolic.gradient import GradientSteps
 from slipstick.estimators.symbolic.gradient_lowering import gradient_steps
 from slipstick.estimators.symbolic.lambdified.evaluable import Evaluable
-from slipstick.estimators.symbolic.lambdified.formula_cache import Formulas, KeptParts
+from slipstick.estimators.symbolic.lambdified.formula_cache import CachedParts, Formulas
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.catalog import _builders, workload
-from slipstick.workloads.graph.kept import kept_workload
+from slipstick.workloads.graph.workload_cache import cached_workload
 
 TraceChange = Callable[[Any], object]
 WORKLOADS: dict[str, TraceChange] = {
@@ -81,25 +81,25 @@ WORKLOADS: dict[str, TraceChange] = {
 def test_a_wrong_network_is_built_anew(change: TraceChange, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     build = _builders()["mlp"]
-    path = kept_path("workloads", "mlp")
-    built = kept_workload("mlp", build)
-    content = read_kept(path)
+    path = cache_path("workloads", "mlp")
+    built = cached_workload("mlp", build)
+    content = read_cached(path)
     assert path is not None and content is not None
     change(content)
-    assert write_kept(path, content)
+    assert write_cached(path, content)
     calls = []
-    assert kept_workload("mlp", lambda: calls.append(1) or build()) == built  # type: ignore[func-returns-value]
+    assert cached_workload("mlp", lambda: calls.append(1) or build()) == built  # type: ignore[func-returns-value]
     assert calls, "it was taken"
-    assert kept_workload("mlp", lambda: pytest.fail("it is kept again")) == built
+    assert cached_workload("mlp", lambda: pytest.fail("it is kept again")) == built
 
 
 def test_a_table_is_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, str(tmp_path))
-    path = kept_path("workloads", "mlp")
+    path = cache_path("workloads", "mlp")
     assert path is not None
     for content in ([], "mlp", 3, True, {"name": "mlp"}):
-        assert write_kept(path, content)
-        assert kept_workload("mlp", _builders()["mlp"]) == _builders()["mlp"]()
+        assert write_cached(path, content)
+        assert cached_workload("mlp", _builders()["mlp"]) == _builders()["mlp"]()
 
 
 def many(column: object) -> TraceChange:
@@ -134,10 +134,10 @@ FORMULAS: dict[str, TraceChange] = {
 def test_a_wrong_formula_is_built_anew(change: TraceChange, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     one = grouped(Roofline(), workload("gemm").bind(m=8, n=8, k=8).operations, machine("h100-sxm"))[0][0].lowered
-    path = kept_path("formulas", "a model")
+    path = cache_path("formulas", "a model")
     data = json.loads(json.dumps(one.data()))
     change(data)
-    assert path is not None and write_kept(path, {"key": data})
+    assert path is not None and write_cached(path, {"key": data})
     begin = time.process_time()
     built: list[int] = []
     assert Formulas("a model").get("key", lambda: built.append(1) or one) == one  # type: ignore[func-returns-value]
@@ -213,12 +213,12 @@ def test_a_wrong_part_of_a_function_is_built_anew(
     change(data)
     with pytest.raises(InputError):
         read(data)
-    path = kept_path("functions", "a function")
-    assert path is not None and write_kept(path, {"key": data})
-    parts, built = KeptParts("a function", "functions"), Breakpoints(())
+    path = cache_path("functions", "a function")
+    assert path is not None and write_cached(path, {"key": data})
+    parts, built = CachedParts("a function", "functions"), Breakpoints(())
     assert parts.part("key", read, lambda: built) is built  # type: ignore[type-var, arg-type]
     parts.keep()
-    assert read_kept(path) == {"key": []}
+    assert read_cached(path) == {"key": []}
 
 
 def test_the_longest_menu_of_ours_is_kept() -> None:

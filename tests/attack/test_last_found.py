@@ -20,7 +20,7 @@ from slipstick.experiments.cli import cli
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine_file import load_machine, save_machine
 
-SERVE = ["serve", "llama-3.1-8b", "--on", "h100-sxm", "--count", "4", "--concurrency", "2"]
+SERVE = ["serve", "llama-3.1-8b", "--on", "h100-sxm", "--num-requests", "4", "--concurrency", "2"]
 TRAIN = ["plan", "training", "llama-3.1-8b", "--on", "h100-sxm", "--devices", "8", "--batch", "8", "--seq-len", "1024"]
 
 
@@ -91,7 +91,7 @@ def test_a_file_that_is_read_is_not_written_over(
     monkeypatch.chdir(tmp_path)
     Path("gemm.json").write_text("{}")
     Path("link.json").symlink_to("gemm.json")
-    for word in ("gemm.json", "decode:gemm.json", "--known=own.csv,gemm.json", "gemm.json:make"):
+    for word in ("gemm.json", "decode:gemm.json", "--measured=own.csv,gemm.json", "gemm.json:make"):
         assert cli.run(["estimate", word, "--on", "h100-sxm", *written]) == 2
         assert "is read by the same command" in capsys.readouterr().err
     assert Path("gemm.json").read_text() == "{}"
@@ -126,7 +126,7 @@ def test_times_of_other_sizes_are_no_time_of_this_question(
     """Their median was the answer, and called measured."""
     path = tmp_path / "own.csv"
     path.write_text(rows)
-    assert cli.run(["estimate", "gemm", "--on", "h100-sxm", "--known", str(path)]) == (2 if said else 0)
+    assert cli.run(["estimate", "gemm", "--on", "h100-sxm", "--measured", str(path)]) == (2 if said else 0)
     assert said in capsys.readouterr().err
 
 

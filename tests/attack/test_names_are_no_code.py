@@ -31,7 +31,7 @@ from slipstick.experiments.studies.executors import engine
 from slipstick.experiments.studies.study import Study, toml_text
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine_file import load_machine, save_machine
-from slipstick.workloads.importers.torch.by_name import build_by_name
+from slipstick.workloads.importers.torch.named_program import build_by_name
 from tools.imports import FILES, tree
 
 CODE = "__import__('pathlib').Path('fired').touch()"
@@ -107,7 +107,7 @@ def test_the_name_of_a_column_is_text_in_pages_and_notebooks(name: str) -> None:
 
 
 JOB = 'name: j\nstages: [{name: s, workload: gemm, machine: v100-sxm, estimator: "evil:make"}]\n'
-TRUST = "if you trust it, add --trusted evil:make"
+TRUST = "if you trust it, add --allow-code evil:make"
 
 
 @pytest.fixture

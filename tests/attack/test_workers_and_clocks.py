@@ -12,7 +12,7 @@ from slipstick.experiments.serve.serve import serve
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine_file import ImplausibleWarning, load_machine, save_machine
 
-SERVE = ["serve", "llama-3.1-8b", "--on", "h100-sxm", "--count", "8", "--output-tokens", "16"]
+SERVE = ["serve", "llama-3.1-8b", "--on", "h100-sxm", "--num-requests", "8", "--output-tokens", "16"]
 
 
 @pytest.mark.parametrize("link", ["0", "0GB/s", "-5GB/s", "50", "1e-300GB/s", "5e-324", "nan", "inf", "1e400GB/s"])
@@ -46,7 +46,7 @@ def test_workers_in_python_are_counted(workers: float) -> None:
 
 @pytest.mark.parametrize("rate", ["inf", "nan", "0", "-1"])
 def test_a_stream_of_no_finite_rate_is_refused(rate: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """An infinite one ended in the conversion to a whole number, with --count and without."""
+    """An infinite one ended in the conversion to a whole number, with --num-requests and without."""
     assert cli.run([*SERVE, "--rate", rate]) == 2
     assert capsys.readouterr().err == f"slipstick: --rate {rate}: want a finite number of requests/s > 0\n"
 

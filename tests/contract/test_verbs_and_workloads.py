@@ -95,13 +95,13 @@ def test_measurements_and_studies_take_every_workload(kind: str, capsys: pytest.
     if kind == "program":
         pytest.importorskip("torch")
     name = KINDS[kind]
-    fitted = ("--known", "times.csv", "--fit", "operation.compute_efficiency", "--fit", "operation.overhead")
+    fitted = ("--measured", "times.csv", "--fit", "operation.compute_efficiency", "--fit", "operation.overhead")
     study = f"studies/{kind.split()[0]}.toml"
     Path("studies").mkdir(exist_ok=True)
     vary = ("--vary", "machine.clock=1GHz,1.9GHz", "--estimator", "roofline", "--save", study)
     answer = asked(capsys, "whatif", name, "--on", MACHINE, *vary, *fitted)
     assert "model: roofline; operation.compute_efficiency, operation.overhead fitted to times.csv" in answer
-    trusted = ("--trusted", name) if kind == "program" else ()
+    trusted = ("--allow-code", name) if kind == "program" else ()
     assert f"slipstick study run {study}{' '.join(('', *trusted))}" in answer
     assert "2 parameters fitted to 3 measurements" in asked(capsys, "calibrate", study, *trusted)
     assert "2 points" in asked(capsys, "study", "run", study, *trusted, "--folder", f"out-{kind.split()[0]}")

@@ -8,9 +8,11 @@ from itertools import combinations
 from typing import Any
 
 import pytest
+import typer
 
-from slipstick.experiments.cli.cli import run
-from slipstick.experiments.cli.renamed_options import OLD, todays_words
+from slipstick.common.renamed_arguments import RENAMED
+from slipstick.experiments.cli.cli import build, run
+from slipstick.experiments.cli.renamed_options import todays_words
 from slipstick.experiments.cli.vocabulary import WORDS
 from tests.verbs_there import verbs
 
@@ -72,46 +74,53 @@ def test_a_word_is_an_option_of_one_kind() -> None:
 
 def test_verbs_that_are_kept_use_a_word_in_no_other_sense() -> None:
     kept = {name for command in FOR_GOOD for name in options()[command]}
-    own = {"--machines", "--save", "--predictor", "--predictions", "--beside", "--export-cases", "--refit"}
+    own = {"--machines", "--save", "--predictor", "--predictions", "--baselines", "--export-cases", "--refit"}
     assert {name for name in kept if name[2:].replace("-", "_") not in WORDS} <= own
 
 
-def test_older_words_are_no_words_of_their_command() -> None:
-    for command, older in OLD.items():
-        for old, today in older.items():
-            assert f"--{today}" in options()[command] or today == "engine", (command, today)  # a number of the runtime
-            assert f"--{old}" not in options()[command], (command, old)
+def test_older_words_are_no_words_and_each_has_one_of_today() -> None:
+    assert not RENAMED.keys() & WORDS.keys()
+    assert {*RENAMED.values()} - {"baselines"} <= WORDS.keys()  # of `validate`, which keeps its own
+    assert len({*RENAMED.values()}) == len(RENAMED)
+    for command, taken in options().items():
+        older = {name for name in taken if name[2:].replace("-", "_") in RENAMED}
+        assert older == set(), command
 
 
 @pytest.mark.parametrize(
     ("older", "today"),
     [
-        ("serve m --gpus 4 --slo ttft=1s --input=64", "serve m --devices 4 --limit ttft=1s --input-tokens=64"),
-        ("plan serving m --machines a,b --all x.csv", "plan serving m --on a,b --out x.csv"),
-        ("estimate f.py:f --input 1,3 --anchors a.csv", "estimate f.py:f --input 1,3 --known a.csv"),
-        ("workloads import m:f --purpose inference", "workloads import m:f --train none"),
+        (
+            "serve m --count 4 --spread=0 --mixing mixed",
+            "serve m --num-requests 4 --length-range=0 --chunked-prefill on",
+        ),
+        ("serve m --mixing=separate --prefix 0.5", "serve m --chunked-prefill=off --prefix-hit-rate 0.5"),
+        ("plan serving m --step-tokens 9 --known 9ms", "plan serving m --max-batched-tokens 9 --measured 9ms"),
+        ("measure anchors --for decode:m", "measure anchors --workload decode:m"),
+        ("spmv predict a --label hot", "spmv predict a --cache-state hot"),
+        ("validate all --beside none", "validate all --baselines none"),
+        ("estimate m --known 5ms --count 3 -- --parts", "estimate m --measured 5ms --count 3 -- --parts"),
         ("whatif gemm --save s.toml", "whatif gemm --save s.toml"),
-        ("validate all --save docs --machines here", "validate all --save docs --machines here"),
     ],
 )
 def test_older_words_are_read_with_a_hint(older: str, today: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert todays_words(older.split()) == today.split()
-    named = [word.partition("=")[0] for word in older.split() if word.startswith("--")]
-    gone = [word for word in named if word not in re.findall(r"--[a-z-]+", today)]
+    assert todays_words(typer.main.get_command(build()), older.split()) == today.split()
+    words = [word.partition("=")[0] for word in older.split() if word.startswith("--")]
+    gone = [word for word in words if word not in re.findall(r"--[a-z-]+", today) and word != "--"]
     assert re.findall(r"(--[a-z-]+) is called", capsys.readouterr().err) == gone
 
 
 def test_an_older_word_answers_as_todays_does(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["plan", "power-limit", "--time", "240s", "--power", "220W", "--rated", "250W"]
-    assert run([*asked, "--slowdown", "0.05"]) == 0
+    words = ["estimate", "gpt2", "--on", "h100"]
+    assert run([*words, "--top", "2"]) == 0
     today = capsys.readouterr()
-    assert run([*asked, "--loss", "0.05"]) == 0
+    assert run([*words, "--parts", "2"]) == 0
     older = capsys.readouterr()
     assert older.out == today.out
     assert today.err == ""
-    assert older.err.startswith("slipstick: plan power-limit --loss is called --slowdown now")
+    assert older.err == "slipstick: estimate --parts is called --top now\n"
 
 
-def test_two_older_words_of_one_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["whatif", "gemm", "--anchors", "a.csv", "--measured", "b.csv"]) == 2
-    assert "--anchors and --measured are both --known today" in capsys.readouterr().err
+def test_two_words_of_one_option_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["whatif", "gemm", "--known", "a.csv", "--measured", "b.csv"]) == 2
+    assert "--measured and --known are both --measured today" in capsys.readouterr().err

@@ -13,7 +13,7 @@ import sympy
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.composition.compiled_estimator import Compiled
-from slipstick.estimators.fitting.similarity_weights import fitted_kinship
+from slipstick.estimators.fitting.similarity_weights import fitted_similarity
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.gpu.transfer import devices_file
@@ -170,7 +170,7 @@ def test_parameters_known_by_draws_have_their_spread(made: DeviceCalibration) ->
 
 def test_without_rows_the_file_holds_no_measurement_and_still_covers(made: DeviceCalibration, tmp_path: Path) -> None:
     path = tmp_path / "small.json"
-    devices_file.save(without_rows(made, fitted_kinship()), path)
+    devices_file.save(without_rows(made, fitted_similarity()), path)
     document = json.loads(path.read_text())
     assert document["anchors"] == [] and all(fit["rows"] == [] for fits in document["classes"].values() for fit in fits)
     asked = streams("l40s", 0.80)
@@ -286,7 +286,7 @@ def test_a_machine_that_ran_two_libraries_has_a_fit_of_each() -> None:
 def test_machines_of_one_chip_say_little_of_another_chip() -> None:
     """H100 and H200 agree to 2 %, but both are a GH100: an L40S is as doubtful as with one machine measured."""
     known = fit_devices([streams("h100-sxm", 0.89), streams("h200-sxm", 0.89)])
-    kinship = fitted_kinship()
+    kinship = fitted_similarity()
     for one in (known, without_rows(known, kinship)):
         scatters = {
             name: one.forecast(machine(name)).rule("elementwise.float32").scatter for name in ("gh200", "l40s", "mi210")

@@ -105,7 +105,9 @@ def test_the_start_of_the_log_it_was_read_from() -> None:
     model = asked.estimator
     assert isinstance(model, InputBoundAccelerator)
     schedule = model.schedule
-    own = model.handed_over(model.graph(asked.workload, asked.machine), asked.machine).bind_known({"batch": 32}).bound()
+    own = (
+        model.lowered_graph(model.graph(asked.workload, asked.machine), asked.machine).bind_known({"batch": 32}).bound()
+    )
     values = {f"parameter.{name}": value for name, (value, _) in parameters(schedule).items()}
     values |= {"run.sessions": 1.0, "run.steps": 343.0, "run.evaluations": 0.0}
     client = float(

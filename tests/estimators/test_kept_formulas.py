@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.common.disk_cache import FORMAT, VARIABLE, kept_folder
+from slipstick.common.disk_cache import FORMAT, VARIABLE, cache_folder
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel, grouped
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
@@ -67,7 +67,7 @@ def test_what_others_may_write_to_does_not_count(tmp_path: Path, monkeypatch: py
     assert first.get("key", lambda: one) == one
     first.keep()
     assert Formulas("a model").get("key", lambda: pytest.fail("it is kept")) == one
-    place = kept_folder("formulas")
+    place = cache_folder("formulas")
     assert place is not None
     place.chmod(0o770)
     other = Formulas("a model")
@@ -78,7 +78,7 @@ def test_what_others_may_write_to_does_not_count(tmp_path: Path, monkeypatch: py
 
 def test_without_a_home_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "off")
-    assert kept_folder("formulas") is None
+    assert cache_folder("formulas") is None
 
 
 def scaled(whole: Machine, factors: list[float]) -> Machine:

@@ -27,9 +27,9 @@ from slipstick.estimators.symbolic.factored_formula import separate
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.gradient import GradientSteps
 from slipstick.estimators.symbolic.gradient_lowering import gradient_steps
-from slipstick.estimators.symbolic.lambdified.formula_cache import KeptParts
+from slipstick.estimators.symbolic.lambdified.formula_cache import CachedParts
 from slipstick.hwmodels.catalog import machine
-from slipstick.workloads.catalog import kept_rewrite, workload
+from slipstick.workloads.catalog import cached_rewrite, workload
 from tests.estimators.test_separated import TEXTS
 
 FREE = ("machine.clock", "workload.batch")
@@ -45,7 +45,7 @@ def answers(words: str, place: str) -> str:
 
 def compiled_anew(model: ComposedEstimator) -> Compiled:
     """A function that no call before has left in memory."""
-    for memory in (composed_estimator._kept_compiled, composed_estimator._kept_with_sizes):
+    for memory in (composed_estimator._cached_compiled, composed_estimator._cached_with_sizes):
         memory.cache_clear()
     made = model.compile(workload("mlp"), machine("h100"), FREE)
     assert isinstance(made, Compiled)
@@ -150,17 +150,17 @@ def test_a_rewrite_of_a_rewrite_is_kept_and_one_that_changes_nothing_gives_back_
 ) -> None:
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     net = workload("mlp")
-    same = kept_rewrite(net, "nothing done", lambda: net)
+    same = cached_rewrite(net, "nothing done", lambda: net)
     assert same is net
-    renamed = kept_rewrite(net, "called other", lambda: net.called("other"))
-    twice = kept_rewrite(renamed, "called more", lambda: renamed.called("more"))
-    assert twice.name == "more" and kept_rewrite(renamed, "called more", lambda: pytest.fail("it is kept")) is twice
+    renamed = cached_rewrite(net, "called other", lambda: net.called("other"))
+    twice = cached_rewrite(renamed, "called more", lambda: renamed.called("more"))
+    assert twice.name == "more" and cached_rewrite(renamed, "called more", lambda: pytest.fail("it is kept")) is twice
     assert len(list((tmp_path / FORMAT / "workloads").glob("*.json"))) >= 2
 
 
 def test_parts_that_one_process_alone_knows_are_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, str(tmp_path))
-    parts = KeptParts()
+    parts = CachedParts()
     turns = parts.part("turns", Breakpoints.of, lambda: Breakpoints(()))
     parts.keep()
     assert parts.part("turns", Breakpoints.of, lambda: pytest.fail("it is known")) is turns

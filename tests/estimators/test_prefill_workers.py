@@ -125,7 +125,7 @@ def test_prefill_is_a_queue_with_fixed_service() -> None:
     """M/D/1: the mean wait is rho S / (2 (1 - rho)) (Kleinrock, Queueing Systems I, 1975, section 5.6)."""
     service, load = seconds(Batch(prompt=500, chunk=500, finished=1)), 0.7
     requests = arriving(drawn(40_000, 500, 2), load / service, seed=3)
-    pool = workers(1, at_once, Scheduler(max_sequences=1))
+    pool = workers(1, at_once, Scheduler(max_num_seqs=1))
     served = simulate(requests, seconds, RULES, prefill=pool)
     assert (served.placed - served.arrived).mean() == pytest.approx(load * service / (2 * (1 - load)), rel=0.05)
 

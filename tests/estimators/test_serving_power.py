@@ -56,7 +56,7 @@ def test_amounts_that_cannot_be_are_refused() -> None:
 def test_eight_h100_draw_what_was_metered(capsys: pytest.CaptureFixture[str]) -> None:
     """ML.ENERGY: eight H100 under vLLM draw 1.8 to 4.9 kW, not eight times their cap of 700 W."""
     words = "serve llama-3.1-70b --on h100-sxm --devices 8 --concurrency 32 --input-tokens 150 "
-    words += "--output-tokens 300 --count 64"
+    words += "--output-tokens 300 --num-requests 64"
     assert run([*words.split(), "--format", "json"]) == 0
     (answer,) = json.loads(capsys.readouterr().out)
     assert 1800 < answer["power_W"] < 4900 < answer["devices"] * 700
@@ -68,7 +68,7 @@ def test_eight_h100_draw_what_was_metered(capsys: pytest.CaptureFixture[str]) ->
 
 def test_no_band_of_energy_passes_the_cap(capsys: pytest.CaptureFixture[str]) -> None:
     """The cap of 700 W over the low end of tokens/s bounds what a token takes, in the band and in words."""
-    words = "serve llama-3.1-8b --on h100-sxm --concurrency 32 --count 64"
+    words = "serve llama-3.1-8b --on h100-sxm --concurrency 32 --num-requests 64"
     assert run([*words.split(), "--format", "json"]) == 0
     (answer,) = json.loads(capsys.readouterr().out)
     most = 700 / answer["low_tokens_per_s"]

@@ -19,8 +19,8 @@ from slipstick.hwmodels.catalog import machine
 SHARE = st.floats(0.0, 1.0)
 CLOCK = st.floats(0.2e9, 4e9)
 H100 = machine("h100-sxm")
-PROMPTS = "--input-tokens 4096 --output-tokens 16 --concurrency 64 --count 96"
-DECODES = "--input-tokens 128 --output-tokens 256 --concurrency 16 --count 48"
+PROMPTS = "--input-tokens 4096 --output-tokens 16 --concurrency 64 --num-requests 96"
+DECODES = "--input-tokens 128 --output-tokens 256 --concurrency 16 --num-requests 48"
 SHARED = 0.005
 """Slower steps gather more prompts each, so that a run may make this much more at a lower clock; no step is faster."""
 

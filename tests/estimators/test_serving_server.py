@@ -61,13 +61,13 @@ def conserved(served: SimulationResult, requests: tuple[Request, ...]) -> None:
     users=st.integers(1, 20),
     cache=st.integers(33, 400),
     budget=st.integers(60, 600),
-    mixing=st.sampled_from(["mixed", "separate"]),
+    chunked_prefill=st.booleans(),
     preemption=st.sampled_from(["cached", "recompute", "swap"]),
     replicas=st.integers(1, 3),
 )
-def test_conservation(lengths, users, cache, budget, mixing, preemption, replicas) -> None:  # type: ignore[no-untyped-def]
+def test_conservation(lengths, users, cache, budget, chunked_prefill, preemption, replicas) -> None:  # type: ignore[no-untyped-def]
     requests = tuple(Request(a, b, cached_tokens=min(a - 1, a // 3)) for a, b in lengths)
-    rules = Scheduler(budget, 30, 16, cache * 16, mixing, preemption, 1e-6)
+    rules = Scheduler(budget, 30, 16, cache * 16, chunked_prefill, preemption, 1e-6)
     conserved(simulate(requests, seconds, rules, users, replicas), requests)
 
 
@@ -106,7 +106,7 @@ def test_one_at_a_time_is_a_queue_with_fixed_service() -> None:
     requests = drawn(40_000, 100, 1)
     service = seconds(Batch(prompt=100, chunk=100, finished=1))
     load = 0.7
-    served = simulate(arriving(requests, load / service, seed=3), seconds, Scheduler(max_sequences=1))
+    served = simulate(arriving(requests, load / service, seed=3), seconds, Scheduler(max_num_seqs=1))
     wait = float((served.placed - served.arrived).mean())
     assert wait == pytest.approx(load * service / (2 * (1 - load)), rel=0.05)
 
@@ -128,14 +128,16 @@ def test_a_budget_of_one_token_a_sequence_reads_prompts_as_sequences_end(most: i
     conserved(served, requests)
     assert max(batch.tokens for batch in batches) == 16
     assert served.last.max() >= sum(one.input_tokens + one.output_tokens - 1 for one in requests) / 16
-    with pytest.raises(InputError, match="want at least the 17 sequences .*--step-tokens 17, or --max-sequences 16"):
+    with pytest.raises(
+        InputError, match="want at least the 17 sequences .*--max-batched-tokens 17, or --max-num-seqs 16"
+    ):
         simulate(requests, timed, Scheduler(16, 17), users=32)
 
 
 def test_one_at_a_time_in_a_closed_loop() -> None:
     """A closed network of one server: every request waits for the users before it."""
-    served = simulate(drawn(400, 100, 10), seconds, Scheduler(max_sequences=1), users=5)
-    one = simulate(drawn(1, 100, 10), seconds, Scheduler(max_sequences=1), users=1)
+    served = simulate(drawn(400, 100, 10), seconds, Scheduler(max_num_seqs=1), users=5)
+    one = simulate(drawn(1, 100, 10), seconds, Scheduler(max_num_seqs=1), users=1)
     assert served.latency[10:].mean() == pytest.approx(5 * one.latency[0], rel=1e-6)
 
 
@@ -143,7 +145,7 @@ def test_one_at_a_time_in_a_closed_loop() -> None:
 @given(inputs=st.integers(1, 900), outputs=st.integers(2, 300), users=st.integers(1, 40), seed=st.integers(0, 9))
 def test_more_bandwidth_is_never_slower_in_a_closed_loop(inputs: int, outputs: int, users: int, seed: int) -> None:
     requests = drawn(users, inputs, outputs, 0.3, seed=seed)
-    rules = Scheduler(token_budget=10**9, max_sequences=10**6, cache_tokens=10**9)
+    rules = Scheduler(token_budget=10**9, max_num_seqs=10**6, cache_tokens=10**9)
     fast, today = simulate(requests, seconds, rules, users), simulate(requests, slow, rules, users)
     assert (fast.last <= today.last * (1 + 1e-12)).all()
 

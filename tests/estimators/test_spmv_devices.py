@@ -9,10 +9,10 @@ import pytest
 
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
-from slipstick.estimators.fitting.similarity_weights import fitted_kinship
+from slipstick.estimators.fitting.similarity_weights import fitted_similarity
 from slipstick.estimators.sparse.sparse_products import estimate_spmv, spmv_devices_estimator
 from slipstick.estimators.sparse.spmv_amounts import DIMS, FORMATS, TERMS, amount_table
-from slipstick.estimators.sparse.spmv_anchors import anchored, doubts
+from slipstick.estimators.sparse.spmv_anchors import anchored, widenings
 from slipstick.estimators.sparse.spmv_devices import (
     DeviceCosts,
     SpmvDevices,
@@ -97,7 +97,7 @@ def test_relatives_count_more_and_processors_do_not_tell_of_accelerators() -> No
     new = machine("v100-pcie")
     shares = SpmvDevices((near, far, core), 2.0).shares(new)
     assert shares[2] == 0 and shares.sum() == pytest.approx(1)
-    counts = fitted_kinship().weights
+    counts = fitted_similarity().weights
     assert shares[0] / shares[1] == pytest.approx(counts[3] / counts[0])  # same chip against another vendor
     assert counts[3] > 100 * counts[0]
     assert shares[0] / shares[3] == pytest.approx(counts[3])  # and against the prior
@@ -108,7 +108,7 @@ def test_relatives_count_more_and_processors_do_not_tell_of_accelerators() -> No
 
 def test_a_stranger_gets_the_geometric_mean_of_the_others_and_the_usual_roofline() -> None:
     """As much of the measured device as a stranger counts against a prior of one."""
-    share = fitted_kinship().weights[0] / (1 + fitted_kinship().weights[0])
+    share = fitted_similarity().weights[0] / (1 + fitted_similarity().weights[0])
     model = SpmvDevices((device("a", "nvidia-volta-gv100", stream=1.0),), 8.0)
     both, stranger = products(5), machine("mi100")
     amount = amount_table(both, stranger)
@@ -152,12 +152,12 @@ def test_anchors_are_doubted_by_what_devices_left_out_showed() -> None:
     """Where nothing scatters one anchor is believed; where a matrix in four is far off and machines agree it is not."""
     random = np.random.default_rng(0)
     apart = [np.full(200, factor) for factor in (0.5, 2.0, 1.5, 0.7)]
-    assert set(doubts(apart, 0.5, 0.1).values()) == {1.0}
+    assert set(widenings(apart, 0.5, 0.1).values()) == {1.0}
     heavy = [np.where(random.random(200) < 0.25, 8.0, 1.0) for _ in range(6)]
-    trust = doubts(heavy, 0.3, 0.3)
+    trust = widenings(heavy, 0.3, 0.3)
     assert trust[1] >= 3.0 and trust[1] >= trust[8]
     trained = shipped_devices()
-    assert trained.doubt(1) == trained.doubts["1"] and trained.doubt(50) == trained.doubts["8"]
+    assert trained.doubt(1) == trained.widenings["1"] and trained.doubt(50) == trained.widenings["8"]
     assert trained.doubt(0) == 1.0
 
 
@@ -182,7 +182,7 @@ def test_anchors_scale_and_narrow_the_answer_on_any_machine(tmp_path: Path) -> N
     matrix, other = stencil((20, 20), 5), uniform((300, 300), 5.0, 1, "poisson")
     for asked in (load_machine(tmp_path / "my.yaml"), machine("a100-pcie-40gb")):
         plain, there = (estimate_spmv(one, asked) for one in (matrix, other))
-        known = estimate_spmv(matrix, asked, known=[(other, 2 * there.time)] * 20)
+        known = estimate_spmv(matrix, asked, measured=[(other, 2 * there.time)] * 20)
         assert 1.8 * plain.time < known.time < 2 * plain.time
         (low, high), (near_low, near_high) = plain.interval() or (0, 0), known.interval() or (0, 0)
         assert near_high / near_low < high / low

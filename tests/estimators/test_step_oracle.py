@@ -82,7 +82,7 @@ def test_a_simulator_of_ten_lines_agrees_with_serve() -> None:
 
 
 def test_the_oracle_of_an_answer_repeats_its_steps() -> None:
-    answer = serve(CASES["dense"].deployment(), Traffic(200, 20, users=3, count=6))
+    answer = serve(CASES["dense"].deployment(), Traffic(200, 20, users=3, num_requests=6))
     oracle = answer.deployment.oracle
     again = simulate(
         answer.traffic.requests, lambda batch: _asked(oracle, batch), answer.deployment.scheduler, 3, 1, 1, 0.0

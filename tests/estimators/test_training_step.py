@@ -81,8 +81,8 @@ def test_no_layout_is_below_the_bound_and_parts_add_up(
 def test_a_step_is_never_faster_than_its_input(loading: float) -> None:
     """Loading overlaps with the step: the longer of the two counts, and the parts still add up."""
     time = TrainingStep(language_model("llama-3.1-8b"), machine("h100-dgx"), 8192).step(TrainingLayout(), 4)
-    assert time.fed(loading).seconds == pytest.approx(max(time.seconds, loading))
-    assert (time.fed(loading).bound == "input") == (loading > time.seconds)
+    assert time.with_loading(loading).seconds == pytest.approx(max(time.seconds, loading))
+    assert (time.with_loading(loading).bound == "input") == (loading > time.seconds)
 
 
 def layer_of(step: TrainingStep, layout: TrainingLayout) -> dict[str, float]:

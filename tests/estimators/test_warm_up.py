@@ -138,7 +138,7 @@ def test_the_command_names_them_and_keeps_them_on_request(tmp_path: Path, capsys
     write_log(tmp_path / "log.csv", run)
     write_log(tmp_path / "twice.csv", run.using(2 * run.known_times))
     words = ["seqpoint", str(tmp_path / "log.csv")]
-    assert command([*words, "--project", str(tmp_path / "twice.csv"), "--format", "json"]) == 0
+    assert command([*words, "--target-log", str(tmp_path / "twice.csv"), "--format", "json"]) == 0
     (answer,) = json.loads(capsys.readouterr().out)
     assert answer["slow_first"] == np.flatnonzero(hit).tolist()
     assert answer["total_s"] - answer["slow_first_extra_s"] == pytest.approx(steady.sum(), rel=0.002)
@@ -146,12 +146,12 @@ def test_the_command_names_them_and_keeps_them_on_request(tmp_path: Path, capsys
     assert command(words) == 0
     out = capsys.readouterr().out
     assert f"left out as slow for being first (autotuning, warm-up): {hit.sum()} iterations" in out
-    assert command([*words, "--slow-first", "keep", "--format", "json"]) == 0
+    assert command([*words, "--warm-up", "keep", "--format", "json"]) == 0
     (kept,) = json.loads(capsys.readouterr().out)
     assert kept["slow_first"] == [] and kept["slow_first_extra_s"] == 0
     assert kept["projected_s"] > 1.2 * answer["projected_s"] / 2
-    assert command([*words, "--slow-first", "some"]) == 2
-    assert "way with --slow-first" in capsys.readouterr().err
-    simulated = ["seqpoint", "gnmt", "--on", "vega-fe", "--lengths", str(tmp_path / "log.csv"), "--slow-first", "keep"]
+    assert command([*words, "--warm-up", "some"]) == 2
+    assert "way with --warm-up" in capsys.readouterr().err
+    simulated = ["seqpoint", "gnmt", "--on", "vega-fe", "--lengths", str(tmp_path / "log.csv"), "--warm-up", "keep"]
     assert command(simulated) == 2
-    assert "--slow-first is for logs" in capsys.readouterr().err
+    assert "--warm-up is for logs" in capsys.readouterr().err

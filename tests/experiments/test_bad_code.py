@@ -33,11 +33,11 @@ def test_a_calibration_names_code_and_does_not_run_it(here: Path, capsys: pytest
         ["estimate", "mlp-inference", "--on", "v100-sxm", "--calibration", "c.json", "--estimator", "roofline"],
         ["whatif", *VARIED, "--calibration", "c.json"],
         ["study", "run", "s.toml"],
-        ["study", "run", "s.toml", "--trusted", "pwn:y"],
+        ["study", "run", "s.toml", "--allow-code", "pwn:y"],
     ):
         complains(arguments, "c.json: estimator = 'pwn:x' would import", capsys)
     assert not (here / "it-ran").exists()
-    assert run(["study", "run", "s.toml", "--trusted", "pwn:x"]) == 2  # it holds no estimator, but is run
+    assert run(["study", "run", "s.toml", "--allow-code", "pwn:x"]) == 2  # it holds no estimator, but is run
     assert (here / "it-ran").exists()
 
 

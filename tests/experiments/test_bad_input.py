@@ -344,7 +344,7 @@ def test_broken_files_of_hosts(
 @pytest.mark.parametrize("shape", ["batch,4:os", "batch,0", "batch,²", "batch,4:float99"])
 def test_inputs_that_are_none(shape: str) -> None:
     pytest.importorskip("torch", reason="models of torch need the extra torch")
-    from slipstick.workloads.importers.torch.by_name import inputs_from_text
+    from slipstick.workloads.importers.torch.named_program import inputs_from_text
 
     with pytest.raises(InputError, match=f"input '{shape}'"):
         inputs_from_text([shape])

@@ -145,11 +145,11 @@ def test_advice_and_composition_on_the_command_line(tmp_path: Path, capsys: pyte
     assert run(["bricks", "compose", *arguments]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [(row["machine"], row["time_s"]) for row in rows] == [("big", 2e-3), ("small", 4e-3)]
-    assert run(["bricks", "compose", *arguments, "--schedule", "rules", "--rule", "*+*"]) == 0
+    assert run(["bricks", "compose", *arguments, "--schedule", "rules", "--concurrency-rule", "*+*"]) == 0
     capsys.readouterr()
     assert run(["bricks", "advise", *arguments, "--limit", "3 ms"]) == 0
     tight = {row["for"]: row for row in json.loads(capsys.readouterr().out)}
     asked = next(row for name, row in tight.items() if name.startswith("model"))
     assert (asked["known"], asked["within"], asked["fastest"], asked["cheapest"]) == (2, 1, "big", "big")
-    assert run(["bricks", "compose", *arguments, "--rule", "*+*"]) == 2
+    assert run(["bricks", "compose", *arguments, "--concurrency-rule", "*+*"]) == 2
     assert "takes no rules" in capsys.readouterr().err

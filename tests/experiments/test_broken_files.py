@@ -132,7 +132,7 @@ def test_lists_of_other_things_and_odd_markers_are_named(tmp_path: Path, capsys:
     assert str(path) in said and "it holds no complete events" in said and "\n" not in said
     path.write_bytes(trace())
     for marker, words in (("(", "no regular expression"), ("ProfilerStep.*", "want a group"), ("op(.*)", "")):
-        code = command(["phases", str(path), "--marker", marker, "--format", "json"])
+        code = command(["phases", str(path), "--step-pattern", marker, "--format", "json"])
         said = capsys.readouterr().err.strip()
         assert code == (2 if words else 0) and words in said and "\n" not in said
 
@@ -198,5 +198,5 @@ def test_steps_without_operations_are_one_phase(steps: int, tmp_path: Path, caps
 def test_markers_that_never_end_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "a.json"
     path.write_bytes(trace().replace(b"op1", b"a" * 41 + b"!"))
-    assert command(["phases", str(path), "--marker", "(a+)+$"]) == 2
+    assert command(["phases", str(path), "--step-pattern", "(a+)+$"]) == 2
     assert "a group may not be repeated" in capsys.readouterr().err

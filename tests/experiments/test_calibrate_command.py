@@ -21,7 +21,7 @@ workloads = ["phi-cnn-small"]
 machines = ["xeon-phi-7120p"]
 estimator = "phi-a"
 [fit]
-known = "measured.csv"
+measured = "measured.csv"
 parameters = ["operation.operation_factor"]
 starts = 3
 """
@@ -77,7 +77,7 @@ def test_the_table_names_errors_and_starts(study: Path, capsys: pytest.CaptureFi
         ("operation.operation_factor", "operation.speed", "unknown parameter of"),
         ("[fit]", "[vary]", "fit"),
         ("starts = 3", 'loss = "l7"', "loss"),
-        ('known = "measured.csv"', 'known = "none.csv"', "no such file"),
+        ('measured = "measured.csv"', 'measured = "none.csv"', "no such file"),
     ],
 )
 def test_bad_studies_are_one_line_and_exit_2(
@@ -110,14 +110,14 @@ def test_bad_calibration_files_are_refused(study: Path, change: dict[str, object
 
 
 def test_the_older_key_of_a_study_is_taken_with_a_hint(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    study.write_text(STUDY.replace('known = "measured.csv"', 'measured = "measured.csv"'))
+    study.write_text(STUDY.replace('measured = "measured.csv"', 'known = "measured.csv"'))
     assert run(["calibrate", str(study), "--format", "json"]) == 0
     read = capsys.readouterr()
     assert json.loads(read.out)[0]["fitted"][0]["value"] == pytest.approx(22.0, rel=0.02)
-    assert "fit.measured is called known now; it is taken until the next minor release" in read.err
-    study.write_text(STUDY.replace("[fit]", '[fit]\nmeasured = "measured.csv"'))
+    assert "fit.known is called measured now" in read.err
+    study.write_text(STUDY.replace("[fit]", '[fit]\nknown = "measured.csv"'))
     assert run(["calibrate", str(study)]) == 2
-    assert "fit.measured and known are one field: give known" in capsys.readouterr().err
+    assert "fit.known and measured are one field: give measured" in capsys.readouterr().err
 
 
 def test_a_calibration_says_which_estimator_was_fitted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

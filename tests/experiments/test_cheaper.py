@@ -68,13 +68,13 @@ def test_the_pick_is_simulated_as_the_plan_says(capsys: pytest.CaptureFixture[st
     words = ["qwen2.5-7b", "--on", "h100-sxm", "--format", "json"]
     assert run(["plan", "serving", *words[:-2], "--devices", "1"]) == 0
     said = capsys.readouterr().out
-    assert "first token: the median" in said and "serve --max-sequences 512 simulates it" in said
+    assert "first token: the median" in said and "serve --max-num-seqs 512 simulates it" in said
     assert run(["plan", "serving", *words, "--devices", "1"]) == 0
     best = json.loads(capsys.readouterr().out)[0]["best"]
     assert best["users"] == 512
-    assert run(["serve", *words, "--concurrency", "512", "--max-sequences", "512"]) == 0
+    assert run(["serve", *words, "--concurrency", "512", "--max-num-seqs", "512"]) == 0
     measures = json.loads(capsys.readouterr().out)[0]["measures"]
     first = next(m["value_s"] for m in measures if (m["measure"], m["statistic"]) == ("ttft", "p50"))
     assert first == pytest.approx(best["ttft_s"], rel=0.15)
     assert run(["plan", "serving", *words[:-2], "--devices", "1", "--limit", "tpot=15ms"]) == 0
-    assert "--max-sequences" not in capsys.readouterr().out
+    assert "--max-num-seqs" not in capsys.readouterr().out

@@ -85,7 +85,7 @@ def test_what_cannot_be_is_said(mlp: Question) -> None:
 def test_the_verb_takes_prices(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["explain", "mlp-inference", "--on", "v100-sxm", "--estimator", "roofline", "--target", "0.7"]
     prices = list(
-        itertools.chain.from_iterable(("--price", f"{name}={value}") for name, value in ((CLOCK, 2), (MEMORY, 1)))
+        itertools.chain.from_iterable(("--cost", f"{name}={value}") for name, value in ((CLOCK, 2), (MEMORY, 1)))
     )
     assert run([*asked, *prices, "--format", "json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)

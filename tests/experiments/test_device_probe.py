@@ -50,7 +50,7 @@ def test_operations_of_a_device_correct_later_answers(
     assert rows and all(row["measured_s"] > 0 for row in rows)
     assert (tmp_path / "host-operations.csv").read_text().startswith("kind,dtype,causal,time_s")
     if device == "rocm":
-        code = run(["estimate", "gpt2", "--on", "mi210", "--known", "host-operations.csv", "--format", "json"])
+        code = run(["estimate", "gpt2", "--on", "mi210", "--measured", "host-operations.csv", "--format", "json"])
         said = capsys.readouterr()
         assert code == 0, said.err
         assert json.loads(said.out)[0]["provenance"] == "calibrated"

@@ -26,7 +26,7 @@ schema = "slipstick-study-1"
 name = "additions"
 [fit]
 leave_out = "machine"
-known = "adds.csv"
+measured = "adds.csv"
 anchors = [{operation = "elementwise.float32", dims = {elements = 67108864}}]
 """
 ADD = "elements,reads,writes"
@@ -88,7 +88,7 @@ def test_a_new_machine_gets_its_familys_mean_and_anchors_move_it(
 ) -> None:
     adds = folder / "adds.json"
     words = ["--on", str(folder / "new.yaml"), "--calibration", str(folder / "made.json")]
-    new, anchored = answer(capsys, adds, *words), answer(capsys, adds, *words, "--known", str(folder / "anchor.csv"))
+    new, anchored = answer(capsys, adds, *words), answer(capsys, adds, *words, "--measured", str(folder / "anchor.csv"))
     assert new["interval_level"] == 0.8
     share = 50_000_000 / 67_108_864  # of the anchor's elements
     ratio = {name: one["time_s"] / (0.00135 * share) for name, one in (("new", new), ("anchored", anchored))}
@@ -177,14 +177,14 @@ def test_measured_operations_move_their_kind_and_leave_the_host(
     slow.write_text(f"kind,dtype,time_s,{ADD}\nelementwise,float32,0.008,67108864,134217728,67108864\n")
     for batch, least, most in ((1, 0.99, 1.01), (64, 1.05, 3.0)):
         common = ["resnet18-inference", "--on", "l4", "--batch", str(batch)]
-        plain, known = (answer(capsys, *common, *more)["time_s"] for more in ([], ["--known", str(slow)]))
+        plain, known = (answer(capsys, *common, *more)["time_s"] for more in ([], ["--measured", str(slow)]))
         assert least < known / plain < most
-    assert run(["estimate", "resnet18-inference", "--on", "l4", "--known", str(folder / "anchor.csv")]) == 2
+    assert run(["estimate", "resnet18-inference", "--on", "l4", "--measured", str(folder / "anchor.csv")]) == 2
     assert "x faster than 'L4' can, by its main memory" in capsys.readouterr().err
     very_slow = tmp_path / "slower.csv"
     very_slow.write_text(slow.read_text().replace("0.008", "0.08"))
     for other, kind in (("xeon-gold-6148", "cpu"), ("tpu-v3-8", "tpu")):  # no kernels of GPUs answer for these
-        assert run(["estimate", "resnet18-inference", "--on", other, "--known", str(very_slow)]) == 2
+        assert run(["estimate", "resnet18-inference", "--on", other, "--measured", str(very_slow)]) == 2
         assert (
             f"measured operations move the kernels of GPUs, {machine(other).name} is a {kind}"
             in capsys.readouterr().err

@@ -56,7 +56,7 @@ def test_the_verb_explains_a_recurrence_and_says_what_it_leaves_out(capsys: pyte
 
 def test_the_verb_names_sizes_once_and_what_is_not_read(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["explain", "mlp-inference", "--on", "v100-sxm", "--estimator", "roofline", "--format", "json"]
-    assert run([*asked, "--price", "machine.clock=1", "--price", "machine.memory.HBM2.bandwidth=1"]) == 0
+    assert run([*asked, "--cost", "machine.clock=1", "--cost", "machine.memory.HBM2.bandwidth=1"]) == 0
     (found,) = json.loads(capsys.readouterr().out)
     assert found["notes"][1:] == ["run.batch: of the workload, the same as workload.batch"]  # the first: float32
     assert run([*asked, "--vary", "machine.clock", "--vary", "machine.power.cap"]) == 0

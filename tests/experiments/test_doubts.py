@@ -10,7 +10,7 @@ import pytest
 from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question.dtype_domain import remarks
 from slipstick.experiments.question.question import question
-from slipstick.experiments.question.warnings import LEAST, MOST, SEPARATION, doubt_lines, kind_of, warnings_among
+from slipstick.experiments.question.warnings import LEAST, MOST, SEPARATION, kind_of, warning_lines, warnings_among
 from slipstick.experiments.report.output import line_width
 
 FAR = "shapes beyond the measured, wider band: norm.float32 groups 2,048 (4,096..4,194,304)"
@@ -23,8 +23,8 @@ def test_what_does_not_separate_is_no_warning() -> None:
     assert warnings_among([ROWS, VECTOR]) == ()
     assert warnings_among([ROWS, FAR, VECTOR]) == (FAR,)
     assert len(warnings_among([FAR] * 5)) == MOST
-    assert doubt_lines([ROWS, VECTOR, FAR], verbose=False) == [f"beware: {FAR}", f"hint: {VECTOR}"]
-    assert f"note: {ROWS}" in doubt_lines([ROWS, FAR], verbose=True)
+    assert warning_lines([ROWS, VECTOR, FAR], verbose=False) == [f"beware: {FAR}", f"hint: {VECTOR}"]
+    assert f"note: {ROWS}" in warning_lines([ROWS, FAR], verbose=True)
 
 
 def test_shapes_are_said_to_widen_the_band_where_they_do() -> None:
@@ -66,7 +66,19 @@ def test_the_measured_separations_are_those_of_the_board() -> None:
         ("estimate", "gemm", "--on", "H100"),
         ("whatif", "gemm", "--on", "H100", "--vary", "workload.m=256,512"),
         ("explain", "gemm", "--on", "H100"),
-        (*SERVED, "--on", "H100", "--input-tokens", "64", "--output-tokens", "8", "--concurrency", "1", "--count", "4"),
+        (
+            *SERVED,
+            "--on",
+            "H100",
+            "--input-tokens",
+            "64",
+            "--output-tokens",
+            "8",
+            "--concurrency",
+            "1",
+            "--num-requests",
+            "4",
+        ),
         (*SERVED, "--on", "rtx-4090", "--engine", "llama.cpp", "--dtype", "q4_0"),
         ("plan", "training", "qwen3-0.6b", "--on", "H100", "--devices", "1", "--batch", "8", "--seq-len", "128"),
     ],

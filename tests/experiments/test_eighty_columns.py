@@ -15,7 +15,7 @@ LOG = "seq_len,time_s\n" + "".join(f"{10 + n % 7},{0.1 + n % 7 / 100}\n" for n i
 VERBS = {
     "estimate": ["estimate", "gpt2", "--on", "h100-sxm"],
     "estimate of several": ["estimate", "resnet50", "--on", "h100-sxm,a100-sxm,vega-fe"],
-    "estimate of parts": ["estimate", *PHI, "--parts", "4"],
+    "estimate of parts": ["estimate", *PHI, "--top", "4"],
     "whatif": ["whatif", "gpt2", "--on", "h100-sxm", "--vary", "workload.seq_len=128,1024"],
     "explain": ["explain", "gemm", "--on", "h100-sxm"],
     "extrapolate": ["extrapolate", "times.csv", "--to", "32,64"],

@@ -160,7 +160,7 @@ def test_broken_measurements_end_in_one_line(
 ) -> None:
     (tmp_path / "runs.csv").write_text(rows)
     asked = ["whatif", "phi-cnn-small", "--on", "xeon-phi-7120p", "--vary", "machine.clock=1GHz"]
-    fitted = ["--known", str(tmp_path / "runs.csv"), "--fit", "operation.operation_factor"]
+    fitted = ["--measured", str(tmp_path / "runs.csv"), "--fit", "operation.operation_factor"]
     assert run([*asked, *fitted]) == 2
     assert words in capsys.readouterr().err
 

@@ -32,7 +32,8 @@ def test_a_price_has_its_date() -> None:
 
 
 def test_a_server_at_the_meter(capsys: pytest.CaptureFixture[str]) -> None:
-    words = "serve llama-3.1-8b --on h100-sxm --concurrency 2 --output-tokens 8 --count 4 --host-power 300W --pue 1.2"
+    words = "serve llama-3.1-8b --on h100-sxm --concurrency 2 --output-tokens 8"
+    words += " --num-requests 4 --host-power 300W --pue 1.2"
     assert run([*words.split(), "--format", "json"]) == 0
     (answer,) = json.loads(capsys.readouterr().out)
     assert answer["meter_W"] == pytest.approx((answer["power_W"] + 300) * 1.2)

@@ -38,12 +38,12 @@ def test_a_profile_leads_to_replay_and_phases(files: dict[str, Path], capsys: Ca
     found = read_any(path)
     assert "6 cuda_runtime, 4 kernel, 2 gpu_memcpy, 2 user_annotation" in found.line
     assert "NVIDIA A100-SXM4-80GB (A100 SXM4 80 GB)" in found.line
-    marker = r"--marker 'iteration (\d+)'"
+    marker = r"--step-pattern 'iteration (\d+)'"
     assert found.commands == (f"slipstick replay {path} --on MACHINE {marker}", f"slipstick phases {path} {marker}")
     assert run(["replay", path, "--on", "h100-sxm", "--format", "json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert 0.3 < row["time_ratio"] < 1.0 and row["low_s"] < row["step_s"] < row["high_s"]
-    assert run(["phases", path, "--marker", r"iteration (\d+)", "--format", "json"]) == 0
+    assert run(["phases", path, "--step-pattern", r"iteration (\d+)", "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)[0]["steps"]
 
 
@@ -84,7 +84,7 @@ def test_served_runs_and_their_load(files: dict[str, Path]) -> None:
     assert (one.users, one.rate, one.input_tokens, one.output_tokens) == (16, None, 1024.0, 128.0)
     assert one.times["ttft p99"] == pytest.approx(0.7) and one.times["tpot mean"] == pytest.approx(0.02)
     load = traffic_of(one)
-    assert (load.users, load.input_tokens, load.output_tokens, load.spread) == (16, 1024, 128, 0.0)
+    assert (load.users, load.input_tokens, load.output_tokens, load.length_range) == (16, 1024, 128, 0.0)
     assert model_called(one.model) == "llama-3.1-8b" and model_called("facebook/opt-125m") is None
 
 
@@ -95,7 +95,7 @@ def test_the_estimate_stands_beside_what_was_measured(files: dict[str, Path]) ->
     row = rows["tpot_s"]
     assert row["measured"] == pytest.approx(0.02) and row["low"] <= row["estimated"] <= row["high"]
     assert row["ratio"] == pytest.approx(row["measured"] / row["estimated"])
-    assert "--concurrency 16 --input-tokens 1024 --output-tokens 128 --spread 0" in found.commands[0]
+    assert "--concurrency 16 --input-tokens 1024 --output-tokens 128 --length-range 0" in found.commands[0]
 
 
 def test_all_that_is_wrong_with_a_benchmark_is_said_at_once(tmp_path: Path) -> None:
@@ -138,9 +138,9 @@ def test_llama_bench_is_an_anchor_and_a_series(files: dict[str, Path], capsys: C
     anchor = AnchorRun.parse(str(files["llama-bench.json"]))
     assert anchor.model.name == "qwen2.5-7b" and anchor.rate == pytest.approx(128 / 0.9)
     made = ["serve", "llama-3.1-8b", "--on", "rtx-4090", "--engine", "llama.cpp", "--format", "json"]
-    assert run([*made, "--known", str(files["llama-bench.json"])]) == 0
+    assert run([*made, "--measured", str(files["llama-bench.json"])]) == 0
     (with_file,) = json.loads(capsys.readouterr().out)
-    assert run([*made, "--known", f"qwen2.5-7b:q4_k_m={128 / 0.9}"]) == 0
+    assert run([*made, "--measured", f"qwen2.5-7b:q4_k_m={128 / 0.9}"]) == 0
     (with_text,) = json.loads(capsys.readouterr().out)
     assert with_file["output_tokens_per_s"] == pytest.approx(with_text["output_tokens_per_s"])
     asked = ["extrapolate", str(files["llama-bench.json"]), "--region", f"{runs[0].model} prompt", "--to", "8192"]

@@ -96,7 +96,7 @@ def test_a_program_in_a_file(folder: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_no_such_file() -> None:
-    from slipstick.workloads.importers.torch.by_name import build_by_name
+    from slipstick.workloads.importers.torch.named_program import build_by_name
 
     with pytest.raises(InputError, match="no file missing.py"):
         build_by_name("missing.py:f")

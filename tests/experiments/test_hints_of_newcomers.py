@@ -18,7 +18,7 @@ DRAFTS = ("whatif", "llama-3.1-8b", "--on", "h100-sxm", "--vary", "run.draft_tok
 
 @pytest.mark.parametrize("known", ["23.4", "3", "1e-3"])
 def test_a_time_without_its_unit_is_asked_for_one(known: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["estimate", "resnet50", "--on", "a100-sxm-80gb", "--known", known]) == 2
+    assert run(["estimate", "resnet50", "--on", "a100-sxm-80gb", "--measured", known]) == 2
     assert f"a time without its unit: {known}ms or {known}s?" in capsys.readouterr().err
 
 
@@ -111,7 +111,7 @@ def test_steps_of_a_log_that_are_left_out_are_said(tmp_path: Path, capsys: pytes
 
 @pytest.mark.parametrize(
     "command",
-    ["read out.txt", "seqpoint out.txt", "plan training llama-3.1-8b --on h100-dgx --devices 8 --known out.txt"],
+    ["read out.txt", "seqpoint out.txt", "plan training llama-3.1-8b --on h100-dgx --devices 8 --measured out.txt"],
 )
 def test_what_the_trainer_prints_names_the_file_that_it_writes(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -124,14 +124,14 @@ def test_what_the_trainer_prints_names_the_file_that_it_writes(
 
 
 def test_a_known_time_of_the_question_takes_no_numbers(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["estimate", "resnet50", "--on", "h100-sxm", "--known", "23.4ms@tp=8"]) == 2
+    assert run(["estimate", "resnet50", "--on", "h100-sxm", "--measured", "23.4ms@tp=8"]) == 2
     said = capsys.readouterr().err
     assert "leave out @tp=8" in said and "known: )" not in said
 
 
 @pytest.mark.parametrize(("rate", "far"), [("0.5", True), ("130", False)])
 def test_a_rate_far_from_what_was_expected_is_said(rate: str, far: bool, capsys: pytest.CaptureFixture[str]) -> None:
-    known = ["--engine", "llama.cpp", "--known", f"llama-3.1-8b:q4_k_m={rate}"]
+    known = ["--engine", "llama.cpp", "--measured", f"llama-3.1-8b:q4_k_m={rate}"]
     assert run(["serve", "llama-3.1-8b", "--on", "rtx-4090", "--dtype", "q4_k_m", *known]) == 0
     assert ("the run is taken only in part" in " ".join(capsys.readouterr().out.split())) == far
 
@@ -145,7 +145,7 @@ def test_a_benchmark_of_an_alias_says_so(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_calibrate_leads_from_a_workload_to_what_fits_it(capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (["net.py:model"], ["gpt2", "--known", "times.csv", "--fit", "operation.compute_efficiency"]):
+    for words in (["net.py:model"], ["gpt2", "--measured", "times.csv", "--fit", "operation.compute_efficiency"]):
         assert run(["calibrate", *words]) == 2
         error = capsys.readouterr().err
         assert f"slipstick whatif {words[0]} --on MACHINE" in error and "--fit NAME" in error and "import" not in error

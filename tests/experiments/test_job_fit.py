@@ -129,7 +129,7 @@ def test_a_calibration_is_kept_and_gives_bands_of_percentiles(folder: Path, caps
     question = job_question("job.yaml")
     job, _ = question.using(["job.decode.service=90 ms"]).job()
     written(folder / "steps.csv", "step_s", series(job.simulate(7), "step_s"))
-    fit = ("--known", "steps.csv", "--fit", "job.decode.service,job.decode.variation")
+    fit = ("--measured", "steps.csv", "--fit", "job.decode.service,job.decode.variation")
     rows = answer(capsys, "calibrate", "job.yaml", *fit, "--out", "fitted.json")
     assert rows[0]["low"] < 0.09 < rows[0]["high"]  # type: ignore[operator]
     known = load_job_calibration("fitted.json")
@@ -203,7 +203,7 @@ def test_what_cannot_be_fitted_is_one_line(
         (folder / name).write_text(text)
     vary = ("--vary", "job.decode.workers=4,16")
     for verb, more in (("whatif", vary), ("estimate", ())):
-        assert run([verb, "job.yaml", "--simulate", "--known", name, "--fit", fit, *more]) == 2
+        assert run([verb, "job.yaml", "--simulate", "--measured", name, "--fit", fit, *more]) == 2
         told = capsys.readouterr().err
         assert words in told and told.count("\n") == 1
 

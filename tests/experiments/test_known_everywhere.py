@@ -1,4 +1,4 @@
-"""``--known`` on every verb: a stranger's time, log, trace or benchmark corrects the answer, and the answer says so."""
+"""``--measured`` on every verb: a user's time, log, trace or benchmark corrects the answer, and the answer says so."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_other_points_keep_their_ratio_and_are_no_wider_than_without() -> None:
 
 
 def test_an_explanation_is_of_the_measured_time(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["explain", "gpt2", "--on", "h100-sxm", "--known", "220ms"]) == 0
+    assert run(["explain", "gpt2", "--on", "h100-sxm", "--measured", "220ms"]) == 0
     assert "220 ms" in capsys.readouterr().out
 
 
@@ -97,7 +97,7 @@ def test_a_time_far_from_the_estimate_is_doubted() -> None:
 
 
 def test_a_time_far_from_the_estimate_is_a_warning_of_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["estimate", "gpt2", "--on", "h100-sxm", "--known", "23.4s"]) == 0
+    assert run(["estimate", "gpt2", "--on", "h100-sxm", "--measured", "23.4s"]) == 0
     factor = 23.4 / ss.question("gpt2", "h100-sxm").answer().time
     assert f"beware: the measured time (23.4s) is x{factor:.3g} of the model's answer" in capsys.readouterr().out
 
@@ -113,12 +113,12 @@ def test_requests_and_plans_take_a_servers_benchmark(tmp_path: Path, capsys: pyt
     path = tmp_path / "bench.json"
     path.write_text(json.dumps({**SERVED, "tp": 1}))
     calibration = read_calibration(None, str(path), "a100-sxm-80gb")
-    settings = {"run.concurrency": 16, "run.count": 32}
+    settings = {"run.concurrency": 16, "run.num_requests": 32}
     plain = ss.question("llama-3.1-8b", "a100-sxm-80gb", settings=settings).answer()
     held = ss.question("llama-3.1-8b", "a100-sxm-80gb", settings=settings, calibration=calibration).answer()
     slower = held.quantities["tpot"].value / plain.quantities["tpot"].value
     assert slower > 1 and held.quantities["tpot"].value < 1.2 * 20e-3
-    words = ["plan", "serving", "llama-3.1-8b", "--on", "a100-sxm-80gb", "--devices", "1", "--known"]
+    words = ["plan", "serving", "llama-3.1-8b", "--on", "a100-sxm-80gb", "--devices", "1", "--measured"]
     for known in (str(path), "20ms@concurrency=16"):
         assert run([*words, known]) == 0
         assert "1 measured step (x" in capsys.readouterr().out
@@ -142,7 +142,7 @@ def test_llama_bench_moves_a_step(tmp_path: Path) -> None:
 def test_a_plan_of_training_takes_a_log_or_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "run.log"
     path.write_text(MEGATRON_LOG)
-    words = ["plan", "training", "llama-3.1-8b", "--on", "h100-dgx", "--devices", "64", "--batch", "512", "--known"]
+    words = ["plan", "training", "llama-3.1-8b", "--on", "h100-dgx", "--devices", "64", "--batch", "512", "--measured"]
     for known in (str(path), "9s@devices=64,tp=4,pp=2"):
         assert run([*words, known]) == 0
         assert "calibrated at 64 devices: 1 measured step" in " ".join(capsys.readouterr().out.split())
@@ -162,7 +162,7 @@ def test_a_study_keeps_what_was_measured(tmp_path: Path, monkeypatch: pytest.Mon
     Path("steps.csv").write_text(FILES["steps.csv"])
     Path("studies").mkdir()
     for known in ("220ms", "steps.csv"):
-        words = ["whatif", "gpt2", "--on", "h100-sxm", "--vary", "run.batch=4,8", "--known", known]
+        words = ["whatif", "gpt2", "--on", "h100-sxm", "--vary", "run.batch=4,8", "--measured", known]
         assert run([*words, "--save", "studies/mine.toml"]) == 0
         assert ss.load_study("studies/mine.toml").question("gpt2", "h100-sxm").answer().time == pytest.approx(
             0.2, rel=0.11

@@ -109,7 +109,7 @@ def test_one_own_time_lies_inside_the_answer_that_it_moves(
 ) -> None:
     """Also one that the law alone would call impossible: no second row of its own contradicts it."""
     words = ["serve", "llama-3.1-8b", "--on", "h100-sxm", "--concurrency", "4", "--input-tokens", "512"]
-    words += ["--output-tokens", "64", "--count", "24", "--format", "json", "--known", f"{milliseconds}ms"]
+    words += ["--output-tokens", "64", "--num-requests", "24", "--format", "json", "--measured", f"{milliseconds}ms"]
     document = json.loads(answered(words, capsys))[0]
     band = next(m for m in document["measures"] if (m["measure"], m["statistic"]) == ("tpot", "mean"))
     assert band["low_s"] <= milliseconds / 1e3 <= band["high_s"]
@@ -157,7 +157,7 @@ def test_a_short_prompt_takes_as_long_as_the_host_launches_it() -> None:
 
 def test_the_command_says_by_what(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["serve", "Qwen/Qwen3-8B", "--on", "h100-sxm", "--concurrency", "8", "--input-tokens", "512"]
-    assert run([*words, "--output-tokens", "64", "--count", "24", "--known", "9.5 ms"]) == 0
+    assert run([*words, "--output-tokens", "64", "--num-requests", "24", "--measured", "9.5 ms"]) == 0
     assert "1 measured step (x" in capsys.readouterr().out
 
 

@@ -77,21 +77,24 @@ def test_two_measured_steps_move_estimate_serve_and_plan_alike(tmp_path: Path) -
 def test_what_a_stranger_types(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What to measure for my model on my machine; I measured it; what do my other batches take?"""
     path = tmp_path / "steps.csv"
-    words = ["measure", "anchors", "--for", f"decode:{MODEL}", "--on", "mi300x", "--next", "2", "--out", str(path)]
+    words = ["measure", "anchors", "--workload", f"decode:{MODEL}", "--on", "mi300x", "--next", "2", "--out", str(path)]
     assert run(words) == 0
-    assert f"then --known {path}" in capsys.readouterr().out
+    assert f"then --measured {path}" in capsys.readouterr().out
     filled(tuple(path.read_text().splitlines()), [0.012, 0.04], path)
     ask = [f"decode:{MODEL}", "--on", "mi300x", "--decodes", "32", "--format", "json"]
     assert run(["estimate", *ask]) == 0
     plain = json.loads(capsys.readouterr().out)[0]
-    assert run(["estimate", *ask, "--known", str(path)]) == 0
+    assert run(["estimate", *ask, "--measured", str(path)]) == 0
     known = json.loads(capsys.readouterr().out)[0]
     assert 1.2 < known["time_s"] / plain["time_s"] < 1.8
     assert known["high_s"] / known["low_s"] < 0.8 * plain["high_s"] / plain["low_s"]
-    for rest in (["serve", MODEL, "--concurrency", "2", "--count", "4"], ["plan", "serving", MODEL, "--devices", "1"]):
-        assert run([*rest, "--on", "mi300x", "--known", str(path)]) == 0
+    for rest in (
+        ["serve", MODEL, "--concurrency", "2", "--num-requests", "4"],
+        ["plan", "serving", MODEL, "--devices", "1"],
+    ):
+        assert run([*rest, "--on", "mi300x", "--measured", str(path)]) == 0
         assert "2 measured steps" in " ".join(capsys.readouterr().out.split())
-    vary = ["whatif", f"decode:{MODEL}", "--on", "mi300x", "--vary", "machine.clock=1.1x", "--known", str(path)]
+    vary = ["whatif", f"decode:{MODEL}", "--on", "mi300x", "--vary", "machine.clock=1.1x", "--measured", str(path)]
     assert run(vary) == 0
     assert "2 measured steps" in " ".join(capsys.readouterr().out.split())
 

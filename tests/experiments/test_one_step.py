@@ -68,7 +68,7 @@ def test_requests_served_one_by_one_take_the_step_of_an_estimate() -> None:
     """A user's 256 tokens after 896: every further token is a step whose context is 1,024 at the mean."""
     one = language_model("llama-3.1-70b")
     server = Deployment(one, machine("h200-sxm"), Layout(), "fp8")
-    served = serve(server, Traffic(896, 256, users=1, spread=0.0, count=4))
+    served = serve(server, Traffic(896, 256, users=1, length_range=0.0, num_requests=4))
     answer = decode("llama-3.1-70b", "h200-sxm", "fp8", 1, 1024).answer()
     middle, low, high = served.band("tpot", "mean")
     assert middle == pytest.approx(answer.time, rel=1e-3)

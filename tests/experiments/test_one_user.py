@@ -52,7 +52,7 @@ def test_several_users_are_a_servers_and_refused_of_llama_cpp() -> None:
 def test_a_server_of_one_slot_is_one_user(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["serve", "llama-3.1-8b", "--on", "rtx-4090"]
     alone = printed([*words, "--engine", "llama.cpp"], capsys)
-    one = ["--concurrency", "1", "--max-sequences", "1", "--devices", "1", "--tp", "1", "--spread", "0"]
+    one = ["--concurrency", "1", "--max-num-seqs", "1", "--devices", "1", "--tp", "1", "--length-range", "0"]
     assert printed([*words, "--engine", "llama.cpp", *one], capsys) == alone
     runtime = ["--set", "machine.runtime.library=llama.cpp"]
     assert printed([*words, *runtime, "--concurrency", "1"], capsys) == alone

@@ -40,7 +40,7 @@ workloads = ["phi-cnn-small"]
 machines = ["xeon-phi-7120p"]
 estimator = "phi-a"
 [fit]
-known = "times.csv"
+measured = "times.csv"
 parameters = ["estimator.operation.operation_factor"]
 """
 VARY = {"phi": "run.threads=15,30", "job": "job.load.workers=2,400", "": "machine.clock=1 GHz,1.2 GHz"}
@@ -59,7 +59,7 @@ VALUES = {
     "--vary": "machine.cores=10,20",
     "--estimator": "roofline",
     "--calibration": "gpus",
-    "--known": "times.csv",
+    "--measured": "times.csv",
     "--fit": "operation.compute_efficiency",
     "--dtype": "fp8",
     "--input": "200000,8",
@@ -81,14 +81,14 @@ VALUES = {
     "--level": "0.5",
     "--plot": "picture.png",
     "--format": "json",
-    "--parts": "2",
+    "--top": "2",
     "--runs": "7",
     "--seed": "9",
     "--rows": "1",
     "--quantity": "energy",
 }
 SAME = {
-    "--trusted": "a permission to run code that a file names, which these do not",
+    "--allow-code": "a permission to run code that a file names, which these do not",
     "--calibration gpus": "what answers already where nothing is named",
     "--attention flash": "a serving step has its attention in one kernel already",
 }
@@ -120,7 +120,7 @@ def branches() -> Iterator[tuple[str, tuple[str, ...]]]:
     yield "calibrate", ("calibrate", "study.toml")
     yield (
         "calibrate",
-        ("calibrate", "job.yaml", "--on", "h100-sxm", "--known", "steps.csv", "--fit", "job.load.service"),
+        ("calibrate", "job.yaml", "--on", "h100-sxm", "--measured", "steps.csv", "--fit", "job.load.service"),
     )
 
 

@@ -15,12 +15,12 @@ from slipstick.experiments.studies.runner import plan
 from slipstick.experiments.studies.study import load_study
 
 OWN = """
-from slipstick.estimators.composition.composed_estimator import Composite
+from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.roofline.roofline import Roofline
 from slipstick.estimators.schedules.sequential import Sequential
 
 print("my code runs")
-half = Composite(Roofline(compute_efficiency=0.5, memory_efficiency=0.5), Sequential(), "half of every peak")
+half = ComposedEstimator(Roofline(compute_efficiency=0.5, memory_efficiency=0.5), Sequential(), "half of every peak")
 
 def make():
     return half
@@ -38,15 +38,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("flag", ["--estimator", "--with"])
 @pytest.mark.parametrize("name", ["mine:half", "mine:make"])
-def test_an_own_estimator_answers_and_its_import_is_said(
-    name: str, flag: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_own_estimator_answers_and_its_import_is_said(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     where = ["gemm", "--on", "v100-sxm", "--format", "json"]
     assert run(["estimate", *where, "--estimator", "roofline"]) == 0
     (plain,) = json.loads(capsys.readouterr().out)
-    assert run(["estimate", *where, flag, name]) == 0
+    assert run(["estimate", *where, "--estimator", name]) == 0
     said = capsys.readouterr()
     (own,) = json.loads(said.out.partition("\n")[2] if said.out.startswith("my code") else said.out)
     assert f"imports mine and runs its code ({name})" in said.err
@@ -69,11 +66,11 @@ def test_a_study_from_somebody_else_does_not_import_silently(folder: Path, capsy
     for verb in (["study", "run"], ["study", "report"], ["calibrate"]):
         assert run([*verb, "s.toml"]) == 2
         said = capsys.readouterr()
-        assert "if you trust it, add --trusted mine:half" in said.err and "my code runs" not in said.out
+        assert "if you trust it, add --allow-code mine:half" in said.err and "my code runs" not in said.out
     assert "mine" not in sys.modules
-    assert run(["study", "run", "s.toml", "--trusted", "mine:make"]) == 2  # another name is not this one
-    assert run(["study", "run", "s.toml", "--trusted", "mine:half"]) == 0
-    assert "report s.toml --trusted mine:half" in capsys.readouterr().out
+    assert run(["study", "run", "s.toml", "--allow-code", "mine:make"]) == 2  # another name is not this one
+    assert run(["study", "run", "s.toml", "--allow-code", "mine:half"]) == 0
+    assert "report s.toml --allow-code mine:half" in capsys.readouterr().out
 
 
 def test_other_code_is_another_study(folder: Path) -> None:
@@ -92,7 +89,7 @@ def test_other_code_is_another_study(folder: Path) -> None:
         ("nowhere:x", "No module named 'nowhere'"),
         ("mine:nothing", r"a int has no estimate\(workload, machine, run\)"),
         ("mine:Roofline", r"a Roofline has no estimate"),
-        ("mine:Composite", "is the class Composite; want one of it"),
+        ("mine:ComposedEstimator", "is the class ComposedEstimator; want one of it"),
     ],
 )
 def test_what_is_no_estimator_is_said(name: str, words: str) -> None:

@@ -20,8 +20,8 @@ def test_a_stream_above_what_is_served_is_named_and_one_below_is_not(capsys: Cap
     most = ss.serve("llama-3.1-8b", concurrency=256, **SERVER).summary()["requests_per_s"]
     said = {share: warnings_of(ss.serve("llama-3.1-8b", rate=share * most, **SERVER)) for share in (0.5, 2.0)}
     assert not said[0.5]
-    assert "are more than are served" in said[2.0][0] and "--count" in said[2.0][0]
-    few = ["serve", "llama-3.1-8b", "--on", "h100", "--rate", "0.2", "--count", "12"]
+    assert "are more than are served" in said[2.0][0] and "--num-requests" in said[2.0][0]
+    few = ["serve", "llama-3.1-8b", "--on", "h100", "--rate", "0.2", "--num-requests", "12"]
     assert run(few) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "requests/s until the last of 12 is answered" in out and "more than are served" not in out
@@ -29,14 +29,14 @@ def test_a_stream_above_what_is_served_is_named_and_one_below_is_not(capsys: Cap
 
 def test_a_measured_time_that_no_law_follows_is_doubted() -> None:
     told = {
-        known: warnings_of(ss.serve("llama-3.1-8b", "h100", concurrency=16, known=known)) for known in ("9ms", "2s")
+        known: warnings_of(ss.serve("llama-3.1-8b", "h100", concurrency=16, measured=known)) for known in ("9ms", "2s")
     }
     assert not told["9ms"]
     assert "of the model's answer, further than the law can follow" in told["2s"][0]
 
 
 def test_what_a_server_may_be_told_is_said(capsys: Captured) -> None:
-    assert run(["serve", "llama-3.1-8b", "--on", "h100", "--known", "ttft=800ms"]) == 2
+    assert run(["serve", "llama-3.1-8b", "--on", "h100", "--measured", "ttft=800ms"]) == 2
     told = capsys.readouterr().err
     assert "25ms@concurrency=32,tp=1" in told and "a JSON of vllm bench serve" in told
 

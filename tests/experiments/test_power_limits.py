@@ -44,7 +44,7 @@ def test_a_metered_run_under_a_limit(
     known, rated = str(tmp_path / "run.csv"), ss.machine(on).power.cap
     assert rated is not None
     (row,) = power_plan(time, power, rated, limits=[limit]).rows()
-    words = ["gpt2", "--on", on, "--known", known]
+    words = ["gpt2", "--on", on, "--measured", known]
     one = printed(["estimate", *words, "--set", f"machine.power.cap={limit}"], capsys)
     swept = printed(["whatif", *words, "--vary", f"machine.power.cap={limit}W"], capsys)
     quantities = {each["quantity"]: each for each in one["quantities"]}
@@ -75,7 +75,7 @@ def test_columns_of_a_run_are_separated_as_in_every_csv(mark: str, tmp_path: Pat
 @pytest.mark.parametrize("cells", ["time_s,power_W\n0,220\n", "time_s,power_W\n1,2\n3,4\n", "time_s,power_W\n1,x\n"])
 def test_broken_runs_name_their_file(cells: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "run.csv").write_text(cells)
-    assert run(["estimate", "gpt2", "--on", "h100-sxm", "--known", str(tmp_path / "run.csv")]) == 2
+    assert run(["estimate", "gpt2", "--on", "h100-sxm", "--measured", str(tmp_path / "run.csv")]) == 2
     assert "run.csv" in capsys.readouterr().err
 
 

@@ -16,7 +16,7 @@ from slipstick.experiments.cli.cli import run
 from slipstick.experiments.serve.serving_question import ServingOptions
 from slipstick.workloads.runs.traffic import Traffic
 
-SERVER = ["serve", "llama-3.1-8b", "--on", "h100-sxm", "--concurrency", "16", "--count", "64"]
+SERVER = ["serve", "llama-3.1-8b", "--on", "h100-sxm", "--concurrency", "16", "--num-requests", "64"]
 POOL = ["--prefill-workers", "2", "--replicas", "4"]
 
 
@@ -45,7 +45,7 @@ def test_bytes_are_those_of_the_prompts_cache() -> None:
     """Llama 3.1 8B: 32 layers x 2 x 8 heads x 128 x 2 bytes = 131,072 bytes a token, over tensor ranks."""
     for tensor in (1, 2):
         many = {"devices": 2 * tensor, "prefill_workers": 1, "link_bandwidth": 1e9}
-        link = ss.serve("llama-3.1-8b", "h100-sxm", concurrency=1, output_tokens=4, **many).deployment.handing_over  # type: ignore[call-overload]
+        link = ss.serve("llama-3.1-8b", "h100-sxm", concurrency=1, output_tokens=4, **many).deployment.kv_transfer  # type: ignore[call-overload]
         assert link.seconds(1000) == pytest.approx(131_072 * 1000 / tensor / 1e9)
 
 
@@ -73,11 +73,11 @@ def test_a_word_of_others_is_understood(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_one_run_of_ones_own_corrects_serve() -> None:
     plain = ss.serve("llama-3.1-8b", "h100-sxm", concurrency=16)
-    known = ss.serve("llama-3.1-8b", "h100-sxm", concurrency=16, known="9ms")
+    known = ss.serve("llama-3.1-8b", "h100-sxm", concurrency=16, measured="9ms")
     assert known.provenance == "calibrated" and plain.provenance == "estimated"
     assert abs(known.band("tpot", "mean")[0] - 9e-3) < abs(plain.band("tpot", "mean")[0] - 9e-3)
     with pytest.raises(InputError, match="is for llama.cpp"):
-        ss.serve("llama-3.1-8b", "h100-sxm", concurrency=16, known="llama-3.1-8b:q4_k_m=100")
+        ss.serve("llama-3.1-8b", "h100-sxm", concurrency=16, measured="llama-3.1-8b:q4_k_m=100")
 
 
 @settings(max_examples=12, deadline=None)
@@ -93,14 +93,14 @@ def test_a_user_alone_waits_as_a_rare_request_and_for_the_transfer_besides(
     """Whoever is alone waits for the prompt: in a loop of one user, in a stream, and apart plus the cache's way."""
     deployment = ServingOptions("llama-3.1-8b", machine, engine=engine, tensor=tensor).deployment()
     apart = ServingOptions("llama-3.1-8b", machine, engine=engine, tensor=tensor, prefill_workers=1).deployment()
-    loop = Traffic(tokens, 8, users=1, spread=0.0, count=4)
-    rare = Traffic(tokens, 8, rate=1e-3, burstiness=0.0, spread=0.0, count=4)
+    loop = Traffic(tokens, 8, users=1, length_range=0.0, num_requests=4)
+    rare = Traffic(tokens, 8, rate=1e-3, burstiness=0.0, length_range=0.0, num_requests=4)
     alone, seldom, sent, sent_seldom = (
         answered(one, load).served.ttft.mean() for one in (deployment, apart) for load in (loop, rare)
     )
     assert seldom == pytest.approx(alone, rel=0.03)  # the share that a correction of first tokens leaves
     assert alone >= deployment.least_first(tokens)
-    assert sent - seldom == pytest.approx(apart.handing_over.seconds(tokens), rel=1e-3)
+    assert sent - seldom == pytest.approx(apart.kv_transfer.seconds(tokens), rel=1e-3)
     assert sent_seldom == pytest.approx(sent, rel=1e-6)
 
 
@@ -124,7 +124,7 @@ def test_what_is_in_the_cache_is_not_read_again(tokens: int, cached: float, user
 
     def took(length: int, prefix: float, **of: float) -> float:
         ways = {"rate": of["rate"], "burstiness": 0.0} if of else {"users": users}
-        load = Traffic(length, 64, spread=0.0, count=4 * users, prefix=prefix, **ways)
+        load = Traffic(length, 64, length_range=0.0, num_requests=4 * users, prefix_hit_rate=prefix, **ways)
         served = answered(deployment, load).served
         return float(np.median(served.ttft)) if users == 1 else float(served.last.max())
 
@@ -144,7 +144,7 @@ def test_a_pipeline_shortens_no_prompt_that_is_one_chunk(stages: int) -> None:
     whole = ServingOptions("llama-3.1-8b", "h100-sxm").deployment()
     staged = ServingOptions("llama-3.1-8b", "h100-sxm", tensor=1, pipeline=stages).deployment()
     for ways in ({"users": 1}, {"rate": 1e-3, "burstiness": 0.0}):
-        one, long = (Traffic(tokens, 8, spread=0.0, count=4, **ways) for tokens in (8192, 8 * 8192))
+        one, long = (Traffic(tokens, 8, length_range=0.0, num_requests=4, **ways) for tokens in (8192, 8 * 8192))
         alone = answered(staged, one).served.ttft.mean()
         assert alone == pytest.approx(answered(whole, one).served.ttft.mean(), rel=0.05)
         assert alone > 2 * 6.9e9 * 8192 / 989e12  # the products of one device

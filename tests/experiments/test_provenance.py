@@ -12,18 +12,18 @@ import slipstick as ss
 from slipstick.experiments.cli.cli import run
 
 NET, SERVER = "alexnet --on a100-sxm-80gb", "llama-3.1-8b --on h100-sxm"
-FEW = "--concurrency 2 --count 4 --output-tokens 16"
+FEW = "--concurrency 2 --num-requests 4 --output-tokens 16"
 WORDS = {
     f"estimate {NET}": "estimated",
-    f"estimate {NET} --known 30ms": "measured",
-    f"whatif {NET} --vary machine.clock=1GHz --known 30ms": "calibrated",
-    f"explain {NET} --known 30ms": "measured",
+    f"estimate {NET} --measured 30ms": "measured",
+    f"whatif {NET} --vary machine.clock=1GHz --measured 30ms": "calibrated",
+    f"explain {NET} --measured 30ms": "measured",
     f"serve {SERVER} {FEW}": "estimated",
-    f"serve {SERVER} {FEW} --known 8ms": "calibrated",
+    f"serve {SERVER} {FEW} --measured 8ms": "calibrated",
     f"plan serving {SERVER} --devices 1": "estimated",
-    f"plan serving {SERVER} --devices 1 --known 8ms@concurrency=8,tp=1": "calibrated",
+    f"plan serving {SERVER} --devices 1 --measured 8ms@concurrency=8,tp=1": "calibrated",
     "plan training llama-3.1-8b --on h100-sxm --devices 8 --batch 16": "estimated",
-    "plan training llama-3.1-8b --on h100-sxm --devices 8 --batch 16 --known 9s@devices=8,tp=8": "calibrated",
+    "plan training llama-3.1-8b --on h100-sxm --devices 8 --batch 16 --measured 9s@devices=8,tp=8": "calibrated",
     "plan power-limit --time 240s --power 220W --rated 250W": "calibrated",
     "extrapolate times.csv --to 64": "calibrated",
 }
@@ -58,7 +58,7 @@ def test_products_say_whether_own_measurements_moved_them(tmp_path: Path, capsys
     matrix, known = tmp_path / "m.mtx", tmp_path / "known.csv"
     matrix.write_text("%%MatrixMarket matrix coordinate real general\n3 3 4\n1 1 1.0\n2 2 1.0\n3 3 1.0\n3 1 2.0\n")
     known.write_text("matrix,time_s\nm.mtx,1e-6\n")
-    for more, word in (([], "estimated"), (["--known", str(known)], "calibrated")):
+    for more, word in (([], "estimated"), (["--measured", str(known)], "calibrated")):
         words = ["spmv", "predict", str(matrix), "--on", "xeon-gold-6148", *more]
         assert run([*words, "--format", "json"]) == 0
         assert {row["provenance"] for row in json.loads(capsys.readouterr().out)} == {word}

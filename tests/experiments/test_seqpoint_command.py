@@ -56,7 +56,7 @@ def test_a_log_of_the_representatives_alone_projects_the_other_machine(
     base = read_log(log)
     lengths = np.unique(base.lengths)
     write_log(log.parent / "other.csv", Iterations(lengths, 0.02 + 3e-3 * lengths))
-    assert run(["seqpoint", str(log), "--project", str(log.parent / "other.csv"), "--format", "json"]) == 0
+    assert run(["seqpoint", str(log), "--target-log", str(log.parent / "other.csv"), "--format", "json"]) == 0
     (answer,) = json.loads(capsys.readouterr().out)
     whole = float(np.sum(0.02 + 3e-3 * base.lengths))
     assert answer["projected_s"] == pytest.approx(whole, rel=0.03)

@@ -39,7 +39,7 @@ def config(tmp_path: Path) -> str:
 def test_own_model_on_a_machine(config: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     out, trace, page = (str(tmp_path / name) for name in ("requests.parquet", "steps.json", "page.html"))
     common = ["serve", config, "--on", "h100-sxm", "--devices", "1", "--dtype", "fp8", "--concurrency", "16"]
-    found = answer([*common, "--limit", "tpot=30ms", "--out", out, "--trace", trace, "--report", page], capsys)
+    found = answer([*common, "--limit", "tpot=30ms", "--out", out, "--timeline", trace, "--report", page], capsys)
     keys = ("low_tokens_per_s", "output_tokens_per_s", "high_tokens_per_s")
     low, rate, high = (float(str(found[key])) for key in keys)
     assert low < rate < high
@@ -90,7 +90,7 @@ def test_405b_fits_eight_h200_and_not_eight_h100() -> None:
 def test_vllm_blocks_of_an_8b_model_on_an_rtx_4090() -> None:
     """vLLM 0.19: 2,588 blocks of 16 tokens (casys-kaist/LLMServingSim, 5daddb2); one constant was fitted to it."""
     own = machine("rtx-4090").using({"memory.GDDR6X.capacity": 25_250_627_584})
-    rules = Scheduler(token_budget=2048, max_sequences=256)
+    rules = Scheduler(token_budget=2048, max_num_seqs=256)
     one = Deployment(language_model("llama-3.1-8b"), own, Layout(), "bf16", rules=rules)
     assert one.cache_tokens == 2588 * 16
 
@@ -116,7 +116,7 @@ def test_70b_from_one_to_eight_devices() -> None:
         (["--rate", "-1"], "--rate -1: want a finite number of requests/s > 0"),
         (["--concurrency", "4", "--ep", "2"], "want a divisor of tensor x data"),
         (["--engine", "llama.cpp", "--concurrency", "32", "--tp", "2"], "--concurrency, --tp: not used: llama.cpp"),
-        (["--concurrency", "4", "--known", "llama-3.1-8b:q4_k_m=103"], "--known: not used"),
+        (["--concurrency", "4", "--measured", "llama-3.1-8b:q4_k_m=103"], "--measured: not used"),
         (["--concurrency", "4", "--vary", "machine.clock=1GHz", "--limit", "ttft=1s"], "--limit: not used: --vary"),
     ],
 )
@@ -132,10 +132,10 @@ def test_one_users_model_on_ones_own_machine(capsys: pytest.CaptureFixture[str])
     low, rate, high = (float(str(found[f"{end}tokens_per_s"])) for end in ("low_", "output_", "high_"))
     assert low < rate < high < 223
     assert low < 128 < high  # llama.cpp itself: 128 tokens/s (XiongjieDai/GPU-Benchmarks-on-LLM-Inference)
-    anchored = answer([*common, "--known", "llama-3.2-1b:q4_k_m=200"], capsys)
+    anchored = answer([*common, "--measured", "llama-3.2-1b:q4_k_m=200"], capsys)
     assert float(str(anchored["output_tokens_per_s"])) < rate
     assert found["latency_s"] == pytest.approx(float(str(found["ttft_s"])) + 255 / rate)  # 256 tokens: the first, 255
-    assert run([*common, "--known", "llama-3.2-1b"]) == 2
+    assert run([*common, "--measured", "llama-3.2-1b"]) == 2
     assert run(["serve", "llama-3.1-70b", "--on", "rtx-4090", "--engine", "llama.cpp", "--dtype", "fp16"]) == 2
     assert "use a smaller type of weights" in capsys.readouterr().err
 
@@ -168,19 +168,22 @@ def test_prompts_beyond_the_context_of_the_model_are_a_caution(
 ) -> None:
     path = tmp_path / "config.json"
     path.write_text(json.dumps(CONFIG | {"max_position_embeddings": 4096}))
-    common = ["serve", str(path), "--on", "h100-sxm", "--concurrency", "2", "--output-tokens", "96", "--spread", "0"]
-    assert run([*common, "--input", "4001"]) == 0
+    common = [
+        "serve",
+        str(path),
+        "--on",
+        "h100-sxm",
+        "--concurrency",
+        "2",
+        "--output-tokens",
+        "96",
+        "--length-range",
+        "0",
+    ]
+    assert run([*common, "--input-tokens", "4001"]) == 0
     assert "beware: the longest request has 4,097 tokens, beyond the 4,096" in capsys.readouterr().out
-    assert run([*common, "--input", "4000"]) == 0
+    assert run([*common, "--input-tokens", "4000"]) == 0
     assert "the longest request" not in capsys.readouterr().out
-
-
-def test_a_plan_takes_its_machines_as_other_verbs_do(config: str, capsys: pytest.CaptureFixture[str]) -> None:
-    texts = []
-    for option in ("--on", "--machines"):
-        assert run(["plan", "serving", config, option, "h100-sxm", "--devices", "1"]) == 0
-        texts.append(capsys.readouterr().out)
-    assert texts[0] == texts[1]
 
 
 def test_what_no_machine_takes_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -191,11 +194,11 @@ def test_what_no_machine_takes_is_refused(tmp_path: Path, capsys: pytest.Capture
     assert run([*words, "--requests", str(requests)]) == 2
     assert "r.jsonl: line 2: request: arrival = 1e+300 s" in capsys.readouterr().err
     for seconds in ("1e300s", "1e-9s"):
-        assert run([*words, "--concurrency", "4", "--known", seconds]) == 2
-        assert f"--known {seconds}: a token takes" in capsys.readouterr().err
+        assert run([*words, "--concurrency", "4", "--measured", seconds]) == 2
+        assert f"--measured {seconds}: a token takes" in capsys.readouterr().err
     times = tmp_path / "operations.csv"
     times.write_text("kind,dtype,m,n,k,time_s\ngemm,bfloat16,64,64,64,1e300\n")
-    assert run(["estimate", "llama-3-8b", "--on", "h100-sxm", "--known", str(times)]) == 2
+    assert run(["estimate", "llama-3-8b", "--on", "h100-sxm", "--measured", str(times)]) == 2
     assert "line 2: time_s = 1e+300 lies outside" in capsys.readouterr().err
 
 

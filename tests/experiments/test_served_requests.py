@@ -28,8 +28,8 @@ QUESTIONS = {
         "l40s",
         ["--input-tokens", "4000", "--output-tokens", "16", "--concurrency", "4"],
     ),
-    "a stream": ("llama-3.1-8b", "h100-sxm", ["--rate", "3", "--burstiness", "2", "--count", "80"]),
-    "half of prompts cached": ("qwen3-8b", "a100-sxm-80gb", ["--prefix", "0.5", "--concurrency", "4"]),
+    "a stream": ("llama-3.1-8b", "h100-sxm", ["--rate", "3", "--burstiness", "2", "--num-requests", "80"]),
+    "half of prompts cached": ("qwen3-8b", "a100-sxm-80gb", ["--prefix-hit-rate", "0.5", "--concurrency", "4"]),
     "a price and less power": (
         "llama-3.1-8b",
         "h100-sxm",
@@ -38,7 +38,7 @@ QUESTIONS = {
     "an engine": (
         "gpt-oss-20b",
         "h100-sxm",
-        ["--set", "machine.runtime.library=sglang 0.5.9", "--concurrency", "8", "--count", "40"],
+        ["--set", "machine.runtime.library=sglang 0.5.9", "--concurrency", "8", "--num-requests", "40"],
     ),
 }
 KEYS = ("output_tokens_per_s", "requests_per_s", "power_W", "energy_J_per_token", "cost_usd_per_million_tokens")
@@ -80,7 +80,7 @@ def test_serve_estimate_and_whatif_print_the_same_figures(name: str, capsys: pyt
 
 def test_users_are_requests_a_second_times_their_time() -> None:
     """Little's law (J. D. C. Little, Operations Research 9, 1961) of a closed loop, but for its start and its end."""
-    table = ss.whatif("llama-3.1-8b", "h100-sxm", {"run.concurrency": [1, 4, 16]}, settings={"run.count": 400})
+    table = ss.whatif("llama-3.1-8b", "h100-sxm", {"run.concurrency": [1, 4, 16]}, settings={"run.num_requests": 400})
     frame = table.to_frame()
     users = frame["requests_per_s"] * frame["latency_s"]
     assert users.tolist() == pytest.approx(frame["run.concurrency"].tolist(), rel=0.03)
@@ -107,7 +107,18 @@ def test_parts_of_a_time_are_what_it_goes_to() -> None:
 
 
 def test_explain_says_what_a_first_token_waits_for(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["explain", "llama-3.1-8b", "--on", "h100-sxm", "--concurrency", "4", "--count", "40", "--quantity", "ttft"]
+    words = [
+        "explain",
+        "llama-3.1-8b",
+        "--on",
+        "h100-sxm",
+        "--concurrency",
+        "4",
+        "--num-requests",
+        "40",
+        "--quantity",
+        "ttft",
+    ]
     row = printed([*words, "--vary", "run.concurrency", "--vary", "machine.memory.HBM3.bandwidth"], capsys)
     slopes = {one["quantity"]: one["elasticity"] for one in row["elasticities"]}
     assert slopes["run.concurrency"] > 0 >= slopes["machine.memory.HBM3.bandwidth"]
@@ -121,13 +132,13 @@ def test_a_study_over_machines_tensor_ranks_and_types(tmp_path: Path) -> None:
     path.write_text(
         'schema = "slipstick-study-1"\nname = "servers"\nworkloads = ["llama-3.1-8b"]\n'
         'machines = ["h100-sxm", "a100-sxm-80gb"]\ndtype = ["bf16", "int4"]\n'
-        '[set]\n"run.concurrency" = 4\n"run.count" = 40\n[vary]\n"run.tensor_parallel" = [1, 2]\n'
+        '[set]\n"run.concurrency" = 4\n"run.num_requests" = 40\n[vary]\n"run.tensor_parallel" = [1, 2]\n'
     )
     frame = ss.run_study(ss.load_study(path), tmp_path / "out").frame()
     assert len(frame) == 8 and set(frame["dtype"]) == {"bf16", "int4"}
     cases = {(row["machine"], row["dtype"], row["run.tensor_parallel"]): row for row in frame.to_dict("records")}
     for (on, dtype, ranks), row in cases.items():
-        settings = {"run.concurrency": 4, "run.count": 40, "run.tensor_parallel": ranks}
+        settings = {"run.concurrency": 4, "run.num_requests": 40, "run.tensor_parallel": ranks}
         answer = question("llama-3.1-8b", on, settings=settings, dtype=dtype).answer()
         assert row["output_tokens_per_s"] == pytest.approx(answer.headline.value)
         assert row["high_ttft_s"] == pytest.approx(answer.quantities["ttft"].high)
@@ -137,7 +148,7 @@ def test_a_benchmark_of_the_server_calibrates_its_pace(tmp_path: Path) -> None:
     """Times that a server 1.3 x as slow would show; the fit finds it, and its answers are within their band."""
     slow, runs = RequestEstimator(pace=1.3, quantity="tpot"), []
     for users in (2, 8):
-        load = {"concurrency": users, "input_tokens": 500, "output_tokens": 100, "spread": 0, "count": 20}
+        load = {"concurrency": users, "input_tokens": 500, "output_tokens": 100, "length_range": 0, "num_requests": 20}
         seconds = slow.estimate(ss.workload("llama-3.1-8b"), ss.machine("h100-sxm"), load).time
         runs.append(
             {"completed": 20, "max_concurrency": users, "duration": 9, "total_input_tokens": 10_000, "model_id": "m",
@@ -147,7 +158,7 @@ def test_a_benchmark_of_the_server_calibrates_its_pace(tmp_path: Path) -> None:
     path = tmp_path / "fit.toml"
     path.write_text(
         'schema = "slipstick-study-1"\nname = "mine"\nworkloads = ["llama-3.1-8b"]\nmachines = ["h100-sxm"]\n'
-        'quantity = "tpot"\n[fit]\nknown = "bench.json"\nparameters = ["estimator.pace"]\n'
+        'quantity = "tpot"\n[fit]\nmeasured = "bench.json"\nparameters = ["estimator.pace"]\n'
     )
     assert run(["calibrate", str(path), "--out", str(tmp_path / "mine.json")]) == 0
     fitted = ss.read_calibration(str(tmp_path / "mine.json"), None, "h100-sxm")

@@ -61,7 +61,7 @@ def test_kernels_that_ship_answer_on_any_processor_with_threads(
     assert float(str(two["time_s"])) > float(str(one["time_s"])) / 2
     assert run(["spmv", "predict", own_matrix, "--on", "a100-pcie-40gb", "--kernel", "scipy"]) == 2
     assert run(["spmv", "predict", own_matrix, "--kernel", "blocks", "--threads", "2"]) == 2
-    assert run(["spmv", "predict", own_matrix, "--kernel", "scipy", "--label", "hot"]) == 2
+    assert run(["spmv", "predict", own_matrix, "--kernel", "scipy", "--cache-state", "hot"]) == 2
 
 
 def test_the_time_stands_first_and_where_costs_come_from_last(
@@ -139,7 +139,7 @@ def test_an_accelerator_answers_by_storage_format_and_with_anchors_for_compresse
     assert all(float(str(row["low_s"])) < float(str(row["time_s"])) < float(str(row["high_s"])) for row in answers)
     known = tmp_path / "known.csv"
     known.write_text(f"matrix,time_s\n{Path(own_matrix).name},1e-5\n")
-    anchored = rows(capsys, "spmv", "predict", own_matrix, "--on", "mi210", "--known", str(known))
+    anchored = rows(capsys, "spmv", "predict", own_matrix, "--on", "mi210", "--measured", str(known))
     assert [row["kernel"] for row in anchored] == ["csr"]
 
 
@@ -148,5 +148,5 @@ def test_options_of_the_published_set_and_of_own_labels_are_not_mixed(capsys: py
     assert "--clock: not with own labels" in capsys.readouterr().err
     assert run(["spmv", "validate", "net.npz", "--data", "set", "--folder", "folds"]) == 2
     assert "--folder: not with a model and --data" in capsys.readouterr().err
-    assert run(["spmv", "validate", "--label", "warm"]) == 2
+    assert run(["spmv", "validate", "--cache-state", "warm"]) == 2
     assert "unknown label kind 'warm'" in capsys.readouterr().err

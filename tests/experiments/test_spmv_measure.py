@@ -124,7 +124,7 @@ def test_what_was_measured_here_is_trained_on_here(tmp_path: Path, capsys: pytes
     count = matrix.nonzeros // 250
     times = BlockTimes(matrix.name, np.full(count, 2e-9), np.arange(5), np.full(5, 1e-9), {"load": 0.0})
     save_times(times, matrix, file, host, folder / "grid.npz")
-    train = ["spmv", "train", str(tmp_path / "m.npz"), "--known", str(folder), "--format", "json"]
+    train = ["spmv", "train", str(tmp_path / "m.npz"), "--measured", str(folder), "--format", "json"]
     assert run(train) == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert row["blocks"] == count and row["matrices"] == 1
@@ -150,7 +150,7 @@ def test_one_command_gives_time_interval_and_energy(tmp_path: Path, capsys: pyte
     assert row["energy_J"] == pytest.approx(20 * row["time_s"])
     assert row["nonzeros"] == 5 * 6400 - 4 * 80
     (tmp_path / "known.csv").write_text("matrix,time_s\ngrid.mtx,1.0\n")
-    anchored = ["spmv", "predict", str(tmp_path / "grid.mtx"), "--known", str(tmp_path / "known.csv")]
+    anchored = ["spmv", "predict", str(tmp_path / "grid.mtx"), "--measured", str(tmp_path / "known.csv")]
     assert run([*anchored[:3], "--on", "v100-sxm", "--format", "json"]) == 0
     plain = json.loads(capsys.readouterr().out)[0]
     assert run([*anchored, "--on", "v100-sxm", "--format", "json"]) == 0

@@ -19,7 +19,7 @@ CONFIG = {
     "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 6144, "vocab_size": 151936,
 }  # fmt: skip
 FEWER = {"total_input_tokens": 16 * 1024, "total_output_tokens": 16 * 128}
-FEW = "--concurrency 2 --count 6 --output-tokens 32"
+FEW = "--concurrency 2 --num-requests 6 --output-tokens 32"
 TASKS = {
     "a model by its name on the hub, 8-bit": (f"serve Qwen/Qwen3-32B-FP8 --on H100 {FEW}", "weights fp8"),
     "an ollama name on a gaming card": ("serve llama3.1:8b-instruct-q4_K_M --on 'RTX 5060 Ti'", "llama.cpp on cuda"),
@@ -31,18 +31,18 @@ TASKS = {
     "a configuration of one's own": (f"serve config.json --on h200 {FEW}", "memory: fits"),
     "its folder": (f"serve mine --on h200 {FEW}", "memory: fits"),
     "which machine": ("plan serving Qwen/Qwen3-30B-A3B-FP8 --on H100,L40S --devices 1", "pick"),
-    "corrected by one time": (f"serve Qwen/Qwen3-8B --on H100 {FEW} --known 8.5ms", "1 measured step (x"),
-    "corrected by a benchmark": (f"serve Qwen/Qwen3-8B --on H100 {FEW} --known bench.json", "1 measured step (x"),
-    "corrected by llama-bench": ("serve qwen3-8b:q4_k_m --on 'RTX 4090' --known bench.md", "anchored to"),
+    "corrected by one time": (f"serve Qwen/Qwen3-8B --on H100 {FEW} --measured 8.5ms", "1 measured step (x"),
+    "corrected by a benchmark": (f"serve Qwen/Qwen3-8B --on H100 {FEW} --measured bench.json", "1 measured step (x"),
+    "corrected by llama-bench": ("serve qwen3-8b:q4_k_m --on 'RTX 4090' --measured bench.md", "anchored to"),
     "an AWQ checkpoint": (f"serve Qwen/Qwen3-8B-AWQ --on 'RTX 4090' {FEW}", "weights int4"),
     "a plan by its own benchmark": (
-        "plan serving Qwen/Qwen3-8B --on H100 --devices 1 --known bench.json",
+        "plan serving Qwen/Qwen3-8B --on H100 --devices 1 --measured bench.json",
         "; calibrated",
     ),
-    "a training log": ("estimate gpt2 --on H100 --known trainer_state.json", "; measured"),
-    "a trace": ("estimate gpt2 --on H100 --known trace.json", "; measured"),
+    "a training log": ("estimate gpt2 --on H100 --measured trainer_state.json", "; measured"),
+    "a trace": ("estimate gpt2 --on H100 --measured trace.json", "; measured"),
     "a training run of one's own": (
-        "plan training llama-3.1-8b --on H100 --devices 8 --batch 64 --known 30s@devices=8,tp=8",
+        "plan training llama-3.1-8b --on H100 --devices 8 --batch 64 --measured 30s@devices=8,tp=8",
         "; calibrated",
     ),
     "days and dollars of a run": (

@@ -83,13 +83,13 @@ def test_measured_steps_move_plan_and_estimate_alike(tmp_path: Path, capsys: pyt
     """A row leaves its batch and length to the question; the file is the plan's."""
     (tmp_path / "run.csv").write_text("devices,step_s,tp\n16,3.4,2\n8,6.6,2\n")
     known = str(tmp_path / "run.csv")
-    plan = ss.plan_training("llama-3.1-8b", ON, devices=32, batch=64, known=known, rows=1)
+    plan = ss.plan_training("llama-3.1-8b", ON, devices=32, batch=64, measured=known, rows=1)
     settings = {f"run.{name}": value for name, value in run_of_layout(plan.best[0].layout).items()}
     row, fitted = plan.rows()[0], ss.read_calibration(None, known, ON)
     answer = ss.estimate(MODEL, ON, settings=settings, calibration=fitted)
     assert (answer.time, answer.interval()) == (row["step_s"], (row["low_s"], row["high_s"]))
     assert answer.time != ss.estimate(MODEL, ON, settings=settings).time
-    assert run(["estimate", "gpt2", "--on", ON, "--known", known]) == 2
+    assert run(["estimate", "gpt2", "--on", ON, "--measured", known]) == 2
     assert "measured steps are of training a language model" in capsys.readouterr().err
 
 

@@ -191,7 +191,7 @@ def test_the_run_goes_on_from_the_checkpoint(program: ModuleType) -> None:
 def test_a_loader_of_torch_gets_workers(program: ModuleType, capfd: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("torch")
     code = run(
-        ["tune", "own_loader:loader", "--steps", "12", "--step-time", "5ms", "--finish", "4", "--format", "json"]
+        ["tune", "own_loader:loader", "--steps", "12", "--step-time", "5ms", "--resume-steps", "4", "--format", "json"]
     )
     text = capfd.readouterr()
     (row,) = json.loads(text.out)

@@ -170,9 +170,9 @@ def test_the_command_says_why_it_started_and_does_not_tune_what_is_not_critical(
     assert command(["tune", "simulated-4", "--format", "json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert row["started"].startswith("not started") and row["trials"] == 1 and row["speedup"] == 1
-    assert command(["tune", "simulated-4", "--start", "now", "--format", "json"]) == 0
+    assert command(["tune", "simulated-4", "--tune-from", "now", "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)[0]["speedup"] > 10
-    assert command(["tune", "simulated-4", "--start", "never"]) == 2
+    assert command(["tune", "simulated-4", "--tune-from", "never"]) == 2
 
 
 def test_paired_intervals_know_equal_from_different() -> None:

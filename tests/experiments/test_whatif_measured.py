@@ -1,4 +1,4 @@
-"""slipstick whatif --known: the user's own times are fitted, and what they vary may stay in the question."""
+"""slipstick whatif --measured: the user's own times are fitted, and what they vary may stay in the question."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def times(tmp_path: Path) -> str:
 
 
 def test_what_the_rows_vary_may_be_set_for_the_question(times: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([*GEMM, "--set", "workload.m=512", "--known", times, *FIT]) == 0
+    assert run([*GEMM, "--set", "workload.m=512", "--measured", times, *FIT]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "fitted to runs.csv (3 measurements)" in said
     assert "bands of ratios: what was fitted, and most of what the fit misses, is one for both times" in said
@@ -28,7 +28,7 @@ def test_times_over_threads_are_no_steps_of_a_run(tmp_path: Path, capsys: pytest
     """Their median, 3.975 s, is the time of no number of threads; steps of several ranks are read."""
     path = tmp_path / "threads.csv"
     path.write_text("threads,time_s\n1,10.1\n2,5.2\n4,2.75\n8,1.6\n")
-    asked = ["estimate", "gpt2", "--on", "h100-sxm", "--known", str(path)]
+    asked = ["estimate", "gpt2", "--on", "h100-sxm", "--measured", str(path)]
     assert run(asked) == 2
     said = capsys.readouterr().err
     assert "times over threads" in said and f"slipstick extrapolate {path} --to N" in said and "23.4ms" in said
@@ -41,11 +41,11 @@ def test_times_over_threads_are_no_steps_of_a_run(tmp_path: Path, capsys: pytest
     ("arguments", "words"),
     [
         (
-            ["--set", "workload.l=2", "--known", "TIMES", *FIT],
+            ["--set", "workload.l=2", "--measured", "TIMES", *FIT],
             "unknown symbol of workload 'gemm' 'l' (known: k, m, n)",
         ),
-        (["--known", "TIMES"], "say what they fit, --fit estimator.NAME"),
-        (FIT, "give --known FILE with --fit NAME"),
+        (["--measured", "TIMES"], "say what they fit, --fit estimator.NAME"),
+        (FIT, "give --measured FILE with --fit NAME"),
     ],
 )
 def test_bad_arguments_are_one_line_and_exit_2(

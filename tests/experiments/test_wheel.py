@@ -67,7 +67,7 @@ COMMANDS = {
     "plan training llama-3.1-8b --on h100-dgx --devices 64 --batch 128": (0, "ZeRO"),
     "probe": (2, "pip install 'slipstick[measure]'"),
     "read profile.sqlite": (0, "next:"),
-    "replay profile.sqlite --marker 'iteration (\\d+)'": (0, "step"),
+    "replay profile.sqlite --step-pattern 'iteration (\\d+)'": (0, "step"),
     "reproduce dlbricks": (0, "dlbricks:"),
     "reproduce seqpoint": (1, "seqpoint:"),
     "reproduce spmv-cnn": (0, "spmv-cnn:"),

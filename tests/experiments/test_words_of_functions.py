@@ -55,7 +55,7 @@ def test_a_program_is_named_as_on_the_command_line(tmp_path: Path, monkeypatch: 
     pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
     Path("net.py").write_text("import torch\n\ndef build():\n    return torch.nn.Linear(64, 64)\n")
-    words = {"input": ["batch,64"], "trusted": ["net.py:build"]}
+    words = {"input": ["batch,64"], "allow_code": ["net.py:build"]}
     settings = {"workload.batch": 8}
     inference = ss.estimate("net.py:build", "h100", settings=settings, **words)
     training = ss.estimate("net.py:build", "h100", settings=settings, train="adamw", **words)
@@ -63,7 +63,7 @@ def test_a_program_is_named_as_on_the_command_line(tmp_path: Path, monkeypatch: 
     table = ss.whatif("net.py:build", "h100", {"machine.clock": ["1 GHz"]}, settings=settings, **words)
     assert table.today.time == pytest.approx(inference.time)
     with pytest.raises(
-        InputError, match=r"would import your or somebody's code and run it: .* trusted=\['net.py:build'\]"
+        InputError, match=r"would import your or somebody's code and run it: .* allow_code=\['net.py:build'\]"
     ):
         ss.estimate("net.py:build", "h100")
     with pytest.raises(InputError, match=r"gpt2'?: --input and --train are of a torch program"):
@@ -86,8 +86,8 @@ def test_a_configuration_is_served_by_name(tmp_path: Path) -> None:
         ' "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 8192, "vocab_size": 128256,'
         ' "head_dim": 64, "torch_dtype": "bfloat16", "tie_word_embeddings": true}'
     )
-    own = ss.estimate(f"serve:{config}", "h100", settings={"run.concurrency": 2, "run.count": 20})
-    shipped = ss.estimate("llama-3.2-1b", "h100", settings={"run.concurrency": 2, "run.count": 20})
+    own = ss.estimate(f"serve:{config}", "h100", settings={"run.concurrency": 2, "run.num_requests": 20})
+    shipped = ss.estimate("llama-3.2-1b", "h100", settings={"run.concurrency": 2, "run.num_requests": 20})
     assert own.headline.value == pytest.approx(shipped.headline.value, rel=0.05)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import slipstick as ss
-from slipstick.experiments.cli.renamed_options import OLD
+from slipstick.common.renamed_arguments import RENAMED
 from slipstick.experiments.cli.vocabulary import WORDS
 
 ROOT = Path(__file__).parents[2]
@@ -70,12 +70,12 @@ def test_the_face_is_small_and_its_page_fits_a_screen() -> None:
     assert [verb for verb in VERBS if verb not in (ss.__doc__ or "") and verb not in ("simulate", "oracle")] == []
 
 
-def test_names_of_the_subjects_are_found_with_a_hint() -> None:
+def test_a_name_of_a_subject_is_found_there_alone() -> None:
     for subject in ss.SUBJECTS:
         for name in getattr(ss, subject).__all__:
             assert name not in ss.__all__
-    with pytest.warns(DeprecationWarning, match=r"ss.Contention is ss.models.Contention now"):
-        assert ss.Contention is ss.models.Contention  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=r"no attribute 'Contention'; it is ss.models.Contention"):
+        ss.Contention  # type: ignore[attr-defined]  # noqa: B018
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -84,13 +84,22 @@ def test_arguments_are_words_of_the_vocabulary(verb: str) -> None:
     function: Any = getattr(ss, verb)
     names = [one.name for one in inspect.signature(function).parameters.values() if one.kind is not one.VAR_KEYWORD]
     assert [name for name in names if name not in {*WORDS, *IN_PYTHON, *OF_PYTHON}] == []
-    older = {old.replace("-", "_") for taken in OLD.values() for old in taken}
-    older -= {*WORDS, *IN_PYTHON, *OF_PYTHON}
-    assert not older & set(names)
+    assert not RENAMED.keys() & set(names)
 
 
-def test_older_arguments_are_taken_with_a_hint() -> None:
-    with pytest.warns(DeprecationWarning, match="users= is called concurrency= now"):
-        older = ss.serve("llama-3.1-8b", "h100-sxm", users=2, output_tokens=4)  # type: ignore[call-arg]
-    today = ss.serve("llama-3.1-8b", "h100-sxm", concurrency=2, output_tokens=4)
-    assert older.summary() == today.summary()
+def test_older_arguments_are_taken_with_a_line_that_names_todays(capsys: pytest.CaptureFixture[str]) -> None:
+    common = {"model": "llama-3.1-8b", "machine": "rtx-4090", "dtype": "q4_k_m"}
+    older = ss.serve_locally(**common, known="qwen2.5-7b:q4_k_m=140")  # type: ignore[call-arg]
+    assert capsys.readouterr().err == "slipstick: serve_locally: known is called measured now\n"
+    assert older.rows() == ss.serve_locally(**common, measured="qwen2.5-7b:q4_k_m=140").rows()
+    with pytest.raises(ss.InputError, match="known and measured are one argument: give measured"):
+        ss.serve_locally(**common, known="x", measured="y")  # type: ignore[call-arg]
+
+
+def test_older_numbers_of_a_server_are_taken_with_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = {
+        name: ss.whatif("llama-3.1-8b", "h100", {"run.concurrency": [1, 2]}, settings={name: 8}, output_tokens=4).rows()
+        for name in ("run.count", "run.num_requests")
+    }
+    assert capsys.readouterr().err.count("slipstick: run.count is called num_requests now") >= 1
+    assert rows["run.count"] == rows["run.num_requests"]

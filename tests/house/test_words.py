@@ -7,6 +7,8 @@ import re
 from collections import Counter
 from pathlib import Path
 
+from slipstick.common.renamed_arguments import RENAMED
+from slipstick.experiments.cli.vocabulary import WORDS
 from tools.imports import FILES, ROOT, tree
 
 BANNED = (
@@ -82,3 +84,35 @@ def test_names_become_rarer() -> None:
     counts = Counter(name for _, name in made)
     over = {name for name, most in NAMES.items() if counts[name] > most}
     assert [(file, name) for file, name in made if name in over] == []
+
+
+RETIRED = frozenset(
+    "beliefs doubts fade faded fed foretold handed handing kin kinship stranger strangers told twins".split()  # noqa: SIM905
+)
+"""Words of no field, which stand in no name of a module, class or function, no option and no key of an output: weights
+by distance and likeness, priors, warnings, what an input bounds, transfers of a cache, holdouts are called so."""
+OF_MODULES = RETIRED | {"held", "kept", "opened", "standing"}
+"""Nor in one of a module or class: adjectives that stood for things; and no module is called `by_name`."""
+OF_FILES = {"doubts", "kinship"}
+"""Keys of shipped files, which keep them until they are fitted again."""
+OLD_OPTIONS = RETIRED | RENAMED.keys()
+
+
+def parts(name: str) -> set[str]:
+    """The words of a name, lower case: of ``HeldClass`` held and class."""
+    return set(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().split("_"))
+
+
+def test_retired_words_name_nothing() -> None:
+    found = [str(path) for path in FILES if parts(path.stem) & OF_MODULES or path.stem == "by_name"]
+    for path in FILES:
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.ClassDef) and parts(node.name) & OF_MODULES:
+                found.append(f"{path}: class {node.name}")
+            elif isinstance(node, ast.FunctionDef) and parts(node.name) & RETIRED:
+                found.append(f"{path}: {node.name}")
+            elif isinstance(node, ast.Dict):
+                keys = [key.value for key in node.keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
+                found += [f"{path}: {key!r}" for key in keys if key not in OF_FILES and parts(key) & RETIRED]
+    assert found == []
+    assert [word for word in WORDS if word in OLD_OPTIONS or parts(word) & RETIRED] == []

@@ -11,7 +11,7 @@ import pytest
 from slipstick.common.errors import InputError
 from slipstick.experiments.cli.cli import run
 from slipstick.hwmodels.catalog import FOLDER, machine_names
-from slipstick.hwmodels.machine_file import ImplausibleWarning, doubts, load_machine
+from slipstick.hwmodels.machine_file import ImplausibleWarning, implausible, load_machine
 
 GPU = (FOLDER / "v100-sxm.yaml").read_text()
 
@@ -60,7 +60,7 @@ def test_each_slip_is_named_with_field_value_and_range(changes: dict[str, object
         "l2": format_quantity(gpu.bandwidth("L2"), "byte/s"),
         "cap": format_quantity(gpu.power.cap or 0, "W"),
     }
-    assert list(doubts(gpu.using(changes))) == [words.format(**known)]
+    assert list(implausible(gpu.using(changes))) == [words.format(**known)]
 
 
 def test_a_warning_is_one_line_on_stderr_and_the_answer_stands(

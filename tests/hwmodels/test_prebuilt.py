@@ -10,14 +10,14 @@ from typing import NoReturn
 import pytest
 
 from slipstick.common import prebuilt
-from slipstick.common.disk_cache import VARIABLE, identity_of, kept_path, read_kept, source_files
+from slipstick.common.disk_cache import VARIABLE, cache_path, identity_of, read_cached, source_files
 from slipstick.common.expressions import symbol
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified.evaluable import Evaluable
 from slipstick.estimators.symbolic.lambdified.formula_cache import Formulas
 from slipstick.workloads.catalog import _builders
-from slipstick.workloads.graph.kept import kept_workload
 from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.graph.workload_cache import cached_workload
 
 ONE = Formula(symbol("flop") / symbol("machine.clock") + 2, "s", "a test").lowered
 
@@ -34,9 +34,9 @@ def packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     formulas = Formulas("a model")
     formulas.get("key", lambda: ONE)
     formulas.keep()
-    kept_workload("mlp", network)
-    paths = [kept_path("formulas", "a model"), kept_path("workloads", "mlp")]
-    prebuilt.write_prebuilt({identity_of(path): read_kept(path) for path in paths if path is not None})
+    cached_workload("mlp", network)
+    paths = [cache_path("formulas", "a model"), cache_path("workloads", "mlp")]
+    prebuilt.write_prebuilt({identity_of(path): read_cached(path) for path in paths if path is not None})
     monkeypatch.setenv(VARIABLE, str(tmp_path / "fresh"))
     return tmp_path / "prebuilt.xz"
 
@@ -45,7 +45,7 @@ def answers(build: Callable[[], Evaluable], make: Callable[[], Workload]) -> tup
     formulas = Formulas("a model")
     one = formulas.get("key", build)
     formulas.keep()
-    return one, kept_workload("mlp", make)
+    return one, cached_workload("mlp", make)
 
 
 def not_made() -> NoReturn:

@@ -9,7 +9,12 @@ import pytest
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.machine_family import MOST_WORDS
-from slipstick.estimators.fitting.similarity_weights import SimilarityWeights, fitted_kinship, generation, unseen_group
+from slipstick.estimators.fitting.similarity_weights import (
+    SimilarityWeights,
+    fitted_similarity,
+    generation,
+    unseen_group,
+)
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, fit_devices
@@ -76,16 +81,16 @@ def test_a_board_takes_the_numbers_without_what_it_scores() -> None:
 
 def test_the_file_has_numbers_without_every_generation_that_was_fitted() -> None:
     names = {generation(fit.family) for one in gpu_kernels().classes for fit in one.fits}
-    every = fitted_kinship()
+    every = fitted_similarity()
     assert len(names) >= 10
-    assert all(fitted_kinship(name) != every for name in names)
-    assert fitted_kinship("amd") != every != fitted_kinship("nvidia")
-    assert fitted_kinship("someone-new") == every  # nothing of it was looked at
+    assert all(fitted_similarity(name) != every for name in names)
+    assert fitted_similarity("amd") != every != fitted_similarity("nvidia")
+    assert fitted_similarity("someone-new") == every  # nothing of it was looked at
 
 
 @pytest.mark.parametrize("field", ["scatter", "library", "tails"])
 def test_numbers_of_kinship_are_above_zero(field: str) -> None:
-    numbers = {**vars(fitted_kinship()), field: 0.0}
+    numbers = {**vars(fitted_similarity()), field: 0.0}
     with pytest.raises(InputError, match="all numbers above 0"):
         SimilarityWeights.of(numbers)
     with pytest.raises(InputError, match="no numbers of kinship"):
@@ -98,4 +103,4 @@ def test_the_file_is_what_the_command_finds() -> None:
         pytest.skip("no public measurements here")
     judges = judging_rows(fitted(public_times()))
     for without in ("", "nvidia-ada"):
-        assert fitted_to(judges, without).kinship.weights == pytest.approx(fitted_kinship(without).weights, rel=1e-3)
+        assert fitted_to(judges, without).kinship.weights == pytest.approx(fitted_similarity(without).weights, rel=1e-3)

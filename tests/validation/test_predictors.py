@@ -139,7 +139,7 @@ def test_the_verb_scores_a_function_and_a_file_beside_ours(tmp_path: Path) -> No
     same = ("median_error", "p90_error", "ratio")
     assert [table["mine:last_value"][key] for key in same] == [table["last value"][key] for key in same]
     assert table["ours"]["median_error"] < table["last value"]["median_error"]
-    silent = slipstick("--predictor", "mine:silent", "--beside", "none")
+    silent = slipstick("--predictor", "mine:silent", "--baselines", "none")
     assert silent.returncode == 1 and "no answer" not in silent.stderr
     wrong = slipstick("--predictor", "mine:absent")
     assert wrong.returncode == 2 and "MODULE:FUNCTION" in wrong.stderr

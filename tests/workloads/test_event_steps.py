@@ -114,5 +114,5 @@ def test_the_command_says_what_it_left_out(tmp_path: Path, capsys: pytest.Captur
     (tmp_path / "events.csv").write_text(CSV)
     assert run(["phases", str(tmp_path / "events.csv")]) == 0
     assert "1 rows without a step are left out" in capsys.readouterr().out
-    assert run(["phases", str(tmp_path / "events.csv"), "--marker", r"x(\d)"]) == 2
-    assert "--marker is for timelines" in capsys.readouterr().err
+    assert run(["phases", str(tmp_path / "events.csv"), "--step-pattern", r"x(\d)"]) == 2
+    assert "--step-pattern is for timelines" in capsys.readouterr().err

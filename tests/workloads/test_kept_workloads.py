@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.common.disk_cache import FORMAT, VARIABLE, kept_folder
+from slipstick.common.disk_cache import FORMAT, VARIABLE, cache_folder
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
 from slipstick.common.lazy_sympy import sp
-from slipstick.workloads.catalog import _builders, kept_rewrite, workload
+from slipstick.workloads.catalog import _builders, cached_rewrite, workload
 from slipstick.workloads.graph.exact import steps_of
-from slipstick.workloads.graph.kept import kept_workload
 from slipstick.workloads.graph.whole_steps import POWER, SizeSteps
 from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.graph.workload_cache import cached_workload
 from slipstick.workloads.transforms.mixed import autocast, tf32_convolutions
 from slipstick.workloads.transforms.narrow import computed_in
 
@@ -31,8 +31,8 @@ def twice(name: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Work
     """A network as it is built, and as it was kept."""
     monkeypatch.setenv(VARIABLE, str(place))
     build = _builders()[name]
-    built = kept_workload(name, build)
-    return built, kept_workload(name, lambda: pytest.fail("it is kept"))
+    built = cached_workload(name, build)
+    return built, cached_workload(name, lambda: pytest.fail("it is kept"))
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -62,8 +62,8 @@ def test_a_kept_rewrite_is_the_rewritten_network(
 ) -> None:
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     made = rewrite(_builders()[name]())
-    assert kept_workload(f"{name} rewritten", lambda: made) is made
-    kept = kept_workload(f"{name} rewritten", lambda: pytest.fail("it is kept"))
+    assert cached_workload(f"{name} rewritten", lambda: made) is made
+    kept = cached_workload(f"{name} rewritten", lambda: pytest.fail("it is kept"))
     for size in (3, 2.5):
         sizes = dict.fromkeys(made.symbols, size)
         one, other = made.bind_known(sizes), kept.bind_known(sizes)
@@ -74,9 +74,9 @@ def test_a_kept_rewrite_is_the_rewritten_network(
 def test_only_the_network_as_built_is_kept_rewritten() -> None:
     built = workload("gpt2")
     bound = built.bind(batch=2)
-    rewritten = kept_rewrite(built, "test of one", lambda: autocast(built, "float16"))
-    assert kept_rewrite(built, "test of one", lambda: pytest.fail("it is known")) is rewritten
-    assert kept_rewrite(bound, "test of one", lambda: bound) is bound
+    rewritten = cached_rewrite(built, "test of one", lambda: autocast(built, "float16"))
+    assert cached_rewrite(built, "test of one", lambda: pytest.fail("it is known")) is rewritten
+    assert cached_rewrite(bound, "test of one", lambda: bound) is bound
 
 
 def test_partly_given_sizes_are_put_in_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,18 +98,18 @@ def test_partly_given_sizes_are_put_in_one_after_the_other(tmp_path: Path, monke
     ],
 )
 def test_what_is_kept_wrong_is_built_anew(broken, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
-    from slipstick.common.disk_cache import read_kept, write_kept
+    from slipstick.common.disk_cache import read_cached, write_cached
 
     built, _ = twice("mlp", tmp_path, monkeypatch)
-    place = kept_folder("workloads")
+    place = cache_folder("workloads")
     assert place is not None
     (path,) = place.glob("*.json")
-    content = read_kept(path)
+    content = read_cached(path)
     broken(content)
-    assert write_kept(path, content), "with a digest that fits"
-    assert kept_workload("mlp", _builders()["mlp"]) == built
+    assert write_cached(path, content), "with a digest that fits"
+    assert cached_workload("mlp", _builders()["mlp"]) == built
     path.write_text(json.dumps({"format": FORMAT, "digest": "0", "content": content}))
-    assert kept_workload("mlp", _builders()["mlp"]) == built
+    assert cached_workload("mlp", _builders()["mlp"]) == built
 
 
 @settings(max_examples=40, deadline=None)

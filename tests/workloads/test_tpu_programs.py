@@ -12,7 +12,7 @@ from slipstick.workloads.networks.tpu_programs import programs as qanet
 from slipstick.workloads.networks.tpu_programs import programs as retinanet
 from slipstick.workloads.networks.tpu_programs.programs import PROGRAMS
 from slipstick.workloads.networks.transformer import bert
-from slipstick.workloads.runs.feed import Feed, fed, feed_of, run_of
+from slipstick.workloads.runs.feed import Feed, feed_of, run_of, with_feed
 from slipstick.workloads.transforms.on_cores import MEAN, SUM, on_cores
 
 
@@ -80,7 +80,7 @@ def test_what_says_itself_how_it_is_divided_stays_and_a_forward_pass_sums_nothin
 
 def test_a_feed_comes_back_and_cannot_be_negative() -> None:
     feed = Feed(1e-3, 100.0, "measured")
-    assert feed_of(fed(workload("mlp"), feed)) == feed
+    assert feed_of(with_feed(workload("mlp"), feed)) == feed
     assert feed_of(workload("mlp")) is None
     with pytest.raises(InputError, match="host_seconds = -1"):
         Feed(-1.0, 0.0)

@@ -39,7 +39,7 @@ def test_steps_of_megatron_have_the_numbers_of_the_log(tmp_path: Path, capsys: p
     assert read_log(path).first == 11
     assert run(["phases", str(path)]) == 0
     assert "lines of the log here: 2, each the mean of its steps, with the log's number of the last" in said(capsys)
-    assert run(["seqpoint", str(path), "--format", "json", "--slow-first", "keep"]) == 0
+    assert run(["seqpoint", str(path), "--format", "json", "--warm-up", "keep"]) == 0
     assert {one["iteration"] for one in json.loads(capsys.readouterr().out)[0]["selected"]} <= set(range(11, 31))
     again = MEGATRON_LOG.replace("iteration       30/", "iteration        5/")
     path.write_text(again)

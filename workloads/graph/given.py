@@ -23,25 +23,25 @@ class Binding:
         self.whole = all(
             isinstance(one, int) or (isinstance(one, float) and one.is_integer()) for one in values.values()
         )
-        self._known: dict[Amount | KeptAmount, Amount] = {}
+        self._known: dict[Amount | CachedAmount, Amount] = {}
         self._after: dict[int, tuple[Binding, Binding]] = {}
 
     def __reduce__(self) -> tuple[type[Binding], tuple[Mapping[str, Amount]]]:
         return Binding, (self.values,)
 
-    def put(self, amount: Amount | KeptAmount) -> Amount:
+    def put(self, amount: Amount | CachedAmount) -> Amount:
         """The amount with the values in place of its symbols."""
-        if isinstance(amount, (int, float)) or not (isinstance(amount, KeptAmount) or is_symbolic(amount)):
+        if isinstance(amount, (int, float)) or not (isinstance(amount, CachedAmount) or is_symbolic(amount)):
             return amount
         known = self._known.get(amount)
         if known is None:
-            bind = amount.bound if isinstance(amount, KeptAmount) else partial(bind_amount, amount)
+            bind = amount.bound if isinstance(amount, CachedAmount) else partial(bind_amount, amount)
             known = self._known[amount] = bind(self.values)
         return known
 
-    def left_in(self, amount: Amount | KeptAmount) -> frozenset[str]:
+    def left_in(self, amount: Amount | CachedAmount) -> frozenset[str]:
         """The symbols that are open once the values are put in."""
-        if self.whole and isinstance(amount, KeptAmount):
+        if self.whole and isinstance(amount, CachedAmount):
             return amount.symbols.difference(self.values)
         return symbols_of(self.put(amount))
 
@@ -78,7 +78,7 @@ class Later(FrozenDict[Amount]):
         return self._entries
 
     def __getitem__(self, name: str) -> Amount:
-        return self.binding.put(self.open.kept[name] if isinstance(self.open, KeptTable) else self.open[name])
+        return self.binding.put(self.open.kept[name] if isinstance(self.open, CachedTable) else self.open[name])
 
     def amounts(self) -> dict[str, Amount]:
         """The amounts with the values put in."""
@@ -86,7 +86,7 @@ class Later(FrozenDict[Amount]):
 
 
 @dataclass(frozen=True, eq=False)
-class KeptAmount:
+class CachedAmount:
     """An open amount as text and steps (see `kept`), known by being the very same object.
 
     `steps`: on whole numbers; None where sympy has to compute it.
@@ -97,7 +97,7 @@ class KeptAmount:
     symbols: frozenset[str]
 
     @classmethod
-    def of(cls, text: object, steps: object, symbols: Iterable[object]) -> KeptAmount:
+    def of(cls, text: object, steps: object, symbols: Iterable[object]) -> CachedAmount:
         """From plain data.
 
         Raises InputError where the steps are none.
@@ -117,22 +117,22 @@ class KeptAmount:
         return bind_amount(self.expression, values)
 
 
-def opened(amount: Amount | KeptAmount) -> Amount:
+def opened(amount: Amount | CachedAmount) -> Amount:
     """An amount as numbers and sympy have it."""
-    return amount.expression if isinstance(amount, KeptAmount) else amount
+    return amount.expression if isinstance(amount, CachedAmount) else amount
 
 
-def unread(amounts: FrozenDict[Amount]) -> Iterable[tuple[str, Amount | KeptAmount]]:
+def unread(amounts: FrozenDict[Amount]) -> Iterable[tuple[str, Amount | CachedAmount]]:
     """The entries of a table, shape (entries,); of one that is kept without making an expression of any."""
-    return amounts.kept.items() if isinstance(amounts, KeptTable) else amounts.items()
+    return amounts.kept.items() if isinstance(amounts, CachedTable) else amounts.items()
 
 
-def unread_amount(amounts: FrozenDict[Amount], name: str) -> Amount | KeptAmount:
+def unread_amount(amounts: FrozenDict[Amount], name: str) -> Amount | CachedAmount:
     """One entry of a table in its own unit; of one that is kept without making an expression of it.
 
     Raises KeyError where there is none.
     """
-    return amounts.kept[name] if isinstance(amounts, KeptTable) else amounts[name]
+    return amounts.kept[name] if isinstance(amounts, CachedTable) else amounts[name]
 
 
 def is_one(amounts: FrozenDict[Amount], name: str) -> bool:
@@ -143,12 +143,12 @@ def is_one(amounts: FrozenDict[Amount], name: str) -> bool:
     return amounts[name] == 1
 
 
-class KeptTable(FrozenDict[Amount]):
+class CachedTable(FrozenDict[Amount]):
     """Amounts of which some are kept: each is an expression as soon as it is read."""
 
     __slots__ = ("kept",)
 
-    def __init__(self, kept: Mapping[str, int | float | KeptAmount]) -> None:
+    def __init__(self, kept: Mapping[str, int | float | CachedAmount]) -> None:
         self.kept = kept
         self._hash = None
 

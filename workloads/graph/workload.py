@@ -24,7 +24,7 @@ from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict, content_digest
 from slipstick.workloads.graph.alike import Distinct, distinct
 from slipstick.workloads.graph.cost import Amount, Cost, check_size, symbols_of
-from slipstick.workloads.graph.given import Binding, KeptAmount, opened
+from slipstick.workloads.graph.given import Binding, CachedAmount, opened
 from slipstick.workloads.graph.op import Attribute as Attribute
 from slipstick.workloads.graph.op import Op as Op
 
@@ -143,7 +143,7 @@ class Workload:
         metadata: FrozenDict[Attribute],
         uncounted: tuple[str, ...],
         names: tuple[str, ...],
-        raw_times: tuple[Amount | KeptAmount, ...],
+        raw_times: tuple[Amount | CachedAmount, ...],
         distinct: Distinct,
         symbols: frozenset[str],
     ) -> Self:
@@ -188,7 +188,7 @@ class Workload:
         return tuple(map(opened, self.raw_times))
 
     @cached_property
-    def raw_times(self) -> tuple[Amount | KeptAmount, ...]:
+    def raw_times(self) -> tuple[Amount | CachedAmount, ...]:
         """The same, as steps where they are kept so."""
         return self._given.times() if self._given else tuple(op.times for op in self.operations)
 

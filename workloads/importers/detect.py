@@ -82,8 +82,8 @@ def import_torch_by_name(target: str, shapes: Sequence[str] = (), **options: Any
     model.
     Raises InputError where the target or an input cannot be read.
     """
-    from slipstick.workloads.importers.torch.by_name import sized_model, with_sizes
     from slipstick.workloads.importers.torch.importer import import_torch
+    from slipstick.workloads.importers.torch.named_program import sized_model, with_sizes
 
     model, inputs, sizes = sized_model(target, shapes)
     return with_sizes(import_torch(model, inputs, target.partition(":")[2], **options), sizes)

@@ -12,7 +12,7 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import read_csv_rows, read_json, read_number, require_mapping, unknown_name
-from slipstick.common.renamed_arguments import formerly
+from slipstick.common.renamed_arguments import checked
 from slipstick.common.units import is_rate, refuse_rate
 from slipstick.workloads.runs.event_steps import profile_steps
 from slipstick.workloads.runs.iterations import FloatArray, Iterations
@@ -29,7 +29,7 @@ LARGEST_LENGTH = 1e12
 LOG_LIMIT_BYTES = 512_000_000
 
 
-@formerly(length="parameter", time="column")
+@checked
 def read_log(
     path: str | os.PathLike[str],
     parameter: str | None = None,

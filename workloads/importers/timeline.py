@@ -66,12 +66,16 @@ def marked(table: EventTable, marker: str, path: object) -> EventTable:
     try:
         pattern = re.compile(marker)
     except re.error as error:
-        raise InputError(f"--marker {marker[:60]!r}: no regular expression ({error})") from None
+        raise InputError(f"--step-pattern {marker[:60]!r}: no regular expression ({error})") from None
     if pattern.groups != 1 or re.search(r"(?<!\\)\)[*+{]", marker):
-        raise InputError(f"--marker {marker[:60]!r}: want one group that holds the step's number, such as Step (\\d+)")
+        raise InputError(
+            f"--step-pattern {marker[:60]!r}: want one group that holds the step's number, such as Step (\\d+)"
+        )
     fitting = [pattern.fullmatch(name) for name in table.names]
     if not any(fitting):
-        raise InputError(f"{path}: no range fits --marker {marker[:60]!r} (names: {', '.join(table.names[:5])}, ...)")
+        raise InputError(
+            f"{path}: no range fits --step-pattern {marker[:60]!r} (names: {', '.join(table.names[:5])}, ...)"
+        )
     names = (
         f"ProfilerStep#{found.group(1)}" if found else name for found, name in zip(fitting, table.names, strict=True)
     )

@@ -52,7 +52,7 @@ def step_marker(text: str) -> re.Pattern[str]:
     try:
         pattern = re.compile(text)
     except re.error as error:
-        raise InputError(f"--marker {text!r}: no regular expression ({error})") from None
+        raise InputError(f"--step-pattern {text!r}: no regular expression ({error})") from None
     if pattern.groups < 1:
         raise InputError(f"step marker {text!r}: want a group that holds the step's number, such as Step#(\\d+)")
     return pattern

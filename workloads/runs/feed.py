@@ -37,7 +37,7 @@ class Feed:
                 raise InputError(f"{name} = {value!r} {unit}: want a finite number >= 0")
 
 
-def fed(workload: Workload, feed: Feed) -> Workload:
+def with_feed(workload: Workload, feed: Feed) -> Workload:
     """The workload with what feeds it, where an estimator of fed accelerators finds it."""
     facts: dict[str, Attribute] = {
         "feed.host_seconds": feed.host_seconds,

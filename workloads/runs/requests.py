@@ -46,24 +46,31 @@ class Request:
 
 
 def drawn(
-    count: int, input_tokens: int, output_tokens: int, spread: float = 0.0, prefix: float = 0.0, seed: int = 0
+    count: int,
+    input_tokens: int,
+    output_tokens: int,
+    length_range: float = 0.0,
+    prefix_hit_rate: float = 0.0,
+    seed: int = 0,
 ) -> tuple[Request, ...]:
-    """`count` requests whose lengths are drawn uniformly from (1 - spread) x nominal to nominal.
+    """`count` requests whose lengths are drawn uniformly from (1 - length_range) x nominal to nominal.
 
-    Public tables of "1k/8k" rows are made with spread 0.2; equal lengths that start together stay in lock-step.
-    `prefix` is the share of each prompt that other requests left in the cache.
-    Raises InputError where `spread` or `prefix` is no share of [0, 1).
+    Public tables of "1k/8k" rows are made with length_range 0.2; equal lengths that start together stay in lock-step.
+    `prefix_hit_rate` is the share of each prompt that other requests left in the cache.
+    Raises InputError where `length_range` or `prefix_hit_rate` is no share of [0, 1).
     """
-    if not 0 <= spread < 1 or not 0 <= prefix < 1:
-        raise InputError(f"spread = {spread:g}, prefix = {prefix:g}: want shares in [0, 1)")
+    if not 0 <= length_range < 1 or not 0 <= prefix_hit_rate < 1:
+        raise InputError(
+            f"length_range = {length_range:g}, prefix_hit_rate = {prefix_hit_rate:g}: want shares in [0, 1)"
+        )
     rng = np.random.default_rng(seed)
 
     def lengths(nominal: int) -> list[int]:
-        low = max(1, round(nominal * (1 - spread)))
+        low = max(1, round(nominal * (1 - length_range)))
         return [int(n) for n in rng.integers(low, nominal + 1, count)]
 
     return tuple(
-        Request(a, b, cached_tokens=min(a - 1, int(a * prefix)))
+        Request(a, b, cached_tokens=min(a - 1, int(a * prefix_hit_rate)))
         for a, b in zip(lengths(input_tokens), lengths(output_tokens), strict=True)
     )
 

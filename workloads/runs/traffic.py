@@ -18,12 +18,12 @@ MOST_USERS = 100_000
 class Traffic:
     """Requests and how they come.
 
-    `input_tokens`, `output_tokens`: nominal lengths; drawn uniformly from (1 - spread) x nominal to nominal.
+    `input_tokens`, `output_tokens`: nominal lengths; drawn uniformly from (1 - length_range) x nominal to nominal.
     `users`: of a closed loop; None for a stream.
     `rate`, `burstiness`: requests a second of a stream, and the squared coefficient of variation of its gaps (1:
         Poisson).
-    `prefix`: share of each prompt that other requests left in the cache.
-    `count`: requests to simulate; None: ten for each user as public tables do, at least 200, at most 5,000.
+    `prefix_hit_rate`: share of each prompt that other requests left in the cache.
+    `num_requests`: requests to simulate; None: ten for each user as public tables do, at least 200, at most 5,000.
     `given`: recorded requests, in place of all these.
     """
 
@@ -32,9 +32,9 @@ class Traffic:
     users: int | None = None
     rate: float | None = None
     burstiness: float = 1.0
-    spread: float = 0.2
-    prefix: float = 0.0
-    count: int | None = None
+    length_range: float = 0.2
+    prefix_hit_rate: float = 0.0
+    num_requests: int | None = None
     seed: int = 0
     given: tuple[Request, ...] = ()
 
@@ -58,8 +58,8 @@ class Traffic:
         if self.given:
             return self.given
         wanted = 10 * self.users if self.users else int(60 * (self.rate or 0))
-        count = self.count or min(MOST_REQUESTS, max(LEAST_REQUESTS, wanted))
-        made = drawn(count, self.input_tokens, self.output_tokens, self.spread, self.prefix, self.seed)
+        count = self.num_requests or min(MOST_REQUESTS, max(LEAST_REQUESTS, wanted))
+        made = drawn(count, self.input_tokens, self.output_tokens, self.length_range, self.prefix_hit_rate, self.seed)
         return made if self.rate is None else arriving(made, self.rate, self.burstiness, self.seed + 1)
 
     def text(self) -> str:
@@ -68,10 +68,12 @@ class Traffic:
             how = f"{len(self.given)} recorded requests"
             return how + (f", {users_shown(self.users)}" if self.users else "")
         lengths = f"{self.input_tokens} + {self.output_tokens} tokens"
-        if self.spread:
-            lengths += f" (each drawn from {1 - self.spread:g}-1 x that)"
+        if self.length_range:
+            lengths += f" (each drawn from {1 - self.length_range:g}-1 x that)"
         how = f"{users_shown(self.users)} in a closed loop" if self.users else f"{self.rate:g} requests/s"
-        return f"{how}, {lengths}" + (f", {self.prefix:.0%} of prompts in the cache" if self.prefix else "")
+        return f"{how}, {lengths}" + (
+            f", {self.prefix_hit_rate:.0%} of prompts in the cache" if self.prefix_hit_rate else ""
+        )
 
 
 def users_shown(users: int) -> str:

@@ -34,9 +34,9 @@ PASSED = ("machine.clock", "machine.memory.", "machine.price.", "machine.runtime
 class TorchProgram(ClippedAtPeak):
     """Operations as PyTorch hands them over: compiled, chains are fused and convolutions change their layout."""
 
-    def handed_over(self, workload: Workload, machine: Machine) -> Workload:
-        """See `ComposedEstimator.handed_over`; a workload with open sizes keeps its layout."""
-        return handed_over(workload, machine)
+    def lowered_graph(self, workload: Workload, machine: Machine) -> Workload:
+        """See `ComposedEstimator.lowered_graph`; a workload with open sizes keeps its layout."""
+        return lowered_graph(workload, machine)
 
     def as_found(self, bound: Workload, machine: Machine) -> Machine:
         """Between two uses of a weight all the others are read: it is in a cache only where all of them fit."""
@@ -75,11 +75,11 @@ class TorchProgram(ClippedAtPeak):
         """Whether one formula an operation answers at all values of some sizes."""
         if machine.runtime.mode == "compiled" or not isinstance(self.operation, FormulaModel):
             return False
-        operations = self.handed_over(graph, machine).distinct.operations
+        operations = self.lowered_graph(graph, machine).distinct.operations
         return all(self.operation.holds_open(op, machine) for op in operations if op.symbols & sizes)
 
 
-def handed_over(workload: Workload, machine: Machine) -> Workload:
+def lowered_graph(workload: Workload, machine: Machine) -> Workload:
     """The operations that PyTorch launches: float32 convolutions rounded, and what its compiler makes of the rest."""
     rounded = tf32_convolutions(workload) if rounds_convolutions(machine) else workload
     fused = as_compiled(rounded, machine)

@@ -18,7 +18,7 @@ from slipstick.estimators.base.protocols import Estimator
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.estimators.fitting.calibration import Calibration
-from slipstick.estimators.fitting.similarity_weights import SimilarityWeights, fitted_kinship
+from slipstick.estimators.fitting.similarity_weights import SimilarityWeights, fitted_similarity
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters, apart, entry
 from slipstick.estimators.gpu.transfer.family_pooling import MachineFit, Prior, fit_machine, priors_of
 from slipstick.estimators.gpu.transfer.kernel_class import MODEL, PREFIX, KernelClass
@@ -139,7 +139,7 @@ class DeviceCalibration:
             classes = tuple(replace(o, fits=tuple(f for f in o.fits if f.machine in kept)) for o in classes)
         unknown = named not in self.libraries and len(self.libraries) > 1
         spreads = library_spreads() if unknown else {}
-        kinship = fitted_kinship() if kinship is None else kinship
+        kinship = fitted_similarity() if kinship is None else kinship
         return Forecast(classes, self.machines, machine, kinship, tuple(without), tuple(anchors_here), spreads)
 
     def for_question(

@@ -14,7 +14,7 @@ from slipstick.common.answer import Answer, Provenance
 from slipstick.common.columns import SHARE, Column
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
-from slipstick.common.renamed_arguments import formerly
+from slipstick.common.renamed_arguments import checked
 from slipstick.estimators.scaling.repeats import (
     Statistic,
     noise_at,
@@ -153,7 +153,7 @@ class SurfacePrediction(Answer):
         return self.assumptions[: len(self.parameters)]
 
 
-@formerly(kinds="kind")
+@checked
 def extrapolate_surface(
     points: npt.ArrayLike,
     times: npt.ArrayLike,

@@ -63,7 +63,7 @@ def steady(
     if rules.cache_tokens < longest:
         raise InputError(f"a request of {longest:,.0f} tokens does not fit the cache of {rules.cache_tokens:,} tokens")
     rules = rules.of_ranks(groups)
-    placed = min(users, float(rules.max_sequences), max(1.0, room))
+    placed = min(users, float(rules.max_num_seqs), max(1.0, room))
     if phase == "lock-step":
         cycle, first, tpot = _lock_step(seconds, rules, load, placed, groups)
         decodes = placed
@@ -107,7 +107,7 @@ def _staggered(
     """
     further, others = load.output_tokens - 1, placed - 1
     context = load.input_tokens + load.output_tokens / 2
-    mixed = rules.mixing == "mixed"
+    mixed = rules.chunked_prefill
     room = max(1.0, rules.token_budget - (others if mixed else 0))
     chunk = min(load.input_tokens, max(1.0, room / groups))  # a prompt is read by one rank
     reads = load.input_tokens / chunk

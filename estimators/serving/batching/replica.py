@@ -144,12 +144,12 @@ class Replica:
         if not self.reading and not (admitting and self.waiting):
             return []
         rules, free = self.rules, self.cache.free - self.cache.needed(1)
-        budget = rules.token_budget - (self.decodes if rules.mixing == "mixed" else 0)
+        budget = rules.token_budget - (self.decodes if rules.chunked_prefill else 0)
         chunks: list[tuple[_Sequence, int]] = []
         for sequence in self.reading:
             free = self._chunk(sequence, budget, free, chunks)
-            budget = rules.token_budget - sum(n for _, n in chunks) - (self.decodes if rules.mixing == "mixed" else 0)
-        while admitting and self.waiting and budget > 0 and len(self.placed) < rules.max_sequences:
+            budget = rules.token_budget - sum(n for _, n in chunks) - (self.decodes if rules.chunked_prefill else 0)
+        while admitting and self.waiting and budget > 0 and len(self.placed) < rules.max_num_seqs:
             sequence = self.waiting[0]
             self._find_again(sequence)
             before = len(chunks)
@@ -205,7 +205,7 @@ class Replica:
 
     def _read(self, chunks: list[tuple[_Sequence, int]], penalty: float) -> Generator[Any, Any, None]:
         """One step that reads chunks of prompts, beside decodes where the scheduler mixes them."""
-        mixed = self.decodes if self.rules.mixing == "mixed" else 0
+        mixed = self.decodes if self.rules.chunked_prefill else 0
         prompt = past = squares = 0
         done, blocks = [], self.cache.blocks
         for sequence, count in chunks:

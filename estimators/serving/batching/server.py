@@ -120,11 +120,11 @@ def simulate(
     _require_room(longest.input_tokens + longest.output_tokens, rules)
     if prefill is not None:
         _require_room(max(request.input_tokens for request in requests) + 1, prefill.rules)
-    together = min(rules.max_sequences, -(-users // (replicas * groups)) if users else len(requests))
-    if rules.mixing == "mixed" and rules.token_budget < together:
+    together = min(rules.max_num_seqs, -(-users // (replicas * groups)) if users else len(requests))
+    if rules.chunked_prefill and rules.token_budget < together:
         raise InputError(
-            f"step_tokens = {rules.token_budget:,}: want at least the {together:,} sequences that decode together, a "
-            f"token each (--step-tokens {together}, or --max-sequences {rules.token_budget})"
+            f"max_batched_tokens = {rules.token_budget:,}: want at least the {together:,} sequences that decode "
+            f"together, a token each (--max-batched-tokens {together}, or --max-num-seqs {rules.token_budget})"
         )
     timed = [r for r in requests if r.arrival is not None]
     if (users is None) != bool(timed) or 0 < len(timed) < len(requests):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.common.cached_parts import kept_list, kept_number, kept_table, kept_text, kept_texts
+from slipstick.common.cached_parts import cached_list, cached_number, cached_table, cached_text, cached_texts
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.symbolic.lambdified.argmin_over_menu import least
@@ -65,8 +65,8 @@ class Steps:
         Raises InputError where that is none.
         """
         try:
-            names, tape = kept_list(data, "formula")
-            return cls(kept_texts(names, "names"), Tape.of(tape))
+            names, tape = cached_list(data, "formula")
+            return cls(cached_texts(names, "names"), Tape.of(tape))
         except (TypeError, ValueError):
             raise InputError("formula as steps: want names and a tape") from None
 
@@ -131,17 +131,17 @@ class Evaluable:
         Raises InputError where that is none.
         """
         try:
-            unit, whole, terms, menu, criterion, source = kept_list(data, "formula")
-            columns = {name: _column(column) for name, column in kept_table(menu, "menu").items()}
+            unit, whole, terms, menu, criterion, source = cached_list(data, "formula")
+            columns = {name: _column(column) for name, column in cached_table(menu, "menu").items()}
             if len({len(column) for column in columns.values()}) > 1 or not all(columns.values()):
                 raise ValueError("columns")
             return cls(
-                kept_text(unit, "unit"),
+                cached_text(unit, "unit"),
                 Steps.of(whole),
-                FrozenDict({name: Steps.of(steps) for name, steps in kept_table(terms, "terms").items()}),
+                FrozenDict({name: Steps.of(steps) for name, steps in cached_table(terms, "terms").items()}),
                 FrozenDict(columns),
                 None if criterion is None else Steps.of(criterion),
-                kept_text(source, "source"),
+                cached_text(source, "source"),
             )
         except InputError:
             raise
@@ -150,4 +150,4 @@ class Evaluable:
 
 
 def _column(data: Any) -> tuple[float, ...]:
-    return tuple(float(kept_number(one, "menu")) for one in kept_list(data, "menu", MOST_ROWS))
+    return tuple(float(cached_number(one, "menu")) for one in cached_list(data, "menu", MOST_ROWS))

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Protocol, TypeVar, cast
 
-from slipstick.common.disk_cache import Kind, kept_path, read_kept, write_kept
+from slipstick.common.disk_cache import Kind, cache_path, read_cached, write_cached
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import parse_expression
 from slipstick.common.prebuilt import prebuilt
@@ -30,7 +30,7 @@ class Keepable(Protocol):
 P = TypeVar("P", bound=Keepable)
 
 
-class KeptParts:
+class CachedParts:
     """Parts that one identity decides, each under a key, in one file; a part is made or read when it is needed.
 
     Parameters
@@ -40,7 +40,7 @@ class KeptParts:
     """
 
     def __init__(self, identity: str | None = None, kind: Kind = "formulas") -> None:
-        self._path = None if identity is None else kept_path(kind, identity)
+        self._path = None if identity is None else cache_path(kind, identity)
         self._data: dict[str, Any] | None = None
         self._known: dict[str, Keepable] = {}
         self._new = False
@@ -64,18 +64,18 @@ class KeptParts:
             return
         self._new = False
         known = {**{key: one.data() for key, one in dict(self._known).items() if key not in self._data}, **self._data}
-        if not write_kept(self._path, known):
+        if not write_cached(self._path, known):
             self._path = None
 
     def _read(self) -> dict[str, Any]:
-        content = read_kept(self._path)
+        content = read_cached(self._path)
         if content is None:
             content = prebuilt(self._path)
             self._new = content is not None
         return content if type(content) is dict else {}
 
 
-class Formulas(KeptParts):
+class Formulas(CachedParts):
     """The formulas of one model on machines of one form, by the key of the operations."""
 
     def get(self, key: str, build: Callable[[], Evaluable]) -> Evaluable:

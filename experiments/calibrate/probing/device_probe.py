@@ -1,4 +1,4 @@
-"""A minute on a GPU that torch sees: the operations that teach most about it, timed and kept for ``--known``.
+"""A minute on a GPU that torch sees: the operations that teach most about it, timed and kept for ``--measured``.
 
 What is not yet known of the machine is what the law across devices believes of it; the planner of that law says which
 operation narrows it most (`estimators.gpu.transfer.next_measurements`), and as many are timed as the seconds allow.
@@ -81,7 +81,7 @@ def probe_device(
 
     `known`: the law across devices.
     `watch`, `call`: times a call; makes an operation one (`anchor_times.torch_call`).
-    `out`: the CSV for ``--known``, written after each row; rows that it has are not timed again.
+    `out`: the CSV for ``--measured``, written after each row; rows that it has are not timed again.
     `seconds`: about how long; one operation is always timed.
     Raises InputError where the machine's own rows are in the law already, or no operation can be timed.
     """
@@ -90,7 +90,7 @@ def probe_device(
     if not forecast.belief.roots.any():
         raise InputError(
             f"{machine.name} was measured for the law that ships, whose rows say more than a minute does: a run "
-            "of your own corrects it, --known 23.4ms or its log"
+            "of your own corrects it, --measured 23.4ms or its log"
         )
     offered: list[OperationTimes] = []
     for one in known.classes:

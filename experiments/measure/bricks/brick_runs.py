@@ -264,7 +264,7 @@ def build(name: str, shapes: Sequence[str] = (), batch: int = 1) -> LayerModel:
         entry = known[variant]
         example = _example(name, batched(name, entry.inputs, batch), {**entry.hints, "batch": batch}, LARGEST_SIDE)
         return layer_model(at_batch(name, batch), _materialised(entry.build()), example)
-    from slipstick.workloads.importers.torch.by_name import model_and_inputs
+    from slipstick.workloads.importers.torch.named_program import model_and_inputs
 
     module, inputs = model_and_inputs(name, shapes)
     example = _example(name, batched(name, inputs, batch), {"batch": batch})
@@ -398,7 +398,7 @@ def _sheet(path: Path, store: BrickStore, where: Where, protocol_name: str, seed
     with torch.inference_mode():
         for begin in range(0, len(new), SHEET_BATCH):
             some = new[begin : begin + SHEET_BATCH]
-            turns = {identity: _stranger(path, *built[identity], device) for identity in some}
+            turns = {identity: _runs_once(path, *built[identity], device) for identity in some}
             protocol = device.protocol(PROTOCOLS[TURNS])
             session = run_session(turns, None, _empty(device), _reference(device), protocol, seed)
             results = [
@@ -409,7 +409,7 @@ def _sheet(path: Path, store: BrickStore, where: Where, protocol_name: str, seed
             store.add(where, results, session.reference.median)
 
 
-def _stranger(path: Path, module: Any, inputs: tuple[Any, ...], device: TorchDevice) -> Breakpoint:
+def _runs_once(path: Path, module: Any, inputs: tuple[Any, ...], device: TorchDevice) -> Breakpoint:
     """A brick of a sheet that has run once: an error of its own values is reported before the session begins."""
     turn = _callable(module, inputs, device)
     try:

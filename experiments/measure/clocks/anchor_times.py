@@ -189,7 +189,7 @@ def timed(
     call: Callable[[AnchorOperation], Task],
     progress: Callable[[str], None] = lambda text: None,
 ) -> dict[AnchorOperation, float]:
-    """Seconds of each row, kept in a CSV for ``--known`` as soon as they are known.
+    """Seconds of each row, kept in a CSV for ``--measured`` as soon as they are known.
 
     Rows that the file has already are not measured again, so that a stopped measurement goes on where it was; rows that
     cannot be measured are named and left out.
@@ -233,7 +233,7 @@ def read_rows(path: Path) -> dict[AnchorOperation, float]:
 
 
 def write_rows(path: Path, rows: Mapping[AnchorOperation, float | None]) -> None:
-    """The CSV that ``--known`` reads, times in seconds [s]; a time of None is left to fill in."""
+    """The CSV that ``--measured`` reads, times in seconds [s]; a time of None is left to fill in."""
     dims = list(dict.fromkeys(dim for row in rows for dim, _ in row.sizes))
     lines = [",".join([*LEADING, *dims])]
     for row, time in rows.items():

@@ -33,7 +33,7 @@ from slipstick.experiments.measure.threads.shared_cores import cycles_by_threads
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.instruction_count import counted_instructions
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.importers.torch.by_name import model_and_inputs, own_failure
+from slipstick.workloads.importers.torch.named_program import model_and_inputs, own_failure
 from slipstick.workloads.runs.training_run import training_run, weights_of
 
 RATE = np.float32(1e-6)
@@ -339,8 +339,8 @@ def thread_counts(text: str) -> tuple[int, ...]:
 
 def graph_of(target: str, shapes: Sequence[str]) -> Workload:
     """The training step of a torch model, ``MODULE:FUNCTION``, as a workload named like the function."""
-    from slipstick.workloads.importers.torch.by_name import model_and_inputs
     from slipstick.workloads.importers.torch.importer import import_torch
+    from slipstick.workloads.importers.torch.named_program import model_and_inputs
 
     model, inputs = model_and_inputs(target, shapes)
     return import_torch(model, inputs, target.rpartition(":")[2])

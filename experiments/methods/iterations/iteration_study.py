@@ -30,7 +30,7 @@ def seqpoint(
     error: float | None = None,
     representatives: int | None = None,
     seed: int | None = None,
-    slow_first: str | None = None,
+    warm_up: str | None = None,
     **settings: Any,
 ) -> RepresentativeSet:
     """Few iterations that stand for a training run, with weights: SeqPoint and its rivals.
@@ -49,7 +49,7 @@ def seqpoint(
         Largest error of the projection, a share; of seqpoint and stratified.
     representatives, seed
         How many iterations are chosen, and the seed of what is drawn; of the methods that take them.
-    slow_first
+    warm_up
         What becomes of iterations that are slow for being first: "leave-out" (so are those of a file) or "keep".
     settings
         Others of the method (of seqpoint threshold, bins, most).
@@ -66,7 +66,7 @@ def seqpoint(
     >>> ss.seqpoint(run).weights.tolist()  # few lengths stand for themselves
     [2.0, 1.0, 1.0]
     """
-    way = slow_first or ("keep" if isinstance(log, Iterations) else "leave-out")
+    way = warm_up or ("keep" if isinstance(log, Iterations) else "leave-out")
     if way not in FIRST_ITERATIONS:
         raise unknown_name("way with iterations that are slow for being first", way, list(FIRST_ITERATIONS))
     if isinstance(log, Iterations) and lengths is not None:
@@ -86,8 +86,8 @@ def phases(
     threshold: float | None = None,
     clusters: int | None = None,
     minimum: int | None = None,
-    marker: str = MARKER,
-    parts: int = 5,
+    step_pattern: str = MARKER,
+    top: int = 5,
 ) -> PhaseReport:
     """Phases of a run: steps that do the same for the same time, their share and their top operations.
 
@@ -99,9 +99,9 @@ def phases(
         duration, published, k-means or dbscan.
     threshold, clusters, minimum
         Of the two scans, of k-means and of dbscan.
-    marker
+    step_pattern
         Pattern of the events that mark a step, with its number.
-    parts
+    top
         How many operations to list of a phase, slowest first.
 
     Raises
@@ -119,6 +119,6 @@ def phases(
     ...     len(ss.phases(path).phases)
     2
     """
-    steps, _ = read_steps(Path(trace), marker)
+    steps, _ = read_steps(Path(trace), step_pattern)
     table = StepTable.of(steps)
-    return report_phases(table, labels_of(table, method, threshold, clusters, minimum), parts)
+    return report_phases(table, labels_of(table, method, threshold, clusters, minimum), top)

@@ -47,7 +47,7 @@ def read_steps(path: Path, marker: str) -> tuple[list[StepProfile], list[str]]:
     if path.name.endswith((".csv", ".csv.gz")) and (kind is None or kind.key != "rocprof-csv"):
         if marker != MARKER:
             raise InputError(
-                f"{path}: --marker is for timelines: the steps of a .csv are in its column {STEP_ARGUMENTS[0]}"
+                f"{path}: --step-pattern is for timelines: the steps of a .csv are in its column {STEP_ARGUMENTS[0]}"
             )
         return read_event_csv(path)
     events = read_timeline(path)

@@ -98,7 +98,9 @@ def workers_of(settings: Sequence[str]) -> int:
     return round(number_of("run.workers", given[-1])) if given else WORKERS
 
 
-def is_fed(workload: str, machine: str, estimator: str | None, settings: tuple[str, ...], dtype: str | None) -> bool:
+def is_input_bound(
+    workload: str, machine: str, estimator: str | None, settings: tuple[str, ...], dtype: str | None
+) -> bool:
     """Whether an estimate knows an input pipeline whose host works."""
     answer, _ = _answered(workload, machine, estimator, settings, dtype)
     return "idle" in answer.metrics and answer.metrics.get("host", 0.0) > 0 and "link" in answer.metrics
@@ -314,7 +316,7 @@ def job_question(
     whole = {"workload": name}
     stages: list[dict[str, Any]] = [{"name": "step", "together": True, **whole}]
     others = tuple(text for text in settings if not text.startswith("job."))
-    if machine is not None and is_fed(name, machine, estimator, others, dtype):
+    if machine is not None and is_input_bound(name, machine, estimator, others, dtype):
         host = {"name": "host", "part": "host", "workers": workers_of(others), "buffer": 2}
         stages = [host, {"name": "infeed", "part": "infeed"}, {**stages[0], "part": "device"}]
         stages = [{**whole, **stage} for stage in stages]

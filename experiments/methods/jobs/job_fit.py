@@ -15,7 +15,7 @@ from slipstick.common.columns import Column
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import content_digest
-from slipstick.common.renamed_arguments import formerly
+from slipstick.common.renamed_arguments import checked
 from slipstick.estimators.schedules.max_plus import Floats
 from slipstick.estimators.simulation.calibrate_simulation import (
     RUNS,
@@ -117,10 +117,10 @@ class FittedJob(Answer):
         ]
 
 
-@formerly(measured="known")
+@checked
 def fit_job(
     job: str | JobQuestion,
-    known: str,
+    measured: str,
     fit: Sequence[str],
     machine: str | None = None,
     *,
@@ -134,7 +134,7 @@ def fit_job(
     ----------
     job
         A YAML file, a job that ships, or a workload (a job of one stage, `step`).
-    known
+    measured
         Columns ``step_s`` (seconds of each iteration), ``time_s`` (of a run), ``latency_s``, ``STAGE.service_s``,
         ``run``, ``step``, and ``job.NAME`` for what was set.
     fit
@@ -161,7 +161,7 @@ def fit_job(
     """
     question = job if isinstance(job, JobQuestion) else job_question(job, machine, None, settings)
     base, _ = question.uncalibrated()
-    measurements = read_job_measurements(known, [stage.name for stage in base.pipeline.stages])
+    measurements = read_job_measurements(measured, [stage.name for stage in base.pipeline.stages])
     numbers, names = job_numbers(base), _names(fit)
     for name in names:
         if name not in numbers:
@@ -169,15 +169,17 @@ def fit_job(
     for run in measurements:
         for text in run.settings:
             if text.partition("=")[0].removeprefix("job.") in names:
-                raise InputError(f"{known}: {text}: is set in a row, so it cannot be fitted (--fit)")
+                raise InputError(f"{measured}: {text}: is set in a row, so it cannot be fitted (--fit)")
     bases = {name: numbers[name].value for name in names if _of_workload(question, name)}
     groups = _alike(measurements)
-    jobs = [_job_of(question, known, group[0]) for group in groups]
-    runs = _affordable(known, jobs, groups, runs)
-    configurations = [_configuration(job, known, group, bases, base) for job, group in zip(jobs, groups, strict=True)]
+    jobs = [_job_of(question, measured, group[0]) for group in groups]
+    runs = _affordable(measured, jobs, groups, runs)
+    configurations = [
+        _configuration(job, measured, group, bases, base) for job, group in zip(jobs, groups, strict=True)
+    ]
     adjustable = [_adjustable(name, numbers[name], jobs[0]) for name in names]
     result = fit_simulated(adjustable, configurations, runs, progress)
-    source = f"{known} ({len(measurements)} run{'s' if len(measurements) > 1 else ''})"
+    source = f"{measured} ({len(measurements)} run{'s' if len(measurements) > 1 else ''})"
     digest = content_digest(
         [[run.settings, {n: v.tolist() for n, (v, _) in run.series.items()}] for run in measurements]
     )

@@ -9,7 +9,7 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
-from slipstick.estimators.sparse.spmv_anchors import doubts
+from slipstick.estimators.sparse.spmv_anchors import widenings
 from slipstick.estimators.sparse.spmv_devices import (
     DeviceCosts,
     SpmvDevices,
@@ -45,7 +45,7 @@ def left_out(known: Mapping[str, Products], costs: Mapping[str, DeviceCosts]) ->
     count = sum(len(products.seconds) for products in known.values())
     kind = next(iter(known.values())).stored
     source = f"{len(known)} devices, {count:,} {kind} products of SuiteSparse matrices in Ginkgo (CC-BY-4.0)"
-    trust = doubts([np.exp(one) for one in logs], between, within)
+    trust = widenings([np.exp(one) for one in logs], between, within)
     by_count = FrozenDict({str(count): doubt for count, doubt in trust.items()})
     return TrainedDevices(pooled(known, costs, list(known)), between, within, source, by_count)
 

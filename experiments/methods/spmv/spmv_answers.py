@@ -62,7 +62,7 @@ def answers(
     learned = (model, power, anchors) != (None, None, None) or label != "streaming"
     if options.given and learned:
         raise InputError(
-            "--kernel, --caches, --threads and --clock: not with --calibration, --power, --known or --label"
+            "--kernel, --caches, --threads and --clock: not with --calibration, --power, --measured or --cache-state"
         )
     if not learned and (options.given or host is not None):
         rows, assumed = kernel_rows(read_matrix(path), machine(machine_name) if machine_name else None, host, options)

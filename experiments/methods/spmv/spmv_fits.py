@@ -39,8 +39,8 @@ def train_and_save(
     several = method == "network" and save.suffix != ".npz"
     if several and (label != "hot" or start is not None or folds):
         raise InputError(
-            f"{save}: a folder is for networks of other clocks: want --label hot, whose blocks are core-bound, and "
-            "neither --calibration nor --folds; one network is a .npz"
+            f"{save}: a folder is for networks of other clocks: want --cache-state hot, whose blocks are core-bound, "
+            "and neither --calibration nor --folds; one network is a .npz"
         )
     blocks = source.blocks(label_kind_wanted, data_folder(), largest)
     asked_for = [name for name, fact in source.facts["matrices"].items() if fact["nonzeros"] <= largest]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from slipstick.common.renamed_arguments import formerly
+from slipstick.common.renamed_arguments import checked
 from slipstick.estimators.training.training_step_answer import TrainedBatch
 from slipstick.experiments.calibrate.measured_training import read_known
 from slipstick.experiments.methods.power.facility import price_text
@@ -16,7 +16,7 @@ from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language_catalog import language_model
 
 
-@formerly(sequence="seq_len", precision="dtype", software="engine", best="rows")
+@checked
 def plan_training(
     model: str,
     machine: str | Machine,
@@ -26,7 +26,7 @@ def plan_training(
     seq_len: int = 8192,
     dtype: str = "bf16",
     engine: str = "megatron",
-    known: str | None = None,
+    measured: str | None = None,
     rows: int = 8,
     input_rate: float | None = None,
     tokens: str | float | None = None,
@@ -45,7 +45,7 @@ def plan_training(
         Of the layers' products: bf16, fp8, mxfp8, nvfp4.
     engine
         megatron, or fsdp: weights sharded over data ranks alone.
-    known
+    measured
         A CSV of measured steps of this run, which calibrate the terms (see `read_known`).
     rows
         Layouts to list.
@@ -66,7 +66,7 @@ def plan_training(
     >>> plan.bound < min(choice.time.seconds for choice in plan.best)
     True
     """
-    steps = tuple(read_known(known, batch, seq_len, dtype)) if known else ()
+    steps = tuple(read_known(measured, batch, seq_len, dtype)) if measured else ()
     at = machine_by_name(machine) if isinstance(machine, str) else machine
     trained = TrainedBatch(language_model(model), at, batch, seq_len, dtype, engine, steps, input_rate)
     run = WholeRun(tokens_of(str(tokens)), at.price) if tokens is not None else WholeRun()

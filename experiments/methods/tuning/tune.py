@@ -95,7 +95,7 @@ def tune(
     *,
     budget: float = 0.2,
     policy: str = "patient",
-    start: str = "critical",
+    tune_from: str = "critical",
     steps: int = 40,
     step_time: float = 0.0,
 ) -> tuner.Tuning:
@@ -110,7 +110,7 @@ def tune(
         Share of all combinations that may be tried.
     policy
         "patient", or "published" as in the paper.
-    start
+    tune_from
         "critical" (the published trigger: hot operations, or a phase of half the time) or "now".
     steps, step_time
         Of your own pipeline: steps of a stretch, and the time [s] that an accelerator works on a batch.
@@ -123,11 +123,11 @@ def tune(
     Examples
     --------
     >>> import slipstick as ss
-    >>> ss.tune("simulated-4", start="now").speedup >= 1
+    >>> ss.tune("simulated-4", tune_from="now").speedup >= 1
     True
     """
     made = load_program(job, steps, step_time) if ":" in job else jobs(job)[job]
-    return tuned(job, made, budget, policy, start)[0]
+    return tuned(job, made, budget, policy, tune_from)[0]
 
 
 def jobs(name: str) -> dict[str, Any]:

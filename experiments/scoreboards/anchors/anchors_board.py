@@ -16,7 +16,7 @@ import numpy as np
 
 from slipstick.estimators.base.machine_family import shared_words
 from slipstick.estimators.fitting import scores
-from slipstick.estimators.fitting.similarity_weights import fitted_kinship, unseen_group
+from slipstick.estimators.fitting.similarity_weights import fitted_similarity, unseen_group
 from slipstick.estimators.gpu.transfer.anchor_rows import Anchor, taken
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, fit_devices
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, joined_times, thinned
@@ -77,7 +77,7 @@ def _without(
 ) -> Forecast:
     """A machine by others, which count as was found without its generation, or vendor where none of it is left."""
     others = [one.family for name, one in made.machines.items() if name not in without]
-    return made.forecast(machine, without, known, fitted_kinship(unseen_group([machine.family], others)))
+    return made.forecast(machine, without, known, fitted_similarity(unseen_group([machine.family], others)))
 
 
 def _at_random(made: DeviceCalibration, machine: Machine, form: OperationTimes) -> list[ValidationRow]:

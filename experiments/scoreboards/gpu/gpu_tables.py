@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.estimators.fitting.similarity_weights import fitted_kinship, unseen_group
+from slipstick.estimators.fitting.similarity_weights import fitted_similarity, unseen_group
 from slipstick.estimators.gpu.transfer.device_calibration import SAMPLE, DeviceCalibration, fit_devices
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
 from slipstick.estimators.gpu.transfer.pooling_constants import GRAPH_LAUNCH
@@ -142,7 +142,7 @@ class OperationBoard:
         without = [one.name for one in unseen]
         known = [one.family for other, one in self.calibration.machines.items() if other not in without]
         group = unseen_group([one.family for one in unseen], known)
-        return self.calibration.forecast(self.machine(name), without, anchors, fitted_kinship(group))
+        return self.calibration.forecast(self.machine(name), without, anchors, fitted_similarity(group))
 
     def predict(self, name: str, frame: pd.DataFrame, left_out: Sequence[str]) -> RowForecast:
         """Times of rows of a frame on a machine."""

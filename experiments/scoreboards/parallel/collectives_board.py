@@ -61,7 +61,7 @@ def family(name: str) -> str:
     return machine_by_name({**NCCL_SYSTEMS, **SYSTEMS}[name][0]).family
 
 
-def kin(name: str, of: str) -> bool:
+def same_generation(name: str, of: str) -> bool:
     """Whether a system's device is of a family's generation."""
     return shared_words(family(name), of) >= 2
 
@@ -137,7 +137,7 @@ def _machines_left_out(calls: pd.DataFrame, loops: pd.DataFrame) -> list[OuterSc
 
     parts, seconds, half, promised = [], [], [], []
     for name, part in calls.groupby("machine"):
-        strange = [not kin(str(other), family(str(name))) for other in loops["machine"]]
+        strange = [not same_generation(str(other), family(str(name))) for other in loops["machine"]]
         made = fitted(calls[calls["machine"] != name], loops[strange])
         ours, wide = predicted(made, part.assign(timing=CALL))
         promised.append((made.inner, len(part)))
@@ -169,7 +169,7 @@ def _generations_left_out(calls: pd.DataFrame, loops: pd.DataFrame) -> list[Oute
 
 def without(frame: pd.DataFrame, of: str) -> pd.DataFrame:
     """The rows of other generations than a family's."""
-    return frame[[not kin(str(name), of) for name in frame["machine"]]]
+    return frame[[not same_generation(str(name), of) for name in frame["machine"]]]
 
 
 def kinds(frame: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -267,7 +267,9 @@ def _board(
     scores, pooled = [], []
     for training, every in turns:
         name = str(every["machine"].iloc[0])
-        strange = [not kin(str(other), family(name)) or held_out != LEFT for other in own_timings["machine"]]
+        strange = [
+            not same_generation(str(other), family(name)) or held_out != LEFT for other in own_timings["machine"]
+        ]
         made = fitted(training, own_timings[strange])
         # A transfer of the same machine that is in the training data anchors before one of those that are scored.
         before = training[training["machine"] == name]

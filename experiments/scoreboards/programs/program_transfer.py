@@ -15,7 +15,7 @@ import numpy as np
 from slipstick.estimators.base.machine_family import shared_words
 from slipstick.estimators.engine_steps.step_law import generation_of
 from slipstick.estimators.fitting.ensemble_weights import Split, mixture
-from slipstick.estimators.fitting.similarity_weights import fitted_kinship, unseen_group
+from slipstick.estimators.fitting.similarity_weights import fitted_similarity, unseen_group
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.scoreboards.programs.program_rows import Timed, fitted
 from slipstick.hwmodels.catalog import machine
@@ -33,18 +33,18 @@ class LeftOutProgramTimes:
     half: FloatArray
 
 
-def kin(one: Timed, other: Timed) -> int:
+def shared_traits(one: Timed, other: Timed) -> int:
     """Words of the family that two devices share."""
     return shared_words(machine(one.device).family, machine(other.device).family)
 
 
 def predicted_from_others(one: Timed, others: Sequence[Timed], names: Sequence[str]) -> LeftOutProgramTimes:
     """A device's programs by the other devices alone."""
-    closest = max(kin(one, other) for other in others)
+    closest = max(shared_traits(one, other) for other in others)
     splits = []
     for left in others:
-        rest = [o for o in others if o.device != left.device and kin(o, left) <= closest]
-        if rest and (max(kin(o, left) for o in rest) >= GENERATION) == (closest >= GENERATION):
+        rest = [o for o in others if o.device != left.device and shared_traits(o, left) <= closest]
+        if rest and (max(shared_traits(o, left) for o in rest) >= GENERATION) == (closest >= GENERATION):
             ways, half = predictions(left, rest, names)
             known = left.index
             group = generation_of(machine(left.device).family)
@@ -63,8 +63,8 @@ def predictions(
     formula = law.logs(one)
     left = np.stack([o.every() - law.logs(o) for o in others])
     families = [machine(other.device).family for other in others]
-    counts = fitted_kinship(unseen_group([machine(one.device).family], families)).weights
-    weight = np.array([counts[kin(one, other)] for other in others])[:, None] * np.isfinite(left)
+    counts = fitted_similarity(unseen_group([machine(one.device).family], families)).weights
+    weight = np.array([counts[shared_traits(one, other)] for other in others])[:, None] * np.isfinite(left)
     seen = weight.sum(axis=0)
     over = np.where(seen > 0, np.nansum(weight * np.nan_to_num(left), axis=0) / np.where(seen > 0, seen, 1), np.nan)
     near = nearest(one, others)
@@ -74,7 +74,7 @@ def predictions(
 
 def nearest(one: Timed, others: Sequence[Timed]) -> Timed:
     """The closest relative; among equals the one of nearest bandwidth."""
-    return max(others, key=lambda o: (kin(o, one), -abs(np.log(bandwidth(o) / bandwidth(one)))))
+    return max(others, key=lambda o: (shared_traits(o, one), -abs(np.log(bandwidth(o) / bandwidth(one)))))
 
 
 def bandwidth(one: Timed) -> float:

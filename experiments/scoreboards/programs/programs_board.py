@@ -23,9 +23,9 @@ from slipstick.experiments.scoreboards.programs.program_rows import Timed, class
 from slipstick.experiments.scoreboards.programs.program_transfer import (
     GENERATION,
     bandwidth,
-    kin,
     nearest,
     predicted_from_others,
+    shared_traits,
 )
 from slipstick.experiments.scoring.score import LOGARITHMIC, Board, Data, Front, MissingError, Scored, of_errors
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
@@ -115,7 +115,7 @@ def _devices_left_out(data: Sequence[Timed], names: Sequence[str]) -> Iterator[S
     hosts: dict[bool, list[str]] = {False: [], True: []}
     for one in data:
         others = [o for o in data if o.device != one.device]
-        strangers = [o for o in others if kin(o, one) < GENERATION]
+        strangers = [o for o in others if shared_traits(o, one) < GENERATION]
         for known, twins in ((strangers or others, False), (others, True)):
             if twins and not 0 < len(strangers) < len(others):
                 continue

@@ -89,12 +89,12 @@ def _apart(row: dict[str, str]) -> DisaggregatedRow:
         raise InputError(f"engine {row['engine']!r} is not known")
     engine = ENGINES[named]
     decoding, reading = _layout(row, "decode"), _layout(row, "prefill")
-    rules = Scheduler(max_sequences=SEQUENCES)
+    rules = Scheduler(max_num_seqs=SEQUENCES)
     plain = Deployment(model, at, decoding, stored, engine=engine, rules=rules)
     made = replace(plain, prefill=replace(plain, layout=reading))
     if not any(link.width >= made.devices for link in at.links.values()):
         made = replace(made, link_bandwidth=PORT)
-    traffic = Traffic(int(row["input_tokens"]), int(row["output_tokens"]), users, count=max(64, 4 * users))
+    traffic = Traffic(int(row["input_tokens"]), int(row["output_tokens"]), users, num_requests=max(64, 4 * users))
     served = simulated_run(made, traffic)
     first = made.reader.first_parts(*means(traffic, served))
     half = made.fitted.first_half_width(first, made.groups), made.half_width(mean_batch(made, served))

@@ -22,7 +22,7 @@ from slipstick.estimators.fitting.similarity_weights import (
     NAME,
     WITHOUT,
     SimilarityWeights,
-    fitted_kinship,
+    fitted_similarity,
     unseen_group,
 )
 from slipstick.estimators.gpu.transfer import devices_file
@@ -168,7 +168,7 @@ def _score(whole: DeviceCalibration, one: KernelClass, name: str) -> FloatArray:
     """Of a machine that is left out: error, the roofline's error, coverage and width (high/low) of the band."""
     scored = one.sampled[name]
     measured = joined_times(scored)
-    others = _left_out(whole, one, name, fitted_kinship)
+    others = _left_out(whole, one, name, fitted_similarity)
     if others is None:
         raise InputError(f"{one.name}: no machine but {name} was measured")
     predicted = others.predict(scored)

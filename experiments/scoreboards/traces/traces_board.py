@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-DOUBTS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4)
+WIDENINGS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4)
 LEAST, SAMPLE, FEWEST = 20e-6, 40, 20
 """Seconds from which a kernel counts; kernels of a pair of machines; fewer are no pair."""
 NOISE = 0.01
@@ -57,7 +57,7 @@ def moved_kernels(folder: Path) -> list[ValidationRow]:
     ours = np.array([row[doubt] for (_, row), doubt in zip(pairs.iterrows(), chosen, strict=True)])
     none, whole, set_ = (pairs[name].to_numpy() for name in ("none", 0.0, KernelScaling().vendor_doubt))
     steps, near = _steps(table)
-    choices = f"chosen on the others: {', '.join(f'{doubt:g} x {int((chosen == doubt).sum())}' for doubt in DOUBTS)}"
+    choices = f"chosen on the others: {', '.join(f'{doubt:g} x {int((chosen == doubt).sum())}' for doubt in WIDENINGS)}"
     return [
         _row("mean |log error| of a kernel", len(pairs), float(ours.mean()), none.mean(), whole.mean(), choices),
         _row(
@@ -139,7 +139,7 @@ def _errors(table: pd.DataFrame) -> pd.DataFrame:
 
     measured, moved = table["measured"].to_numpy(float), table["moved"].to_numpy(float)
     misses: dict[float | str, FloatArray] = {"none": np.abs(measured)}
-    misses |= {doubt: np.abs(doubted(moved, doubt) - measured) for doubt in DOUBTS}
+    misses |= {doubt: np.abs(doubted(moved, doubt) - measured) for doubt in WIDENINGS}
     ends = [sorted(pair) for pair in zip(table["here"], table["there"], strict=True)]
     frame = pd.DataFrame(misses).assign(
         kind=table["kind"].to_numpy(), one=[end[0] for end in ends], other=[end[1] for end in ends]
@@ -151,7 +151,7 @@ def _choice(pairs: pd.DataFrame, one: str, other: str) -> float:
     """The least doubt by which no pair without these machines is worse than by no change; the largest where none is."""
     members = [{first, second} & {one, other} for _, first, second in pairs.index]
     rest = pairs[[not shared for shared in members]]
-    return next((doubt for doubt in DOUBTS if (rest[doubt] - rest["none"]).max() <= NOISE), DOUBTS[-1])
+    return next((doubt for doubt in WIDENINGS if (rest[doubt] - rest["none"]).max() <= NOISE), WIDENINGS[-1])
 
 
 def _steps(table: pd.DataFrame) -> tuple[dict[str, float], int]:

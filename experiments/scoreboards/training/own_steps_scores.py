@@ -1,4 +1,4 @@
-"""Larger sizes of published runs from measured steps at smaller ones, as `plan training --known` calibrates them."""
+"""Larger sizes of published runs from measured steps at smaller ones, as `plan training --measured` calibrates them."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from slipstick.estimators.fitting.group_effects_model import LawRows
 from slipstick.estimators.fitting.prediction_bands import calibrated, left_out
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.scoreboards.vision.image_networks import image_network, names
-from slipstick.experiments.scoreboards.vision.vision_law import Setting, handed_over
+from slipstick.experiments.scoreboards.vision.vision_law import Setting, lowered_graph
 from slipstick.experiments.scoreboards.vision.vision_rows import FILE, read_rows, setting_of
 from slipstick.hwmodels.catalog import aliases, machine
 from slipstick.hwmodels.catalog.names import exact
@@ -67,7 +67,7 @@ def cpu_rows(frame: pd.DataFrame) -> LawRows:
 
 @lru_cache(maxsize=2048)
 def _columns(name: str, pixels: int, batch: int, setting: Setting, device: str) -> Mapping[str, float]:
-    return library_columns(handed_over(image_network(name, pixels, batch), setting), machine(device))
+    return library_columns(lowered_graph(image_network(name, pixels, batch), setting), machine(device))
 
 
 def refit() -> FittedFile:

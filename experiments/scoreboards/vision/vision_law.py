@@ -77,7 +77,7 @@ class NetworkRow:
     groups: Mapping[str, str]
 
 
-def handed_over(network: Workload, setting: Setting) -> Workload:
+def lowered_graph(network: Workload, setting: Setting) -> Workload:
     """The operations that PyTorch launches."""
     written = unfused(network) if setting.torch == "1" else network
     typed = autocast(written, "float16") if setting.dtype == "float16-amp" else written
@@ -115,7 +115,7 @@ def network_row(model: str, pixels: int, batch: int, setting: Setting, target: M
     Raises InputError where it is not traced.
     """
     distinct: dict[tuple[object, ...], tuple[Op, float]] = {}
-    for op in handed_over(image_network(model, pixels, batch), setting):
+    for op in lowered_graph(image_network(model, pixels, batch), setting):
         if op.kind != "view":
             key = op.kind, op.dtype, op.dims, op.attributes, op.cost
             distinct[key] = op, distinct.get(key, (op, 0.0))[1] + float(op.times)

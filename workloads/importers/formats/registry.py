@@ -24,8 +24,8 @@ COMMANDS: dict[Target, tuple[str, ...]] = {
     "run": (
         "slipstick phases {file}",
         "slipstick seqpoint {file}",
-        "slipstick estimate WORKLOAD --on MACHINE --known {file}",
-        "slipstick plan training CONFIG.json --on MACHINE --devices N --batch B --known {file}",
+        "slipstick estimate WORKLOAD --on MACHINE --measured {file}",
+        "slipstick plan training CONFIG.json --on MACHINE --devices N --batch B --measured {file}",
     ),
 }
 """What goes on with a file, by what it holds."""

@@ -31,8 +31,8 @@ from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.graph.workload_kind import FIRST_INPUT
 from slipstick.workloads.importers.torch.arguments import Input, as_text, described, without_constants
 from slipstick.workloads.importers.torch.aten import Call, read_call
-from slipstick.workloads.importers.torch.by_name import own_failure
 from slipstick.workloads.importers.torch.fake_sizes import CompilerWantedError, FakeSizes
+from slipstick.workloads.importers.torch.named_program import own_failure
 from slipstick.workloads.importers.torch.recorder import (
     RecordedNode,
     as_on_gpus,

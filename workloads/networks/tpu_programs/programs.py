@@ -37,7 +37,7 @@ from slipstick.workloads.layers.tape import NetworkTape, Value
 from slipstick.workloads.networks import resnet, transformer
 from slipstick.workloads.networks.resnet import stages
 from slipstick.workloads.networks.tpu_programs import feeds
-from slipstick.workloads.runs.feed import Feed, fed, for_run
+from slipstick.workloads.runs.feed import Feed, for_run, with_feed
 from slipstick.workloads.transforms.dtype import in_dtype
 
 IMAGES = {"cifar10": (32, 3), "mnist": (28, 1)}
@@ -222,7 +222,7 @@ class TpuProgram:
         plain = self.build()
         plain = in_dtype(plain, self.dtype) if self.dtype else plain
         defaults = FrozenDict({**plain.defaults, **self.sizes, "batch": float(self.batch)})
-        return for_run(fed(replace(plain, name=name, defaults=defaults), self.feed), **self.run)
+        return for_run(with_feed(replace(plain, name=name, defaults=defaults), self.feed), **self.run)
 
 
 def _bert(data: str) -> TpuProgram:

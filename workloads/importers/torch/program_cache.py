@@ -18,19 +18,19 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from slipstick.common.cached_parts import kept_list, kept_table, kept_text, kept_texts
-from slipstick.common.disk_cache import kept_path, read_kept, write_kept
+from slipstick.common.cached_parts import cached_list, cached_table, cached_text, cached_texts
+from slipstick.common.disk_cache import cache_path, read_cached, write_cached
 from slipstick.common.trusted_code import TrustedName
-from slipstick.workloads.graph.kept import UNREADABLE, kept_data, restored_workload
 from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.graph.workload_cache import UNREADABLE, cached_data, restored_workload
 from slipstick.workloads.importers.torch.arguments import Inputs
-from slipstick.workloads.importers.torch.kept_watch import Watch, drawn, state_of
+from slipstick.workloads.importers.torch.program_watch import Watch, drawn, state_of
 
 OF_THE_SHELL = frozenset({"_", "SHLVL", "PWD", "OLDPWD"})
 """Variables of the environment that say nothing to a program."""
 
 
-def kept_program(
+def cached_program(
     name: str, options: Sequence[str | None], sizes: Sequence[str], record: Callable[[], tuple[Workload, Inputs]]
 ) -> Workload:
     """The workload of FILE.py:FUNCTION, as it was kept or as `record` makes it; then it is kept for the next time.
@@ -40,7 +40,7 @@ def kept_program(
         anew.
     """
     path = _place(name, options)
-    known = _unchanged(read_kept(path), sizes)
+    known = _unchanged(read_cached(path), sizes)
     if known is not None:
         print(f"slipstick: {name} as recorded before: nothing that it reads has changed", file=sys.stderr)
         return known
@@ -52,11 +52,11 @@ def kept_program(
     with redirect_stdout(watch), watch.watching():
         made, inputs = record()
     if not watch.acted and not chance():
-        seen, data = watch.seen(name), kept_data(made)
+        seen, data = watch.seen(name), cached_data(made)
         if seen is not None and data is not None and restored_workload(json.loads(json.dumps(data))) == made:
             shapes = inputs.values() if isinstance(inputs, Mapping) else inputs
             named = sorted({size for one in shapes for size in one.shape if isinstance(size, str)})
-            write_kept(path, {"seen": seen, "sizes": named, "workload": data})
+            write_cached(path, {"seen": seen, "sizes": named, "workload": data})
     return made
 
 
@@ -71,7 +71,7 @@ def _place(name: str, options: Sequence[str | None]) -> Path | None:
         here = [str(file.resolve()), str(Path.cwd())]
     except OSError:  # the folder was removed
         return None
-    return kept_path("workloads", json.dumps(["program", name, *here, *options, python, environment]))
+    return cache_path("workloads", json.dumps(["program", name, *here, *options, python, environment]))
 
 
 def _unchanged(content: Any, sizes: Sequence[str]) -> Workload | None:
@@ -79,11 +79,11 @@ def _unchanged(content: Any, sizes: Sequence[str]) -> Workload | None:
     if content is None:
         return None
     try:
-        if not {*sizes} <= {*kept_texts(kept_table(content, "program")["sizes"], "sizes")}:
+        if not {*sizes} <= {*cached_texts(cached_table(content, "program")["sizes"], "sizes")}:
             return None
-        for entry in kept_list(content["seen"], "seen"):
-            path, was = kept_list(entry, "seen")
-            if state_of(kept_text(path, "seen"), kept_text(was, "seen").partition(":")[0]) != was:
+        for entry in cached_list(content["seen"], "seen"):
+            path, was = cached_list(entry, "seen")
+            if state_of(cached_text(path, "seen"), cached_text(was, "seen").partition(":")[0]) != was:
                 return None
         return restored_workload(content["workload"])
     except UNREADABLE:

@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 
 from slipstick.common.cached_parts import (
-    kept_list,
-    kept_number,
-    kept_places,
-    kept_table,
-    kept_text,
-    kept_texts,
+    cached_list,
+    cached_number,
+    cached_places,
+    cached_table,
+    cached_text,
+    cached_texts,
 )
-from slipstick.common.disk_cache import kept_path, read_kept, write_kept
+from slipstick.common.disk_cache import cache_path, read_cached, write_cached
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import expression_text, parse_expression
 from slipstick.common.lazy_sympy import is_symbolic, sp
@@ -32,7 +32,7 @@ from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.alike import Distinct
 from slipstick.workloads.graph.cost import Amount, Cost
 from slipstick.workloads.graph.exact import steps_of
-from slipstick.workloads.graph.given import KeptAmount, KeptTable, Later, unread
+from slipstick.workloads.graph.given import CachedAmount, CachedTable, Later, unread
 from slipstick.workloads.graph.op import Attribute, Op
 from slipstick.workloads.graph.workload import Workload
 
@@ -44,13 +44,13 @@ UNREADABLE = (CycleError, InputError, ArithmeticError, KeyError, TypeError, Valu
 """What is raised where data is no workload that was kept."""
 
 
-def kept_workload(name: str, build: Callable[[], Workload], before: Workload | None = None) -> Workload:
+def cached_workload(name: str, build: Callable[[], Workload], before: Workload | None = None) -> Workload:
     """The workload of a name, as it was kept or as `build` makes it; then it is kept for the next time.
 
     `before`: the workload that `build` rewrites; where it gives back that, no more than this is kept.
     """
-    path = kept_path("workloads", name)
-    content = read_kept(path)
+    path = cache_path("workloads", name)
+    content = read_cached(path)
     ships = content is None
     if ships:
         content = prebuilt(path)
@@ -61,16 +61,16 @@ def kept_workload(name: str, build: Callable[[], Workload], before: Workload | N
             pass  # as if it were not there
         else:
             if ships and path is not None:
-                write_kept(path, content)
+                write_cached(path, content)
             return known
     made = build()
-    data = UNCHANGED if made is before else kept_data(made) if path and len(made.names) >= FEWEST else None
+    data = UNCHANGED if made is before else cached_data(made) if path and len(made.names) >= FEWEST else None
     if path is not None and data is not None:
-        write_kept(path, data)
+        write_cached(path, data)
     return made
 
 
-def kept_data(workload: Workload) -> dict[str, Any] | None:
+def cached_data(workload: Workload) -> dict[str, Any] | None:
     """A workload as JSON holds it; None of a workload that cannot be read back as it is."""
     formulas = _Formulas()
     if type(workload) is not Workload or any(op.body is not None for op in workload.distinct.operations):
@@ -133,8 +133,8 @@ def _table_text(amounts: FrozenDict[Amount]) -> list[object]:
     return [_table_text(amounts.open), sizes]
 
 
-def _amount_text(amount: Amount | KeptAmount) -> str:
-    if isinstance(amount, KeptAmount):
+def _amount_text(amount: Amount | CachedAmount) -> str:
+    if isinstance(amount, CachedAmount):
         return amount.text
     return _exact_text(amount) if is_symbolic(amount) else repr(amount)
 
@@ -157,29 +157,29 @@ def restored_workload(data: Any) -> Workload:
     CycleError, KeyError, TypeError, ValueError
         Where operations wait for each other, a part is not there, or one has too few or too many entries.
     """
-    data = kept_table(data, "workload")
+    data = cached_table(data, "workload")
     formulas = [
-        KeptAmount.of(kept_text(text, "formula"), steps, kept_texts(symbols, "symbols of a formula"))
-        for text, steps, symbols in kept_list(data["formulas"], "formulas")
+        CachedAmount.of(cached_text(text, "formula"), steps, cached_texts(symbols, "symbols of a formula"))
+        for text, steps, symbols in cached_list(data["formulas"], "formulas")
     ]
     if any(one.steps is not None and one.symbols != set(one.steps.sizes) for one in formulas):
         raise InputError("kept workload: the steps of a formula have other symbols than it")
-    operations = tuple(_operation(one, formulas) for one in kept_list(data["operations"], "operations"))
-    names = kept_texts(data["names"], "names")
-    times = tuple(_amount(one, formulas, "times") for one in kept_list(data["times"], "times"))
-    places = kept_places(data["place"], "place", len(operations))
+    operations = tuple(_operation(one, formulas) for one in cached_list(data["operations"], "operations"))
+    names = cached_texts(data["names"], "names")
+    times = tuple(_amount(one, formulas, "times") for one in cached_list(data["times"], "times"))
+    places = cached_places(data["place"], "place", len(operations))
     if not len(names) == len(times) == len(places) or set(places) != set(range(len(operations))):
         raise InputError("kept workload: want a place for each operation")
     place = np.array(places, dtype=np.intp)
     place.flags.writeable = False
-    known = (each.symbols for each in times if isinstance(each, KeptAmount))
-    defaults = kept_table(data["defaults"], "defaults")
+    known = (each.symbols for each in times if isinstance(each, CachedAmount))
+    defaults = cached_table(data["defaults"], "defaults")
     return Workload.kept(
-        name=kept_text(data["name"], "name"),
+        name=cached_text(data["name"], "name"),
         edges=tuple((names[before], names[after]) for before, after in _edges(data["edges"], len(names))),
-        defaults=FrozenDict({name: kept_number(size, "defaults") for name, size in defaults.items()}),
+        defaults=FrozenDict({name: cached_number(size, "defaults") for name, size in defaults.items()}),
         metadata=_facts(data["metadata"], "metadata"),
-        uncounted=tuple(kept_text(one, "uncounted") for one in kept_list(data["uncounted"], "uncounted")),
+        uncounted=tuple(cached_text(one, "uncounted") for one in cached_list(data["uncounted"], "uncounted")),
         names=names,
         raw_times=times,
         distinct=Distinct(operations, place),
@@ -187,37 +187,37 @@ def restored_workload(data: Any) -> Workload:
     )
 
 
-def _operation(data: Any, formulas: Sequence[KeptAmount]) -> Op:
-    one = kept_table(data, "operation")
+def _operation(data: Any, formulas: Sequence[CachedAmount]) -> Op:
+    one = cached_table(data, "operation")
     dims, cost = (
-        {name: _amount(kept, formulas, part) for name, kept in kept_table(one[part], part).items()}
+        {name: _amount(kept, formulas, part) for name, kept in cached_table(one[part], part).items()}
         for part in ("dims", "cost")
     )
     op = Op(
-        kept_text(one["name"], "name"),
-        kept_text(one["kind"], "kind"),
-        KeptTable(dims),
-        kept_text(one["dtype"], "dtype"),
-        Cost().using(KeptTable(cost)),
+        cached_text(one["name"], "name"),
+        cached_text(one["kind"], "kind"),
+        CachedTable(dims),
+        cached_text(one["dtype"], "dtype"),
+        Cost().using(CachedTable(cost)),
         attributes=_facts(one["attributes"], "attributes"),
-        payload=None if one["payload"] is None else kept_text(one["payload"], "payload"),
+        payload=None if one["payload"] is None else cached_text(one["payload"], "payload"),
     )
-    inside = (each.symbols for each in (*dims.values(), *cost.values()) if isinstance(each, KeptAmount))
+    inside = (each.symbols for each in (*dims.values(), *cost.values()) if isinstance(each, CachedAmount))
     op.__dict__["symbols"] = frozenset().union(*inside)
     return op
 
 
-def _amount(kept: Any, formulas: Sequence[KeptAmount], field: str) -> int | float | KeptAmount:
+def _amount(kept: Any, formulas: Sequence[CachedAmount], field: str) -> int | float | CachedAmount:
     """A number, or [the place of a formula]."""
     if type(kept) is not list:
-        return kept_number(kept, field)
-    (place,) = kept_places(kept, field, len(formulas))
+        return cached_number(kept, field)
+    (place,) = cached_places(kept, field, len(formulas))
     return formulas[place]
 
 
 def _edges(data: Any, count: int) -> list[list[int]]:
     """Pairs of places of operations, none of which waits for itself by way of others."""
-    edges = [kept_places(edge, "edges", count) for edge in kept_list(data, "edges")]
+    edges = [cached_places(edge, "edges", count) for edge in cached_list(data, "edges")]
     waits: dict[int, set[int]] = {}
     for before, after in edges:
         waits.setdefault(after, set()).add(before)
@@ -228,7 +228,7 @@ def _edges(data: Any, count: int) -> list[list[int]]:
 
 def _facts(data: Any, field: str) -> FrozenDict[Attribute]:
     """Metadata or attributes: texts, numbers and lists of them."""
-    facts = FrozenDict({name: _frozen(fact) for name, fact in kept_table(data, field).items()})
+    facts = FrozenDict({name: _frozen(fact) for name, fact in cached_table(data, field).items()})
     hash(facts)  # a fact is no table
     return facts
 
