@@ -35,6 +35,10 @@ _LONG_FROM = {"min": 60.0, "h": 7200.0}
 """Seconds from which a time is written in minutes and in hours."""
 
 
+LONGEST_IN_DECIMALS = 1e21
+"""Numbers beyond are no quantities of machines; their digits would fill a line."""
+
+
 def digits_shown(value: float, digits: int = 3) -> str:
     """A number in decimals, however large or small: nobody reads an exponent of a time, a price or a ratio.
 
@@ -42,7 +46,7 @@ def digits_shown(value: float, digits: int = 3) -> str:
     ('0.0000685', '100', '1,230,000,000,000,000')
     """
     short = f"{value:.{digits}g}"
-    return f"{Decimal(short):,f}" if "e" in short else short
+    return f"{Decimal(short):,f}" if "e" in short and abs(value) < LONGEST_IN_DECIMALS else short
 
 
 def ratio_shown(ratio: float) -> str:

@@ -62,7 +62,7 @@ def test_a_variation_beyond_all_numbers_is_refused(field: str, capsys: pytest.Ca
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ("service: []", "service is empty"),
+        ("service: []", "stages.0.service = []: want at least one time > 0 s"),
         ("service: 1 s, variation: 1e-300, distribution: gamma", "variation is 1e-300; want 0 or >= 1e-06"),
     ],
 )

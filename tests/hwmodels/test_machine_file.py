@@ -36,7 +36,7 @@ def test_nothing_that_ships_is_doubted(name: str) -> None:
         ({"price": 1e9}, "price = 1 G$/h is hardly meant: expected 0 $/h to 1 M$/h"),
         (
             {"engines.vector.flop_per_cycle.float32": 1e308},
-            "engines.vector.flop_per_cycle.float32 = 1e+308 is hardly meant: expected 0.01 to 1e+08",
+            "engines.vector.flop_per_cycle.float32 = 1e+308 is hardly meant: expected 0.01 to 100000000",
         ),
         (
             {"memory.L2.capacity": "1 TB"},

@@ -58,7 +58,6 @@ def read_steps(path: Path, marker: str) -> tuple[list[StepProfile], list[str]]:
     except InputError as error:
         raise without_steps or InputError(f"{path}: {error}") from None
     counts = {
-        "events without a finite start and a duration >= 0 passed over": events.notes.skipped,
         "events without a phase or a name passed over": events.notes.broken,
         "broken escapes repaired": events.notes.repaired_escapes,
     }
