@@ -31,7 +31,8 @@ class MinOverConfigs(Formula):
     Examples
     --------
     >>> from slipstick.common.expressions import symbol
-    >>> tiles = Least(sp.ceiling(symbol("n") / symbol("tile")) * symbol("tile"), "1", "", menu=Table(tile=(64, 48)))
+    >>> places = sp.ceiling(symbol("n") / symbol("tile")) * symbol("tile")
+    >>> tiles = MinOverConfigs(places, "1", "", menu=FrozenDict(tile=(64, 48)))
     >>> tiles.names, [float(tiles.evaluate({"n": n})) for n in (64, 65, 129)]
     (('n',), [64.0, 96.0, 144.0])
     """

@@ -22,7 +22,7 @@ Model = TypeVar("Model", bound=BaseModel)
 class FrozenDict(Mapping[str, Value], Generic[Value]):
     """An immutable mapping from names to values; equality, hash and pickle work.
 
-    >>> Table({"L1": 1}) == Table(L1=1)
+    >>> FrozenDict({"L1": 1}) == FrozenDict(L1=1)
     True
     """
 

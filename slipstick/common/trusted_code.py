@@ -12,7 +12,8 @@ from slipstick.common.errors import InputError
 
 
 class TrustedName(str):
-    """A name that the user typed (`parser=TrustedName` of an option): ``MODULE:ATTRIBUTE`` in it may be imported and run.
+    """A name that the user typed (`parser=TrustedName` of an option): ``MODULE:ATTRIBUTE`` in it may be imported and
+    run.
 
     Every other `str` finds only what ships. Text that is read from a file, cut or put together is a plain `str`, and so
     is what a record validated, thus what is forgotten fails on the safe side.
