@@ -18,8 +18,6 @@ from slipstick.estimators.scaling.laws.band_constants import (
     ERROR_CAP,
     FIRST_ORIGIN,
     FLOOR,
-    GROWTH_FLOOR,
-    GROWTH_SHARPNESS,
     ORIGINS,
     SHARPNESS,
 )
@@ -61,14 +59,8 @@ def counted_in(pool: Pool, unit: float) -> Pool:
 
 
 _MILDEST = law.STEEPER[:1]
-_GROWTH = Pool(
-    (law.GROWTH_LOG, law.GROWTH_LINEAR, law.SIZE_BENDS), GROWTH_SHARPNESS, GROWTH_FLOOR, law.STEEPER, _MILDEST
-)
-POOLS = {
-    "problem_size": Pool((law.SIZE_BENDS,), challengers=law.STEEPER, witnesses=_MILDEST),
-    "weak": _GROWTH,
-    "collective": _GROWTH,
-}
+SIZES = Pool((law.SIZE_BENDS,), challengers=law.STEEPER, witnesses=_MILDEST)
+"""What is averaged where a size grows."""
 
 
 @dataclass(frozen=True)
