@@ -19,7 +19,7 @@ from slipstick.estimators.scaling.laws.band_constants import ORIGINS
 from slipstick.estimators.scaling.laws.families import FAMILIES, borders
 from slipstick.estimators.scaling.laws.selection import SIZES, Mixture, Pool, counted_in, select
 from slipstick.estimators.scaling.line import fit_line, fit_power
-from slipstick.estimators.scaling.prediction import AveragedLaw, Prediction, shares_of
+from slipstick.estimators.scaling.prediction import LEAST_SHARE, AveragedLaw, Prediction, shares_of
 from slipstick.estimators.scaling.repeats import error_of, noise_at, widened
 from slipstick.estimators.scaling.series import FARTHEST, Series, check_series, counts_nodes, kind_of
 from slipstick.estimators.scaling.verdict import (
@@ -38,8 +38,6 @@ LEAST_POINTS = 2
 CHUNK = 4096
 JUMP, FAR_OFF = 0.15, 3.0
 """In log time, and over what the others are missed by: a last point farther off is one on its own."""
-LEAST_SHARE = 1e-3
-"""Of a law that is drawn."""
 ROUNDING = 1e-9
 """Terms below this share of the time everywhere are what is left of sums that cancel."""
 LEAST_SQUARES = {"line": fit_line, "power": fit_power}
@@ -193,7 +191,8 @@ def _answer(
 ) -> Prediction:
     x, y = np.asarray(series.x), np.asarray(series.y)
     notes: tuple[str, ...] = ()
-    law = mixture.law().without(ROUNDING, np.concatenate([x, to]))
+    everywhere = np.concatenate([x, to])
+    law = mixture.law().without(ROUNDING, everywhere)
     value = law(to)
     low = high = None
     words: list[Verdict] = []
@@ -231,9 +230,9 @@ def _answer(
         level=level,
         verdicts=tuple(words),
         law=law,
-        shares=shares_of([part.family.name for part in mixture.parts], list(mixture.weights)),
+        shares=shares_of([part.held(everywhere) for part in mixture.parts], list(mixture.weights)),
         assumptions=tuple(assumptions),
-        curves=_curves(mixture, to),
+        curves=_curves(mixture, to, everywhere),
     )
 
 
@@ -252,11 +251,11 @@ def _without_last(
     return rest(to) if off > max(JUMP, FAR_OFF * max(usual, noise)) else None
 
 
-def _curves(mixture: Mixture, to: FloatArray) -> tuple[AveragedLaw, ...]:
+def _curves(mixture: Mixture, to: FloatArray, everywhere: FloatArray) -> tuple[AveragedLaw, ...]:
     """The families that have a weight."""
     each = zip(mixture.parts, mixture.weights.tolist(), mixture.each(to).tolist(), strict=True)
     curves = [
-        AveragedLaw(part.family.name, weight, tuple(times)) for part, weight, times in each if weight >= LEAST_SHARE
+        AveragedLaw(part.held(everywhere), weight, tuple(times)) for part, weight, times in each if weight >= LEAST_SHARE
     ]
     return tuple(sorted(curves, key=lambda curve: -curve.share))
 

@@ -139,6 +139,15 @@ def test_a_verdict_is_the_probability_of_being_within_20_percent() -> None:
     assert words[3].probability == pytest.approx(0.45) and "confirmed up to 16 times" in words[3].reason
 
 
+@given(TIMES, st.sampled_from(KINDS))
+def test_the_laws_named_are_those_of_the_formula(times: list[float], kind: str) -> None:
+    # 0.5 x + 1.5 beside "n^3 20 %": a family of which no cube is left is named as the line that it is
+    x = 2.0 ** np.arange(len(times))
+    answer = extrapolate(Series.of(x, times, "x"), [x[-1] * 4], kind)
+    for name, power in (("nlogn", "x log2"), ("n^1.5", "x^1.5"), ("n^2", "x^2"), ("n^3", "x^3")):
+        assert answer.shares.get(name, 0.0) < 0.02 or power in answer.law.text("x", x[-1] * 4)
+
+
 @given(TIMES, st.sampled_from(KINDS), st.floats(1.01, 1e4))
 def test_one_word_follows_the_probability_for_every_kind_and_distance(
     times: list[float], kind: str, reach: float
