@@ -255,7 +255,9 @@ def _curves(mixture: Mixture, to: FloatArray, everywhere: FloatArray) -> tuple[A
     """The families that have a weight."""
     each = zip(mixture.parts, mixture.weights.tolist(), mixture.each(to).tolist(), strict=True)
     curves = [
-        AveragedLaw(part.held(everywhere), weight, tuple(times)) for part, weight, times in each if weight >= LEAST_SHARE
+        AveragedLaw(part.held(everywhere), weight, tuple(times))
+        for part, weight, times in each
+        if weight >= LEAST_SHARE
     ]
     return tuple(sorted(curves, key=lambda curve: -curve.share))
 

@@ -21,7 +21,6 @@ from slipstick.estimators.scaling.series import Series
 from slipstick.estimators.scaling.verdict import Verdict
 from slipstick.estimators.symbolic.formula import Formula
 
-
 LEAST_SHARE = 1e-3
 """Of a law that is named."""
 
