@@ -12,16 +12,16 @@ import numpy.typing as npt
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.common.renamed_arguments import checked as checked_arguments
+from slipstick.estimators.scaling.averaged_scaling import PRIORS, averaged, cycles, weak_priors
 from slipstick.estimators.scaling.extrapolation_band import checked, doubt
 from slipstick.estimators.scaling.extrapolation_band import reasons as worst_of
 from slipstick.estimators.scaling.laws.band_constants import ORIGINS
 from slipstick.estimators.scaling.laws.families import FAMILIES, borders
-from slipstick.estimators.scaling.laws.selection import POOLS, Mixture, Pool, counted_in, select
+from slipstick.estimators.scaling.laws.selection import SIZES, Mixture, Pool, counted_in, select
 from slipstick.estimators.scaling.line import fit_line, fit_power
-from slipstick.estimators.scaling.prediction import AveragedLaw, Prediction, shares_of
-from slipstick.estimators.scaling.repeats import noise_at, widened
+from slipstick.estimators.scaling.prediction import LEAST_SHARE, AveragedLaw, Prediction, shares_of
+from slipstick.estimators.scaling.repeats import error_of, noise_at, widened
 from slipstick.estimators.scaling.series import FARTHEST, Series, check_series, counts_nodes, kind_of
-from slipstick.estimators.scaling.strong_scaling import cycles, strong
 from slipstick.estimators.scaling.verdict import (
     ABOVE,
     BELOW,
@@ -36,8 +36,8 @@ from slipstick.hwmodels.machine import Machine
 
 LEAST_POINTS = 2
 CHUNK = 4096
-LEAST_SHARE = 1e-3
-"""Of a law that is drawn."""
+JUMP, FAR_OFF = 0.15, 3.0
+"""In log time, and over what the others are missed by: a last point farther off is one on its own."""
 ROUNDING = 1e-9
 """Terms below this share of the time everywhere are what is left of sums that cancel."""
 LEAST_SQUARES = {"line": fit_line, "power": fit_power}
@@ -128,11 +128,11 @@ def extrapolate_many(
         groups[len(one), named, min(1.0, one.x[0], float(targets.min()))].append(i)
     answers: list[Prediction | None] = [None] * len(series)
     for (_, named, unit), members in groups.items():
-        if named == "strong" and family is None:
+        if named != "problem_size" and family is None:
             for i in members:
-                answers[i] = _strong(series[i], reasons[i], targets, level, machine)
+                answers[i] = _averaged(series[i], named, reasons[i], targets, level, machine)
             continue
-        pool = counted_in(Pool((FAMILIES[family],)) if family else POOLS[named], unit)
+        pool = counted_in(Pool((FAMILIES[family],)) if family else SIZES, unit)
         known = borders(machine) if machine is not None and named in ("strong", "weak") else ()
         for start in range(0, len(members), CHUNK):
             chunk = members[start : start + CHUNK]
@@ -140,14 +140,16 @@ def extrapolate_many(
             x, y = np.array([s.x for s in some]), np.array([s.y for s in some])
             steps = ORIGINS if level is not None or family is None else 0
             for i, mixture in zip(chunk, select(pool, x, y, known, steps), strict=True):
-                answers[i] = _answer(series[i], named, reasons[i], mixture, targets, level, known)
+                answers[i] = _answer(series[i], named, reasons[i], pool, mixture, targets, level, known)
     return [answer for answer in answers if answer is not None]
 
 
-def _strong(series: Series, reason: str, to: FloatArray, level: float | None, machine: Machine | None) -> Prediction:
-    issue = cycles(machine)
+def _averaged(
+    series: Series, kind: str, reason: str, to: FloatArray, level: float | None, machine: Machine | None
+) -> Prediction:
+    issue = cycles(machine) if kind == "strong" else None
     known = borders(machine) if machine is not None and not counts_nodes(series.parameter) else ()
-    average = strong(series, to, issue)
+    average = averaged(series, to, issue, PRIORS if kind == "strong" else weak_priors())
     low = high = None
     words: list[Verdict] = []
     if level is not None and len(series) < ENOUGH_POINTS:
@@ -157,12 +159,12 @@ def _strong(series: Series, reason: str, to: FloatArray, level: float | None, ma
         words = verdicts(series, average.certainty(), to, average.value, known)
         ends = widened(average.value, *average.band(level), noise)
         low, high = (tuple(map(float, end)) for end in ends)
-    assumptions = [f"strong scaling in {series.parameter} ({reason})", *series.notes, *average.notes]
+    assumptions = [f"{kind} scaling in {series.parameter} ({reason})", *series.notes, *average.notes]
     if known:
         assumptions.append("borders of the machine: " + ", ".join(f"{border:g}" for border in known))
     return Prediction(
         series=series,
-        kind="strong",
+        kind=kind,
         kind_reason=reason,
         x=tuple(map(float, to)),
         value=tuple(map(float, average.value)),
@@ -181,31 +183,40 @@ def _answer(
     series: Series,
     kind: str,
     reason: str,
+    pool: Pool,
     mixture: Mixture,
     to: FloatArray,
     level: float | None,
     known_borders: tuple[float, ...],
 ) -> Prediction:
     x, y = np.asarray(series.x), np.asarray(series.y)
-    law = mixture.law().without(ROUNDING, np.concatenate([x, to]))
+    notes: tuple[str, ...] = ()
+    everywhere = np.concatenate([x, to])
+    law = mixture.law().without(ROUNDING, everywhere)
     value = law(to)
     low = high = None
     words: list[Verdict] = []
     if level is not None:
-        parts = doubt(mixture, kind, x, y, to)
+        noise = error_of(series.statistic, series.noise, series.repeats)
+        parts = doubt(mixture, kind, x, y, to, noise)
         if parts is None:
             words = [too_few(len(series))] * len(to)
         else:
             below, above = parts.band(0.80)
+            jump = _without_last(pool, mixture, x, y, to, noise)
+            if jump is not None:
+                apart = np.minimum(np.abs(np.log(value / jump)), 1.0)
+                parts = replace(parts, disagreement=np.hypot(parts.disagreement, apart))
+                notes = (f"the last point alone is off the law of the others, which says {jump[-1]:.4g} s",)
             usual = Certainty(
                 parts.within(-BELOW, ABOVE), value * np.exp(-below), value * np.exp(above), worst_of(parts)
             )
             words = verdicts(series, usual, to, value, known_borders)
             below, above = parts.band(level)
-            noise = noise_at(level, series.statistic, series.noise)
-            ends = widened(value, value * np.exp(-below), value * np.exp(above), noise)
+            spread = noise_at(level, series.statistic, series.noise)
+            ends = widened(value, value * np.exp(-below), value * np.exp(above), spread)
             low, high = (tuple(map(float, end)) for end in ends)
-    assumptions = [f"{kind.replace('_', ' ')} scaling in {series.parameter} ({reason})", *series.notes]
+    assumptions = [f"{kind.replace('_', ' ')} scaling in {series.parameter} ({reason})", *series.notes, *notes]
     if known_borders:
         assumptions.append("change points at the machine's borders: " + ", ".join(f"{b:g}" for b in known_borders))
     return Prediction(
@@ -219,17 +230,34 @@ def _answer(
         level=level,
         verdicts=tuple(words),
         law=law,
-        shares=shares_of([part.family.name for part in mixture.parts], list(mixture.weights)),
+        shares=shares_of([part.held(everywhere) for part in mixture.parts], list(mixture.weights)),
         assumptions=tuple(assumptions),
-        curves=_curves(mixture, to),
+        curves=_curves(mixture, to, everywhere),
     )
 
 
-def _curves(mixture: Mixture, to: FloatArray) -> tuple[AveragedLaw, ...]:
+def _without_last(
+    pool: Pool, mixture: Mixture, x: FloatArray, y: FloatArray, to: FloatArray, noise: float
+) -> FloatArray | None:
+    """Times [s] without the last point, where it alone lies beyond what earlier points were missed by; None elsewhere.
+
+    One point beyond the noise of the others is an outlier or the begin of another law, and nothing tells which.
+    """
+    if len(x) <= ENOUGH_POINTS or not len(mixture.ahead) or abs(float(mixture.ahead[-1])) < JUMP:
+        return None
+    (rest,) = select(pool, x[None, :-1], y[None, :-1])
+    usual = float(np.sqrt(np.mean(rest.ahead**2))) if len(rest.ahead) else np.inf
+    off = abs(float(np.log(rest(x[-1:])[0] / y[-1])))
+    return rest(to) if off > max(JUMP, FAR_OFF * max(usual, noise)) else None
+
+
+def _curves(mixture: Mixture, to: FloatArray, everywhere: FloatArray) -> tuple[AveragedLaw, ...]:
     """The families that have a weight."""
     each = zip(mixture.parts, mixture.weights.tolist(), mixture.each(to).tolist(), strict=True)
     curves = [
-        AveragedLaw(part.family.name, weight, tuple(times)) for part, weight, times in each if weight >= LEAST_SHARE
+        AveragedLaw(part.held(everywhere), weight, tuple(times))
+        for part, weight, times in each
+        if weight >= LEAST_SHARE
     ]
     return tuple(sorted(curves, key=lambda curve: -curve.share))
 

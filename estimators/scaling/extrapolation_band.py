@@ -48,7 +48,8 @@ NEUTRAL_SLOPE = {"strong": 0.0, "weak": 1.0, "problem_size": 1.0, "collective": 
 class AnswerWarning:
     """The parts of the band at each target, before level and ratio: relative standard deviations.
 
-    All have the shape of the targets; `reach` is log2(ratio)^GROWTH.
+    All but `noise`, the standard error of the times in log time, have the shape of the targets; `reach` is
+    log2(ratio)^GROWTH.
     """
 
     misses: FloatArray
@@ -57,6 +58,7 @@ class AnswerWarning:
     bending: FloatArray
     reach: FloatArray
     below: FloatArray
+    noise: float = 0.0
 
     @property
     def scale(self) -> FloatArray:
@@ -68,6 +70,7 @@ class AnswerWarning:
             + (SHORTFALL * self.shortfall) ** 2
             + (BENDING * self.bending) ** 2
             + (BELOW * self.below) ** 2
+            + self.noise**2
         )
         return np.asarray(np.sqrt(parts) * self.reach)
 
@@ -99,11 +102,14 @@ def checked(level: float) -> float:
     return level
 
 
-def doubt(mixture: Mixture, kind: str, x: FloatArray, y: FloatArray, to: FloatArray) -> AnswerWarning | None:
+def doubt(
+    mixture: Mixture, kind: str, x: FloatArray, y: FloatArray, to: FloatArray, noise: float = 0.0
+) -> AnswerWarning | None:
     """The parts of the band; None where no earlier extrapolation could be tried (fewer than four points).
 
     `x`, `y`: values of the parameter and times in seconds, shape (n,).
     `to`: targets, shape (m,); the parts have that shape, in log space.
+    `noise`: standard error of the times, in log time, where repeats tell it.
     """
     if not len(mixture.ahead):
         return None
@@ -127,6 +133,7 @@ def doubt(mixture: Mixture, kind: str, x: FloatArray, y: FloatArray, to: FloatAr
         min(max(slope - neutral, 0.0), 1.0) * whole,
         np.log2(np.maximum(beyond(x, to), NEAREST_RATIO)) ** GROWTH,
         missed_below(mixture, x, y) * (to < x[0]) if (to < x[0]).any() else np.zeros_like(to),
+        noise,
     )
 
 
@@ -143,6 +150,7 @@ def _worst(doubt: AnswerWarning, i: int) -> str:
         f"laws that fit about as well differ by {doubt.disagreement[i]:.0%} here": DISAGREEMENT * doubt.disagreement[i],
         "the last points were slower than predicted: a change point may be under way": SHORTFALL * doubt.shortfall[i],
         "the last step bends upward: non-monotone, or a change point under way": BENDING * doubt.bending[i],
+        f"the repeats of a value leave its time uncertain by {doubt.noise:.0%}": doubt.noise,
         f"the first points, predicted from the later ones, were missed by {doubt.below[i]:.0%}": BELOW * doubt.below[i],
     }
     return max(parts, key=lambda reason: float(np.asarray(parts[reason])))

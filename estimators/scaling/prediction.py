@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,12 +15,14 @@ from slipstick.common.columns import SHARE, Column
 from slipstick.common.formatting import ends_shown, shown
 from slipstick.common.records import FrozenDict
 from slipstick.common.writer import save_picture
+from slipstick.estimators.scaling.laws.families import NEGLIGIBLE
 from slipstick.estimators.scaling.laws.terms import Law
 from slipstick.estimators.scaling.series import Series
 from slipstick.estimators.scaling.verdict import Verdict
 from slipstick.estimators.symbolic.formula import Formula
 
-NEGLIGIBLE = 5e-3
+LEAST_SHARE = 1e-3
+"""Of a law that is named."""
 
 
 @dataclass(frozen=True)
@@ -230,6 +231,8 @@ class Prediction(Answer):
 
 
 def shares_of(names: list[str], weights: list[float]) -> FrozenDict[float]:
-    """Family names with their shares, those below one in a thousand left out."""
-    shares: Mapping[str, float] = {n: float(w) for n, w in zip(names, weights, strict=True) if w >= 1e-3}
-    return FrozenDict(dict(shares))
+    """Family names with their shares, those of one name together, those below one in a thousand left out."""
+    shares: dict[str, float] = {}
+    for name, weight in zip(names, weights, strict=True):
+        shares[name] = shares.get(name, 0.0) + float(weight)
+    return FrozenDict({name: share for name, share in shares.items() if share >= LEAST_SHARE})

@@ -7,6 +7,7 @@ anybody's table it is not known what makes the repeats differ (other nodes, othe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import NormalDist
 from typing import Literal, get_args
 
@@ -20,6 +21,8 @@ Statistic = Literal["median", "least"]
 FAR, OUTLYING, ROUNDS = 9.0, 2.5, 3
 LEAST_NOISE = 1e-4
 """Runs nearer to each other, in log time, are equal."""
+FEW_RUNS = 2.0
+"""Of two runs of a value nobody can say which is the outlier, and their median is their mean."""
 STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
 
 
@@ -92,14 +95,25 @@ def typical_times(
 
 
 def noise_at(level: float, statistic: Statistic, noise: float | None) -> float:
-    """What the spread of repeats adds to a band, in squares, in log time; 0 for medians.
+    """What the spread of repeats adds to a band, in squares, in log time; 0 for medians, whose error is in the band.
 
-    The bands of medians were tuned on medians, with their noise in the residuals. The least of the repeats hides the
-    noise from the residuals, while one more run, at the target or behind the law, still has it.
+    The least of the repeats hides the noise from the residuals, while one more run, at the target or behind the law,
+    still has it.
     """
     if statistic == "median" or not noise:
         return 0.0
     return NormalDist().inv_cdf(0.5 + level / 2) * noise
+
+
+def error_of(statistic: Statistic, noise: float | None, repeats: Sequence[int]) -> float:
+    """Standard error of the times of a series in log time, from the spread of their repeats; 0 where it is unknown.
+
+    A median of n runs scatters by the root of pi / 2n of one run, from three runs on (Kenney and Keeping 1962).
+    """
+    if statistic == "least" or not noise:
+        return 0.0
+    runs = float(np.mean(repeats))
+    return noise * float(np.sqrt((np.pi / 2.0 if runs > FEW_RUNS else 1.0) / runs))
 
 
 def widened(value: FloatArray, low: FloatArray, high: FloatArray, noise: float) -> tuple[FloatArray, FloatArray]:

@@ -21,8 +21,11 @@ NEAR = 0.20
 """Relative error that the probability is about."""
 SURE = 0.80
 """Probability of being that near from which on an answer is trusted."""
-WIDEST = 10.0
-"""High over low of the 80 % band beyond which nothing should be extrapolated."""
+HOPELESS = 0.15
+"""Probability of being that near below which nothing should be extrapolated: that of a band that spans a factor of ten,
+where every ratio is as likely."""
+UNCONFIRMED, MISFITTING = 0.5, 0.1
+"""Most that is sure across a border that no measurement crossed, and where no law fits."""
 FARTHEST = 16.0
 """Ratio to the last value up to which codes and series that were left out confirmed the probabilities."""
 BELOW, ABOVE = float(-np.log(1.0 + NEAR)), float(-np.log(1.0 - NEAR))
@@ -46,7 +49,6 @@ class Certainty:
     `low`, `high`: ends of the 80 % band [s].
     `reasons`: what makes the band as wide as it is, in words.
     `misfit`: why nothing should be extrapolated at all; empty where a law fits.
-    `rivals`: at each target what says otherwise and is not excluded; empty text or no texts: nothing.
     """
 
     within: FloatArray
@@ -54,7 +56,12 @@ class Certainty:
     high: FloatArray
     reasons: tuple[str, ...]
     misfit: str = ""
-    rivals: tuple[str, ...] = ()
+
+
+def word_of(probability: float) -> Word:
+    """The word of a probability of being within 20 %, as it is printed: one percentage never has two words."""
+    said = round(probability, 2)
+    return "trust" if said >= SURE else "wide" if said >= HOPELESS else "do not extrapolate"
 
 
 def too_few(points: int) -> Verdict:
@@ -73,9 +80,9 @@ def verdicts(
 ) -> list[Verdict]:
     """One verdict a target, where the answer is `value` seconds.
 
-    Trust wants a probability of `SURE`, on the whole and under every law that the points do not exclude, a ratio to the
-    last value within what the data span and within `FARTHEST`, and that no border of the machine lies between which no
-    measurement crossed.
+    The probability is that of the laws and the noise, and what neither knows takes from it: beyond the ratio that the
+    data span, or `FARTHEST`, it falls with the ratio; across a border of the machine that no measurement crossed it is
+    at most `UNCONFIRMED`. The word follows it.
     """
     span = series.x[-1] / series.x[0]
     most = min(span, FARTHEST)
@@ -93,22 +100,16 @@ def verdicts(
         crossed = [border for border in known_borders if series.x[-1] <= border < target]
         caps = [certainty.misfit] if certainty.misfit else []
         if ratio > most:
+            within *= most / ratio
             limit = f"the data span {span:.3g} times" if span <= FARTHEST else f"confirmed up to {FARTHEST:g} times"
             end = "below the first" if under else "the last"
             caps.append(f"ratio too large: {ratio:.3g} times {end} value, {limit}")
         if crossed:
+            within = min(within, UNCONFIRMED)
             caps.append(f"crosses a border of the machine that no measurement crossed: {crossed[0]:g}")
-        if certainty.rivals and certainty.rivals[i]:
-            caps.append(certainty.rivals[i])
-        if width > WIDEST:
-            caps.append(f"the 80 % band spans a factor of {width:.3g}")
-        word: Word = (
-            "do not extrapolate"
-            if certainty.misfit or width > WIDEST or ratio > most**2
-            else "trust"
-            if within >= SURE and not caps
-            else "wide"
-        )
+        if certainty.misfit:
+            within = min(within, MISFITTING)
+        word = word_of(within)
         why = () if word == "trust" else (certainty.reasons[i],)
         result.append(Verdict(word, "; ".join([sureness(within), *caps, *why]), within))
     return result

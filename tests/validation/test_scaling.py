@@ -9,12 +9,15 @@ import numpy as np
 import pytest
 
 from slipstick.estimators.fitting.fitted_file import FITTED
-from slipstick.estimators.scaling.laws.priors import FITTED_NAME, Inflation
+from slipstick.estimators.scaling.laws.priors import FITTED_NAME, PRIORS, CodesPriors
+from slipstick.estimators.scaling.laws.scaling_laws import STRONG
 from slipstick.experiments.calibrate.public_data import training_file
 from slipstick.experiments.scoreboards.scaling import scaling_board
 from slipstick.experiments.scoreboards.scaling.code_series import code_cases, code_rows
+from slipstick.experiments.scoreboards.scaling.planted_laws import NAMES as PLANTED_LAWS
+from slipstick.experiments.scoreboards.scaling.planted_laws import planted_answers, planted_law
 from slipstick.experiments.scoreboards.scaling.random_series import SETTINGS, drawn, forecasts, random_law
-from slipstick.experiments.scoreboards.scaling.scaling_refit import inflations, refit, wanted
+from slipstick.experiments.scoreboards.scaling.scaling_refit import NOTHING, Evidence, Scores, refit
 from slipstick.experiments.scoreboards.scaling.series_collection import every_series, read_collection
 from slipstick.experiments.scoring.score import Board, Data
 
@@ -107,7 +110,8 @@ def test_random_series_are_predicted_and_covered() -> None:
     )
     assert np.all(ours < theirs)
     held = (predicted.low <= predicted.truth) & (predicted.truth <= predicted.high)
-    assert held.mean(axis=0) == pytest.approx(np.full(4, 0.80), abs=0.10)
+    # how far bands stretch is learned from codes, which depart from their laws more than these series do
+    assert np.all((held.mean(axis=0) >= 0.72) & (held.mean(axis=0) <= 0.95))
     trusted = predicted.trusted > 0
     assert np.mean(np.abs(predicted.ours / predicted.truth - 1)[trusted] < 0.2) > 0.8
 
@@ -121,13 +125,32 @@ def test_codes_count_alike_and_each_is_left_out(tmp_path: Path) -> None:
     assert row.n == 3 and row.ok is None and row.ours == pytest.approx(0.0, abs=1.0)
 
 
-def test_a_code_alone_gets_the_stretch_that_holds_four_fifths_of_it(tmp_path: Path) -> None:
-    """By definition of the quantile; and a code without others has the band of the laws."""
-    cases = code_cases(every_series(Data(collection(tmp_path))))
-    made, needed = inflations(cases), np.concatenate([wanted(case) for case in cases])
-    assert made["a"] == Inflation(1.0, 1.0) and made[""].other == 1.0
-    held = np.mean(needed <= made[""].repeated + 5e-4)
-    assert 0.8 <= held <= 0.8 + 1 / len(needed)
+def test_what_is_learned_for_a_code_never_sees_it(tmp_path: Path) -> None:
+    """The folder's only code left out: every law alike, and the average as it is."""
+    collected = every_series(Data(collection(tmp_path)))
+    evidence, cases = Evidence.of(collected), code_cases(collected)
+    assert set(evidence.shares(("a",)).values()) == {round(1 / len(STRONG), 4)}
+    # one code of pure Amdahl: a code and half a code for each law beforehand
+    shares = evidence.shares(())
+    assert max(shares, key=lambda law: shares[law]) == "amdahl" and sum(shares.values()) == pytest.approx(1, abs=1e-3)
+    assert shares["amdahl"] < (1 + 0.5) / (1 + 0.5 * len(STRONG))
+    alone = {"a": replace(PRIORS, codes=CodesPriors(shares, NOTHING, NOTHING))}
+    scores = Scores.of(cases, alone)
+    assert not scores.stretch(1.0, np.ones(len(scores.codes), dtype=bool)).any()
+
+
+def test_planted_laws_are_drawn_as_described_and_answered_better_than_by_amdahl() -> None:
+    """Seeds below 1,000; the board has 400 series of seeds that served for nothing."""
+    said = planted_answers(705, 12)
+    assert len(said.truth) == 2 * 12 * len(PLANTED_LAWS)
+    assert np.median(said.errors()) <= 0.6 * np.median(said.errors("amdahl"))
+    assert 0.72 <= said.covered <= 0.92 and np.mean(said.only(said.trusted).near) >= 0.80
+    for name in PLANTED_LAWS:
+        generator = np.random.default_rng(3)
+        u = np.array([1.0, 8.0])
+        times = np.array([planted_law(name, generator)(u) for _ in range(20)])
+        # none is faster at one worker than one part in two, or at eight than an eighth of that
+        assert np.all(times[:, 0] >= 0.5) and np.all(times[:, 1] >= 0.5 / 8)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The laws and the band of an extrapolation of sizes, weak scaling and collectives (`estimators/scaling`).
+"""The laws and the band of an extrapolation of sizes (`estimators/scaling`).
 
 version: 1
 chosen on: the tuning sources of scaling series, 1,949 predictions of six codes, groups weighed by the root of their
@@ -35,8 +35,6 @@ ERROR_CAP = 1.0
 """Log errors of a step beyond this count as this."""
 SHARPNESS, FLOOR = 2.0, 0.10
 """Weights are (error^2 + floor^2)^(-sharpness / 2)."""
-GROWTH_SHARPNESS, GROWTH_FLOOR = 4.0, 0.03
-"""The same of weak scaling and collectives."""
 CLEAN, CLEANEST = 6.0, 0.002
 """The floor is `CLEAN` times the least error where that is lower, and never below `CLEANEST`."""
 KNOT_SUPPORT, MAX_KNOTS = 3, 24

@@ -24,6 +24,8 @@ from slipstick.estimators.scaling.laws.terms import PowerTerm, SizeBend, Term, W
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 
+NEGLIGIBLE = 5e-3
+"""Terms below this share of the time everywhere are not said."""
 Bends = Literal["none", "size", "work"]
 
 CONSTANT, INVERSE, INVERSE_SQUARE = PowerTerm(), PowerTerm(-1.0), PowerTerm(-2.0)

@@ -5,15 +5,6 @@ repeats, departures of unknown size, one point that is an outlier) the scale is 
 log time), so that the evidence of all curves under all noises is two matrix products. Where few of the curves of a law
 have a say, more are drawn about them, and those replace the first (`scaling/laws/importance_sampling.py`).
 
-Laws with an overhead that the points do not exclude, and what each of them says.
-
-The average weighs a turn upward by how likely it was beforehand. Whoever has a program that turns is not helped by
-others that do not. So an answer is trusted only where it holds under every overhead that may still come: of the curves
-of one law that an overhead lengthens by the target, the mean likelihood is set beside that of the likeliest group. What
-is less likely by `EXCLUDED` is excluded: "strong" evidence against it by Jeffreys 1961 (Theory of Probability, appendix
-B). Borders of bandwidth and of memory do not count here: nothing shows one before it is crossed, so no points exclude
-it, and the average has their probability.
-
 Noises that a series of times may have, and how likely each makes a curve.
 """
 
@@ -29,77 +20,11 @@ import numpy.typing as npt
 
 from slipstick.estimators.fitting.model_averaging import Average
 from slipstick.estimators.scaling.laws.importance_sampling import ImportanceSampler, Places
-from slipstick.estimators.scaling.laws.priors import PRIORS, Noise, Priors, fitted_inflation
-from slipstick.estimators.scaling.laws.scaling_laws import NAMES, OVERHEADS, Curves, prior_boxes, prior_curves
+from slipstick.estimators.scaling.laws.priors import PRIORS, Noise, Priors
+from slipstick.estimators.scaling.laws.scaling_laws import NAMES, Curves, prior_boxes, prior_curves
 from slipstick.estimators.scaling.laws.terms import SharedIssue
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.symbolic.lambdified.argmin_over_menu import LARGE
-
-EXCLUDED, TINY = 10.0, 1e-12
-LENGTHENED = 0.20
-"""An overhead matters at a target from this share of the time on."""
-WORDS = {
-    "amdahl-log": "an overhead that grows with log2",
-    "usl": "an overhead that grows linearly",
-    "amdahl-sqrt": "an overhead that grows with the square root",
-}
-
-
-@dataclass(frozen=True, eq=False)
-class AlternativeOverheads:
-    """What each law says where its overhead matters.
-
-    `average`: of ln time at the targets, over all curves.
-    `turned`: which curves of laws with overheads have one that matters, shape (targets, candidates).
-    `before`: prior probability of these, shape (laws of `OVERHEADS`, targets).
-    `laws`: the place in `NAMES` of each candidate's law, shape (candidates,).
-    """
-
-    average: Average
-    turned: npt.NDArray[np.bool_]
-    before: FloatArray
-    laws: Places
-
-    def least(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, tuple[str, ...]]:
-        """The least probability, over laws that are not excluded, of ln time between two ends, and what that law says.
-
-        Shape (targets,); 1 and no words where all are excluded.
-        """
-        from scipy.special import ndtr
-
-        after = self.average.weights * self.turned
-        groups = np.stack([after[:, self.laws == law].sum(axis=1) for law in OVERHEADS])
-        without = (1.0 - groups.sum(axis=0)) / np.maximum(1.0 - self.before.sum(axis=0), TINY)
-        likelihoods = groups / np.maximum(self.before, TINY)
-        likeliest = np.maximum(without, likelihoods.max(axis=0))
-        least, words = np.ones(len(low)), [""] * len(low)
-        deviations = np.sqrt(self.average.variances)
-        for place, law in enumerate(OVERHEADS):
-            some = self.laws == law
-            for i in np.flatnonzero((likelihoods[place] * EXCLUDED >= likeliest) & (groups[place] > TINY)):
-                middles, weights = self.average.middles[some, i], after[i, some] / groups[place, i]
-                ends = (ndtr((end[i] - middles) / deviations[some]) for end in (high, low))
-                near = float(weights @ np.subtract(*ends))
-                if near < least[i]:
-                    time = float(np.exp(weights @ middles))
-                    least[i] = near
-                    words[i] = f"the points do not exclude {WORDS[NAMES[law]]}, which says {time:.4g} s"
-        return least, tuple(words)
-
-
-def rivals(average: Average, some: Curves, prior: Curves, targets: FloatArray) -> AlternativeOverheads:
-    """The rivals among averaged curves at targets (workers over the fewest), beside all curves of the prior."""
-    return AlternativeOverheads(
-        average, some.turned(targets, LENGTHENED), _before(prior, tuple(targets.tolist())), some.law
-    )
-
-
-@lru_cache(maxsize=16)
-def _before(prior: Curves, targets: tuple[float, ...]) -> FloatArray:
-    """Prior probability of curves that turn, shape (laws of `OVERHEADS`, targets), kept for the next series."""
-    before = np.exp(prior.log_prior) * prior.turned(np.array(targets), LENGTHENED)
-    return np.stack([before[:, prior.law == law].sum(axis=1) for law in OVERHEADS])
-
 
 Singles: TypeAlias = npt.NDArray[np.float32]
 ENOUGH_FOR_OUTLIERS = 4
@@ -218,8 +143,8 @@ class Noises:
 def noises(u: tuple[float, ...], repeats: tuple[float, ...], spread: float | None, belief: Noise) -> Noises:
     """Noises of points at u, with so many repeats each, that spread so much in log time (None: unknown).
 
-    A point departs from its law by a standard deviation, or by one that grows with every doubling of its distance from
-    the last point (a law that changes slowly), or is an outlier.
+    A point departs from its law by a standard deviation, or by one that grows with the workers, or with every doubling
+    of its distance from the last point (a law that changes slowly), or is an outlier.
     """
     points, counts = len(repeats), np.array(repeats)
     if spread is None:
@@ -233,8 +158,11 @@ def noises(u: tuple[float, ...], repeats: tuple[float, ...], spread: float | Non
     away = np.log2(u[-1] / np.array(u))[:, None]
     doubted = range(points) if points >= ENOUGH_FOR_OUTLIERS and belief.outlier > 0 else range(0)
     odds = np.log(belief.outlier) - np.log1p(-belief.outlier) if doubted else 0.0
-    steady = float(np.log1p(-sum(share for _, share in belief.drifts)))
+    steady = float(np.log1p(-sum(share for _, share in (*belief.drifts, *belief.growing))))
     groups = [(plain, steady, -1)]
+    for power, share in belief.growing:
+        larger = np.array(u) ** power
+        groups.append((plain * (larger / larger.mean())[:, None], float(np.log(share)), -1))
     groups += [(plain + (drift * away) ** 2, float(np.log(share)), -1) for drift, share in belief.drifts]
     for place in doubted:
         wide = plain.copy()
@@ -278,7 +206,7 @@ class ScalingPosterior:
     `shares`: posterior probability of each law in `NAMES`.
     `outliers`: posterior probability that each point is an outlier.
     `issued`: posterior probability that the work follows the machine's cycles per instruction.
-    `curves`, `prior`: the averaged curves, and all of the prior.
+    `curves`: the averaged curves.
     `targets`: workers over the fewest, shape (targets,).
     """
 
@@ -288,12 +216,7 @@ class ScalingPosterior:
     outliers: FloatArray
     issued: float
     curves: Curves
-    prior: Curves
     targets: FloatArray
-
-    def rivals(self) -> AlternativeOverheads:
-        """The laws whose overhead the points do not exclude."""
-        return rivals(self.average, self.curves, self.prior, self.targets)
 
     def at(self, targets: int) -> ScalingPosterior:
         """The belief about the first targets alone."""
@@ -340,7 +263,7 @@ def believe(points: Points, targets: FloatArray, priors: Priors = PRIORS) -> Sca
         weighed[-1] = weighed[-1].without(replaced)
         boxes, curves = finer, Curves.of(finer, *finer.drawn())
         weighed.append(_weigh(curves, points, possible, curves.log_times(points.u, points.issued(points.u))))
-    return _average(_spoken(weighed), points, targets, priors, issues)
+    return _average(_spoken(weighed), points, targets, priors)
 
 
 @lru_cache(maxsize=16)
@@ -447,22 +370,20 @@ def _average(
     points: Points,
     targets: FloatArray,
     priors: Priors,
-    issues: tuple[bool, ...],
 ) -> ScalingPosterior:
     curves, marginal = spoken.curves, spoken.marginal
     share = np.exp(marginal.whole - _log_sum(marginal.whole))
     share /= share.sum()
     middles = marginal.middle + spoken.centre
-    inflation = priors.inflation or fitted_inflation()
+    stretch = priors.learned.stretch(targets / points.u[-1], points.repeats)
     ahead = curves.log_times(targets, points.issued(targets)) + middles
     return ScalingPosterior(
-        Average.of(share, ahead.T, np.maximum(marginal.variance, LEAST_VARIANCE), inflation.of(points.repeats)),
+        Average.of(share, ahead.T, np.maximum(marginal.variance, LEAST_VARIANCE), stretch),
         spoken.logs @ share + middles @ share,
         np.asarray(np.bincount(curves.law, share, len(NAMES)), dtype=np.float64),
         np.asarray(marginal.outlier @ share, dtype=np.float64),
         float(share @ curves.issue),
         curves,
-        prior_curves(issues, priors),
         targets,
     )
 

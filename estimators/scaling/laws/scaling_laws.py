@@ -1,14 +1,21 @@
-"""The laws of strong scaling: a share of the work for each worker, a serial part, and one overhead that grows.
+"""The laws of scaling: the work of each worker, a serial part, and one overhead that grows.
 
 Times are relative to the first value measured: u = workers / fewest workers, T(u) = u^-k + b + c g(u), so that it makes
 no difference whether cores or nodes are counted. Amdahl 1967 is c = 0 and k = 1; Gunther 1993's universal scalability
-law has g = u - 1, so a/p + b + c (p - 1) counts once.
+law has g = u - 1, so a/p + b + c (p - 1) counts once. Shares of the work that differ by chance make the slowest of u
+workers late by some sqrt(2 ln u) deviations (David and Nagaraja 2003, Order Statistics, Section 10.5), and by more
+where shares of fewer grains differ more: g = sqrt(2 ln u) u^-k, k from 1 down to 1/2.
 
 Two laws have a border that nothing shows before it is crossed. A share c of the work that needs a bandwidth which s
 workers use up (Williams et al. 2009, roofline) takes (1 - c)/u + c/min(u, s): g = max(1/s - 1/u, 0). Memory in
 domains of s workers (NUMA) with pages spread over all n = ceil(u/s) of them sends a share (n - 1)/n of the accesses
 elsewhere (Bolosky et al. 1989, Simple but effective techniques for NUMA memory management, Section 2), so that
-g = (n - 1)/(n u).
+g = (n - 1)/(n u). Shares that come to fit a cache from s workers on need c less of their time:
+g = -1/(u (1 + (s/u)^2)).
+
+Of weak scaling and of collectives the work of each worker is that of the first value: T(u) = 1 + c g(u), with g one of
+log2 u, sqrt(u) - 1, u - 1, a steeper power less 1, and 1 - 1/u, what each sends to a number of others that ends to grow
+(Thakur, Rabenseifner, Gropp 2005, Section 4). Times that fall are Amdahl's there too.
 
 Prior weights, and that coefficients are log-uniform, are fixed; where an overhead turns a curve, and where a border
 lies, is log-uniform too (`estimators/scaling/laws/strong_scaling_priors.py`).
@@ -16,8 +23,7 @@ lies, is log-uniform too (`estimators/scaling/laws/strong_scaling_priors.py`).
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -29,20 +35,34 @@ from slipstick.estimators.scaling.laws.priors import PRIORS, Priors
 from slipstick.estimators.scaling.laws.terms import PowerTerm, SharedIssue, Term
 from slipstick.estimators.symbolic.lambdified import FloatArray
 
-NAMES = ("amdahl", "amdahl-log", "usl", "amdahl-sqrt", "power", "bandwidth", "domains")
-"""Overheads by their place: none, log2 u, u - 1, sqrt(u) - 1; none, but another power of u; those of borders."""
-OVERHEADS = tuple(NAMES.index(name) for name in ("amdahl-log", "usl", "amdahl-sqrt"))
-"""Laws that may turn upward."""
-TURNING = np.isin(np.arange(len(NAMES)), OVERHEADS)
-POWER, BANDWIDTH, DOMAINS = (NAMES.index(name) for name in ("power", "bandwidth", "domains"))
+STRONG = ("amdahl", "amdahl-log", "usl", "amdahl-sqrt", "power", "imbalance", "cache", "bandwidth", "domains")
+"""Overheads by their place: none, log2 u, u - 1, sqrt(u) - 1; none, but another power of u; waiting for the slowest;
+those of borders."""
+GROWING = ("constant", "constant-log", "constant-sqrt", "constant-linear", "constant-power", "saturating")
+"""Of constant work, and no overhead, or one of log2 u, sqrt(u) - 1, u - 1, a power of u, or 1 - 1/u."""
+NAMES = (*STRONG, *GROWING)
+WEAK = ("amdahl", *GROWING)
+OVERHEADS: dict[str, Callable[[FloatArray], FloatArray]] = {
+    "amdahl-log": np.log2,
+    "usl": lambda u: u - 1.0,
+    "amdahl-sqrt": lambda u: np.sqrt(u) - 1.0,
+    "constant-log": np.log2,
+    "constant-sqrt": lambda u: np.sqrt(u) - 1.0,
+    "constant-linear": lambda u: u - 1.0,
+    "saturating": lambda u: 1.0 - 1.0 / u,
+}
+"""g(u) of laws of which nothing else is free."""
+POWER, IMBALANCE, CACHE, BANDWIDTH, DOMAINS, STEEP = (
+    NAMES.index(name) for name in ("power", "imbalance", "cache", "bandwidth", "domains", "constant-power")
+)
+STEADY = np.array([name in GROWING for name in NAMES])
+"""Laws of constant work."""
 
 
 def _growth(u: FloatArray) -> FloatArray:
-    """g(u) of each law without a border, shape (len(u), laws); 0 of those with one."""
-    grown = np.zeros((len(u), len(NAMES)))
-    for law, growth in zip(OVERHEADS, (np.log2(u), u - 1.0, np.sqrt(u) - 1.0), strict=True):
-        grown[:, law] = growth
-    return grown
+    """g(u) of each law of which nothing else is free, shape (len(u), laws); 0 of the others."""
+    none = np.zeros_like(u)
+    return np.stack([OVERHEADS[name](u) if name in OVERHEADS else none for name in NAMES], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,15 +126,24 @@ class Curves:
         """u^-k, shape (len(u), curves): most laws have k = 1."""
         logs, exponent = np.log(u)[:, None], self.coordinates[2]
         if issue is not None:
-            return np.asarray(np.exp(-exponent * logs + self.issue * issue[:, None]))
+            work = np.exp(-exponent * logs + self.issue * issue[:, None])
+            return np.where(STEADY[self.law], 1.0, work)
         work = np.repeat(1.0 / u[:, None], len(exponent), axis=1)
         some = self._of[POWER]
         work[:, some] = np.exp(-exponent[some] * logs)
+        work[:, STEADY[self.law]] = 1.0
         return work
 
     def _overheads(self, u: FloatArray) -> FloatArray:
         """c g(u), shape (len(u), curves)."""
         grown, at = _growth(u).take(self.law, axis=1), u[:, None]
+        some = self._of[IMBALANCE]
+        late = np.sqrt(2.0 * np.log(np.maximum(at, 1.0)))
+        grown[:, some] = late * np.exp(-self.coordinates[2][some] * np.log(at))
+        some = self._of[STEEP]
+        grown[:, some] = np.exp(self.coordinates[2][some] * np.log(at)) - 1.0
+        some = self._of[CACHE]
+        grown[:, some] = -at / (at * at + self.border[some] ** 2)
         some = self._of[BANDWIDTH]
         grown[:, some] = np.maximum(1.0 / self.border[some] - 1.0 / at, 0.0)
         some = self._of[DOMAINS]
@@ -126,15 +155,7 @@ class Curves:
     @cached_property
     def _of(self) -> dict[int, Places]:
         """The places of the curves of laws whose terms are not those of most."""
-        return {law: np.flatnonzero(self.law == law) for law in (POWER, BANDWIDTH, DOMAINS)}
-
-    def turned(self, u: FloatArray, share: float) -> npt.NDArray[np.bool_]:
-        """Which curves an overhead has lengthened by more than a share at u, shape (len(u), curves).
-
-        Those of borders do not count.
-        """
-        rest = self._work(u) + self.serial
-        return np.asarray((self._overheads(u) > share * rest) & TURNING[self.law])
+        return {law: np.flatnonzero(self.law == law) for law in (POWER, IMBALANCE, CACHE, BANDWIDTH, DOMAINS, STEEP)}
 
     def only(self, kept: Places) -> Curves:
         """The curves at some places."""
@@ -158,17 +179,17 @@ def prior_curves(issues: tuple[bool, ...] = (False,), priors: Priors = PRIORS) -
 @lru_cache(maxsize=8)
 def prior_boxes(issues: tuple[bool, ...], priors: Priors) -> ImportanceSampler:
     """Each law with and without a serial part."""
-    low, high = priors.exponent
-    powers = (((low, 1.0), 1.0 - priors.superlinear), ((1.0, high), priors.superlinear))
+    learned = priors.learned
     serials = ((_logs(priors.serial), 1.0 - priors.no_serial), (None, priors.no_serial))
     parts: list[tuple[int, bool, float, Ranges]] = []
-    for law, name in enumerate(NAMES):
+    for name, weight in learned.weights.items():
+        law = NAMES.index(name)
         overhead = _logs(priors.overhead[name]) if name in priors.overhead else None
-        exponents = powers if law == POWER else ((None, 1.0),)
-        border = _logs(priors.border) if law in (BANDWIDTH, DOMAINS) else None
-        for (serial, one), (exponent, other) in itertools.product(serials, exponents):
+        exponent = {POWER: priors.exponent, IMBALANCE: priors.lateness, STEEP: priors.steepness}.get(law)
+        border = _logs(priors.border) if law in (CACHE, BANDWIDTH, DOMAINS) else None
+        for serial, one in serials if not STEADY[law] else ((None, 1.0),):
             for issue in issues:
-                share = priors.weights[name] * one * other / len(issues)
+                share = weight * one / len(issues)
                 parts.append((law, issue, share, (serial, overhead, exponent, border)))
     return ImportanceSampler.whole(parts, priors.curves)
 
@@ -183,10 +204,14 @@ def terms(shares: FloatArray, unit: float, issue: SharedIssue | None, priors: Pr
     `shares`: posterior probability of each law in `NAMES`.
     `unit`: logarithms count in it.
     """
-    low, high = priors.exponent
-    spoken = dict(zip(NAMES, shares >= SAID, strict=True))
+    spoken = {name for name, share in zip(NAMES, shares, strict=True) if share >= SAID}
     shared: tuple[Term, ...] = (issue,) if issue is not None else ()
-    between = (low, (low + 1.0) / 2.0, (1.0 + high) / 2.0, high) if spoken["power"] else ()
-    overheads = (("amdahl-log", PowerTerm(0.0, 1, unit)), ("usl", PowerTerm(1.0)), ("amdahl-sqrt", PowerTerm(0.5)))
-    powers = tuple(PowerTerm(-exponent) for exponent in (1.0, *between))
-    return (*shared, *powers, *(term for name, term in overheads if spoken[name]), PowerTerm())
+    low = min(priors.exponent[0], priors.lateness[0])
+    powers = [-1.0] if spoken & {*STRONG, "saturating"} else []
+    powers += [-low, -(low + 1.0) / 2.0] if spoken & {"power", "imbalance"} else []
+    powers += [-2.0] if "cache" in spoken else []
+    powers += [0.5] if spoken & {"amdahl-sqrt", "constant-sqrt"} else []
+    powers += [1.0] if spoken & {"usl", "constant-linear"} else []
+    powers += [1.5, 2.0] if "constant-power" in spoken else []
+    logarithm = (PowerTerm(0.0, 1, unit),) if spoken & {"amdahl-log", "constant-log"} else ()
+    return (*shared, *map(PowerTerm, powers), *logarithm, PowerTerm())

@@ -18,8 +18,6 @@ from slipstick.estimators.scaling.laws.band_constants import (
     ERROR_CAP,
     FIRST_ORIGIN,
     FLOOR,
-    GROWTH_FLOOR,
-    GROWTH_SHARPNESS,
     ORIGINS,
     SHARPNESS,
 )
@@ -61,14 +59,8 @@ def counted_in(pool: Pool, unit: float) -> Pool:
 
 
 _MILDEST = law.STEEPER[:1]
-_GROWTH = Pool(
-    (law.GROWTH_LOG, law.GROWTH_LINEAR, law.SIZE_BENDS), GROWTH_SHARPNESS, GROWTH_FLOOR, law.STEEPER, _MILDEST
-)
-POOLS = {
-    "problem_size": Pool((law.SIZE_BENDS,), challengers=law.STEEPER, witnesses=_MILDEST),
-    "weak": _GROWTH,
-    "collective": _GROWTH,
-}
+SIZES = Pool((law.SIZE_BENDS,), challengers=law.STEEPER, witnesses=_MILDEST)
+"""What is averaged where a size grows."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +74,16 @@ class FittedFamily:
     def __call__(self, x: FloatArray) -> FloatArray:
         """Times at `x`."""
         return np.asarray(self.family.matrix(x, self.knots) @ self.coefficients)
+
+    def held(self, x: FloatArray) -> str:
+        """The least family that says the same at `x`: an n^3 of which no cube is left is a line."""
+        parts = self.family.matrix(x, self.knots) * self.coefficients
+        seen = (parts >= law.NEGLIGIBLE * parts.sum(axis=1, keepdims=True)).any(axis=0)
+        used = {self.family.term(int(column), self.knots) for column in np.flatnonzero(seen)}
+        if self.family.bends != "none" or self.family.terms[-1] in used:
+            return self.family.name
+        least = [one for one in law.FAMILIES.values() if one.bends == "none" and used <= set(one.terms)]
+        return min([*least, self.family], key=lambda one: len(one.terms)).name
 
 
 @dataclass(frozen=True)

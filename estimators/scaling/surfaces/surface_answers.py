@@ -15,17 +15,25 @@ from slipstick.common.columns import SHARE, Column
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.common.renamed_arguments import checked
+from slipstick.estimators.scaling.extrapolate import extrapolate
 from slipstick.estimators.scaling.repeats import (
     Statistic,
+    error_of,
     noise_at,
     noise_of,
     one_time_each,
     repeats_note,
     widened,
 )
-from slipstick.estimators.scaling.series import FARTHEST, refuse_reach, refuse_spread
+from slipstick.estimators.scaling.series import FARTHEST, Series, refuse_reach, refuse_spread
 from slipstick.estimators.scaling.surfaces.candidate_scores import Weighed, weigh
-from slipstick.estimators.scaling.surfaces.extrapolation_holdout import directions, distances
+from slipstick.estimators.scaling.surfaces.extrapolation_holdout import (
+    NEAR_LINE,
+    DesignLine,
+    directions,
+    distances,
+    line_of,
+)
 from slipstick.estimators.scaling.surfaces.one_parameter_cuts import Slice, slices
 from slipstick.estimators.scaling.surfaces.surface_band import missed, surface_band, surface_scale
 from slipstick.estimators.scaling.surfaces.surface_candidates import searched_candidates, usual_candidates
@@ -33,7 +41,7 @@ from slipstick.estimators.scaling.surfaces.surface_fits import SurfaceFit
 from slipstick.estimators.scaling.surfaces.surface_law import Product, Surface
 from slipstick.estimators.scaling.surfaces.surface_verdict import surface_verdicts
 from slipstick.estimators.scaling.surfaces.term_families import surface_kind
-from slipstick.estimators.scaling.verdict import Verdict
+from slipstick.estimators.scaling.verdict import ABOVE, Verdict, sureness, word_of
 from slipstick.estimators.symbolic.lambdified import FloatArray
 
 LEAST_POINTS = 4
@@ -204,9 +212,13 @@ def extrapolate_surface(
     for name in given:
         if name not in parameters:
             raise unknown_name("parameter", name, parameters)
-    unique, middle, noise, note = _one_each(x, y, statistic)
+    unique, middle, counts, noise, note = _one_each(x, y, statistic)
     if not LEAST_POINTS <= len(unique) <= MAX_POINTS:
         raise InputError(f"{len(unique)} different points; want {LEAST_POINTS} .. {MAX_POINTS}")
+    line = line_of(unique, parameters)
+    if line is not None:
+        return _along(line, x, y, targets, tuple(parameters), given, level, statistic)
+    error = error_of(statistic, noise, counts)
     guessed = [surface_kind(unique, middle, i, name, given.get(name)) for i, name in enumerate(parameters)]
     units = np.minimum(1.0, np.minimum(unique.min(axis=0), targets.min(axis=0)))
     kinds_found = tuple(kind for kind, _ in guessed)
@@ -221,8 +233,11 @@ def extrapolate_surface(
         weighed = weigh(some, fits, search, unique, middle, head)
         to_here, far = targets[chosen], ratios[chosen]
         values = weighed.weights @ weighed.each(to_here)
-        bands = _bands(weighed, to_here, values, far, level)
-        verdicts = surface_verdicts(weighed, names, unique, to_here, values) if level is not None else [None] * len(far)
+        scale = surface_scale(weighed, to_here, far, error)
+        bands = None if level is None else _bands(scale, values, far, level)
+        verdicts: list[Verdict | None] = [None] * len(far)
+        if level is not None:
+            verdicts = [*surface_verdicts(weighed, names, unique, to_here, values, scale)]
         for j, i in enumerate(chosen):
             law, shares = _law(weighed, to_here[j : j + 1], names, kinds_found)
             answers[i] = SurfaceAnswer(
@@ -231,7 +246,7 @@ def extrapolate_surface(
                 low=None if bands is None else float(bands[0][j]),
                 high=None if bands is None else float(bands[1][j]),
                 ratio=float(far[j]),
-                missed=missed(weighed) if len(weighed.ahead) else None,
+                missed=missed(weighed),
                 verdict=verdicts[j],
                 law=law,
                 shares=shares,
@@ -249,6 +264,52 @@ def extrapolate_surface(
         tuple(_with_noise(answer, spread) for answer in merged),
         (note,) if note else (),
     )
+
+
+def _along(
+    line: DesignLine,
+    x: FloatArray,
+    y: FloatArray,
+    to: FloatArray,
+    names: tuple[str, ...],
+    given: Mapping[str, str],
+    level: float | None,
+    statistic: Statistic,
+) -> SurfacePrediction:
+    """Answers where all parameters grow together: those of one series, wider for targets that leave its line."""
+    name = names[line.column]
+    series = Series.of(x[:, line.column], y, name, statistic=statistic)
+    wanted = given.get(name)
+    known = extrapolate(series, to[:, line.column], None if wanted == "setting" else wanted, level=level)
+    others = [other for i, other in enumerate(names) if i != line.column]
+    why = f"grows with {name}: what each does alone cannot be told"
+    kinds = tuple(known.kind if i == line.column else given.get(other, known.kind) for i, other in enumerate(names))
+    law = Slice(line.column, known).law(names, kinds)
+    shares, answers = tuple(known.shares.items()), []
+    for i, (target, off) in enumerate(zip(to, line.off(to), strict=True)):
+        verdict = known.verdicts[i] if known.verdicts else None
+        if verdict is not None and verdict.probability is not None and off > NEAR_LINE:
+            sure = verdict.probability * min(1.0, ABOVE / off)
+            reason = f"{sureness(sure)}; {', '.join(names)} grew together, and this target leaves their line"
+            verdict = Verdict(word_of(sure), reason, sure)
+        stretch, time = float(np.exp(min(off, WIDEST))), known.value[i]
+        answers.append(
+            SurfaceAnswer(
+                point=tuple(map(float, target)),
+                time=time,
+                low=known.low[i] / stretch if known.low else None,
+                high=known.high[i] * stretch if known.high else None,
+                ratio=float(distances(x, target[None])[0]),
+                missed=None,
+                verdict=verdict,
+                law=law,
+                shares=shares,
+            )
+        )
+    reasons = tuple(known.kind_reason if i == line.column else why for i in range(len(names)))
+    said = f"{' and '.join([name, *others])} grow together: a target off their line is answered as if it lay on it"
+    notes = (said, *known.assumptions[1:])
+    return SurfacePrediction(names, kinds, reasons, len(series), level, tuple(answers), notes)
 
 
 def _with_noise(answer: SurfaceAnswer, noise: float) -> SurfaceAnswer:
@@ -300,25 +361,20 @@ def _checked(
     return x, y, targets
 
 
-def _one_each(x: FloatArray, y: FloatArray, statistic: Statistic) -> tuple[FloatArray, FloatArray, float | None, str]:
-    """Different points, one time each [s], the noise within repeats [log time], and which statistic, in words."""
+def _one_each(
+    x: FloatArray, y: FloatArray, statistic: Statistic
+) -> tuple[FloatArray, FloatArray, list[int], float | None, str]:
+    """Different points, one time [s] and the repeats of each, their noise [log time], and which statistic, in words."""
     unique, inverse = np.unique(x, axis=0, return_inverse=True)
     order = np.lexsort((y, inverse.ravel()))
     _, starts, counts = np.unique(inverse.ravel()[order], return_index=True, return_counts=True)
     noise = noise_of(np.log(y[order]), starts, counts) if len(y) else None
     note = repeats_note(len(y), len(unique), "point", statistic, noise)
-    return unique, one_time_each(y[order], starts, counts, statistic), noise, note
+    return unique, one_time_each(y[order], starts, counts, statistic), counts.tolist(), noise, note
 
 
-def _bands(
-    weighed: Weighed, to: FloatArray, values: FloatArray, ratios: FloatArray, level: float | None
-) -> tuple[FloatArray, FloatArray] | None:
-    if level is None:
-        return None
-    below, above = surface_band(surface_scale(weighed, to), ratios, level)
-    if not np.isfinite(below).all():
-        return None
-    below, above = np.minimum(below, WIDEST), np.minimum(above, WIDEST)
+def _bands(scale: FloatArray, values: FloatArray, ratios: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
+    below, above = (np.minimum(end, WIDEST) for end in surface_band(scale, ratios, level))
     return values * np.exp(-below), values * np.exp(above)
 
 

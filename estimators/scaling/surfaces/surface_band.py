@@ -21,21 +21,38 @@ from slipstick.estimators.scaling.surfaces.surface_constants import (
     MISSES,
     SCATTER,
     SHORTFALL,
+    UNTRIED,
     WORST,
 )
 from slipstick.estimators.symbolic.lambdified import FloatArray
 
+REACH = 2.0
+"""Farther than the farthest point left out, to this power, an answer is ever less sure however well those were
+predicted."""
 
-def surface_scale(weighed: Weighed, to: FloatArray) -> FloatArray:
-    """Half-width of the 80 % band at twice the data, in log time, one a target; NaN where nothing could be left out."""
-    if not len(weighed.ahead):
-        return np.full(len(to), np.nan)
+
+def surface_scale(weighed: Weighed, to: FloatArray, ratios: FloatArray, noise: float = 0.0) -> FloatArray:
+    """Half-width of the 80 % band at twice the data, in log time, one a target.
+
+    `ratios`: how far each lies beyond the data.
+    `noise`: standard error of the times, in log time, where repeats tell it.
+    """
     middle = np.log(np.maximum(weighed.weights @ weighed.each(to), 1e-300))
     apart = np.minimum(np.abs(np.log(np.maximum(weighed.each(to), 1e-300)) - middle), WORST)
     disagreement = np.sqrt(weighed.weights @ apart**2)
     short = min(max(-float(np.mean(weighed.ahead)), 0.0), WORST)
     fixed = BASE**2 + (MISSES * missed(weighed)) ** 2 + (SHORTFALL * short) ** 2 + (SCATTER * weighed.scatter) ** 2
-    return np.asarray(np.sqrt(fixed + (DISAGREEMENT * disagreement) ** 2))
+    untried = UNTRIED * np.log2(np.maximum(ratios / tried(weighed), 1.0)) / _reach(ratios)
+    return np.asarray(np.sqrt(fixed + noise**2 + (DISAGREEMENT * disagreement) ** 2 + untried**2))
+
+
+def tried(weighed: Weighed) -> float:
+    """Ratio up to which points left out say how sure an answer is: the farthest of them, to the power `REACH`."""
+    return float(weighed.ahead_ratios.max()) ** REACH
+
+
+def _reach(ratios: FloatArray) -> FloatArray:
+    return np.asarray(np.log2(np.maximum(ratios, NEAREST_RATIO)) ** GROWTH)
 
 
 def missed(weighed: Weighed) -> float:
@@ -52,13 +69,13 @@ def surface_band(scale: FloatArray, ratios: FloatArray, level: float) -> tuple[F
     if not 0.01 <= level <= LEVELS[-1]:
         raise InputError(f"interval level {level:g}: want 0.01 .. {LEVELS[-1]:g}")
     quantile = np.interp(level, LEVELS, QUANTILES) / np.interp(0.80, LEVELS, QUANTILES)
-    middle = quantile * scale * np.log2(np.maximum(ratios, NEAREST_RATIO)) ** GROWTH
+    middle = quantile * scale * _reach(ratios)
     return np.asarray(middle), np.asarray(middle)
 
 
 def surface_within(scale: FloatArray, ratios: FloatArray, below: float, above: float) -> FloatArray:
     """Probability that ln(truth / answer) lies between -below and above, both > 0; shape (targets,)."""
-    reach = scale * np.log2(np.maximum(ratios, NEAREST_RATIO)) ** GROWTH / np.interp(0.80, LEVELS, QUANTILES)
+    reach = scale * _reach(ratios) / np.interp(0.80, LEVELS, QUANTILES)
     with np.errstate(divide="ignore", invalid="ignore"):
         sides = [np.interp(end / reach, (*QUANTILES, FARTHEST), (*LEVELS, 1.0)) for end in (below, above)]
     return np.asarray((sides[0] + sides[1]) / 2)

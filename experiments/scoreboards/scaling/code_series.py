@@ -2,7 +2,7 @@
 
 The rule: for every m >= 4 the first m values of a series are known and every later value is predicted; truth is the
 median of the repeats there. A code is the first part of a series' name (many series of one code differ by libraries and
-networks). The inflation comes of the other codes (`refit.py`), so that no code judges itself.
+networks). Priors come of the other codes (`scaling_refit.py`), so that no code judges itself.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from slipstick.estimators.fitting import scores
 from slipstick.estimators.fitting.fitted_file import load_fitted
-from slipstick.estimators.scaling.laws.priors import FITTED_NAME, PRIORS, Inflation, Priors
+from slipstick.estimators.scaling.averaged_scaling import averaged
+from slipstick.estimators.scaling.laws.priors import FITTED_NAME, PRIORS, CodesPriors, Priors
 from slipstick.estimators.scaling.series import Series
-from slipstick.estimators.scaling.strong_scaling import strong
 from slipstick.estimators.scaling.verdict import NEAR, verdicts
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.scoreboards.scaling.amdahl import amdahl
@@ -86,7 +86,7 @@ def targets(cases: Sequence[CodeCase], priors: Mapping[str, Priors]) -> CodeTarg
     """What the average over laws says of cases, by priors of each code (`PRIORS` where a code has none)."""
     columns = []
     for case in cases:
-        answer = strong(case.known, case.to, priors=priors.get(case.code, PRIORS))
+        answer = averaged(case.known, case.to, priors=priors.get(case.code, PRIORS))
         certainty = answer.certainty()
         words = verdicts(case.known, certainty, case.to, answer.value)
         x, y = np.asarray(case.known.x), np.asarray(case.known.y)
@@ -97,13 +97,18 @@ def targets(cases: Sequence[CodeCase], priors: Mapping[str, Priors]) -> CodeTarg
     return CodeTargets(*(np.concatenate(column) for column in zip(*columns, strict=True)))
 
 
+def left_out_priors() -> dict[str, Priors]:
+    """Priors of each code, learned from the other codes."""
+    others = load_fitted(FITTED_NAME).facts["left out"]
+    return {code: replace(PRIORS, codes=CodesPriors.of(one)) for code, one in others.items()}
+
+
 def code_rows(data: Data) -> Iterator[ValidationRow]:
     """Error, band and verdicts of each bin."""
     cases = code_cases(every_series(data))
     if not cases:
         return
-    others = load_fitted(FITTED_NAME).facts["left out"]
-    predicted = targets(cases, {code: replace(PRIORS, inflation=Inflation(**one)) for code, one in others.items()})
+    predicted = targets(cases, left_out_priors())
     for name, low, high in BINS:
         some = predicted.only((predicted.ratio >= low) & (predicted.ratio < high))
         if not len(some.truth):

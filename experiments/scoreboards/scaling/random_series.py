@@ -1,4 +1,4 @@
-"""Random and planted series of strong scaling, whose law is known: what errors, bands and verdicts are worth.
+"""Random series of strong scaling, whose law is known: what errors, bands and verdicts are worth.
 
 No constant is chosen by them. The draws: time in proportion to 1/p + b (weight 0.4), the same + c log2 p,
 + 0.3 c (p - 1), + c (sqrt p - 1), or p^-k + b (0.15 each); b 0 in one of ten, else log-uniform 0.001 .. 0.3;
@@ -15,12 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.fitting import scores
+from slipstick.estimators.scaling.averaged_scaling import averaged
 from slipstick.estimators.scaling.series import Series
-from slipstick.estimators.scaling.strong_scaling import strong
 from slipstick.estimators.scaling.verdict import NEAR, verdicts
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.scoreboards.scaling.amdahl import amdahl
 from slipstick.experiments.scoreboards.scaling.closed_forms import closed_form_rows
+from slipstick.experiments.scoreboards.scaling.planted_laws import planted_rows
 from slipstick.experiments.scoring.score import Data
 from slipstick.experiments.scoring.score_rows import ValidationRow
 
@@ -59,12 +60,6 @@ SETTINGS = (
 )
 GOALS = {2: (4.0, 90.0, 1.10), 4: (7.0, 50.0, 1.25), 8: (12.0, 25.0, 1.5), 16: (18.0, 10.0, 2.1)}
 """Median error in percent, share trusted in percent, half-width of the band, by ratio; for 5 % noise."""
-PLANTED: tuple[tuple[str, Law], ...] = (
-    ("3600/p + 60", lambda p: 3600 / p + 60),
-    ("3600/p + 60 + 15 log2 p", lambda p: 3600 / p + 60 + 15 * np.log2(p)),
-    ("3600/p + 20 + 2 p", lambda p: 3600 / p + 20 + 2 * p),
-)
-PLANTED_EACH = 24
 
 
 def random_law(generator: np.random.Generator) -> Law:
@@ -109,7 +104,7 @@ def forecasts(laws: Sequence[Law], series: Sequence[Series], ratios: Sequence[fl
     columns: list[list[FloatArray]] = []
     for law, one in zip(laws, series, strict=True):
         to = one.x[-1] * np.asarray(ratios, dtype=np.float64)
-        answer = strong(one, to)
+        answer = averaged(one, to)
         certainty = answer.certainty()
         words = verdicts(one, certainty, to, answer.value)
         columns.append(
@@ -134,7 +129,7 @@ def drawn(setting: SeriesSampling, seed: int, count: int) -> tuple[list[Law], li
 
 
 def random_rows(data: Data) -> Iterator[ValidationRow]:
-    """Every setting at every ratio, then the planted laws; nothing where somebody's files are scored."""
+    """Every setting at every ratio, then planted laws and closed forms; nothing where somebody's files are scored."""
     if data.scored is not None:
         return
     for place, setting in enumerate(SETTINGS):
@@ -144,7 +139,7 @@ def random_rows(data: Data) -> Iterator[ValidationRow]:
         if place:
             trusted = predicted.trusted > 0
             yield _share(f"random series, {setting.name}", _near(predicted)[trusted], "trusted within 20 %", 80.0)
-    yield from _planted()
+    yield from planted_rows()
     yield from closed_form_rows()
 
 
@@ -194,35 +189,4 @@ def _share(case: str, held: npt.NDArray[np.bool_], metric: str, least: float) ->
         goal=least,
         ok=ok,
         reason="at least",
-    )
-
-
-def _planted() -> Iterator[ValidationRow]:
-    setting, generator = SeriesSampling("planted"), np.random.default_rng(REPORTED + 100)
-    laws = [law for _, law in PLANTED for _ in range(PLANTED_EACH)]
-    predicted = forecasts(laws, [measured(law, setting, generator) for law in laws], (4, 16))
-    inside = scores.inside(predicted.low, predicted.high, predicted.truth)
-    trusted = predicted.trusted > 0
-    case = "planted laws"
-    share = 100 * float(np.mean(trusted[:, 0]))
-    row = _share(f"{case}, at 64", inside[:, 0][trusted[:, 0]], "trusted inside the band", 75.0)
-    yield replace(row, reason=f"at least; {share:.0f} % trusted, the band holds {np.mean(inside[:, 0]):.0%} of all")
-    far = 100 * float(np.mean(trusted[:, 1]))
-    yield ValidationRow(
-        *("random series", f"{case}, at 256", "seeds never used", len(laws), "trusted", "%", far),
-        goal=5.0,
-        ok=far <= 5.0,
-        reason=f"at most; the band holds {np.mean(inside[:, 1]):.0%}",
-    )
-    truth = predicted.truth[:PLANTED_EACH, 0]
-    ours, theirs = (
-        100 * scores.relative_quantile(0.5, values[:PLANTED_EACH, 0], truth)
-        for values in (predicted.ours, predicted.amdahl)
-    )
-    yield ValidationRow(
-        *("random series", f"{case}, {PLANTED[0][0]} at 64", "seeds never used", PLANTED_EACH, "median relative error"),
-        *("%", ours, {"amdahl": theirs}),
-        goal=1.3 * theirs,
-        ok=ours <= 1.3 * theirs,
-        reason="its own two-parameter fit",
     )

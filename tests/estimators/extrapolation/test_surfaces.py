@@ -6,6 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from slipstick.common.errors import InputError
+from slipstick.estimators.scaling import Series, extrapolate
 from slipstick.estimators.scaling.surfaces import extrapolate_surface
 
 FloatArray = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
@@ -72,11 +73,25 @@ def test_far_beyond_the_data_is_not_trusted_and_near_is() -> None:
     assert far is not None and far.word == "do not extrapolate" and "threads = 1e+06" in far.reason
 
 
-def test_few_points_have_no_band_and_say_so() -> None:
+def test_few_points_have_a_wide_band_and_say_so() -> None:
     points = [(1, 1), (2, 1), (1, 2), (2, 2)]
     (one,) = extrapolate_surface(points, [1.0, 0.5, 2.0, 1.0], ["threads", "n"], [(4, 4)]).answers
-    assert one.low is None and one.verdict is not None and one.verdict.word == "do not extrapolate"
-    assert "too few" in one.verdict.reason and one.time > 0
+    assert one.low is not None and one.high is not None and one.high > 2 * one.low
+    assert one.verdict is not None and one.verdict.word != "trust"
+    assert "points left out were tried up to 1 times" in one.verdict.reason and one.time > 0
+
+
+def test_nodes_and_cells_that_grow_together_are_answered_along_their_line_and_wider_off_it() -> None:
+    nodes = 2.0 ** np.arange(6)
+    points, times = np.column_stack([nodes, 1000 * nodes]), 10 * (1 + 0.05 * np.log2(nodes))
+    found = extrapolate_surface(points, times, ["nodes", "cells"], [(64, 64_000), (64, 32_000)])
+    along, off = found.answers
+    alone = extrapolate(Series.of(nodes, times, "nodes"), [64], "weak")
+    assert (along.time, along.low, along.high) == pytest.approx((alone.value[0], alone.low[0], alone.high[0]))
+    # half the cells: anything between the time of all of them, half of it and twice it fits the points as well
+    assert off.low is not None and off.high is not None and off.low < along.time / 2 and off.high > 2 * along.time
+    assert off.verdict is not None and off.verdict.word == "wide" and "grew together" in off.verdict.reason
+    assert "cells: weak (grows with nodes: what each does alone cannot be told)" in found.assumptions
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,21 @@
-"""Strong scaling: what the laws, averaged by evidence, say at new numbers of workers, and one formula for it."""
+"""What the laws of scaling, averaged by evidence, say at new numbers of workers, and one formula for it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.fitting.nonnegative_terms import nearest_terms
 from slipstick.estimators.scaling.laws.marginal_likelihood import Points, ScalingPosterior, believe
-from slipstick.estimators.scaling.laws.priors import PRIORS, Priors
-from slipstick.estimators.scaling.laws.scaling_laws import NAMES, terms
-from slipstick.estimators.scaling.laws.terms import Law, SharedIssue, Term
+from slipstick.estimators.scaling.laws.priors import PRIORS, Priors, fitted_priors
+from slipstick.estimators.scaling.laws.scaling_laws import NAMES, WEAK, terms
+from slipstick.estimators.scaling.laws.terms import Law, PowerTerm, SharedIssue, Term
 from slipstick.estimators.scaling.prediction import AveragedLaw, shares_of
 from slipstick.estimators.scaling.series import Series
-from slipstick.estimators.scaling.verdict import ABOVE, BELOW, SURE, Certainty
+from slipstick.estimators.scaling.verdict import ABOVE, BELOW, Certainty
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 
@@ -23,13 +24,17 @@ FARTHER = 4.0
 """Ratios to the last value at which the formula follows the average; farther ones by this factor."""
 DOUBTFUL = 0.5
 """Probability of being an outlier from which on a point is named."""
-ROUNDING = 1e-9
+ROUNDING, SEEN = 1e-9, 0.005
+EITHER = (PowerTerm(), PowerTerm(-1.0))
+"""Terms of either sign: what overheads count less at the fewest workers, and what they saturate by."""
+CENTRAL = 1.0 / 3.0
+"""The answer has the least expected relative error within the central third: rare low curves alone say nothing."""
 MISFIT = float(np.log(1.5))
 """Half of the points farther off every law than this: nothing scales."""
 
 
 @dataclass(frozen=True, eq=False)
-class StrongScaling:
+class AveragedScaling:
     """The average at the targets.
 
     Parameters
@@ -67,45 +72,53 @@ class StrongScaling:
     def band(self, level: float) -> tuple[FloatArray, FloatArray]:
         """Ends of the band [s], shape (targets,); it holds the answer."""
         low, high = map(np.exp, self.belief.average.quantiles(0.5 - level / 2, 0.5 + level / 2))
-        return np.minimum(low, self.value * (1 - ROUNDING)), np.maximum(high, self.value * (1 + ROUNDING))
+        apart = ROUNDING * (1 + level)
+        return np.minimum(low, self.value * (1 - apart)), np.maximum(high, self.value * (1 + apart))
 
     def certainty(self) -> Certainty:
         """The probability of being within 20 %, with the 80 % band."""
         answer = np.log(self.value)
         low, high = self.band(0.80)
         within = self.belief.average.between(answer + BELOW, answer + ABOVE)
-        least, rival = self.belief.rivals().least(answer + BELOW, answer + ABOVE)
         reasons = ("the points leave several laws",) * len(answer)
         misfit = f"no law holds: the points lie a factor of {np.exp(self.missed):.3g} off" * (self.missed > MISFIT)
-        return Certainty(within, low, high, reasons, misfit, tuple(np.where(least < SURE, rival, "").tolist()))
+        return Certainty(within, low, high, reasons, misfit)
 
 
-def strong(
+@lru_cache(maxsize=1)
+def weak_priors() -> Priors:
+    """Those of weak scaling and of collectives: too few public codes say which law holds, so that all are alike."""
+    return replace(PRIORS, codes=replace(fitted_priors(), weights=FrozenDict(dict.fromkeys(WEAK, 1.0 / len(WEAK)))))
+
+
+def averaged(
     series: Series, targets: FloatArray, issue: SharedIssue | None = None, priors: Priors = PRIORS
-) -> StrongScaling:
-    """Average the laws of strong scaling over a series, at targets (numbers of workers, shape (targets,))."""
+) -> AveragedScaling:
+    """Average the laws of scaling over a series, at targets (numbers of workers, shape (targets,))."""
     x = np.asarray(series.x)
     first, last = float(x[0]), float(x[-1])
     ladder = last * LADDER
     while ladder[-1] < targets.max():
         ladder = np.append(ladder, ladder[-1] * FARTHER)
     belief = believe(points_of(series, issue), np.concatenate([targets, ladder]) / first, priors)
-    answers = np.exp(belief.average.densest)
+    answers = np.exp(np.maximum(belief.average.nearest, belief.average.quantiles(CENTRAL)[0]))
     ahead = len(targets)
     unit = min(first, float(targets.min()))
     whole = terms(belief.shares, unit, issue, priors)
     places = np.concatenate([x, ladder, targets[targets < first]])
     times = np.concatenate([np.exp(belief.fitted), answers[ahead:], answers[:ahead][targets < first]])
     law = _law(whole, places, times)
+    said = law(places)
+    off = np.where(said > 0, np.abs(said / times - 1.0), 1.0)
     value = law(targets)
     value = np.where(value > 0, value, answers[:ahead])
     missed = np.abs(np.log(series.typical or series.y) - belief.fitted)
-    return StrongScaling(
+    return AveragedScaling(
         value,
         belief.at(ahead),
         law,
         shares_of(list(NAMES), list(belief.shares)),
-        (*_outliers(series, belief.outliers), *_issued(issue, belief.issued)),
+        (*_outliers(series, belief.outliers), *_issued(issue, belief.issued), *_followed(series, places, off)),
         float(np.median(missed)),
     )
 
@@ -127,12 +140,13 @@ def cycles(machine: Machine | None) -> SharedIssue | None:
 
 
 def _law(whole: tuple[Term, ...], x: FloatArray, times: FloatArray) -> Law:
-    """The sum of terms, constants of either sign, nearest to times in relative error."""
+    """The sum of terms, `EITHER` of either sign, nearest to times in relative error."""
     columns = np.stack([term.values(x) for term in whole], axis=1)
-    columns = np.concatenate([columns, -columns[:, -1:]], axis=1)
-    coefficients = nearest_terms(columns, times)
-    coefficients[-2] -= coefficients[-1]
-    return Law(tuple((float(c), term) for c, term in zip(coefficients[:-1], whole, strict=True) if c))
+    either = [i for i, term in enumerate(whole) if isinstance(term, PowerTerm) and term in EITHER]
+    found = nearest_terms(np.concatenate([columns, -columns[:, either]], axis=1), times)
+    coefficients = found[: len(whole)]
+    coefficients[either] -= found[len(whole) :]
+    return Law(tuple((float(c), term) for c, term in zip(coefficients, whole, strict=True) if c))
 
 
 def _outliers(series: Series, probabilities: FloatArray) -> tuple[str, ...]:
@@ -141,6 +155,16 @@ def _outliers(series: Series, probabilities: FloatArray) -> tuple[str, ...]:
         f"{probabilities[i]:.0%} and counts less"
         for i in np.flatnonzero(probabilities > DOUBTFUL)
     )
+
+
+def _followed(series: Series, places: FloatArray, off: FloatArray) -> tuple[str, ...]:
+    """How far the formula departs from the average it stands for, in words, where that can be seen."""
+    worst = int(np.argmax(off))
+    if off[worst] < SEEN:
+        return ()
+    ends = f"{places.min():g} to {places.max():g}"
+    at = f"{off[worst]:.1%} at {series.parameter} = {places[worst]:g}"
+    return (f"the formula follows the average of the laws from {series.parameter} = {ends} to within {at}",)
 
 
 def _issued(issue: SharedIssue | None, probability: float) -> tuple[str, ...]:
