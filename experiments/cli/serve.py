@@ -128,7 +128,8 @@ def register(app: typer.Typer) -> None:
                 print_sweep_table(result, result.columns, (), MOST_ROWS, result.notes)
             else:
                 doubts, rests = wanted.deployment().remarks(), result.provenance
-                emit(column_rows(result.columns, result.notes), format, remarks=doubts, provenance=rests)
+                rows = column_rows(result.columns, result.notes)
+                emit(rows, format, remarks=doubts, provenance=rests, depends=result.depends)
             return
         facility = Facility(number_of("--host-power", host_power, "W") if host_power else 0.0, pue)
         answer = answer_of(wanted.deployment(), load, limits(limit) if limit else {})

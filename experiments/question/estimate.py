@@ -10,6 +10,7 @@ from slipstick.estimators.base.protocols import Estimator, Fitted
 from slipstick.estimators.base.shipped_estimator import ShippedEstimator
 from slipstick.experiments.question.question import question
 from slipstick.experiments.question.settings import Value, with_numbers
+from slipstick.experiments.question.unused_inputs import examined
 from slipstick.experiments.question.user_code import own_workload
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
@@ -54,7 +55,7 @@ def estimate(
     Returns
     -------
     Estimate
-        `time` and `interval()` in seconds, `parts`, `assumptions`.
+        `time` and `interval()` in seconds, `parts`, `conditions`, `not_used`, `assumptions`.
 
     Raises
     ------
@@ -71,4 +72,4 @@ def estimate(
     """
     subject = own_workload(workload, machine, input, train, trusted)
     settings = with_numbers(estimate, settings, numbers, subject)
-    return question(subject, machine, estimator, settings, dtype, calibration=calibration, quantity=quantity).answer()
+    return examined(question(subject, machine, estimator, settings, dtype, calibration=calibration, quantity=quantity))

@@ -12,6 +12,7 @@ from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict, Same
 from slipstick.common.renamed_arguments import checked
 from slipstick.common.trusted_code import is_own
+from slipstick.estimators.base.conditions import Condition, conditions_of
 from slipstick.estimators.base.estimate import Estimate, RunParameters
 from slipstick.estimators.base.estimator_base import check_run_names
 from slipstick.estimators.base.protocols import Estimator, Fitted
@@ -46,12 +47,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Original:
-    """A question before its answer was chosen: the same may be put at other sizes."""
+    """A question before its answer was chosen: the same may be put at other sizes, or without what it sets."""
 
     workload: str | Workload | nx.DiGraph[Any]
     machine: str | Machine
     settings: FrozenDict[Value]
     dtype: str | None
+    estimator: str | ShippedEstimator | Estimator | None = None
+    calibration: Fitted | None = None
+    quantity: str | None = None
+
+    @property
+    def given(self) -> dict[str, Value]:
+        """What the question sets, by its dotted name; the data type as the option."""
+        return {**self.settings, **({} if self.dtype is None else {"dtype": self.dtype})}
+
+    def put(self, given: Mapping[str, Value]) -> Question:
+        """The question with these set, and nothing else.
+
+        Raises InputError where it cannot be asked so.
+        """
+        settings = {name: value for name, value in given.items() if name != "dtype"}
+        dtype = str(given["dtype"]) if "dtype" in given else None
+        return question(
+            self.workload, self.machine, self.estimator, settings, dtype, calibration=self.calibration,
+            quantity=self.quantity,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -75,7 +96,7 @@ class Question:
     remarks
         Where the default answer is less sure than usual: a line each (see `domain.remarks` for all).
     original
-        The question as it was put, where the default answers: its band depends on the sizes (`at`).
+        The question as it was put.
     """
 
     workload: Workload
@@ -94,12 +115,17 @@ class Question:
         kind = type(self.estimator).__name__
         return f"Question({self.workload!r}, {self.machine!r}, {kind}, run={dict(self.run)!r})"
 
+    @property
+    def by_default(self) -> bool:
+        """Whether the default answers: its band depends on the sizes (`at`)."""
+        asked = self.original
+        return asked is not None and asked.estimator is None and asked.calibration is None and asked.quantity is None
+
     def at(self, sizes: Mapping[str, float]) -> Question:
         """The same question at other sizes, ``{"workload.batch": 64}``, answered as if it were asked there."""
-        if self.original is None:
+        if self.original is None or not self.by_default:
             return self
-        settings = {**self.original.settings, **sizes}
-        return question(self.original.workload, self.original.machine, None, settings, self.original.dtype)
+        return self.original.put({**self.original.given, **sizes})
 
     def answer(self) -> Estimate:
         """The estimate; the same question is answered once."""
@@ -112,10 +138,20 @@ class Question:
     @cached_property
     def _answer(self) -> Estimate:
         made = self.estimator.estimate(self.workload, self.machine, self.run)
-        made = replace(made, work=self.work().text(self.machine.runtime.mode, made.devices))
+        made = replace(
+            made, work=self.work().text(self.machine.runtime.mode, made.devices), conditions=self._conditions(made)
+        )
         if self.calibration is None or made.provenance != "estimated":
             return made
         return replace(made, provenance="calibrated")
+
+    def _conditions(self, made: Estimate) -> tuple[Condition, ...]:
+        """What the time depends on beside sizes and peaks, and who said it."""
+        asked = self.original
+        base = self.machine.stated if asked is None or isinstance(asked.machine, str) else asked.machine
+        given = {f"run.{name}": value for name, value in self.run.items()} if asked is None else asked.given
+        issued = self.work().issued
+        return conditions_of(self.workload, base, self.machine, given, made.conditions, issued=issued)
 
 
 @checked
@@ -180,7 +216,10 @@ def question(
 
 def _about(query: Question, quantity: str | None) -> Question:
     """The question about one quantity of its answer."""
-    return replace(query, estimator=query.estimator.about(quantity), original=None) if quantity else query
+    if not quantity:
+        return query
+    original = None if query.original is None else replace(query.original, quantity=quantity)
+    return replace(query, estimator=query.estimator.about(quantity), original=original)
 
 
 @lru_cache(maxsize=8)
@@ -206,7 +245,7 @@ def _resolved(
     where: Sequence[str] = (),
 ) -> Question:
     """See `question`; `values` by namespace."""
-    wanted_type = dtype
+    wanted_type, asked, asked_of = dtype, values, estimator
     library, dtype = _for_one_user(workload, base, values, dtype, vary)
     if library:
         values = {**values, "machine": {**values["machine"], "runtime.library": library}}
@@ -247,10 +286,8 @@ def _resolved(
         chosen = set_parameters(chosen, parameter_values(chosen, values["estimator"]))
     numbers = {name: number_of(f"workload.{name}", value) for name, value in sizes.items()}
     space = Space(FrozenDict(axes_of(vary, target)), where=tuple(where)) if vary else Space()
-    original = None
-    if estimator is None and calibration is None:
-        named = {f"{name}.{key}": value for name, inner in values.items() for key, value in inner.items()}
-        original = Original(workload, base, FrozenDict(named), wanted_type)
+    named = {f"{name}.{key}": value for name, inner in asked.items() for key, value in inner.items()}
+    original = Original(workload, base, FrozenDict(named), wanted_type, asked_of, calibration)
     made = Question(
         graph,
         target,

@@ -9,8 +9,8 @@ from itertools import zip_longest
 from typing import Any
 
 from slipstick.common.formatting import count_shown, ratio_shown, share_shown, shown
+from slipstick.estimators.base.conditions import conditions_line
 from slipstick.estimators.base.estimate import Estimate
-from slipstick.estimators.composition.assumptions import defaults_used
 from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.estimators.schedules.host_issue import HostIssue
 from slipstick.experiments.question.facts import BYTE, FLOP, Facts
@@ -128,8 +128,8 @@ def work_lines(answers: Sequence[Answered]) -> list[str]:
 
 def default_lines(answers: Sequence[Answered]) -> list[str]:
     """The sizes that nobody chose, which decide the time on every machine; none where all were chosen."""
-    question = answers[0][0]
-    return [f"assuming: {text}" for text in defaults_used(question.workload, question.run)]
+    sizes = [one for one in answers[0][1].conditions if one.origin == "default" and one.name.startswith("workload.")]
+    return [conditions_line(sizes)] if sizes else []
 
 
 def _sure(probability: float) -> str:
