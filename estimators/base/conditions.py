@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
 from slipstick.common.formatting import number_shown
@@ -65,6 +66,33 @@ class NotUsed:
         return f"not used: {self.name} = {self.value}: {self.why}"
 
 
+def release_note(version: str, measured: Iterable[str], taken: str) -> str:
+    """Where a release lies beside those that were measured, and what is taken for it: ``older than the measured 0.12.0
+    .. 0.19.0: answered as their mean, band wider``.
+
+    `version`: as named, "" where none was.
+    `measured`: releases of the same software; those without a number (nightly builds) have no place.
+    `taken`: what answers for it, in words.
+    """
+    known = sorted((one for one in measured if numbers_of_release(one)), key=numbers_of_release)
+    span = f"{known[0]} .. {known[-1]}" if len(known) > 1 else "".join(known)
+    mine = numbers_of_release(version)
+    if not known:
+        return "no release of it was measured, band wider"
+    if not version:
+        return f"no release named: as {taken}, {span}"
+    if not mine or numbers_of_release(known[0]) <= mine <= numbers_of_release(known[-1]):
+        return f"not among the measured {span}: answered as {taken}, band wider"
+    where = "older" if mine < numbers_of_release(known[0]) else "newer"
+    return f"{where} than the measured {span}: answered as {taken}, band wider"
+
+
+def numbers_of_release(version: str) -> tuple[int, ...]:
+    """``0.5.10.post1`` and ``v5.1`` by their numbers; none where a text is no release."""
+    found = re.match(r"v?(\d+(?:\.\d+)*)", version)
+    return tuple(map(int, found[1].split("."))) if found else ()
+
+
 def depends_on(conditions: Sequence[Condition], not_used: Sequence[NotUsed]) -> dict[str, Sequence[Mapping[str, str]]]:
     """Both as rows of plain values by key, as JSON has them."""
     return {"conditions": [one.row() for one in conditions], "not_used": [one.row() for one in not_used]}
@@ -104,7 +132,9 @@ def conditions_of(
         for name, value in ((set_as.get(name, name), value) for name, value in given.items())
     }
     for one in known:
-        made[one.name] = one if one.name not in made else Condition(one.name, one.value, "given", one.note)
+        if one.name == library and one.origin == "default" and asked.stated.runtime.library:
+            one = replace(one, origin="file")
+        made[one.name] = one if one.name not in made else replace(one, origin="given")
     stated = asked.stated.runtime.model_fields_set
     for field, name in of_runtime.items():
         value = getattr(used.runtime, field)
@@ -118,4 +148,4 @@ def conditions_of(
 
 
 def _shown(value: object) -> str:
-    return number_shown(value) if isinstance(value, float) else str(value)
+    return number_shown(value) if isinstance(value, (int, float)) else str(value)

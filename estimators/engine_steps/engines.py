@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from slipstick.common.readers import unknown_name
+from slipstick.estimators.base.conditions import release_note
 from slipstick.estimators.engine_steps.first_token import (
     FirstParts,
     FirstToken,
@@ -94,6 +95,14 @@ class ServingFit:
     def first_half_width(self, parts: FirstParts, groups: Mapping[str, str]) -> float:
         """Half of the 80 % band of the log time to the first token."""
         return float(self.first.half_width(FirstTokenLaw(), first_columns([parts]), first_groups(groups))[0])
+
+    def release_note(self, groups: Mapping[str, str]) -> str:
+        """Where a release that was not measured lies beside those that were; "" where rows of it were fitted."""
+        engine, _, version = groups["version"].partition(" ")
+        if self.knows(groups, "version"):
+            return ""
+        measured = (name.partition(" ") for name in self.steps.seen("version"))
+        return release_note(version, (each for name, _, each in measured if name == engine), "their mean")
 
     def knows(self, groups: Mapping[str, str], level: str) -> bool:
         """Whether rows of the group were fitted."""

@@ -17,11 +17,12 @@ import numpy as np
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
 from slipstick.common.lazy_sympy import sp
+from slipstick.estimators.base.conditions import Condition
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.base.operation_model import Clock
 from slipstick.estimators.base.schedule_model import FormulaSchedule, Outcome
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
-from slipstick.estimators.engine_steps.engines import ServingFit, engine_of
+from slipstick.estimators.engine_steps.engines import ServingFit
 from slipstick.estimators.engine_steps.fitted_steps import (
     groups_on,
     is_llama_cpp,
@@ -216,11 +217,13 @@ def _rates(machine: Machine, compute: str) -> SimpleNamespace:
 
 @dataclass(frozen=True)
 class ServingAnswer:
-    """An estimator of steps of one model on one machine, and where its band is wider than usual: a line each."""
+    """An estimator of steps of one model on one machine, where its band is wider than usual, a line each, and the
+    engine that it takes."""
 
     estimator: Calibration
     engine: str
     remarks: tuple[str, ...] = ()
+    conditions: tuple[Condition, ...] = ()
 
 
 def served_step(
@@ -255,18 +258,13 @@ def served_step(
     fitted = known or serving_fit()
     device = Device.of(machine, step.compute, 1)
     row = StepSum(step.amounts, step.amounts, device, step.counts(device), step.sequences)
-    _, version = engine_of(engine)
-    unknown = (
-        ""
-        if fitted.knows(groups, "version")
-        else f", {'version not among those measured' if version else 'no version given'}"
-    )
     made = ComposedEstimator(Needs(), EngineStep(fitted.parameters(groups)), SOURCE)
     line = unseen_machine(machine, groups, fitted)
     return ServingAnswer(
         _banded(made, fitted.half_width(row, groups), "measured serving rows"),
-        engine + unknown,
+        engine,
         (line,) if line else (),
+        (Condition("engine", engine, "default", fitted.release_note(groups)),),
     )
 
 

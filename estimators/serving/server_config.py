@@ -97,8 +97,7 @@ def deployment_of(
     if machine_kind(machine) != "gpu":  # engines on GPUs refuse heads that do not divide
         model = padded(model, layout.tensor)
     layout.check(model)
-    engine = engine or server_on(machine)
-    mixing = mixing or ("separate" if engine.lower().startswith("sglang") else "mixed")
+    mixing = mixing or ("separate" if (engine or server_on(machine)).lower().startswith("sglang") else "mixed")
     if mixing not in ("mixed", "separate"):
         raise unknown_name("way of mixing prompts and decodes", mixing, ("mixed", "separate"))
     if preemption not in PREEMPTIONS:

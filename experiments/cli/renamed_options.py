@@ -45,7 +45,13 @@ OLD: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "phases": {"top": "parts", "save": "out"},
         "plan power-limit": {"loss": "slowdown"},
         "plan serving": {**_REQUESTS, "machines": "on", "all": "out"},
-        "plan training": {"sequence": "seq-len", "precision": "dtype", "best": "rows", "software": "engine"},
+        "plan training": {
+            "sequence": "seq-len",
+            "precision": "dtype",
+            "best": "rows",
+            "software": "trainer",
+            "engine": "trainer",
+        },
         "read": {"gpus": "devices", "rows": "parts"},
         "replay": {"from": "recorded-on"},
         "seqpoint": {

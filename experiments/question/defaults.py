@@ -13,6 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from slipstick.common.errors import InputError
+from slipstick.estimators.base.conditions import Condition
 from slipstick.estimators.base.protocols import Estimator
 from slipstick.experiments.question import registry
 from slipstick.experiments.question.precision import in_served_type, in_type, on_accelerator, precision
@@ -44,6 +45,7 @@ class Default:
     `estimator`: with a band.
     `why`: one line.
     `remarks`: where the band is wider than usual: a line each.
+    `conditions`: what it takes that the question may set.
     """
 
     workload: Workload
@@ -51,6 +53,7 @@ class Default:
     estimator: Estimator
     why: str
     remarks: tuple[str, ...] = ()
+    conditions: tuple[Condition, ...] = ()
 
 
 def default(
@@ -215,7 +218,7 @@ def _served(
     running = machine.using({"runtime.library": engine, "runtime.mode": "graph_replay"})
     made = served_step(converted, running, engine, run)
     why = f"a step under {made.engine}{under}, as `serve` has it; {PLAIN}"
-    return Default(converted, running, made.estimator, why, made.remarks)
+    return Default(converted, running, made.estimator, why, made.remarks, made.conditions)
 
 
 @cache

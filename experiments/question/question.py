@@ -97,6 +97,8 @@ class Question:
         Where the default answer is less sure than usual: a line each (see `domain.remarks` for all).
     original
         The question as it was put.
+    conditions
+        What the default answer takes that the question may set.
     """
 
     workload: Workload
@@ -110,6 +112,7 @@ class Question:
     calibration: Fitted | None = None
     remarks: tuple[str, ...] = ()
     original: Original | None = None
+    conditions: tuple[Condition, ...] = ()
 
     def __repr__(self) -> str:
         kind = type(self.estimator).__name__
@@ -151,7 +154,8 @@ class Question:
         base = self.machine.stated if asked is None or isinstance(asked.machine, str) else asked.machine
         given = {f"run.{name}": value for name, value in self.run.items()} if asked is None else asked.given
         issued = self.work().issued
-        return conditions_of(self.workload, base, self.machine, given, made.conditions, issued=issued)
+        known = (*self.conditions, *made.conditions)
+        return conditions_of(self.workload, base, self.machine, given, known, issued=issued)
 
 
 @checked
@@ -258,14 +262,14 @@ def _resolved(
             check_size(name, value, graph.defaults, "run")
         else:
             check_run_number(name, value)
-    why, sizes = "", values["workload"]
+    why, sizes, conditions = "", values["workload"], tuple[Condition, ...]()
     remarks: tuple[str, ...] = ()
     if estimator is None:
         open_ = kept_open(graph, target, run)
         bound = with_sizes(graph, _without(sizes, open_))
         best = default(bound, target, run, dtype, values["machine"])
         graph, target, chosen, why = best.workload, best.machine, best.estimator, best.why
-        remarks = best.remarks
+        remarks, conditions = best.remarks, best.conditions
     else:
         graph = in_type(graph, target, dtype)
         chosen = registry.estimator_of(estimator, graph, target)
@@ -281,7 +285,7 @@ def _resolved(
         run = {**{name: value for name, value in given.items() if name in known}, **run}
     if calibration is not None:
         chosen = calibration.for_question(graph, base, run, chosen)
-        why, remarks = "", ()  # those are the default answer's; a calibration says itself on what it stands
+        why, remarks, conditions = "", (), ()  # those are the default answer's; a calibration says its own
     if values["estimator"]:
         chosen = set_parameters(chosen, parameter_values(chosen, values["estimator"]))
     numbers = {name: number_of(f"workload.{name}", value) for name, value in sizes.items()}
@@ -300,7 +304,7 @@ def _resolved(
         calibration,
         remarks,
     )
-    return replace(made, original=original)
+    return replace(made, original=original, conditions=conditions)
 
 
 def _for_one_user(

@@ -92,38 +92,40 @@ def examined(query: Question) -> Estimate:
     def said(given: Mapping[str, Value]) -> Said:
         return Said.of(asked.put(given))
 
-    unused, notes = unused_of(asked.given, said, query.machine)
-    conditions = tuple(
-        Condition(one.name, one.value, one.origin, one.note or notes.get(one.name, "")) for one in answer.conditions
-        if one.name not in {entry.name for entry in unused}
-    )  # fmt: skip
-    return replace(answer, conditions=conditions, not_used=unused)
+    unused, read = unused_of(asked.given, said, query.machine)
+    dropped, notes = {one.name for one in unused}, {one.name: one.note for one in read}
+    conditions = (
+        replace(one, note=one.note or notes.get(one.name, "")) for one in answer.conditions if one.name not in dropped
+    )
+    return replace(answer, conditions=tuple(conditions), not_used=unused)
 
 
 def unused_of(
     given: Mapping[str, Value], said: Callable[[Mapping[str, Value]], Said], machine: Machine
-) -> tuple[tuple[NotUsed, ...], dict[str, str]]:
-    """What of `given` no number of the answer reads, and by name what is to be noted of the rest.
+) -> tuple[tuple[NotUsed, ...], tuple[Condition, ...]]:
+    """What of `given` no number of the answer reads, and the rest as conditions.
 
     `said`: the numbers of the answer with these set; raises InputError where it is refused.
     `machine`: as it answers, with the values of its fields.
     """
-    unused, notes = [], dict[str, str]()
+    unused, read = [], []
     now = said(given)
     for name, value in given.items():
         rest = {other: each for other, each in given.items() if other != name}
         moved = _moved(now, said, rest)
         if moved == "time":
+            read.append(Condition(name, str(value), "given"))
             continue
         others = (_moved(now, said, {**rest, name: other}) for other in _others(name, value, machine))
         found = next((each for each in others if each == "time"), "")
         if found:
-            notes |= {} if name in WORDS or _is_today(name, machine) else {name: BOUNDED}
+            note = "" if name in WORDS or _is_today(name, machine) else BOUNDED
+            read.append(Condition(name, str(value), "given", note))
         elif moved:
-            notes[name] = f"moves {moved}, not the time"
+            read.append(Condition(name, str(value), "given", f"moves {moved}, not the time"))
         else:
             unused.append(NotUsed(name, str(value), NOT_READ))
-    return tuple(unused), notes
+    return tuple(unused), tuple(read)
 
 
 def _moved(now: Said, said: Callable[[Mapping[str, Value]], Said], given: Mapping[str, Value]) -> str:
