@@ -68,8 +68,8 @@ class TrainingEstimator(PrimaryQuantity):
     """A step of training a language model on many devices, under one layout, by the law fitted to published steps.
 
     The workload is `Training`; the software is the machine's runtime (`machine.runtime.library`: one of `SOFTWARE`,
-    with a release if need be; "": not named); the layout, `batch`, `seq_len` and `input_rate` are numbers of the run. The
-    time is that of a step; energy is that of a token, power and tokens/s are of all devices, memory is that of the
+    with a release if need be; "": not named); the layout, `batch`, `seq_len` and `input_rate` are numbers of the run.
+    The time is that of a step; energy is that of a token, power and tokens/s are of all devices, memory is that of the
     fullest one.
 
     Parameters

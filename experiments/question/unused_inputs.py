@@ -112,11 +112,11 @@ def unused_of(
     now = said(given)
     for name, value in given.items():
         rest = {other: each for other, each in given.items() if other != name}
-        moved = _moved(now, said, rest)
+        moved = _moved(now, said, rest, refused="time")  # it cannot be asked without what it needs
         if moved == "time":
             read.append(Condition(name, str(value), "given"))
             continue
-        others = (_moved(now, said, {**rest, name: other}) for other in _others(name, value, machine))
+        others = (_moved(now, said, {**rest, name: other}, refused="") for other in _others(name, value, machine))
         found = next((each for each in others if each == "time"), "")
         if found:
             note = "" if name in WORDS or _is_today(name, machine) else BOUNDED
@@ -128,12 +128,14 @@ def unused_of(
     return tuple(unused), tuple(read)
 
 
-def _moved(now: Said, said: Callable[[Mapping[str, Value]], Said], given: Mapping[str, Value]) -> str:
-    """What moves where the question is put so; a question that cannot be put so needs what it lacks."""
+def _moved(
+    now: Said, said: Callable[[Mapping[str, Value]], Said], given: Mapping[str, Value], *, refused: str
+) -> str:
+    """What moves where the question is put so; `refused` where it cannot be put so."""
     try:
         return now.moved(said(given))
     except InputError:
-        return "time"
+        return refused
 
 
 def _others(name: str, value: Value, machine: Machine) -> Iterator[Value]:
