@@ -63,7 +63,7 @@ class NotUsed:
 
     def text(self) -> str:
         """``not used: machine.runtime.cache = hot: ...``."""
-        return f"not used: {self.name} = {self.value}: {self.why}"
+        return f"not used: {self.name}{f' = {self.value}' if self.value else ''}: {self.why}"
 
 
 def release_note(version: str, measured: Iterable[str], taken: str) -> str:

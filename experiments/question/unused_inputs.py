@@ -29,8 +29,9 @@ NOT_READ = "this answer does not read it"
 BOUNDED = "read, but something else bounds the time"
 BESIDE = ("energy", "power", "cost", "memory")
 """Quantities beside the time, which may read what the time does not."""
-FACTORS = (1e-3, 1e3, 0.5, 2.0)
-"""Other values of a number at which an answer is looked at, over the one that was set."""
+FACTORS = ((1e-3, 0.5), (1e3, 2.0))
+"""Other values of a number at which an answer is looked at, over the one that was set: the second where the first is
+refused."""
 WORDS: Mapping[str, tuple[str, ...]] = {
     "machine.runtime.mode": get_args(Runtime.__pydantic_fields__["mode"].annotation),
     "machine.runtime.cache": get_args(CacheState),
@@ -116,9 +117,7 @@ def unused_of(
         if moved == "time":
             read.append(Condition(name, str(value), "given"))
             continue
-        others = (_moved(now, said, {**rest, name: other}, refused="") for other in _others(name, value, machine))
-        found = next((each for each in others if each == "time"), "")
-        if found:
+        if any(_moves(now, said, rest, name, others) for others in _others(name, value, machine)):
             note = "" if name in WORDS or _is_today(name, machine) else BOUNDED
             read.append(Condition(name, str(value), "given", note))
         elif moved:
@@ -128,9 +127,7 @@ def unused_of(
     return tuple(unused), tuple(read)
 
 
-def _moved(
-    now: Said, said: Callable[[Mapping[str, Value]], Said], given: Mapping[str, Value], *, refused: str
-) -> str:
+def _moved(now: Said, said: Callable[[Mapping[str, Value]], Said], given: Mapping[str, Value], *, refused: str) -> str:
     """What moves where the question is put so; `refused` where it cannot be put so."""
     try:
         return now.moved(said(given))
@@ -138,17 +135,29 @@ def _moved(
         return refused
 
 
-def _others(name: str, value: Value, machine: Machine) -> Iterator[Value]:
-    """Other values that could have been set."""
+def _moves(
+    now: Said,
+    said: Callable[[Mapping[str, Value]], Said],
+    rest: Mapping[str, Value],
+    name: str,
+    others: Sequence[Value],
+) -> bool:
+    """Whether the time moves at the first of other values that is not refused."""
+    moved = (_moved(now, said, {**rest, name: other}, refused="refused") for other in others)
+    return next((each for each in moved if each != "refused"), "") == "time"
+
+
+def _others(name: str, value: Value, machine: Machine) -> Iterator[Sequence[Value]]:
+    """Other values that could have been set, each with what is tried where it is refused."""
     if name in WORDS:
-        yield from (word for word in WORDS[name] if word != str(value))
+        yield from ((word,) for word in WORDS[name] if word != str(value))
         return
     number = _number(name, value, machine)
     if number is None:
         return
-    for factor in FACTORS:
-        other = number * factor
-        yield max(1, round(other)) if float(number).is_integer() and abs(number) < 1e7 else other
+    whole = float(number).is_integer() and abs(number) < 1e7
+    for factors in FACTORS:
+        yield [max(1, round(number * factor)) if whole else number * factor for factor in factors]
 
 
 def _number(name: str, value: Value, machine: Machine) -> float | None:
