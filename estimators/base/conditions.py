@@ -132,8 +132,6 @@ def conditions_of(
         for name, value in ((set_as.get(name, name), value) for name, value in given.items())
     }
     for one in known:
-        if one.name == library and one.origin == "default" and asked.stated.runtime.library:
-            one = replace(one, origin="file")
         made[one.name] = one if one.name not in made else replace(one, origin="given")
     stated = asked.stated.runtime.model_fields_set
     for field, name in of_runtime.items():

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import format_quantity
 from slipstick.common.records import FrozenDict
-from slipstick.estimators.base.conditions import Condition, Origin
-from slipstick.estimators.engine_steps.engines import ServingFit, cache_for
+from slipstick.estimators.base.conditions import Condition
+from slipstick.estimators.engine_steps.engines import ServingFit, cache_for, engine_condition
 from slipstick.estimators.engine_steps.first_token import FirstParts, FirstToken
 from slipstick.estimators.engine_steps.fitted_steps import (
     groups_on,
@@ -143,7 +143,9 @@ class Deployment:
     @cached_property
     def groups(self) -> dict[str, str]:
         """By what the fitted numbers vary: maker, generation, chip, engine, version, model."""
-        return groups_on(self.machine, self.runs_under, self.model.name, self.model.parameters, self.stored)
+        facts = self.model.name, self.model.parameters, self.stored
+        named = bool(self.engine) or names_server(self.machine)
+        return groups_on(self.machine, self.runs_under, *facts, named=named)
 
     @cached_property
     def step(self) -> StepTime:
@@ -244,10 +246,15 @@ class Deployment:
     @property
     def conditions(self) -> tuple[Condition, ...]:
         """The engine with its release, how weights and the cache are stored."""
-        named: Origin = "given" if self.engine else "file" if names_server(self.machine) else "default"
+        named = Condition("engine", self.runs_under, "given" if self.engine else "file")
         kind, why = self.cache
+
+        def seconds(groups: Mapping[str, str]) -> float:
+            step = StepTime.for_machine(self.machine, self.shares, self.fitted.parameters(groups))
+            return float(step.seconds(TYPICAL))
+
         return (
-            Condition("engine", self.runs_under, named, self.fitted.release_note(self.groups)),
+            engine_condition(self.fitted, self.groups, named, seconds),
             Condition("dtype", self.stored, "file" if self.stored == self.model.weights else "given"),
             Condition("cache_dtype", kind, "default" if self.cache_type == AUTO else "given", why),
         )

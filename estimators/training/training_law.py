@@ -5,7 +5,6 @@ Megatron and FSDP are one law: what trains is a level of grouping like the chip,
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import SimpleNamespace
@@ -15,7 +14,7 @@ import numpy as np
 
 from slipstick.estimators.base.conditions import numbers_of_release, release_note
 from slipstick.estimators.fitting.fitted_file import FittedFile
-from slipstick.estimators.fitting.fitted_model import QUANTILE, LawFit
+from slipstick.estimators.fitting.fitted_model import LawFit, half_over_levels, mean_of_levels
 from slipstick.estimators.fitting.group_effects_model import UNGROUPED, Columns, FloatArray, Grouping, ParameterPrior
 from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.estimators.training.time_breakdown import StepAmounts, TrainingTerms, step_parts
@@ -84,11 +83,6 @@ def training_groups(
     }  # fmt: skip
 
 
-def _mean(values: FloatArray) -> float:
-    """The geometric mean; of one its own last digit."""
-    return float(values[0] if len(values) == 1 else np.exp(np.mean(np.log(values))))
-
-
 @dataclass(frozen=True, eq=False)
 class TrainingFit:
     """The law as fitted: terms and bands for a machine, a stack of software, its release, a model and a precision."""
@@ -151,7 +145,7 @@ class TrainingFit:
         """The terms that hold for groups (`training_groups`): of software that nobody named the geometric mean."""
         rows = [self.known(one) for one in self.candidates(groups)]
         values = self.fit.values(TrainingLaw(), {name: [row[name] for row in rows] for name in rows[0]}, len(rows))
-        return TrainingTerms(**{name: _mean(value) for name, value in values.items()})
+        return TrainingTerms(**mean_of_levels(values))
 
     def seconds(self, columns: Columns, groups: Sequence[Mapping[str, str]]) -> FloatArray:
         """Of steps, shape (steps,)."""
@@ -170,16 +164,11 @@ class TrainingFit:
         return self.fit.half_width(TrainingLaw(), columns, levels)
 
     def unnamed(self, columns: Columns, groups: Mapping[str, str]) -> tuple[float, dict[str, float]]:
-        """Of a step whose software nobody named: half of the 80 % band of its log time, and its seconds by software.
-
-        One more software differs from the mean of those that were measured as they differ from each other.
-        """
+        """Of a step whose software nobody named: half of the 80 % band of its log time, and its seconds by software."""
         candidates = self.candidates(groups)
-        seconds = {one["software"]: float(self.seconds(columns, [one])[0]) for one in candidates}
-        inside = math.hypot(*(float(self.half_width(columns, [one])[0]) for one in candidates))
-        count = len(candidates)
-        between = float(np.std(np.log(list(seconds.values())), ddof=1)) * math.sqrt(1 + 1 / count) if count > 1 else 0.0
-        return math.hypot(inside / math.sqrt(count), QUANTILE * between), seconds
+        seconds = [self.seconds(columns, [one]) for one in candidates]
+        half = half_over_levels([self.half_width(columns, [one]) for one in candidates], seconds)
+        return float(half[0]), {one["software"]: float(each[0]) for one, each in zip(candidates, seconds, strict=True)}
 
     def levels(self, groups: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
         """By level the group of each step, as the fit knows it (`known`)."""
