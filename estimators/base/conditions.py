@@ -74,7 +74,7 @@ def release_note(version: str, measured: Iterable[str], taken: str) -> str:
     `measured`: releases of the same software; those without a number (nightly builds) have no place.
     `taken`: what answers for it, in words.
     """
-    known = sorted((one for one in measured if numbers_of_release(one)), key=numbers_of_release)
+    known = by_release(one for one in measured if numbers_of_release(one))
     span = f"{known[0]} .. {known[-1]}" if len(known) > 1 else "".join(known)
     mine = numbers_of_release(version)
     if not known:
@@ -87,10 +87,15 @@ def release_note(version: str, measured: Iterable[str], taken: str) -> str:
     return f"{where} than the measured {span}: answered as {taken}, band wider"
 
 
+def by_release(versions: Iterable[str]) -> list[str]:
+    """Releases, oldest first."""
+    return sorted(versions, key=lambda version: (numbers_of_release(version), version))
+
+
 def numbers_of_release(version: str) -> tuple[int, ...]:
     """``0.5.10.post1`` and ``v5.1`` by their numbers; none where a text is no release."""
-    found = re.match(r"v?(\d+(?:\.\d+)*)", version)
-    return tuple(map(int, found[1].split("."))) if found else ()
+    match = re.match(r"v?(\d+(?:\.\d+)*)", version)
+    return tuple(map(int, match[1].split("."))) if match else ()
 
 
 def depends_on(conditions: Sequence[Condition], not_used: Sequence[NotUsed]) -> dict[str, Sequence[Mapping[str, str]]]:
@@ -108,7 +113,7 @@ def conditions_line(conditions: Iterable[Condition]) -> str:
 
 def conditions_of(
     workload: Workload,
-    asked: Machine,
+    base: Machine,
     used: Machine,
     given: Mapping[str, object],
     known: Sequence[Condition],
@@ -117,7 +122,7 @@ def conditions_of(
 ) -> tuple[Condition, ...]:
     """The conditions of an answer: what the question sets, what its estimator says, the runtime, sizes by default.
 
-    `asked`, `used`: the machine before the question changed it, and as it answers.
+    `base`, `used`: the machine before the question changed it, and as it answers.
     `given`: what the question sets, by its dotted name or option.
     `known`: conditions that the estimator says itself; what the question sets of them is given.
     `issued`: whether a runtime issues the work operation by operation, so that its mode has a say.
@@ -133,11 +138,11 @@ def conditions_of(
     }
     for one in known:
         made[one.name] = one if one.name not in made else replace(one, origin="given")
-    stated = asked.stated.runtime.model_fields_set
+    stated = base.stated.runtime.model_fields_set
     for field, name in of_runtime.items():
         value = getattr(used.runtime, field)
         if name not in made and value and (issued or field != "mode"):
-            from_file = field in stated and value == getattr(asked.stated.runtime, field)
+            from_file = field in stated and value == getattr(base.stated.runtime, field)
             made[name] = Condition(name, str(value), "file" if from_file else "default")
     for name, size in workload.defaults.items():
         if not {f"workload.{name}", f"run.{name}"} & made.keys():

@@ -125,9 +125,9 @@ class ServingFit:
         """The groups under each engine that was measured on machines of the maker, by its name; releases not named."""
         pairs = (name.partition(" on ") for name in self.steps.seen("engine on generation"))
         names = sorted({name for name, _, at in pairs if at.split("-")[0] == groups["vendor"]})
-        on = groups["generation"]
+        generation = groups["generation"]
         return {
-            name: {**groups, "engine": name, "version": f"{name} ", "engine on generation": f"{name} on {on}"}
+            name: {**groups, "engine": name, "version": f"{name} ", "engine on generation": f"{name} on {generation}"}
             for name in names
         }
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.estimators.base.conditions import numbers_of_release, release_note
+from slipstick.estimators.base.conditions import by_release, numbers_of_release, release_note
 from slipstick.estimators.fitting.fitted_file import FittedFile
 from slipstick.estimators.fitting.fitted_model import LawFit, half_over_levels, mean_of_levels
 from slipstick.estimators.fitting.group_effects_model import UNGROUPED, Columns, FloatArray, Grouping, ParameterPrior
@@ -120,7 +120,7 @@ class TrainingFit:
     def releases(self, who: str) -> list[str]:
         """Versions of a publisher that were measured, oldest first."""
         named = (name.partition(" ") for name in self.fit.seen("release"))
-        return sorted((version for name, _, version in named if name == who), key=numbers_of_release)
+        return by_release(version for name, _, version in named if name == who)
 
     def release_note(self, groups: Mapping[str, str]) -> str:
         """Where a release that was named lies beside those measured, and which answers for it; "" where it is one."""

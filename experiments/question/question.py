@@ -65,7 +65,7 @@ class Original:
     def put(self, given: Mapping[str, Value]) -> Question:
         """The question with these set, and nothing else.
 
-        Raises InputError where it cannot be asked so.
+        Raises InputError where it is refused so.
         """
         settings = {name: value for name, value in given.items() if name != "dtype"}
         dtype = str(given["dtype"]) if "dtype" in given else None
@@ -121,8 +121,8 @@ class Question:
     @property
     def by_default(self) -> bool:
         """Whether the default answers: its band depends on the sizes (`at`)."""
-        asked = self.original
-        return asked is not None and asked.estimator is None and asked.calibration is None and asked.quantity is None
+        put = self.original
+        return put is not None and put.estimator is None and put.calibration is None and put.quantity is None
 
     def at(self, sizes: Mapping[str, float]) -> Question:
         """The same question at other sizes, ``{"workload.batch": 64}``, answered as if it were asked there."""
@@ -150,9 +150,9 @@ class Question:
 
     def _conditions(self, made: Estimate) -> tuple[Condition, ...]:
         """What the time depends on beside sizes and peaks, and who said it."""
-        asked = self.original
-        base = self.machine.stated if asked is None or isinstance(asked.machine, str) else asked.machine
-        given = {f"run.{name}": value for name, value in self.run.items()} if asked is None else asked.given
+        put = self.original
+        base = self.machine.stated if put is None or isinstance(put.machine, str) else put.machine
+        given = {f"run.{name}": value for name, value in self.run.items()} if put is None else put.given
         issued = self.work().issued
         known = (*self.conditions, *made.conditions)
         return conditions_of(self.workload, base, self.machine, given, known, issued=issued)
@@ -249,7 +249,8 @@ def _resolved(
     where: Sequence[str] = (),
 ) -> Question:
     """See `question`; `values` by namespace."""
-    wanted_type, asked, asked_of = dtype, values, estimator
+    wanted_type, wanted = dtype, estimator
+    settled = values
     library, dtype = _for_one_user(workload, base, values, dtype, vary)
     if library:
         values = {**values, "machine": {**values["machine"], "runtime.library": library}}
@@ -290,8 +291,8 @@ def _resolved(
         chosen = set_parameters(chosen, parameter_values(chosen, values["estimator"]))
     numbers = {name: number_of(f"workload.{name}", value) for name, value in sizes.items()}
     space = Space(FrozenDict(axes_of(vary, target)), where=tuple(where)) if vary else Space()
-    named = {f"{name}.{key}": value for name, inner in asked.items() for key, value in inner.items()}
-    original = Original(workload, base, FrozenDict(named), wanted_type, asked_of, calibration)
+    named = {f"{name}.{key}": value for name, inner in settled.items() for key, value in inner.items()}
+    original = Original(workload, base, FrozenDict(named), wanted_type, wanted, calibration)
     made = Question(
         graph,
         target,

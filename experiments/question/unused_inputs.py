@@ -1,8 +1,8 @@
 """What a question sets and its answer does not read, by the answer itself: the same question without it answers alike.
 
 A formula says which names it holds; whatever else answers (a table, a simulation, a law of whole steps, the choice of a
-model) says nothing of itself, so that it is asked again. Two reasons are told apart: what is read, but bounds nothing
-here, moves the answer at some other value; what is not read moves it at none.
+model) says nothing of itself, so that the question is put again. Two reasons are told apart: what is read, but bounds
+nothing here, moves the answer at some other value; what is not read moves it at none.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ SAME = 1e-9
 
 
 @dataclass(frozen=True)
-class Said:
+class AnswerNumbers:
     """The numbers of an answer: those of its time, and those beside it (joules, dollars, bytes), by name."""
 
     times: Mapping[str, float | None]
     beside: Mapping[str, float | None]
 
     @classmethod
-    def of(cls, query: Question) -> Said:
+    def of(cls, query: Question) -> AnswerNumbers:
         """Of the answer to a question; raises InputError where it has none."""
         answer = query.answer()
         made = cls.of_estimate(answer)
@@ -62,7 +62,7 @@ class Said:
         return cls(made.times, beside)
 
     @classmethod
-    def of_estimate(cls, answer: Estimate) -> Said:
+    def of_estimate(cls, answer: Estimate) -> AnswerNumbers:
         """Of an estimate alone."""
         numbers: dict[bool, dict[str, float | None]] = {True: {}, False: {}}
         for one in answer.quantities.values():
@@ -70,7 +70,7 @@ class Said:
             numbers[one.name in BESIDE] |= ends
         return cls(numbers[False], numbers[True])
 
-    def moved(self, other: Said) -> str:
+    def moved(self, other: AnswerNumbers) -> str:
         """ "time" where the times differ, else the names beside it that do; "" where the answers are alike."""
         if _differ(self.times, other.times):
             return "time"
@@ -86,14 +86,14 @@ def _differ(one: Mapping[str, float | None], other: Mapping[str, float | None]) 
 
 def examined(query: Question) -> Estimate:
     """The answer with what the question sets and the answer did not use, and what else is known of its conditions."""
-    answer, asked = query.answer(), query.original
-    if asked is None or not asked.given or query.estimator.alone:
+    answer, original = query.answer(), query.original
+    if original is None or not original.given or query.estimator.alone:
         return answer
 
-    def said(given: Mapping[str, Value]) -> Said:
-        return Said.of(asked.put(given))
+    def numbers(given: Mapping[str, Value]) -> AnswerNumbers:
+        return AnswerNumbers.of(original.put(given))
 
-    unused, read = unused_of(asked.given, said, query.machine)
+    unused, read = unused_of(original.given, numbers, query.machine)
     dropped, notes = {one.name for one in unused}, {one.name: one.note for one in read}
     conditions = (
         replace(one, note=one.note or notes.get(one.name, "")) for one in answer.conditions if one.name not in dropped
@@ -102,22 +102,22 @@ def examined(query: Question) -> Estimate:
 
 
 def unused_of(
-    given: Mapping[str, Value], said: Callable[[Mapping[str, Value]], Said], machine: Machine
+    given: Mapping[str, Value], numbers: Callable[[Mapping[str, Value]], AnswerNumbers], machine: Machine
 ) -> tuple[tuple[NotUsed, ...], tuple[Condition, ...]]:
     """What of `given` no number of the answer reads, and the rest as conditions.
 
-    `said`: the numbers of the answer with these set; raises InputError where it is refused.
+    `numbers`: the numbers of the answer with these set; raises InputError where it is refused.
     `machine`: as it answers, with the values of its fields.
     """
     unused, read = [], []
-    now = said(given)
+    now = numbers(given)
     for name, value in given.items():
         rest = {other: each for other, each in given.items() if other != name}
-        moved = _moved(now, said, rest, refused="time")  # it cannot be asked without what it needs
+        moved = _moved(now, numbers, rest, refused="time")  # it is refused without what it needs
         if moved == "time":
             read.append(Condition(name, str(value), "given"))
             continue
-        if any(_moves(now, said, rest, name, others) for others in _others(name, value, machine)):
+        if any(_moves(now, numbers, rest, name, others) for others in _others(name, value, machine)):
             note = "" if name in WORDS or _is_today(name, machine) else BOUNDED
             read.append(Condition(name, str(value), "given", note))
         elif moved:
@@ -127,23 +127,29 @@ def unused_of(
     return tuple(unused), tuple(read)
 
 
-def _moved(now: Said, said: Callable[[Mapping[str, Value]], Said], given: Mapping[str, Value], *, refused: str) -> str:
+def _moved(
+    now: AnswerNumbers,
+    numbers: Callable[[Mapping[str, Value]], AnswerNumbers],
+    given: Mapping[str, Value],
+    *,
+    refused: str,
+) -> str:
     """What moves where the question is put so; `refused` where it cannot be put so."""
     try:
-        return now.moved(said(given))
+        return now.moved(numbers(given))
     except InputError:
         return refused
 
 
 def _moves(
-    now: Said,
-    said: Callable[[Mapping[str, Value]], Said],
+    now: AnswerNumbers,
+    numbers: Callable[[Mapping[str, Value]], AnswerNumbers],
     rest: Mapping[str, Value],
     name: str,
     others: Sequence[Value],
 ) -> bool:
     """Whether the time moves at the first of other values that is not refused."""
-    moved = (_moved(now, said, {**rest, name: other}, refused="refused") for other in others)
+    moved = (_moved(now, numbers, {**rest, name: other}, refused="refused") for other in others)
     return next((each for each in moved if each != "refused"), "") == "time"
 
 
@@ -162,10 +168,10 @@ def _others(name: str, value: Value, machine: Machine) -> Iterator[Sequence[Valu
 
 def _number(name: str, value: Value, machine: Machine) -> float | None:
     try:
-        found: Any = machine.get(name.removeprefix("machine.")) if name.startswith("machine.") else float(value)
+        present: Any = machine.get(name.removeprefix("machine.")) if name.startswith("machine.") else float(value)
     except (InputError, ValueError):
         return None
-    return float(found) if isinstance(found, (int, float)) else None
+    return float(present) if isinstance(present, (int, float)) else None
 
 
 def _is_today(name: str, machine: Machine) -> bool:
@@ -212,8 +218,10 @@ def _reads(query: Question, function: CompiledEstimator, name: str, ends: tuple[
     if query.estimator.alone or ends[0] == ends[1]:
         return True
 
-    def at(value: float) -> Said:
-        return Said.of_estimate(query.estimator.estimate_at(query.workload, query.machine, query.run, {name: value}))
+    def at(value: float) -> AnswerNumbers:
+        return AnswerNumbers.of_estimate(
+            query.estimator.estimate_at(query.workload, query.machine, query.run, {name: value})
+        )
 
     try:
         return bool(at(ends[0]).moved(at(ends[1])))

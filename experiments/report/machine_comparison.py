@@ -127,9 +127,13 @@ def work_lines(answers: Sequence[Answered]) -> list[str]:
 
 
 def default_lines(answers: Sequence[Answered]) -> list[str]:
-    """The sizes that nobody chose, which decide the time on every machine; none where all were chosen."""
+    """The sizes that nobody chose, which decide the time on every machine, and what nobody said of one."""
     sizes = [one for one in answers[0][1].conditions if one.origin == "default" and one.name.startswith("workload.")]
-    return [conditions_line(sizes)] if sizes else []
+    unknown = {
+        question.machine.name: [one.text() for one in answer.conditions if one.origin == "unknown"]
+        for question, answer, _ in answers
+    }
+    return [*filter(None, [conditions_line(sizes)]), *shared(unknown, "unknown")]
 
 
 def _sure(probability: float) -> str:

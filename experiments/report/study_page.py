@@ -51,7 +51,7 @@ def write(
         sections.append(Section(name, picture_html(chart, f"{identifier}-ratio")))
         notes = (
             *case.work.unknown,
-            *case.work.said,
+            *case.work.lines,
             *case.work.over_cap(question.machine, table),
         )
         points = whatif_page.points_section(answers, identifier, BEST_ROWS, notes)

@@ -14,7 +14,7 @@ from slipstick.estimators.serving.server_config import POOL, deployment_of, run_
 from slipstick.estimators.serving.serving_answer import Serving
 from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.question.settings import HEAD, Value
-from slipstick.experiments.question.unused_inputs import Said, unused_of
+from slipstick.experiments.question.unused_inputs import AnswerNumbers, unused_of
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.layout import Layout
@@ -139,13 +139,13 @@ def examined_serving(answer: Serving, wanted: ServingOptions, load: Traffic) -> 
     if not wanted.changes:
         return answer
 
-    def said(given: Mapping[str, Value]) -> Said:
+    def numbers(given: Mapping[str, Value]) -> AnswerNumbers:
         changes = {name.removeprefix(HEAD): value for name, value in given.items()}
         made = replace(wanted, changes=changes).deployment()  # type: ignore[arg-type]
-        return Said.of_estimate(simulated(made, load, answer.limits))
+        return AnswerNumbers.of_estimate(simulated(made, load, answer.limits))
 
     given = {f"{HEAD}{name}": value for name, value in wanted.changes.items()}
-    unused, conditions = unused_of(given, said, answer.deployment.machine)
+    unused, conditions = unused_of(given, numbers, answer.deployment.machine)
     return replace(answer, given=conditions, not_used=unused)
 
 

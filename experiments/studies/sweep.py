@@ -178,7 +178,7 @@ class Task:
     slower: ClockEnergy | None = None
 
     @property
-    def said(self) -> tuple[str, ...]:
+    def lines(self) -> tuple[str, ...]:
         """What is not read, then the other notes."""
         return (*(one.text() for one in self.unused), *self.notes)
 

@@ -14,23 +14,26 @@ from slipstick.experiments.methods.training_plan.training_choice import Training
 from slipstick.experiments.methods.training_plan.training_search import TrainingSearch
 from slipstick.experiments.methods.training_plan.whole_run import WholeRun, tokens_of
 from slipstick.experiments.question.settings import HEAD, Value
-from slipstick.experiments.question.unused_inputs import Said, unused_of
+from slipstick.experiments.question.unused_inputs import AnswerNumbers, unused_of
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language_catalog import language_model
 
 
 def examined_plan(plan: TrainingPlan, trained: TrainedBatch, changes: Mapping[str, str | float]) -> TrainingPlan:
-    """The plan with what of the machine was set, and what of that its best step does not read."""
+    """The plan with what of the machine was set, and what of that its best step does not read.
+
+    `changes`: fields of the machine with their values, in SI or with units.
+    """
     if not changes:
         return plan
 
-    def said(given: Mapping[str, Value]) -> Said:
+    def numbers(given: Mapping[str, Value]) -> AnswerNumbers:
         at = trained.machine.stated.using({name.removeprefix(HEAD): value for name, value in given.items()})
-        return Said.of_estimate(answer_of(replace(trained, machine=at).under(plan.best[0].layout)))
+        return AnswerNumbers.of_estimate(answer_of(replace(trained, machine=at).under(plan.best[0].layout)))
 
     given = {f"{HEAD}{name}": value for name, value in changes.items()}
-    unused, conditions = unused_of(given, said, trained.machine)
+    unused, conditions = unused_of(given, numbers, trained.machine)
     return replace(plan, given=conditions, not_used=unused)
 
 
