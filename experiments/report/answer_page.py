@@ -49,7 +49,10 @@ def write_answers(questions: Sequence[Question], path: str | Path) -> Path:
         for one in known
     ]
     assumed = "\n".join(summary.assumptions(first, answer, verbose=True)).replace(f"\n{' ' * 10}", "; ").splitlines()
-    texts = "".join(f"<p>{escape(text)}</p>" for text in (*summary.summary(answer, known_facts, first), *refused))
+    dropped = [one.text() for one in answer.not_used]
+    texts = "".join(
+        f"<p>{escape(text)}</p>" for text in (*dropped, *summary.summary(answer, known_facts, first), *refused)
+    )
     sections.insert(
         2 if len(known) > 1 else 1, Section(f"The fastest: {first.machine.name}" if len(known) > 1 else "", texts)
     )

@@ -45,7 +45,7 @@ def write(
         name = f"{question.workload.name} on {question.machine.name}"
         chart = whatif_page.ratio_chart(answer)
         charts.append(chart)
-        assumed += answer.today.assumptions
+        assumed += answer.today.notes
         identifier = f"case{len(cards)}"
         cards.append(Card(whatif_page.cards(answer)[0].value, f"{name}: {whatif_page.cards(answer)[0].meaning}"))
         sections.append(Section(name, picture_html(chart, f"{identifier}-ratio")))
