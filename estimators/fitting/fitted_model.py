@@ -182,7 +182,7 @@ def half_over_levels(halves: npt.ArrayLike, seconds: npt.ArrayLike) -> FloatArra
     known, logs = np.asarray(halves, dtype=float), np.log(np.asarray(seconds, dtype=float))
     count = len(known)
     if count == 1:
-        return known[0]
+        return np.asarray(known[0], dtype=float)
     between = np.var(logs, axis=0, ddof=1) * (1 + 1 / count)
     return np.asarray(np.sqrt(np.mean(known**2, axis=0) + QUANTILE**2 * between), dtype=float)
 

@@ -44,7 +44,7 @@ SAME = 1e-9
 
 @dataclass(frozen=True)
 class AnswerNumbers:
-    """The numbers of an answer: those of its time, and those beside it (joules, dollars, bytes), by name."""
+    """The numbers of an answer: those of its time, and those beside it (joules, dollars, bytes, shares), by name."""
 
     times: Mapping[str, float | None]
     beside: Mapping[str, float | None]
@@ -67,7 +67,7 @@ class AnswerNumbers:
         numbers: dict[bool, dict[str, float | None]] = {True: {}, False: {}}
         for one in answer.quantities.values():
             ends = {one.name: one.value, f"{one.name} low": one.low, f"{one.name} high": one.high}
-            numbers[one.name in BESIDE] |= ends
+            numbers[one.name in BESIDE or one.name in answer.metrics] |= ends
         return cls(numbers[False], numbers[True])
 
     def moved(self, other: AnswerNumbers) -> str:
