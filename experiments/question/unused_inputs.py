@@ -8,6 +8,7 @@ nothing here, moves the answer at some other value; what is not read moves it at
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args
@@ -38,6 +39,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "dtype": ("float32", "bfloat16", "float16", "float8"),
 }
 """Other values of what is no number."""
+_WITH_UNIT = re.compile(r"(\d+(?:\.\d+)?(?:e[-+]?\d+)?) *([A-Za-z%/]+)")
 SAME = 1e-9
 """Relative difference below which two numbers of answers are one."""
 
@@ -102,12 +104,12 @@ def examined(query: Question) -> Estimate:
 
 
 def unused_of(
-    given: Mapping[str, Value], numbers: Callable[[Mapping[str, Value]], AnswerNumbers], machine: Machine
+    given: Mapping[str, Value], numbers: Callable[[Mapping[str, Value]], AnswerNumbers], machine: Machine | None
 ) -> tuple[tuple[NotUsed, ...], tuple[Condition, ...]]:
     """What of `given` no number of the answer reads, and the rest as conditions.
 
     `numbers`: the numbers of the answer with these set; raises InputError where it is refused.
-    `machine`: as it answers, with the values of its fields.
+    `machine`: as it answers, with the values of its fields; None where none is named.
     """
     unused, read = [], []
     now = numbers(given)
@@ -153,30 +155,33 @@ def _moves(
     return next((each for each in moved if each != "refused"), "") == "time"
 
 
-def _others(name: str, value: Value, machine: Machine) -> Iterator[Sequence[Value]]:
+def _others(name: str, value: Value, machine: Machine | None) -> Iterator[Sequence[Value]]:
     """Other values that could have been set, each with what is tried where it is refused."""
     if name in WORDS:
         yield from ((word,) for word in WORDS[name] if word != str(value))
         return
     number = _number(name, value, machine)
     if number is None:
+        if typed := _WITH_UNIT.fullmatch(str(value).strip()):
+            yield from ([f"{float(typed[1]) * factor:g} {typed[2]}" for factor in factors] for factors in FACTORS)
         return
     whole = float(number).is_integer() and abs(number) < 1e7
     for factors in FACTORS:
         yield [max(1, round(number * factor)) if whole else number * factor for factor in factors]
 
 
-def _number(name: str, value: Value, machine: Machine) -> float | None:
+def _number(name: str, value: Value, machine: Machine | None) -> float | None:
     try:
-        present: Any = machine.get(name.removeprefix("machine.")) if name.startswith("machine.") else float(value)
+        of_machine = machine is not None and name.startswith("machine.")
+        present: Any = machine.get(name.removeprefix("machine.")) if machine and of_machine else float(value)
     except (InputError, ValueError):
         return None
     return float(present) if isinstance(present, (int, float)) else None
 
 
-def _is_today(name: str, machine: Machine) -> bool:
+def _is_today(name: str, machine: Machine | None) -> bool:
     """Whether what is set is what the machine's file says."""
-    if not name.startswith("machine."):
+    if machine is None or not name.startswith("machine."):
         return False
     path = name.removeprefix("machine.")
     return bool(machine.get(path) == machine.stated.get(path))

@@ -104,6 +104,21 @@ def test_every_verb_names_a_dropped_number(words: list[str], capsys: pytest.Capt
     assert [one["name"] for one in json.loads(capsys.readouterr().out)[0]["not_used"]] == [name]
 
 
+def test_a_job_names_what_its_formula_does_not_read(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The slowest stage's mean decides by formula; the scatter of its service moves the simulated run alone."""
+    path, name = tmp_path / "job.yaml", "job.load.variation"
+    stages = "[{name: load, service: 3 ms, variation: 0.3}, {name: step, service: 1 ms}]"
+    path.write_text(f"name: a loader\nsteps: 20\nruns: 4\nstages: {stages}\n")
+    for value in ("0.9", "0.3"):
+        assert run(["estimate", str(path), "--set", f"{name}={value}", "--format", "json"]) == 0
+        assert [one["name"] for one in json.loads(capsys.readouterr().out)[0]["not_used"]] == [name]
+    for setting in (f"{name}=0.9", f"{name}=0.3", "job.load.service=3 ms"):
+        assert run(["estimate", str(path), "--simulate", "--set", setting, "--format", "json"]) == 0
+        assert json.loads(capsys.readouterr().out)[0]["not_used"] == []
+    assert run(["whatif", str(path), "--vary", f"{name}=0.1,0.5", "--format", "json"]) == 0
+    assert [one["name"] for one in json.loads(capsys.readouterr().out)[0]["not_used"]] == [name]
+
+
 def test_an_import_refuses_a_clock_that_its_file_states(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "host.json").write_text("{}")
     assert run(["machines", "import", str(tmp_path / "host.json"), "--clock", "2 GHz"]) == 2
