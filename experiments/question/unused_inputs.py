@@ -96,11 +96,18 @@ def examined(query: Question) -> Estimate:
         return AnswerNumbers.of(original.put(given))
 
     unused, read = unused_of(original.given, numbers, query.machine)
+    usual = query.estimator.run_defaults(query.machine)  # what is set to its usual value is not dropped
+    unused = tuple(one for one in unused if not _is_usual(one, query.run, usual))
     dropped, notes = {one.name for one in unused}, {one.name: one.note for one in read}
     conditions = (
         replace(one, note=one.note or notes.get(one.name, "")) for one in answer.conditions if one.name not in dropped
     )
     return replace(answer, conditions=tuple(conditions), not_used=unused)
+
+
+def _is_usual(one: NotUsed, run: Mapping[str, float], usual: Mapping[str, float]) -> bool:
+    space, _, name = one.name.partition(".")
+    return space == "run" and name in usual and run.get(name) == usual[name]
 
 
 def unused_of(

@@ -10,7 +10,7 @@ from slipstick.common.errors import InputError
 from slipstick.estimators.engine_steps.measured_steps import TimedServerStep, engine_of_steps
 from slipstick.estimators.serving.deployment import Deployment
 from slipstick.estimators.serving.request_estimator import RequestEstimator, simulated
-from slipstick.estimators.serving.server_config import POOL, deployment_of, run_of
+from slipstick.estimators.serving.server_config import DEFAULTS, POOL, deployment_of, run_of
 from slipstick.estimators.serving.serving_answer import Serving
 from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.question.settings import HEAD, Value
@@ -98,7 +98,8 @@ class ServingOptions:
         changes: dict[str, str | float] = {f"machine.{name}": value for name, value in self.changes.items()}
         if self.engine:
             changes["machine.runtime.library"] = self.engine
-        run = {f"run.{name}": value for name, value in {**self._run(made.layout), **run_of(load)}.items()}
+        numbers = {**self._run(made.layout), **run_of(load)}
+        run = {f"run.{name}": value for name, value in numbers.items() if value != DEFAULTS.get(name)}
         server = RequestEstimator(
             cache_type=self.cache_type, mixing=self.mixing or "", preemption=self.preemption, known=made.known
         )
