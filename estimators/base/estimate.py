@@ -17,6 +17,7 @@ from slipstick.common.formatting import count_shown, ends_shown, format_quantity
 from slipstick.common.html_tables import html_table
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict
+from slipstick.estimators.base.conditions import Condition, NotUsed, conditions_line
 from slipstick.estimators.base.operation_shares import OperationTime as OperationTime
 from slipstick.estimators.base.operation_shares import Parts
 from slipstick.estimators.base.quantity import Quantity
@@ -171,6 +172,11 @@ class Estimate(Answer):
         What it is for, in a line (`WorkTimed.text`); "" where nobody asked a question.
     provenance
         "measured" where it is a time that was taken itself, "calibrated" where measurements of one's own moved it.
+    conditions
+        What the time depends on beside sizes and peaks, each with who said it; of an estimator without a question
+        those that it decides itself.
+    not_used
+        What the question sets and the answer did not read; looked for by `question.unused_inputs.examined` alone.
     """
 
     time: float
@@ -192,6 +198,8 @@ class Estimate(Answer):
     doubts: tuple[str, ...] = ()
     work: str = ""
     provenance: Provenance = "estimated"
+    conditions: tuple[Condition, ...] = ()
+    not_used: tuple[NotUsed, ...] = ()
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.time) and self.time > 0):
@@ -307,15 +315,16 @@ class Estimate(Answer):
 
     @property
     def heads(self) -> tuple[str, ...]:
-        """The time with its band, and what it is for."""
+        """The time with its band, what it is for, and what was given and not used."""
         band = self.interval()
         whole = _three(self.time) + (f" (80 %: {ends_shown(*band)})" if band else " (spread unknown)")
-        return (whole, f"work: {self.work}") if self.work else (whole,)
+        work = (f"work: {self.work}",) if self.work else ()
+        return (whole, *work, *(one.text() for one in self.not_used))
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was assumed."""
-        return self.assumptions
+        """On what it depends, and what was assumed."""
+        return (*filter(None, [conditions_line(self.conditions)]), *self.assumptions)
 
     def picture_html(self) -> str:
         """What the time goes into, by kind of operation."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from slipstick.common.formatting import format_quantity
 from slipstick.common.records import Same
 from slipstick.estimators.composition.workload_cache import resident
@@ -43,8 +41,7 @@ def memory_notes(workload: Workload, machine: Machine) -> tuple[str, ...]:
     return (f"does not fit: {what} {sizes[0]}, {main} of {machine.name} has {sizes[1]}",)
 
 
-def defaults_used(workload: Workload, run: Mapping[str, float]) -> tuple[str, ...]:
-    """Defaults that the user did not choose, and another model's numbers, as text; sizes are numbers of elements."""
-    used = [f"{name} = {value:g}" for name, value in workload.defaults.items() if name not in run]
+def stands_for(workload: Workload) -> tuple[str, ...]:
+    """That another model's numbers stand for it, where they do."""
     other = str(workload.metadata.get("stands_for", ""))
-    return (*([other] if other else []), *([f"defaults {', '.join(used)}"] if used else []))
+    return (other,) if other else ()

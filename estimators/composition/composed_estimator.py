@@ -32,7 +32,7 @@ from slipstick.estimators.base.operation_model import (
 )
 from slipstick.estimators.base.operation_shares import Parts
 from slipstick.estimators.base.schedule_model import FormulaSchedule, Outcome, Schedule
-from slipstick.estimators.composition.assumptions import defaults_used, fusion_notes, memory_notes, served
+from slipstick.estimators.composition.assumptions import fusion_notes, memory_notes, served, stands_for
 from slipstick.estimators.composition.compiled_estimator import Compiled, check_free, leaves_operations
 from slipstick.estimators.composition.energy_and_cost import energy_of
 from slipstick.estimators.composition.formula_group_steps import SCHEDULE, group_steps
@@ -204,7 +204,7 @@ class ComposedEstimator(EstimatorBase):
                 *self.assumptions(bound, machine),
                 *fusion_notes(workload, bound),
                 *memory_notes(bound, machine),
-                *defaults_used(workload, run),
+                *stands_for(workload),
                 *outcome.assumptions,
                 *over_cap,
             ),
@@ -380,12 +380,10 @@ class ComposedEstimator(EstimatorBase):
         return Formula(whole, "s", schedule.source, FrozenDict()).substitute({n: symbol(f"run.{n}") for n in defaults})
 
     def assumptions(self, workload: Workload, machine: Machine) -> tuple[str, ...]:
-        """What every answer takes for granted: runtime, dtypes, cache state."""
-        runtime = machine.runtime
+        """What every answer takes for granted: dtypes, cache state."""
         dtypes = [served(machine, *name.split(".")[1:]) for name in arithmetic_of(Same(workload))]
         counted = f"not counted but by their bytes: {', '.join(workload.uncounted)}" if workload.uncounted else ""
         texts = (
-            f"{machine.name}, {runtime.mode} runtime{f' ({runtime.library})' if runtime.library else ''}",
             self._caches(machine),
             *notes_on_dtypes(Same(workload)),
             *precision_notes(workload.metadata),

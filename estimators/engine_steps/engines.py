@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
+from slipstick.common.formatting import shown
 from slipstick.common.readers import unknown_name
+from slipstick.estimators.base.conditions import Condition, release_note
 from slipstick.estimators.engine_steps.first_token import (
     FirstParts,
     FirstToken,
@@ -17,13 +19,16 @@ from slipstick.estimators.engine_steps.first_token import (
 from slipstick.estimators.engine_steps.step_law import LEVELS, StepLaw, StepSum, columns_of, machine_groups
 from slipstick.estimators.engine_steps.step_time import StepParameters
 from slipstick.estimators.fitting.fitted_file import FittedFile
-from slipstick.estimators.fitting.fitted_model import LawFit, count_of
+from slipstick.estimators.fitting.fitted_model import LawFit, count_of, half_over_levels, mean_of_levels
 from slipstick.estimators.fitting.group_effects_model import UNGROUPED, Columns, FloatArray
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.weight_types import AUTO, CACHE_BYTES, weight_type
 
 ENGINES = ("vllm", "sglang", "trtllm")
+UNNAMED = "unnamed"
+"""The engine of a question that names none: an unseen level of the law, its mean in the time and its variance in the
+band."""
 ALONE = "one_model"
 """The fact of a fitted file that says which groups ran one model alone."""
 WIDE_AS = {"fp16": "bf16"}
@@ -63,7 +68,7 @@ class ServingFit:
 
     def parameters(self, groups: Mapping[str, str]) -> StepParameters:
         """Of a step, for these groups (`step_groups`); what is not named or was not fitted has no effect."""
-        return step_parameters(self.steps, groups)
+        return step_parameters(self.steps, *self._levels(groups))
 
     def half_width(self, row: StepSum, groups: Mapping[str, str]) -> float:
         """Half of the 80 % band of the log time of a step."""
@@ -73,8 +78,14 @@ class ServingFit:
         self, one: tuple[StepSum, Mapping[str, str]], other: tuple[StepSum, Mapping[str, str]]
     ) -> float:
         """Half of the 80 % band of the log ratio of two steps, each with its groups."""
-        groups = {name: [self._beyond(side[1], name) for side in (one, other)] for name in one[1]}
-        return self.steps.ratio_half_width(StepLaw(), columns_of([one[0], other[0]]), groups)
+        columns, sides = columns_of([one[0], other[0]]), zip(self._levels(one[1]), self._levels(other[1]), strict=False)
+        halves, ratios = [], []
+        for pair in sides:  # under the same engine, where nobody named one
+            groups = {name: [self._beyond(side, name) for side in pair] for name in one[1]}
+            halves.append([self.steps.ratio_half_width(StepLaw(), columns, groups)])
+            first, second = self.steps.seconds(StepLaw(), columns, groups)
+            ratios.append([first / second])
+        return float(half_over_levels(halves, ratios)[0])
 
     def _beyond(self, groups: Mapping[str, str], level: str) -> str:
         """The group of a level; one that ran a single other model alone is as unknown as any."""
@@ -82,28 +93,77 @@ class ServingFit:
 
     def half_widths(self, columns: Columns, groups: Mapping[str, str]) -> FloatArray:
         """The same of many steps with these groups, shape (rows,)."""
-        count = count_of(columns)
-        beyond = {name: [self._beyond(groups, name)] * count for name in groups}
-        return self.steps.half_width(StepLaw(), columns, beyond)
+        count, halves, seconds = count_of(columns), [], []
+        for one in self._levels(groups):
+            beyond = {name: [self._beyond(one, name)] * count for name in one}
+            halves.append(self.steps.half_width(StepLaw(), columns, beyond))
+            seconds.append(
+                self.steps.seconds(StepLaw(), columns, {name: [group] * count for name, group in one.items()})
+            )
+        return half_over_levels(halves, seconds)
+
+    def _levels(self, groups: Mapping[str, str]) -> list[Mapping[str, str]]:
+        """The groups; where nobody named the engine, those under each that was measured, if they are several."""
+        each = list(self.under_each(groups).values()) if groups["engine"] == UNNAMED else []
+        return [*each] if len(each) > 1 else [groups]
 
     def first_token(self, groups: Mapping[str, str]) -> FirstToken:
         """What holds for the first token of an engine."""
-        values = self.first.values(FirstTokenLaw(), first_groups(groups))
-        return FirstToken(**{name: float(value[0]) for name, value in values.items()})
+        each = [first_groups(one) for one in self._levels(groups)]
+        rows = {level: [one[level][0] for one in each] for level in each[0]}
+        return FirstToken(**mean_of_levels(self.first.values(FirstTokenLaw(), rows, len(each))))
 
     def first_half_width(self, parts: FirstParts, groups: Mapping[str, str]) -> float:
         """Half of the 80 % band of the log time to the first token."""
-        return float(self.first.half_width(FirstTokenLaw(), first_columns([parts]), first_groups(groups))[0])
+        each, columns = [first_groups(one) for one in self._levels(groups)], first_columns([parts])
+        seconds = [self.first.seconds(FirstTokenLaw(), columns, one) for one in each]
+        return float(
+            half_over_levels([self.first.half_width(FirstTokenLaw(), columns, one) for one in each], seconds)[0]
+        )
+
+    def under_each(self, groups: Mapping[str, str]) -> dict[str, dict[str, str]]:
+        """The groups under each engine that was measured on machines of the maker, by its name; releases not named."""
+        pairs = (name.partition(" on ") for name in self.steps.seen("engine on generation"))
+        names = sorted({name for name, _, at in pairs if at.split("-")[0] == groups["vendor"]})
+        generation = groups["generation"]
+        return {
+            name: {**groups, "engine": name, "version": f"{name} ", "engine on generation": f"{name} on {generation}"}
+            for name in names
+        }
+
+    def release_note(self, groups: Mapping[str, str]) -> str:
+        """Where a release that was not measured lies beside those that were; "" where rows of it were fitted."""
+        engine, _, version = groups["version"].partition(" ")
+        if self.knows(groups, "version") or engine == UNNAMED:
+            return ""
+        measured = (name.partition(" ") for name in self.steps.seen("version"))
+        return release_note(version, (each for name, _, each in measured if name == engine), "their mean")
 
     def knows(self, groups: Mapping[str, str], level: str) -> bool:
         """Whether rows of the group were fitted."""
         return groups[level] in self.steps.seen(level)
 
 
-def step_parameters(steps: LawFit, groups: Mapping[str, str]) -> StepParameters:
-    """Of a step by its fitted law alone, for these groups."""
-    values = steps.values(StepLaw(), {level.name: [groups.get(level.name, UNGROUPED)] for level in LEVELS})
-    return StepParameters(**{name: float(value[0]) for name, value in values.items()})
+def step_parameters(steps: LawFit, *groups: Mapping[str, str]) -> StepParameters:
+    """Of a step by its fitted law alone, for these groups; of several the geometric mean."""
+    rows = {level.name: [one.get(level.name, UNGROUPED) for one in groups] for level in LEVELS}
+    return StepParameters(**mean_of_levels(steps.values(StepLaw(), rows, len(groups))))
+
+
+def engine_condition(
+    fitted: ServingFit, groups: Mapping[str, str], named: Condition, seconds: Callable[[Mapping[str, str]], float]
+) -> Condition:
+    """The engine as it was named, with what is known of its release; else between which measured ones a step lies.
+
+    `seconds`: of the step for groups, without a simulation.
+    """
+    if groups["engine"] != UNNAMED:
+        return replace(named, note=fitted.release_note(groups))
+    times = {name: seconds(one) for name, one in fitted.under_each(groups).items()}
+    ends = sorted(times, key=lambda name: times[name])
+    texts = [f"{shown(times[name], 's')} a step under {name}" for name in dict.fromkeys([*ends[:1], *ends[-1:]])]
+    decides = f"{' .. '.join(texts)}; --engine decides; " if len(texts) > 1 else ""
+    return Condition("engine", "not named", "unknown", f"{decides}cache and batching as {named.value} has them")
 
 
 def step_groups(

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from functools import cache
 
 from slipstick.common.errors import InputError
-from slipstick.estimators.engine_steps.engines import ServingFit, engine_of, step_groups
+from slipstick.estimators.engine_steps.engines import UNNAMED, ServingFit, engine_of, step_groups
 from slipstick.estimators.engine_steps.llama_cpp_fit import LocalFit
 from slipstick.estimators.engine_steps.llama_cpp_step import backend_of, local_groups
 from slipstick.estimators.fitting.fitted_file import load_fitted
@@ -62,15 +62,18 @@ def is_llama_cpp(engine: str) -> bool:
     return engine.strip().lower().startswith(("llama.cpp", "llama-cpp", "llamacpp"))
 
 
-def groups_on(machine: Machine, engine: str, model: str, parameters: float, stored: str) -> dict[str, str]:
+def groups_on(
+    machine: Machine, engine: str, model: str, parameters: float, stored: str, *, named: bool = True
+) -> dict[str, str]:
     """The groups of a step of a server: maker, generation and chip, engine and version, weights, model.
 
     `parameters`: of the model: one of equal shape that was fitted under another name stands for it.
     `stored`: how its weights are stored.
+    `named`: whether somebody said the engine.
     Raises InputError where the engine is not known.
     """
     known = serving_fit().steps
-    name, version = engine_of(engine)
+    name, version = engine_of(engine) if named else (UNNAMED, "")
     chip = chip_among(known.seen("chip"), machine)
     return step_groups(machine, chip, name, version, _model_among(known.seen("model"), model, parameters), stored)
 

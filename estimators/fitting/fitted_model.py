@@ -167,6 +167,26 @@ class LawFit:
         )
 
 
+def mean_of_levels(values: Mapping[str, FloatArray]) -> dict[str, float]:
+    """Parameters of a level that nobody named: the geometric mean over those that were seen, a row each."""
+    return {name: float(rows[0] if len(rows) == 1 else np.exp(np.mean(np.log(rows)))) for name, rows in values.items()}
+
+
+def half_over_levels(halves: npt.ArrayLike, seconds: npt.ArrayLike) -> FloatArray:
+    """Half of the 80 % band of log time where nobody named the level, shape (rows,).
+
+    One more level differs from the mean of those that were seen as they differ from each other.
+
+    `halves`, `seconds`: of each row under each level that was seen, shape (levels, rows).
+    """
+    known, logs = np.asarray(halves, dtype=float), np.log(np.asarray(seconds, dtype=float))
+    count = len(known)
+    if count == 1:
+        return np.asarray(known[0], dtype=float)
+    between = np.var(logs, axis=0, ddof=1) * (1 + 1 / count)
+    return np.asarray(np.sqrt(np.mean(known**2, axis=0) + QUANTILE**2 * between), dtype=float)
+
+
 def _short(value: float) -> float:
     return float(f"{value:.6g}")
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import format_quantity
 from slipstick.common.records import FrozenDict
-from slipstick.estimators.engine_steps.engines import ServingFit, cache_for, engine_of
+from slipstick.estimators.base.conditions import Condition
+from slipstick.estimators.engine_steps.engines import ServingFit, cache_for, engine_condition
 from slipstick.estimators.engine_steps.first_token import FirstParts, FirstToken
-from slipstick.estimators.engine_steps.fitted_steps import groups_on, server_on, serving_fit, unseen_machine
+from slipstick.estimators.engine_steps.fitted_steps import (
+    groups_on,
+    names_server,
+    server_on,
+    serving_fit,
+    unseen_machine,
+)
 from slipstick.estimators.engine_steps.kv_transfer import KvTransfer
 from slipstick.estimators.engine_steps.measured_steps import TimedServerStep, cached_measured
 from slipstick.estimators.engine_steps.prompt_steps import LoopSteps, first_parts, least_prompt_seconds
@@ -136,7 +143,9 @@ class Deployment:
     @cached_property
     def groups(self) -> dict[str, str]:
         """By what the fitted numbers vary: maker, generation, chip, engine, version, model."""
-        return groups_on(self.machine, self.runs_under, self.model.name, self.model.parameters, self.stored)
+        facts = self.model.name, self.model.parameters, self.stored
+        named = bool(self.engine) or names_server(self.machine)
+        return groups_on(self.machine, self.runs_under, *facts, named=named)
 
     @cached_property
     def step(self) -> StepTime:
@@ -234,13 +243,25 @@ class Deployment:
         """The rules with the cache that memory leaves."""
         return replace(self.rules, cache_tokens=self.cache_tokens)
 
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """The engine with its release, how weights and the cache are stored."""
+        named = Condition("engine", self.runs_under, "given" if self.engine else "file")
+        kind, why = self.cache
+
+        def seconds(groups: Mapping[str, str]) -> float:
+            step = StepTime.for_machine(self.machine, self.shares, self.fitted.parameters(groups))
+            return float(step.seconds(TYPICAL))
+
+        return (
+            engine_condition(self.fitted, self.groups, named, seconds),
+            Condition("dtype", self.stored, "file" if self.stored == self.model.weights else "given"),
+            Condition("cache_dtype", kind, "default" if self.cache_type == AUTO else "given", why),
+        )
+
     def assumptions(self) -> tuple[str, ...]:
-        """What an answer takes for granted; shown first."""
-        engine, version = engine_of(self.runs_under)
-        known = self.fitted.knows(self.groups, "version")
+        """What an answer takes for granted."""
         words = [
-            f"{engine} {version}".strip() + ("" if known else _unknown(version)),
-            f"weights {self.stored}, {self.cached}",
             self.layout.text(),
             *filter(None, [self.model.stands_for]),
         ]
@@ -286,7 +307,3 @@ class Deployment:
 
 def _counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' * (number != 1)}"
-
-
-def _unknown(version: str) -> str:
-    return " (version not among those measured)" if version else " (no version given)"

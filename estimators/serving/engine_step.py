@@ -17,11 +17,12 @@ import numpy as np
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
 from slipstick.common.lazy_sympy import sp
+from slipstick.estimators.base.conditions import Condition
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.base.operation_model import Clock
 from slipstick.estimators.base.schedule_model import FormulaSchedule, Outcome
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
-from slipstick.estimators.engine_steps.engines import ServingFit, engine_of
+from slipstick.estimators.engine_steps.engines import ServingFit, engine_condition
 from slipstick.estimators.engine_steps.fitted_steps import (
     groups_on,
     is_llama_cpp,
@@ -216,11 +217,13 @@ def _rates(machine: Machine, compute: str) -> SimpleNamespace:
 
 @dataclass(frozen=True)
 class ServingAnswer:
-    """An estimator of steps of one model on one machine, and where its band is wider than usual: a line each."""
+    """An estimator of steps of one model on one machine, where its band is wider than usual, a line each, and the
+    engine that it takes."""
 
     estimator: Calibration
     engine: str
     remarks: tuple[str, ...] = ()
+    conditions: tuple[Condition, ...] = ()
 
 
 def served_step(
@@ -230,6 +233,8 @@ def served_step(
     run: Mapping[str, float] | None = None,
     known: ServingFit | None = None,
     local: LocalFit | None = None,
+    *,
+    named: bool = True,
 ) -> ServingAnswer:
     """The fitted law of a step for a workload on a machine under an engine.
 
@@ -241,6 +246,8 @@ def served_step(
         Numbers of one execution, by name.
     known, local
         What was fitted to servers and to llama.cpp; what ships where None.
+    named
+        Whether somebody said the engine.
 
     Raises
     ------
@@ -251,22 +258,23 @@ def served_step(
     if is_llama_cpp(engine):
         return _local(step, machine, engine, local or local_fit(backend_of(machine.family)))
     model = workload.name.removesuffix("-decode").removesuffix("-prompt")
-    groups = groups_on(machine, engine, model, float(str(workload.metadata.get("parameters", 0))), step.stored)
+    facts = model, float(str(workload.metadata.get("parameters", 0))), step.stored
+    groups = groups_on(machine, engine, *facts, named=named)
     fitted = known or serving_fit()
     device = Device.of(machine, step.compute, 1)
     row = StepSum(step.amounts, step.amounts, device, step.counts(device), step.sequences)
-    _, version = engine_of(engine)
-    unknown = (
-        ""
-        if fitted.knows(groups, "version")
-        else f", {'version not among those measured' if version else 'no version given'}"
-    )
+
+    def seconds(groups: Mapping[str, str]) -> float:
+        parts = step_parts(step.amounts, step.sequences, device, step.counts(device), fitted.parameters(groups))
+        return float(parts.seconds)
+
     made = ComposedEstimator(Needs(), EngineStep(fitted.parameters(groups)), SOURCE)
     line = unseen_machine(machine, groups, fitted)
     return ServingAnswer(
         _banded(made, fitted.half_width(row, groups), "measured serving rows"),
-        engine + unknown,
+        engine,
         (line,) if line else (),
+        (engine_condition(fitted, groups, Condition("engine", engine, "file"), seconds),),
     )
 
 

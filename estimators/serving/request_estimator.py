@@ -328,6 +328,7 @@ def answer_of(run: Serving) -> Estimate:
         band=(low, high),
         devices=run.deployment.devices,
         doubts=run.deployment.remarks(),
+        conditions=run.deployment.conditions,
     )
 
 

@@ -98,8 +98,8 @@ def deployment_of(
     if machine_kind(machine) != "gpu":  # engines on GPUs refuse heads that do not divide
         model = padded(model, layout.tensor)
     layout.check(model)
-    engine = engine or server_on(machine)
-    chunked_prefill = chunked_prefill or ("off" if engine.lower().startswith("sglang") else "on")
+    served_by = engine or server_on(machine)
+    chunked_prefill = chunked_prefill or ("off" if served_by.lower().startswith("sglang") else "on")
     if chunked_prefill not in ("on", "off"):
         raise unknown_name("value of chunked prefill", chunked_prefill, ("on", "off"))
     if preemption not in PREEMPTIONS:

@@ -19,6 +19,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.frames import write_csv
 from slipstick.common.records import FrozenDict
 from slipstick.common.writer import atomic_write
+from slipstick.estimators.base.conditions import Condition, NotUsed, conditions_line, depends_on
 from slipstick.estimators.engine_steps.first_token import FirstParts
 from slipstick.estimators.engine_steps.prompt_steps import first_parts, stepped_prompt_seconds
 from slipstick.estimators.engine_steps.step_amounts import Batch
@@ -177,6 +178,8 @@ class Serving(Answer):
         At the clock that its power cap leaves.
     clock
         Of the machine before the cap held it back [Hz]; None where no cap was looked at.
+    given, not_used
+        What of the machine the question sets; what of it the answer did not read.
     """
 
     deployment: Deployment
@@ -186,6 +189,8 @@ class Serving(Answer):
     fast: SimulationResult
     slow: SimulationResult
     clock: float | None = None
+    given: tuple[Condition, ...] = ()
+    not_used: tuple[NotUsed, ...] = ()
 
     def band(self, measure: str, quantile: str) -> tuple[float, float, float]:
         """Value, low and high (80 %) of a measure of requests, seconds."""
@@ -335,12 +340,23 @@ class Serving(Answer):
             f"{self.deployment.model.name} on {devices} x {self.deployment.machine.name}: {self.traffic.text()}",
             f"output: {rate:,.0f} tokens/s (80 %: {low:,.0f} .. {high:,.0f}), {each}; "
             f"{summary['requests_per_s']:.3g} requests/s{until}",
+            *(one.text() for one in self.not_used),
         )
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What was taken for granted."""
-        return ("assuming: " + "; ".join(self.deployment.assumptions()),)
+        return (conditions_line(self.conditions), "assuming: " + "; ".join(self.deployment.assumptions()))
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """What is given, then what the deployment takes."""
+        return (*self.given, *self.deployment.conditions)
+
+    @property
+    def depends(self) -> Mapping[str, Sequence[Mapping[str, str]]]:
+        """Conditions, and what was given and not used."""
+        return depends_on(self.conditions, self.not_used)
 
     def document(self) -> list[dict[str, Any]]:
         """The figures of the whole, what bounds it, and all measures."""

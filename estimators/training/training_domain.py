@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.estimators.fitting.fitted_file import FittedFile, load_fitted
-from slipstick.estimators.training.training_law import TrainingFit, training_groups
+from slipstick.estimators.training.training_law import RELEASED, UNNAMED, TrainingFit, training_groups
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
 
@@ -41,10 +41,12 @@ def training_fit() -> TrainingFit:
 
 @cache
 def fitted_runs(software: str) -> FittedRuns:
-    """What the runs were that a stack of software was fitted to.
+    """What the runs were that a stack of software was fitted to; of one that nobody named, those of all.
 
     Raises InputError where none was fitted.
     """
+    if software == UNNAMED:
+        return _together([fitted_runs(one) for one in SOFTWARE])
     if software not in SOFTWARE:
         raise unknown_name("training software", software, list(SOFTWARE))
     try:
@@ -56,17 +58,43 @@ def fitted_runs(software: str) -> FittedRuns:
         raise InputError(f"fitted/training.json: facts of {software}: {error!r}") from None
 
 
+def _together(runs: Sequence[FittedRuns]) -> FittedRuns:
+    names = {name for one in runs for name in one.precisions}
+    precisions = {
+        name: frozenset().union(*(one.precisions.get(name, frozenset()) for one in runs)) for name in sorted(names)
+    }
+    ends = [one.sequences for one in runs]
+    sequences = min(least for least, _ in ends), max(most for _, most in ends)
+    experts, devices = any(one.experts for one in runs), max(one.devices for one in runs)
+    return FittedRuns(precisions, experts, devices, sequences, sum(one.runs for one in runs))
+
+
+def named_software(text: str) -> tuple[str, str]:
+    """Software and release of words: "Megatron 24.07" is ("megatron", "24.07"); both "" where none is named.
+
+    Raises InputError where it is none of `SOFTWARE`.
+    """
+    name, _, version = text.strip().partition(" ")
+    if name and name.lower() not in SOFTWARE:
+        raise unknown_name("training software (--trainer, machine.runtime.library)", text, list(SOFTWARE))
+    return name.lower(), version.strip()
+
+
 def groups_at(model: LanguageModel, at: Machine, precision: str, software: str) -> dict[str, str]:
-    """The groups of a question; software is that of the newest release."""
-    chip = _fitted_machine(at, fitted_runs(software)) or at.name
-    return training_groups(at, chip, software, "", model.name, precision)
+    """The groups of a question; software without a release is that of the newest."""
+    name, version = named_software(software)
+    chip = _fitted_machine(at, fitted_runs(name)) or at.name
+    release = f"{RELEASED.get(name, name)} {version}" if version else ""
+    return training_groups(at, chip, name, release, model.name, precision)
 
 
 def outside(
     model: LanguageModel, at: Machine, devices: int, sequence: int, precision: str, software: str
 ) -> tuple[str, ...]:
     """A line for each way in which a question in devices, tokens and precision leaves the fitted runs."""
+    software, _ = named_software(software)
     fitted = fitted_runs(software)
+    software = software or "any trainer"
     lines = []
     name = _fitted_machine(at, fitted)
     if name is None:

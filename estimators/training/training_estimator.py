@@ -23,7 +23,8 @@ from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
 from slipstick.estimators.training.layout_memory import FITS, fit_of
 from slipstick.estimators.training.layout_step_time import PRECISIONS
 from slipstick.estimators.training.own_steps import UpdatedStep, filled, moved
-from slipstick.estimators.training.training_domain import SOFTWARE
+from slipstick.estimators.training.training_domain import named_software
+from slipstick.estimators.training.training_law import UNNAMED
 from slipstick.estimators.training.training_step_answer import TrainedBatch, TrainingStepAnswer, known_text
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
@@ -66,9 +67,10 @@ SOURCE = "terms fitted to 323 published steps (docs/notes/training.md); power by
 class TrainingEstimator(PrimaryQuantity):
     """A step of training a language model on many devices, under one layout, by the law fitted to published steps.
 
-    The workload is `Training`; the software is the machine's runtime (`machine.runtime.library`, megatron or fsdp); the
-    layout, `batch`, `seq_len` and `input_rate` are numbers of the run. The time is that of a step; energy is that of a
-    token, power and tokens/s are of all devices, memory is that of the fullest one.
+    The workload is `Training`; the software is the machine's runtime (`machine.runtime.library`: one of `SOFTWARE`,
+    with a release if need be; "": not named); the layout, `batch`, `seq_len` and `input_rate` are numbers of the run.
+    The time is that of a step; energy is that of a token, power and tokens/s are of all devices, memory is that of the
+    fullest one.
 
     Parameters
     ----------
@@ -101,7 +103,7 @@ class TrainingEstimator(PrimaryQuantity):
 
     def run_defaults(self, machine: Machine) -> Mapping[str, float]:
         """Numbers of the run that hold where none are given: one device; FSDP shares out weights too."""
-        return {**LAYOUT, "shard": 4.0} if software_of(machine) == "fsdp" else LAYOUT
+        return {**LAYOUT, "shard": 4.0} if software_of(machine).startswith("fsdp") else LAYOUT
 
     def of_run(
         self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None
@@ -211,7 +213,7 @@ class TrainingFunction(PointByPoint):
 
 
 def software_of(machine: Machine) -> str:
-    """What trains on a machine: its runtime's library where that is one of `SOFTWARE`; megatron where none was set.
+    """What trains on a machine: its runtime's library where that is one of `SOFTWARE`; "" where none was set.
 
     Raises
     ------
@@ -219,12 +221,12 @@ def software_of(machine: Machine) -> str:
         Where another library was set.
     """
     library = machine.runtime.library
-    name = library.lower().partition(" ")[0]
-    if name in SOFTWARE:
-        return name
-    if library and library != machine.stated.runtime.library:
-        raise unknown_name("training software (machine.runtime.library)", library, list(SOFTWARE))
-    return SOFTWARE[0]
+    try:
+        return " ".join(named_software(library)).strip()
+    except InputError:
+        if library != machine.stated.runtime.library:
+            raise
+    return UNNAMED
 
 
 def layout_of(run: Mapping[str, float]) -> TrainingLayout:
@@ -265,6 +267,7 @@ def answer_of(step: TrainingStepAnswer) -> Estimate:
         band=step.band,
         devices=layout.devices,
         doubts=made.remarks(layout.devices),
+        conditions=step.conditions,
     )
 
 
@@ -273,7 +276,7 @@ def _assumptions(step: TrainingStepAnswer) -> list[str]:
     fits = fit_of(step.stages, made.capacity)
     band = f"{memory.low / 1e9:.3g} .. {memory.high / 1e9:.3g} GB"
     lines = [
-        f"{layout.text()}: {made.batch:,} sequences of {made.sequence:,} tokens in {made.precision} by {made.software}",
+        f"{layout.text()}: {made.batch:,} sequences of {made.sequence:,} tokens in {made.precision}",
         f"{memory.counted.total / 1e9:.3g} GB ({band}) of {made.capacity / 1e9:.4g} GB a device: "
         f"{fits.upper() if fits == FITS[-1] else fits}",
         *filter(None, [step.held, made.model.stands_for]),

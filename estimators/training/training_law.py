@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from slipstick.estimators.base.conditions import by_release, numbers_of_release, release_note
 from slipstick.estimators.fitting.fitted_file import FittedFile
-from slipstick.estimators.fitting.fitted_model import LawFit
+from slipstick.estimators.fitting.fitted_model import LawFit, half_over_levels, mean_of_levels
 from slipstick.estimators.fitting.group_effects_model import UNGROUPED, Columns, FloatArray, Grouping, ParameterPrior
 from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.estimators.training.time_breakdown import StepAmounts, TrainingTerms, step_parts
@@ -38,6 +39,8 @@ SURER = {"bf16": 0.2, "fp8": 0.25, "fp4": 0.3, "attention": 0.35, "passes": 0.4,
 """Terms that physics knows better: shares of a peak, and how often activations cross memory."""
 RELEASED = {"megatron": "megatron-bridge"}
 """Whose releases a stack's plans follow."""
+UNNAMED = ""
+"""The software of a question that names none: an unseen level of the law, by what is known of those that were seen."""
 
 
 def _priors() -> tuple[ParameterPrior, ...]:
@@ -100,26 +103,72 @@ class TrainingFit:
         A release that was not measured stands for the newest before it, no release for the newest of its stack. On
         machines of a vendor of whom nothing was measured another stack runs, whatever it is called.
         """
-        if groups["vendor"] not in self.fit.seen("vendor"):
+        if self._elsewhere(groups):
             return {**groups, "software": f"of {groups['vendor']}", "release": f"of {groups['vendor']}"}
-        release = groups["release"] or RELEASED.get(groups["software"], UNGROUPED)
+        who, _, version = self._released(groups).partition(" ")
+        seen = self.releases(who)
+        earlier = [one for one in seen if not version or numbers_of_release(one) <= numbers_of_release(version)]
+        return {**groups, "release": f"{who} {(earlier[-1:] or seen[:1])[0]}" if seen else UNGROUPED}
+
+    def _elsewhere(self, groups: Mapping[str, str]) -> bool:
+        return groups["vendor"] not in self.fit.seen("vendor")
+
+    def _released(self, groups: Mapping[str, str]) -> str:
+        """Who released what a question's software follows, with the version where one was named."""
+        return groups["release"] or RELEASED.get(groups["software"], UNGROUPED)
+
+    def releases(self, who: str) -> list[str]:
+        """Versions of a publisher that were measured, oldest first."""
+        named = (name.partition(" ") for name in self.fit.seen("release"))
+        return by_release(version for name, _, version in named if name == who)
+
+    def release_note(self, groups: Mapping[str, str]) -> str:
+        """Where a release that was named lies beside those measured, and which answers for it; "" where it is one."""
+        release = self._released(groups)
         who, _, version = release.partition(" ")
-        seen = sorted(name for name in self.fit.seen("release") if name.partition(" ")[0] == who)
-        earlier = [name for name in seen if not version or name <= release]
-        return {**groups, "release": (earlier[-1:] or seen[:1] or [UNGROUPED])[0]}
+        if self._elsewhere(groups) or not version or release in self.fit.seen("release"):
+            return ""
+        return release_note(
+            version, self.releases(who), self.known(groups)["release"].partition(" ")[2] or "their mean"
+        )
+
+    def candidates(self, groups: Mapping[str, str]) -> tuple[dict[str, str], ...]:
+        """The groups themselves; where no software is named, those of each that was measured there."""
+        if groups["software"] != UNNAMED or self._elsewhere(groups):
+            return (dict(groups),)
+        return tuple(
+            {**groups, "software": name, "recipe": f"{name}{groups['recipe']}"}
+            for name in sorted(self.fit.seen("software"))
+        )
 
     def terms(self, groups: Mapping[str, str]) -> TrainingTerms:
-        """The terms that hold for groups (`training_groups`)."""
-        values = self.fit.values(TrainingLaw(), {name: [group] for name, group in self.known(groups).items()})
-        return TrainingTerms(**{name: float(value[0]) for name, value in values.items()})
+        """The terms that hold for groups (`training_groups`): of software that nobody named the geometric mean."""
+        rows = [self.known(one) for one in self.candidates(groups)]
+        values = self.fit.values(TrainingLaw(), {name: [row[name] for row in rows] for name in rows[0]}, len(rows))
+        return TrainingTerms(**mean_of_levels(values))
 
     def seconds(self, columns: Columns, groups: Sequence[Mapping[str, str]]) -> FloatArray:
         """Of steps, shape (steps,)."""
         return self.fit.seconds(TrainingLaw(), columns, self.levels(groups))
 
     def half_width(self, columns: Columns, groups: Sequence[Mapping[str, str]]) -> FloatArray:
-        """Half of the 80 % band of log time of steps, shape (steps,): wider the less of their groups was measured."""
-        return self.fit.half_width(TrainingLaw(), columns, self.levels(groups))
+        """Half of the 80 % band of log time of steps, shape (steps,): wider the less of their groups was measured.
+
+        A release that was not measured adds the law's own effect of releases, whichever answers for it.
+        """
+        levels = self.levels(groups)
+        levels["release"] = [
+            self._released(one) if self.release_note(one) else known
+            for one, known in zip(groups, levels["release"], strict=True)
+        ]
+        return self.fit.half_width(TrainingLaw(), columns, levels)
+
+    def unnamed(self, columns: Columns, groups: Mapping[str, str]) -> tuple[float, dict[str, float]]:
+        """Of a step whose software nobody named: half of the 80 % band of its log time, and its seconds by software."""
+        candidates = self.candidates(groups)
+        seconds = [self.seconds(columns, [one]) for one in candidates]
+        half = half_over_levels([self.half_width(columns, [one]) for one in candidates], seconds)
+        return float(half[0]), {one["software"]: float(each[0]) for one, each in zip(candidates, seconds, strict=True)}
 
     def levels(self, groups: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
         """By level the group of each step, as the fit knows it (`known`)."""

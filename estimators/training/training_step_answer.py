@@ -13,7 +13,8 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import shown
-from slipstick.common.readers import unknown_name
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.base.conditions import Condition
 from slipstick.estimators.power.energy import MATRIX_ENERGY, pooled_power
 from slipstick.estimators.power.power_cap import (
     LAW,
@@ -30,8 +31,8 @@ from slipstick.estimators.training.layout_memory import fullest, stages
 from slipstick.estimators.training.layout_step_time import PRECISIONS, TrainingStep, TrainingStepTime
 from slipstick.estimators.training.own_steps import StepCalibration, UpdatedStep, calibrated
 from slipstick.estimators.training.time_breakdown import TrainingTerms
-from slipstick.estimators.training.training_domain import SOFTWARE, groups_at, outside, training_fit
-from slipstick.estimators.training.training_law import columns_of
+from slipstick.estimators.training.training_domain import SOFTWARE, groups_at, named_software, outside, training_fit
+from slipstick.estimators.training.training_law import UNNAMED, columns_of
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.memory_band import StageMemory
@@ -102,7 +103,8 @@ class TrainedBatch:
     precision
         Of the layers' products: bf16, fp8, mxfp8 or nvfp4.
     software
-        megatron, or fsdp: weights sharded over data ranks alone.
+        megatron, or fsdp (weights sharded over data ranks alone), with a release if need be ("megatron 26.02"); ""
+        where nobody says: the mean of those that were measured, with what they differ by in the band.
     known
         Measured steps of the same model on the same machine, which calibrate the terms.
     input_rate
@@ -122,14 +124,13 @@ class TrainedBatch:
     batch: int
     sequence: int
     precision: str = "bf16"
-    software: str = "megatron"
+    software: str = UNNAMED
     known: tuple[UpdatedStep, ...] = ()
     input_rate: float | None = None
     terms: TrainingTerms | None = None
 
     def __post_init__(self) -> None:
-        if self.software not in SOFTWARE:
-            raise unknown_name("training software", self.software, list(SOFTWARE))
+        named_software(self.software)
         if not 1 <= self.batch <= MOST_BATCH:
             raise InputError(f"batch = {self.batch}: want at least 1, and at most {MOST_BATCH:,}")
         if self.input_rate is not None and not 0 < self.input_rate < math.inf:
@@ -138,7 +139,12 @@ class TrainedBatch:
     @cached_property
     def groups(self) -> dict[str, str]:
         """Of the fitted law that hold here."""
-        return groups_at(self.model, self.machine, self.precision, self.software)
+        return groups_at(self.model, self.machine, self.precision, self._taken)
+
+    @property
+    def _taken(self) -> str:
+        """The software that was named; measured steps of one's own move that of most rows, where none was."""
+        return self.software or (SOFTWARE[0] if self.known else UNNAMED)
 
     @cached_property
     def fitted(self) -> TrainingTerms:
@@ -148,7 +154,7 @@ class TrainedBatch:
     @cached_property
     def fit(self) -> StepCalibration | None:
         """What measured steps move; None without them."""
-        return _calibrated(self.model, at_rated_cap(self.machine), self.known, self.software) if self.known else None
+        return _calibrated(self.model, at_rated_cap(self.machine), self.known, self._taken) if self.known else None
 
     @property
     def loading(self) -> float:
@@ -226,13 +232,18 @@ class TrainedBatch:
         step = self.step(layout.devices, clock)
         time = step.step(layout, self.batch)
         law = self.fit.fit if self.fit else training_fit()
-        half = float(law.half_width(columns_of([step.amounts(layout, self.batch)]), [self.groups])[0])
+        columns, by_software = columns_of([step.amounts(layout, self.batch)]), dict[str, float]()
+        if self.groups["software"] == UNNAMED:
+            half, by_software = law.unnamed(columns, self.groups)
+        else:
+            half = float(law.half_width(columns, [self.groups])[0])
         time = time.with_loading(self.loading)
         watts = step_watts(step.machine, time, self._flop_of_a_device(layout), self.precision)
         if watts is not None and clock is None and self.machine.clock < self.machine.stated.clock:
             watts = min(watts[0], self._slower(step, layout, time)), watts[1]
         by_stage = stages(self.model, layout, self.batch, self.sequence)
-        return TrainingStepAnswer(self, layout, time, by_stage, half, watts, clock, step.network.devices)
+        differing = FrozenDict(by_software)
+        return TrainingStepAnswer(self, layout, time, by_stage, half, watts, clock, step.network.devices, differing)
 
     def _slower(self, step: TrainingStep, layout: TrainingLayout, time: TrainingStepTime) -> float:
         """Watts of a device at a clock below the stated one, by what the step draws at that."""
@@ -258,6 +269,8 @@ class TrainingStepAnswer:
         In Hz, where a power cap holds it below the machine's; else None.
     joined
         Devices that the machine's links join by its file; beyond them the last link's rate is assumed to hold.
+    by_software
+        Seconds under each software that was measured, where none was named.
     """
 
     of: TrainedBatch
@@ -268,6 +281,22 @@ class TrainingStepAnswer:
     watts: tuple[float, float] | None
     clock: float | None
     joined: int
+    by_software: FrozenDict[float] = FrozenDict()
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """What trains, with its release; where nobody says, between which of those measured the step lies."""
+        made = self.of
+        if made.software:
+            note = training_fit().release_note(made.groups)
+            return (Condition("trainer", made.software, "given", note),)
+        if made.known:
+            return (Condition("trainer", SOFTWARE[0], "default", "moved by measured steps"),)
+        ends = sorted(self.by_software, key=lambda name: self.by_software[name])
+        if len(ends) < 2:
+            return (Condition("trainer", "not named", "unknown", "none was measured on machines of this maker"),)
+        texts = [f"{shown(self.by_software[name], 's')} under {name}" for name in (ends[0], ends[-1])]
+        return (Condition("trainer", "not named", "unknown", f"{' .. '.join(texts)}; --trainer decides"),)
 
     @property
     def seconds(self) -> float:

@@ -74,6 +74,7 @@ def register(app: typer.Typer) -> None:
         change to a target.
         """
         from slipstick.common.errors import InputError
+        from slipstick.estimators.base.conditions import depends_on
         from slipstick.experiments.cli.typed_numbers import named_settings
         from slipstick.experiments.explain import explanation as why
         from slipstick.experiments.explain.evaluator import Evaluator
@@ -81,6 +82,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.question.dtype_domain import remarks as doubts_of
         from slipstick.experiments.question.question import Question, question
         from slipstick.experiments.question.settings import prices
+        from slipstick.experiments.question.unused_inputs import examined
         from slipstick.experiments.question.user_code import of_work, own_or_none
         from slipstick.experiments.question.warnings import warnings_among
         from slipstick.experiments.report import summary
@@ -119,7 +121,7 @@ def register(app: typer.Typer) -> None:
             fitted = read_calibration(calibration, measured, on, [estimator] if estimator else [])
         query = question(subject, on, estimator, settings, dtype, calibration=fitted, quantity=quantity)
         query = why.of_time(query, quantity)
-        answer, dials = query.answer(), Evaluator.of(query, tuple(vary or ()))
+        answer, dials = examined(query), Evaluator.of(query, tuple(vary or ()))
 
         def again(*given: Any) -> Question:
             graph, machine, sizes, number_type = given
@@ -162,7 +164,10 @@ def register(app: typer.Typer) -> None:
         if format == "json":
             head = {"workload": query.workload.name, "machine": query.machine.name, "time_s": answer.time}
             whole = {**head, "assumptions": list(answer.assumptions), "notes": remarks, **tables}
-            emit([whole], format, remarks=warnings_among(doubts_of(query)), provenance=answer.provenance)
+            depends = depends_on(answer.conditions, answer.not_used)
+            emit(
+                [whole], format, remarks=warnings_among(doubts_of(query)), provenance=answer.provenance, depends=depends
+            )
             return
         if format == "csv":
             emit(tables["elasticities"], format)

@@ -91,7 +91,7 @@ def register(app: typer.Typer) -> None:
             Path, typer.Argument(help="a kerncraft machine file (.yml), lscpu --json (.json), lstopo --of xml (.xml)")
         ],
         out: Annotated[Path | None, option("out", "the machine, FILE.yaml")] = None,
-        benchmark: Annotated[str, option("benchmark", "of a .yml")] = "copy",
+        benchmark: Annotated[str | None, option("benchmark", "of a .yml; else copy")] = None,
         clock: Annotated[str, option("clock", "of an .xml, which does not state it, 2.5GHz")] = "",
         format: Format = "table",
     ) -> None:
@@ -193,15 +193,19 @@ def _emit_fields(machine: Any, form: str, notes: list[str]) -> None:
         emit_line(f"[{place}] {source}")
 
 
-def _imported(file: Path, benchmark: str, clock: str) -> Any:
+def _imported(file: Path, benchmark: str | None, clock: str) -> Any:
     from slipstick.common.errors import InputError
     from slipstick.common.readers import read_text, unknown_name
     from slipstick.experiments.question.settings import number_of
 
+    if clock and file.suffix != ".xml":
+        raise InputError(f"--clock {clock}: not used: {file} states the clock; --clock is of an .xml of hwloc")
+    if benchmark is not None and file.suffix not in (".yml", ".yaml"):
+        raise InputError(f"--benchmark {benchmark}: not used: {file} holds none; it is of a .yml of kerncraft")
     if file.suffix in (".yml", ".yaml"):
         from slipstick.hwmodels.importers.kerncraft import load_kerncraft
 
-        return load_kerncraft(file).machine(benchmark)
+        return load_kerncraft(file).machine(benchmark or "copy")
     from slipstick.hwmodels.importers.lscpu import parse_hwloc, parse_lscpu
 
     if file.suffix not in (".json", ".xml"):

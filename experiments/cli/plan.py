@@ -91,7 +91,7 @@ def register(app: typer.Typer) -> None:
         host_power: HostPower = None,
         pue: Pue = 1.0,
         set: Set = None,
-        engine: Annotated[str, option("engine", "megatron | fsdp (weights sharded over data ranks)")] = "megatron",
+        trainer: Annotated[str, option("trainer")] = "",
         measured: Annotated[
             str | None,
             option(
@@ -108,6 +108,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.estimators.training.training_step_answer import TrainedBatch
         from slipstick.experiments.calibrate.measured_training import read_known
         from slipstick.experiments.methods.power.facility import Facility, price_text
+        from slipstick.experiments.methods.training_plan.plan_training import examined_plan
         from slipstick.experiments.methods.training_plan.training_search import TrainingSearch
         from slipstick.experiments.methods.training_plan.whole_run import WholeRun, tokens_of
         from slipstick.experiments.question.settings import machine_changes, number_of
@@ -118,11 +119,12 @@ def register(app: typer.Typer) -> None:
         from slipstick.workloads.language_catalog import language_model
 
         steps = tuple(read_known(measured, batch, seq_len, dtype)) if measured else ()
-        at = machine(on).using(machine_changes(set or []))
+        changes = machine_changes(set or [])
+        at = machine(on).using(changes)
         facility = Facility(number_of("--host-power", host_power, "W") if host_power else 0.0, pue)
         whole = WholeRun(tokens_of(tokens), at.price) if tokens else WholeRun()
-        trained = TrainedBatch(language_model(model), at, batch, seq_len, dtype, engine, steps, input_rate)
-        result = TrainingSearch(trained, devices).run(rows)
+        trained = TrainedBatch(language_model(model), at, batch, seq_len, dtype, trainer, steps, input_rate)
+        result = examined_plan(TrainingSearch(trained, devices).run(rows), trained, changes)
         result = replace(result, facility=facility, price=price_text(at), run=whole)
         if report:
             page(result, report, f"Training {result.model} on {result.machine}")

@@ -90,7 +90,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.question.settings import machine_changes, number_of
         from slipstick.experiments.report.output import emit, show
         from slipstick.experiments.serve.llama_cpp import local, local_engine
-        from slipstick.experiments.serve.serving_question import ServingOptions, traffic
+        from slipstick.experiments.serve.serving_question import ServingOptions, examined_serving, traffic
         from slipstick.experiments.serve.serving_text import lines, warnings_of
         from slipstick.experiments.serve.slo_limits import limits
         from slipstick.experiments.serve.user_runs import is_run, steps_of_runs
@@ -133,10 +133,12 @@ def register(app: typer.Typer) -> None:
                 print_sweep_table(result, result.columns, (), MOST_ROWS, result.notes)
             else:
                 doubts, rests = wanted.deployment().remarks(), result.provenance
-                emit(column_rows(result.columns, result.notes), format, remarks=doubts, provenance=rests)
+                rows = column_rows(result.columns, result.notes)
+                emit(rows, format, remarks=doubts, provenance=rests, depends=result.depends)
             return
         facility = Facility(number_of("--host-power", host_power, "W") if host_power else 0.0, pue)
         answer = answer_of(wanted.deployment(), load, limits(limit) if limit else {})
+        answer = examined_serving(answer, wanted, load)
         if out:
             answer.write_requests(out)
         if timeline:

@@ -142,6 +142,7 @@ def register(app: typer.Typer) -> None:
                 format,
                 remarks=warnings_among(remarks(query)),
                 provenance=result.provenance,
+                depends=result.depends,
             )
             return
         from slipstick.experiments.report.print_whatif import print_sweep_table

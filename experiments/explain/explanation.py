@@ -22,7 +22,7 @@ from slipstick.experiments.explain.evaluator import Evaluator, slope
 from slipstick.experiments.question.dtype_domain import remarks
 from slipstick.experiments.question.facts import HOST
 from slipstick.experiments.question.question import Question
-from slipstick.experiments.question.unused_inputs import unread
+from slipstick.experiments.question.unused_inputs import unused_names
 from slipstick.hwmodels.machine_fields import unit_of_name
 
 COLUMNS = (
@@ -65,8 +65,7 @@ def notes(question: Question, dials: Evaluator, named: Sequence[str]) -> list[st
     sizes = [name for name in dials.today if name.startswith("run.") and name[4:] in question.workload.symbols]
     lines = list(remarks(question))
     if named:
-        function = question.estimator.compile(question.workload, question.machine, tuple(named), question.run)
-        lines += unread(function, named)
+        lines += [one.text() for one in unused_names(question, named)]
     if sizes:
         also = ", ".join(f"workload.{name[4:]}" for name in sizes)
         lines.append(f"{', '.join(sizes)}: of the workload, the same as {also}")

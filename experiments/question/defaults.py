@@ -13,6 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from slipstick.common.errors import InputError
+from slipstick.estimators.base.conditions import Condition
 from slipstick.estimators.base.protocols import Estimator
 from slipstick.experiments.question import registry
 from slipstick.experiments.question.precision import in_served_type, in_type, on_accelerator, precision
@@ -44,6 +45,7 @@ class Default:
     `estimator`: with a band.
     `why`: one line.
     `remarks`: where the band is wider than usual: a line each.
+    `conditions`: what it takes that the question may set.
     """
 
     workload: Workload
@@ -51,6 +53,7 @@ class Default:
     estimator: Estimator
     why: str
     remarks: tuple[str, ...] = ()
+    conditions: tuple[Condition, ...] = ()
 
 
 def default(
@@ -194,7 +197,7 @@ def _served(
     Raises InputError where the question sets a runtime's library that is no engine; the known ones are listed.
     """
     from slipstick.estimators.engine_steps.engines import WIDE_CACHE, cache_of, engine_of
-    from slipstick.estimators.engine_steps.fitted_steps import engine_on, is_llama_cpp
+    from slipstick.estimators.engine_steps.fitted_steps import engine_on, is_llama_cpp, names_server
     from slipstick.estimators.engine_steps.step_graph import stored_and_multiplied
     from slipstick.estimators.serving.engine_step import served_step
     from slipstick.workloads.language.language_step import OF_CHECKPOINT, cached_in, in_stored_type
@@ -213,9 +216,11 @@ def _served(
         converted = converted if cache == WIDE_CACHE else cached_in(converted, cache)
         under = f", cache {cache} ({why})" if why else ""
     running = machine.using({"runtime.library": engine, "runtime.mode": "graph_replay"})
-    made = served_step(converted, running, engine, run)
-    why = f"a step under {made.engine}{under}, as `serve` has it; {PLAIN}"
-    return Default(converted, running, made.estimator, why, made.remarks)
+    named = names_server(machine)
+    made = served_step(converted, running, engine, run, named=named)
+    whose = made.engine if named or is_llama_cpp(engine) else "an engine"
+    why = f"a step under {whose}{under}, as `serve` has it; {PLAIN}"
+    return Default(converted, running, made.estimator, why, made.remarks, made.conditions)
 
 
 @cache

@@ -1,8 +1,7 @@
 """Where an answer is outside what its model was made for: the same lines on every verb.
 
-What the default answer knows of its band (`Question.remarks`), and what any model leaves out of a machine: caches and
-the shape of a matrix unit that no formula reads, products in a data type that the matrix engine lacks, tiles of
-many-core GPUs on a machine of few cores.
+What the default answer knows of its band (`Question.remarks`), products in a data type that the matrix engine lacks,
+tiles of many-core GPUs on a machine of few cores. What a question sets and no answer reads: `unused_inputs`.
 """
 
 from __future__ import annotations
@@ -11,8 +10,6 @@ from collections.abc import Iterable
 
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import ratio_shown
-from slipstick.estimators.base.operation_model import FormulaModel, names_read
-from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.roofline.roofline import serving_rate
 from slipstick.experiments.question.defaults import gpu_kernels
@@ -44,7 +41,6 @@ def remarks(question: Question) -> tuple[str, ...]:
         *question.answer().doubts,
         *_decided(question),
         *_precision(question),
-        *_unread(question),
         *_few_cores(question),
     )
 
@@ -113,40 +109,6 @@ def _on_vector_engine(machine: Machine, types: Iterable[str]) -> list[str]:
                 "the matrix engine"
             )
     return lines
-
-
-def _unread(question: Question) -> list[str]:
-    """Caches, and rows and columns of the matrix unit, that no formula of the answer holds."""
-    model, machine = question.estimator.operation_formulas, question.machine
-    names = None if model is None else _read(model, question)
-    if names is None:
-        return []
-    lines = []
-    caches = [
-        level
-        for level in list(machine.memory)[:-1]
-        if machine.memory[level].capacity and not any(name.startswith(f"machine.memory.{level}.") for name in names)
-    ]
-    if caches:
-        lines.append(f"this model does not read {', '.join(f'memory.{level}' for level in caches)}")
-    matrix = machine.engines.get("matrix")
-    used = any(name.startswith("machine.engines.matrix.flop_per_cycle") for name in names)
-    if (
-        matrix
-        and matrix.rows > 1
-        and used
-        and not any(name.startswith("machine.engines.matrix.rows") for name in names)
-    ):
-        lines.append("this model does not read engines.matrix.rows and columns: narrow products run at the full rate")
-    return lines
-
-
-def _read(model: FormulaModel, question: Question) -> frozenset[str] | None:
-    graph = question.estimator.model.graph(question.workload, question.machine)
-    try:
-        return names_read(model, as_compiled(graph, question.machine).distinct.operations, question.machine)
-    except InputError:
-        return None
 
 
 def _few_cores(question: Question) -> list[str]:

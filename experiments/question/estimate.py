@@ -10,6 +10,7 @@ from slipstick.estimators.base.protocols import Estimator, Fitted
 from slipstick.estimators.base.shipped_estimator import ShippedEstimator
 from slipstick.experiments.question.question import question
 from slipstick.experiments.question.settings import Value, with_numbers
+from slipstick.experiments.question.unused_inputs import examined
 from slipstick.experiments.question.user_code import own_workload
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
@@ -57,7 +58,7 @@ def estimate(
     Returns
     -------
     Estimate
-        `time` and `interval()` in seconds, `parts`, `assumptions`.
+        `time` and `interval()` in seconds, `parts`, `conditions`, `not_used`, `assumptions`.
 
     Raises
     ------
@@ -74,4 +75,4 @@ def estimate(
     """
     subject = own_workload(workload, machine, input, train, allow_code, work)
     settings = with_numbers(estimate, settings, numbers, subject)
-    return question(subject, machine, estimator, settings, dtype, calibration=calibration, quantity=quantity).answer()
+    return examined(question(subject, machine, estimator, settings, dtype, calibration=calibration, quantity=quantity))

@@ -12,6 +12,7 @@ from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict, Same
 from slipstick.common.renamed_arguments import checked
 from slipstick.common.trusted_code import is_own
+from slipstick.estimators.base.conditions import Condition, conditions_of
 from slipstick.estimators.base.estimate import Estimate, RunParameters
 from slipstick.estimators.base.estimator_base import check_run_names
 from slipstick.estimators.base.protocols import Estimator, Fitted
@@ -48,12 +49,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Original:
-    """A question before its answer was chosen: the same may be put at other sizes."""
+    """A question before its answer was chosen: the same may be put at other sizes, or without what it sets."""
 
     workload: str | Workload | nx.DiGraph[Any]
     machine: str | Machine
     settings: FrozenDict[Value]
     dtype: str | None
+    estimator: str | ShippedEstimator | Estimator | None = None
+    calibration: Fitted | None = None
+    quantity: str | None = None
+
+    @property
+    def given(self) -> dict[str, Value]:
+        """What the question sets, by its dotted name; the data type as the option."""
+        return {**self.settings, **({} if self.dtype is None else {"dtype": self.dtype})}
+
+    def put(self, given: Mapping[str, Value]) -> Question:
+        """The question with these set, and nothing else.
+
+        Raises InputError where it is refused so.
+        """
+        settings = {name: value for name, value in given.items() if name != "dtype"}
+        dtype = str(given["dtype"]) if "dtype" in given else None
+        return question(
+            self.workload, self.machine, self.estimator, settings, dtype, calibration=self.calibration,
+            quantity=self.quantity,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -77,7 +98,9 @@ class Question:
     remarks
         Where the default answer is less sure than usual: a line each (see `domain.remarks` for all).
     original
-        The question as it was put, where the default answers: its band depends on the sizes (`at`).
+        The question as it was put.
+    conditions
+        What the default answer takes that the question may set.
     """
 
     workload: Workload
@@ -91,17 +114,23 @@ class Question:
     calibration: Fitted | None = None
     remarks: tuple[str, ...] = ()
     original: Original | None = None
+    conditions: tuple[Condition, ...] = ()
 
     def __repr__(self) -> str:
         kind = type(self.estimator).__name__
         return f"Question({self.workload!r}, {self.machine!r}, {kind}, run={dict(self.run)!r})"
 
+    @property
+    def by_default(self) -> bool:
+        """Whether the default answers: its band depends on the sizes (`at`)."""
+        put = self.original
+        return put is not None and put.estimator is None and put.calibration is None and put.quantity is None
+
     def at(self, sizes: Mapping[str, float]) -> Question:
         """The same question at other sizes, ``{"workload.batch": 64}``, answered as if it were asked there."""
-        if self.original is None:
+        if self.original is None or not self.by_default:
             return self
-        settings = {**self.original.settings, **sizes}
-        return question(self.original.workload, self.original.machine, None, settings, self.original.dtype)
+        return self.original.put({**self.original.given, **sizes})
 
     def answer(self) -> Estimate:
         """The estimate; the same question is answered once."""
@@ -114,10 +143,21 @@ class Question:
     @cached_property
     def _answer(self) -> Estimate:
         made = self.estimator.estimate(self.workload, self.machine, self.run)
-        made = replace(made, work=self.work().text(self.machine.runtime.mode, made.devices))
+        made = replace(
+            made, work=self.work().text(self.machine.runtime.mode, made.devices), conditions=self._conditions(made)
+        )
         if self.calibration is None or made.provenance != "estimated":
             return made
         return replace(made, provenance="calibrated")
+
+    def _conditions(self, made: Estimate) -> tuple[Condition, ...]:
+        """What the time depends on beside sizes and peaks, and who said it."""
+        put = self.original
+        base = self.machine.stated if put is None or isinstance(put.machine, str) else put.machine
+        given = {f"run.{name}": value for name, value in self.run.items()} if put is None else put.given
+        issued = self.work().issued
+        known = (*self.conditions, *made.conditions)
+        return conditions_of(self.workload, base, self.machine, given, known, issued=issued)
 
 
 @checked
@@ -189,7 +229,10 @@ def question(
 
 def _about(query: Question, quantity: str | None) -> Question:
     """The question about one quantity of its answer."""
-    return replace(query, estimator=query.estimator.about(quantity), original=None) if quantity else query
+    if not quantity:
+        return query
+    original = None if query.original is None else replace(query.original, quantity=quantity)
+    return replace(query, estimator=query.estimator.about(quantity), original=original)
 
 
 @lru_cache(maxsize=8)
@@ -215,7 +258,8 @@ def _resolved(
     where: Sequence[str] = (),
 ) -> Question:
     """See `question`; `values` by namespace."""
-    wanted_type = dtype
+    wanted_type, wanted = dtype, estimator
+    settled = values
     library, dtype = _for_one_user(workload, base, values, dtype, vary)
     if library:
         values = {**values, "machine": {**values["machine"], "runtime.library": library}}
@@ -228,14 +272,14 @@ def _resolved(
             check_size(name, value, graph.defaults, "run")
         else:
             check_run_number(name, value)
-    why, sizes = "", values["workload"]
+    why, sizes, conditions = "", values["workload"], tuple[Condition, ...]()
     remarks: tuple[str, ...] = ()
     if estimator is None:
         open_ = kept_open(graph, target, run)
         bound = with_sizes(graph, _without(sizes, open_))
         best = default(bound, target, run, dtype, values["machine"])
         graph, target, chosen, why = best.workload, best.machine, best.estimator, best.why
-        remarks = best.remarks
+        remarks, conditions = best.remarks, best.conditions
     else:
         graph = in_type(graph, target, dtype)
         chosen = registry.estimator_of(estimator, graph, target)
@@ -251,15 +295,13 @@ def _resolved(
         run = {**{name: value for name, value in given.items() if name in known}, **run}
     if calibration is not None:
         chosen = calibration.for_question(graph, base, run, chosen)
-        why, remarks = "", ()  # those are the default answer's; a calibration says itself on what it stands
+        why, remarks, conditions = "", (), ()  # those are the default answer's; a calibration says its own
     if values["estimator"]:
         chosen = set_parameters(chosen, parameter_values(chosen, values["estimator"]))
     numbers = {name: number_of(f"workload.{name}", value) for name, value in sizes.items()}
     space = Space(FrozenDict(axes_of(vary, target)), where=tuple(where)) if vary else Space()
-    original = None
-    if estimator is None and calibration is None:
-        named = {f"{name}.{key}": value for name, inner in values.items() for key, value in inner.items()}
-        original = Original(workload, base, FrozenDict(named), wanted_type)
+    named = {f"{name}.{key}": value for name, inner in settled.items() for key, value in inner.items()}
+    original = Original(workload, base, FrozenDict(named), wanted_type, wanted, calibration)
     made = Question(
         graph,
         target,
@@ -272,7 +314,7 @@ def _resolved(
         calibration,
         remarks,
     )
-    return replace(made, original=original)
+    return replace(made, original=original, conditions=conditions)
 
 
 def _for_one_user(

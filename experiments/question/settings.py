@@ -27,6 +27,7 @@ HEAD = "machine."
 SYNONYMS = {
     "mode": "machine.runtime.mode",
     "engine": "machine.runtime.library",
+    "trainer": "machine.runtime.library",
     "clock": "machine.clock",
     "cores": "machine.cores",
     "tp": "run.tensor_parallel",

@@ -1,29 +1,241 @@
-"""Named quantities that a time does not use: not no effect here, but no place in the formula."""
+"""What a question sets and its answer does not read, by the answer itself: the same question without it answers alike.
+
+A formula says which names it holds; whatever else answers (a table, a simulation, a law of whole steps, the choice of a
+model) says nothing of itself, so that the question is put again. Two reasons are told apart: what is read, but bounds
+nothing here, moves the answer at some other value; what is not read moves it at none.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, get_args
 
+from slipstick.common.errors import InputError
+from slipstick.estimators.base.conditions import Condition, NotUsed
+from slipstick.estimators.base.estimate import Estimate
 from slipstick.estimators.base.protocols import CompiledEstimator
 from slipstick.estimators.composition.energy_and_cost import Consumption
+from slipstick.experiments.question.facts import facts
+from slipstick.experiments.question.objectives import consumptions
+from slipstick.experiments.question.question import Question
+from slipstick.experiments.question.settings import Value
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.machine_fields import named_shown
+from slipstick.hwmodels.runtime import CacheState, Runtime
+
+NOT_READ = "this answer does not read it"
+BOUNDED = "read, but something else bounds the time"
+BESIDE = ("energy", "power", "cost", "memory")
+"""Quantities beside the time, which may read what the time does not."""
+FACTORS = ((1e-3, 0.5), (1e3, 2.0))
+"""Other values of a number at which an answer is looked at, over the one that was set: the second where the first is
+refused."""
+WORDS: Mapping[str, tuple[str, ...]] = {
+    "machine.runtime.mode": get_args(Runtime.__pydantic_fields__["mode"].annotation),
+    "machine.runtime.cache": get_args(CacheState),
+    "dtype": ("float32", "bfloat16", "float16", "float8"),
+}
+"""Other values of what is no number."""
+_WITH_UNIT = re.compile(r"(\d+(?:\.\d+)?(?:e[-+]?\d+)?) *([A-Za-z%/]+)")
+SAME = 1e-9
+"""Relative difference below which two numbers of answers are one."""
 
 
-def unread(function: CompiledEstimator, names: Sequence[str], consumed: Sequence[Consumption] = ()) -> tuple[str, ...]:
-    """A line on the names that no formula of a compiled estimator holds; none where that cannot be known.
+@dataclass(frozen=True)
+class AnswerNumbers:
+    """The numbers of an answer: those of its time, and those beside it (joules, dollars, bytes, shares), by name."""
 
-    `function`: what an estimator compiled with these names left free.
+    times: Mapping[str, float | None]
+    beside: Mapping[str, float | None]
+
+    @classmethod
+    def of(cls, query: Question) -> AnswerNumbers:
+        """Of the answer to a question; raises InputError where it has none."""
+        answer = query.answer()
+        made = cls.of_estimate(answer)
+        beside = dict(made.beside)
+        consumed, _ = consumptions(query)
+        beside |= {one.name: float(one({}, answer.time)) for one in consumed}
+        if memory := facts(query, answer).memory:
+            beside |= {"memory": memory.needed, "memory there": memory.there}
+        return cls(made.times, beside)
+
+    @classmethod
+    def of_estimate(cls, answer: Estimate) -> AnswerNumbers:
+        """Of an estimate alone."""
+        numbers: dict[bool, dict[str, float | None]] = {True: {}, False: {}}
+        for one in answer.quantities.values():
+            ends = {one.name: one.value, f"{one.name} low": one.low, f"{one.name} high": one.high}
+            numbers[one.name in BESIDE or one.name in answer.metrics] |= ends
+        return cls(numbers[False], numbers[True])
+
+    def moved(self, other: AnswerNumbers) -> str:
+        """ "time" where the times differ, else the names beside it that do; "" where the answers are alike."""
+        if _differ(self.times, other.times):
+            return "time"
+        return " and ".join(_differ(self.beside, other.beside))
+
+
+def _differ(one: Mapping[str, float | None], other: Mapping[str, float | None]) -> list[str]:
+    def alike(a: float | None, b: float | None) -> bool:
+        return a is b or (a is not None and b is not None and math.isclose(a, b, rel_tol=SAME, abs_tol=0.0))
+
+    return [name for name in {**one, **other} if not alike(one.get(name), other.get(name))]
+
+
+def examined(query: Question) -> Estimate:
+    """The answer with what the question sets and the answer did not use, and what else is known of its conditions."""
+    answer, original = query.answer(), query.original
+    if original is None or not original.given or query.estimator.alone:
+        return answer
+
+    def numbers(given: Mapping[str, Value]) -> AnswerNumbers:
+        return AnswerNumbers.of(original.put(given))
+
+    unused, read = unused_of(original.given, numbers, query.machine)
+    usual = query.estimator.run_defaults(query.machine)  # what is set to its usual value is not dropped
+    unused = tuple(one for one in unused if not _is_usual(one, query.run, usual))
+    dropped, notes = {one.name for one in unused}, {one.name: one.note for one in read}
+    conditions = (
+        replace(one, note=one.note or notes.get(one.name, "")) for one in answer.conditions if one.name not in dropped
+    )
+    return replace(answer, conditions=tuple(conditions), not_used=unused)
+
+
+def _is_usual(one: NotUsed, run: Mapping[str, float], usual: Mapping[str, float]) -> bool:
+    space, _, name = one.name.partition(".")
+    return space == "run" and name in usual and run.get(name) == usual[name]
+
+
+def unused_of(
+    given: Mapping[str, Value], numbers: Callable[[Mapping[str, Value]], AnswerNumbers], machine: Machine | None
+) -> tuple[tuple[NotUsed, ...], tuple[Condition, ...]]:
+    """What of `given` no number of the answer reads, and the rest as conditions.
+
+    `numbers`: the numbers of the answer with these set; raises InputError where it is refused.
+    `machine`: as it answers, with the values of its fields; None where none is named.
+    """
+    unused, read = [], []
+    now = numbers(given)
+    for name, value in given.items():
+        rest = {other: each for other, each in given.items() if other != name}
+        moved = _moved(now, numbers, rest, refused="time")  # it is refused without what it needs
+        if moved == "time":
+            read.append(Condition(name, str(value), "given"))
+            continue
+        if any(_moves(now, numbers, rest, name, others) for others in _others(name, value, machine)):
+            note = "" if name in WORDS or _is_today(name, machine) else BOUNDED
+            read.append(Condition(name, str(value), "given", note))
+        elif moved:
+            read.append(Condition(name, str(value), "given", f"moves {moved}, not the time"))
+        else:
+            unused.append(NotUsed(name, str(value), NOT_READ))
+    return tuple(unused), tuple(read)
+
+
+def _moved(
+    now: AnswerNumbers,
+    numbers: Callable[[Mapping[str, Value]], AnswerNumbers],
+    given: Mapping[str, Value],
+    *,
+    refused: str,
+) -> str:
+    """What moves where the question is put so; `refused` where it cannot be put so."""
+    try:
+        return now.moved(numbers(given))
+    except InputError:
+        return refused
+
+
+def _moves(
+    now: AnswerNumbers,
+    numbers: Callable[[Mapping[str, Value]], AnswerNumbers],
+    rest: Mapping[str, Value],
+    name: str,
+    others: Sequence[Value],
+) -> bool:
+    """Whether the time moves at the first of other values that is not refused."""
+    moved = (_moved(now, numbers, {**rest, name: other}, refused="refused") for other in others)
+    return next((each for each in moved if each != "refused"), "") == "time"
+
+
+def _others(name: str, value: Value, machine: Machine | None) -> Iterator[Sequence[Value]]:
+    """Other values that could have been set, each with what is tried where it is refused."""
+    if name in WORDS:
+        yield from ((word,) for word in WORDS[name] if word != str(value))
+        return
+    number = _number(name, value, machine)
+    if number is None:
+        if typed := _WITH_UNIT.fullmatch(str(value).strip()):
+            yield from ([f"{float(typed[1]) * factor:g} {typed[2]}" for factor in factors] for factors in FACTORS)
+        return
+    whole = float(number).is_integer() and abs(number) < 1e7
+    for factors in FACTORS:
+        yield [max(1, round(number * factor)) if whole else number * factor for factor in factors]
+
+
+def _number(name: str, value: Value, machine: Machine | None) -> float | None:
+    try:
+        of_machine = machine is not None and name.startswith("machine.")
+        present: Any = machine.get(name.removeprefix("machine.")) if machine and of_machine else float(value)
+    except (InputError, ValueError):
+        return None
+    return float(present) if isinstance(present, (int, float)) else None
+
+
+def _is_today(name: str, machine: Machine | None) -> bool:
+    """Whether what is set is what the machine's file says."""
+    if machine is None or not name.startswith("machine."):
+        return False
+    path = name.removeprefix("machine.")
+    return bool(machine.get(path) == machine.stated.get(path))
+
+
+def unused_axes(
+    query: Question, function: CompiledEstimator, consumed: Sequence[Consumption] = ()
+) -> tuple[NotUsed, ...]:
+    """What varies and the answers do not read.
+
+    `function`: what the estimator compiled with these names left free.
     `consumed`: what is given beside the time, which may read what the time does not.
     """
-    if function.read is None:
-        return ()
-    missing = [name for name in names if name not in function.read]
-    elsewhere = {name: [one.name for one in consumed if one.reads(name)] for name in missing}
-    lines = []
-    if nowhere := [name for name in missing if not elsewhere[name]]:
-        lines.append(f"this estimator does not read {', '.join(nowhere)}")
-    lines += [
-        f"this estimator's time does not read {name} ({' and '.join(amounts)} does)"
-        for name, amounts in elsewhere.items()
-        if amounts
-    ]
-    return tuple(lines)
+    space = query.vary
+    ends = {name: (min(values), max(values)) for name, values in space.axes.items()}
+    ends |= {name: (one.low, one.high) for name, one in space.sampled.items()}
+    made = []
+    for name, (low, high) in ends.items():
+        moved = _reads(query, function, name, (low, high))
+        elsewhere = [one.name for one in consumed if one.reads(name)]
+        if not moved:
+            why = f"this answer's time does not read it ({' and '.join(elsewhere)} does)" if elsewhere else NOT_READ
+            made.append(NotUsed(name, f"{named_shown(name, low)} .. {named_shown(name, high)}", why))
+    return tuple(made)
+
+
+def unused_names(query: Question, names: Sequence[str]) -> tuple[NotUsed, ...]:
+    """The same of names alone, where a formula answers."""
+    function = query.estimator.compile(query.workload, query.machine, tuple(names), query.run)
+    return tuple(
+        NotUsed(name, "", NOT_READ) for name in names if function.read is not None and name not in function.read
+    )
+
+
+def _reads(query: Question, function: CompiledEstimator, name: str, ends: tuple[float, float]) -> bool:
+    """Whether answers read a name: by the formula, else by the answers at both ends of an axis."""
+    if function.read is not None:
+        return name in function.read
+    if query.estimator.alone or ends[0] == ends[1]:
+        return True
+
+    def at(value: float) -> AnswerNumbers:
+        return AnswerNumbers.of_estimate(
+            query.estimator.estimate_at(query.workload, query.machine, query.run, {name: value})
+        )
+
+    try:
+        return bool(at(ends[0]).moved(at(ends[1])))
+    except InputError:  # refused at one end: it is read
+        return True

@@ -27,7 +27,6 @@ SEPARATION: dict[str, float | None] = {
     "a second model": 1.4,
     "products run on the vector engine": 0.9,
     "16-bit products with rows of": None,
-    "this model does not read": None,
     "fitted to image networks": None,
     "tiles of a GPU's cores": None,
     "kernels as of any of them": None,

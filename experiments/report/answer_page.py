@@ -10,6 +10,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.formatting import shown
 from slipstick.experiments.question.facts import facts
 from slipstick.experiments.question.question import Question
+from slipstick.experiments.question.unused_inputs import examined
 from slipstick.experiments.report import machine_comparison, summary
 from slipstick.experiments.report.page import Card, Section, assumptions, folded, picture_html, table_html, write_page
 from slipstick.experiments.report.plots import Bars
@@ -27,7 +28,7 @@ def write_answers(questions: Sequence[Question], path: str | Path) -> Path:
     refused: list[str] = []
     for one in questions:
         try:
-            answer = one.answer()
+            answer = examined(one)
         except InputError as error:
             refused.append(f"{one.machine.name}: refused: {error}")
             continue
@@ -48,7 +49,10 @@ def write_answers(questions: Sequence[Question], path: str | Path) -> Path:
         for one in known
     ]
     assumed = "\n".join(summary.assumptions(first, answer, verbose=True)).replace(f"\n{' ' * 10}", "; ").splitlines()
-    texts = "".join(f"<p>{escape(text)}</p>" for text in (*summary.summary(answer, known_facts, first), *refused))
+    dropped = [one.text() for one in answer.not_used]
+    texts = "".join(
+        f"<p>{escape(text)}</p>" for text in (*dropped, *summary.summary(answer, known_facts, first), *refused)
+    )
     sections.insert(
         2 if len(known) > 1 else 1, Section(f"The fastest: {first.machine.name}" if len(known) > 1 else "", texts)
     )

@@ -67,13 +67,13 @@ def write(
     sections.append(folded("What takes the time today", table_html(part_rows(answer), "parts")))
     whatif = WhatIf(question, None, answer, None, 0.8)  # type: ignore[arg-type]
     sections += formula_sections(whatif)
-    sections += assumptions([*remarks(question), *answer.assumptions])
+    sections += assumptions([*remarks(question), *answer.notes])
     sections += source_sections(whatif, "sources")
     band = answer.interval()
     sure = f"80 %: {ends_shown(*band)}" if band else "how sure is unknown"
     cards = [] if script else [Card(shown(answer.time, "s"), f"today's time; {sure}")]
     title = f"{question.workload.name} on {question.machine.name}"
-    return write_page(path, f"Slide rule: {title}", f"work: {question.answer().work}", cards, sections, script)
+    return write_page(path, f"Slide rule: {title}", "; ".join(answer.heads[1:]), cards, sections, script)
 
 
 LONGEST_LABEL = 22

@@ -9,8 +9,8 @@ from itertools import zip_longest
 from typing import Any
 
 from slipstick.common.formatting import count_shown, ratio_shown, share_shown, shown
+from slipstick.estimators.base.conditions import conditions_line
 from slipstick.estimators.base.estimate import Estimate
-from slipstick.estimators.composition.assumptions import defaults_used
 from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.estimators.schedules.host_issue import HostIssue
 from slipstick.experiments.question.facts import BYTE, FLOP, Facts
@@ -127,9 +127,13 @@ def work_lines(answers: Sequence[Answered]) -> list[str]:
 
 
 def default_lines(answers: Sequence[Answered]) -> list[str]:
-    """The sizes that nobody chose, which decide the time on every machine; none where all were chosen."""
-    question = answers[0][0]
-    return [f"assuming: {text}" for text in defaults_used(question.workload, question.run)]
+    """The sizes that nobody chose, which decide the time on every machine, and what nobody said of one."""
+    sizes = [one for one in answers[0][1].conditions if one.origin == "default" and one.name.startswith("workload.")]
+    unknown = {
+        question.machine.name: [one.text() for one in answer.conditions if one.origin == "unknown"]
+        for question, answer, _ in answers
+    }
+    return [*filter(None, [conditions_line(sizes)]), *shared(unknown, "unknown")]
 
 
 def _sure(probability: float) -> str:

@@ -128,17 +128,18 @@ def emit(
     remarks: Sequence[str] | None = None,
     columns: Sequence[Column] = (),
     provenance: Provenance | None = None,
+    depends: Mapping[str, Any] | None = None,
 ) -> None:
     """Print rows; `notes` go above a table, `below` (assumptions, doubts) under it; JSON and CSV have neither.
 
     A table shows ``time_s`` as ``105 ms`` under ``time``, and ``low_s`` with ``high_s`` as one band; JSON and CSV keep
     the keys and all digits. `digits` is of numbers without a unit. `remarks`: warnings of an answer, which each row of
-    JSON carries, as it does `provenance`; tables have theirs among the lines.
+    JSON carries, as it does `provenance` and what `depends` holds; tables have theirs among the lines.
     `columns`: what the answer declares beyond the keys that all share.
     Raises InputError where the format is unknown.
     """
     if form == "json":
-        print(json_text(rows, remarks, provenance))
+        print(json_text(rows, remarks, provenance, depends))
     elif form == "csv":
         names = {name: csv_text(name) for name in rows[0]} if rows else {}
         writer = csv.DictWriter(sys.stdout, list(names), lineterminator="\n")
@@ -169,7 +170,7 @@ def show(
     if form == "json":
         documents = [{**one, **(more or {})} for one in answer.document()]
         warned = answer.remarks if remarks is None else remarks
-        emit(documents, form, remarks=warned, provenance=answer.provenance)
+        emit(documents, form, remarks=warned, provenance=answer.provenance, depends=answer.depends)
         return
     if form != "table":
         emit(answer.rows(), form)

@@ -7,6 +7,7 @@ from typing import Any
 
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import count_shown
+from slipstick.estimators.base.conditions import depends_on
 from slipstick.estimators.base.estimate import Estimate
 from slipstick.estimators.composition.energy_and_cost import COST, ENERGY
 from slipstick.experiments.explain.operation_counters import counter_rows
@@ -15,6 +16,7 @@ from slipstick.experiments.question.dtype_domain import remarks
 from slipstick.experiments.question.facts import Facts, facts
 from slipstick.experiments.question.objectives import consumptions
 from slipstick.experiments.question.question import Question
+from slipstick.experiments.question.unused_inputs import examined
 from slipstick.experiments.question.warnings import ON_VECTOR_ENGINE, notes_among, warnings_among
 from slipstick.experiments.report import machine_comparison, summary
 from slipstick.experiments.report.output import emit, emit_line, line_width
@@ -31,7 +33,7 @@ def print_answers(
     refusals = list(refused)
     for one in questions:
         try:
-            answer = one.answer()
+            answer = examined(one)
             known.append((one, answer, facts(one, answer)))
         except InputError as error:
             if len(questions) == 1 and not refused:
@@ -46,7 +48,9 @@ def print_answers(
     else:
         rest_on = " or ".join(dict.fromkeys(answer.provenance for _, answer, _ in known))
         notes = [f"{known[0][0].workload.name} on {len(known)} machines; {machine_comparison.winner(known)}; {rest_on}"]
-        emit(machine_comparison.rows(known, line_width()), form, notes=[*notes, *machine_comparison.work_lines(known)])
+        dropped = {one.machine.name: [use.text() for use in answer.not_used] for one, answer, _ in known}
+        notes += [*machine_comparison.work_lines(known), *machine_comparison.shared(dropped, "given")]
+        emit(machine_comparison.rows(known, line_width()), form, notes=notes)
         models: dict[str, list[str]] = {}
         for one, _, _ in known:
             models.setdefault(one.why, []).append(one.machine.name)
@@ -187,6 +191,7 @@ def _row(question: Question, answer: Estimate, known: Facts, parts: int, *, full
         "headline": answer.headline.name,
         "devices": answer.devices,
         "dtype": question.workload.metadata.get("dtype"),
+        **depends_on(answer.conditions, answer.not_used),
         "assumptions": list(answer.assumptions),
         "remarks": list(warnings_among(doubts)),
         "notes": list(notes_among(doubts)),

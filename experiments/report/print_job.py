@@ -7,7 +7,7 @@ The page of a simulated job: how its time is distributed, what varies with it, w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ import numpy as np
 from slipstick.common.columns import SHARE, Column
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import ends_shown, ratio_shown, shown
+from slipstick.estimators.base.conditions import NotUsed
 from slipstick.estimators.schedules.max_plus import Floats
 from slipstick.estimators.simulation.job import Job
 from slipstick.estimators.simulation.job_calibration import load_job_calibration
@@ -28,10 +29,13 @@ from slipstick.experiments.methods.jobs.job_measurements import MeasuredRun, rea
 from slipstick.experiments.methods.jobs.job_records import JobFile
 from slipstick.experiments.methods.jobs.job_sweep import axis_of, formula_sweep, sweep
 from slipstick.experiments.methods.jobs.simulate_job import PERCENTILES, Simulated, simulate
+from slipstick.experiments.question.settings import Value, name_and_value
+from slipstick.experiments.question.unused_inputs import NOT_READ, AnswerNumbers, unused_of
 from slipstick.experiments.report.output import emit, show
 from slipstick.experiments.report.page import Card, Section, assumptions, folded, picture_html, table_html, write_page
 from slipstick.experiments.report.plots import Chart, PlotLine, draw_charts
 from slipstick.experiments.report.progress import progress_bar
+from slipstick.hwmodels.catalog import machine as machine_by_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -268,12 +272,36 @@ def print_formula(request: JobRequest) -> None:
     job, assumed = question.job()
     seconds, source = question.formula(job)
     note = f"by formula: {source}; --simulate shows what it misses"
-    notes = [*assumed, f"{job.name}: {shown(seconds, 's')} {note}"]
+    unused = _unused(request, lambda one: AnswerNumbers({"time": one.formula(one.job()[0])[0]}, {}))
+    notes = [*(one.text() for one in unused), *assumed, f"{job.name}: {shown(seconds, 's')} {note}"]
     emit(
         [{"job": job.name, "time_s": seconds, "step_s": seconds / job.steps, "steps": job.steps}],
         request.form,
         notes=notes,
+        depends={"not_used": [one.row() for one in unused]},
     )
+
+
+def _unused(request: JobRequest, numbers: Callable[[JobQuestion], AnswerNumbers]) -> tuple[NotUsed, ...]:
+    """What the question sets and a job's answer does not read."""
+
+    def answered(given: Mapping[str, Value]) -> AnswerNumbers:
+        return numbers(replace(request, settings=tuple(f"{name}={value}" for name, value in given.items())).question())
+
+    given = dict(map(name_and_value, request.settings))
+    at = machine_by_name(request.machine) if request.machine else None
+    return unused_of(given, answered, at)[0] if given else ()
+
+
+def _unused_axes(frame: pd.DataFrame, axes: Sequence[tuple[str, tuple[str, ...]]]) -> list[NotUsed]:
+    """What varies while no time of the table moves with it."""
+    made = []
+    for name, values in axes:
+        others = [other for other, _ in axes if other != name]
+        groups = [part for _, part in frame.groupby(others)] if others else [frame]
+        if len(values) > 1 and all(part.time_s.nunique() == 1 for part in groups):
+            made.append(NotUsed(name, ", ".join(values), NOT_READ))
+    return made
 
 
 def print_fit(request: JobRequest, level: float, out: str | None, plot: str | None) -> None:
@@ -301,12 +329,22 @@ def print_simulated(request: JobRequest) -> None:
     question = request.question()
     with progress_bar(request.name, 1) as progress:
         simulated = simulate(question, runs=request.runs, seed=request.seed, progress=progress)
-    heads = _bands(simulated)
+    unused = _unused(request, lambda one: _numbers(simulate(one, runs=request.runs, seed=request.seed)))
+    heads = [*(one.text() for one in unused), *_bands(simulated)]
     if request.trace:
         heads.append(f"trace of the first run: {simulated.write_trace(request.trace)}")
     if request.report:
         heads.append(f"report: {_page(request, question, simulated)}")
-    show(simulated, request.form, heads)
+    show(simulated, request.form, heads, {"not_used": [one.row() for one in unused]})
+
+
+def _numbers(simulated: Simulated) -> AnswerNumbers:
+    """All that the runs say, by quantity and statistic."""
+    rows = simulated.rows()
+    return AnswerNumbers(
+        {f"{row['quantity']} {key}": value for row in rows for key, value in row.items() if isinstance(value, float)},
+        {},
+    )
 
 
 def _axes(vary: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
@@ -329,7 +367,9 @@ def print_sweep(request: JobRequest, vary: Sequence[str]) -> None:
     if request.report:
         simulated = simulate(question, runs=request.runs, seed=request.seed)
         notes.append(f"report: {write_job_page(simulated, question.file, request.report, frame)[0].resolve()}")
-    emit(rows, request.form, notes=notes)
+    unused = _unused_axes(frame, axes)
+    notes = [*(one.text() for one in unused), *notes]
+    emit(rows, request.form, notes=notes, depends={"not_used": [one.row() for one in unused]})
 
 
 def print_formula_sweep(request: JobRequest, vary: Sequence[str]) -> None:
@@ -340,9 +380,14 @@ def print_formula_sweep(request: JobRequest, vary: Sequence[str]) -> None:
     axes = _axes(vary)
     question = request.question()
     source = question.formula(question.job()[0])[1]
-    rows = formula_sweep(question, axes).to_dict("records")
-    notes = [f"ratios to the job as it stands, by formula: {source}; --simulate shows what it misses"]
-    emit([{str(name): value for name, value in row.items()} for row in rows], request.form, notes=notes)
+    frame = formula_sweep(question, axes)
+    rows, unused = frame.to_dict("records"), _unused_axes(frame, axes)
+    notes = [*(one.text() for one in unused)]
+    notes += [f"ratios to the job as it stands, by formula: {source}; --simulate shows what it misses"]
+    depends = {"not_used": [one.row() for one in unused]}
+    emit(
+        [{str(name): value for name, value in row.items()} for row in rows], request.form, notes=notes, depends=depends
+    )
 
 
 def _bands(simulated: Simulated) -> list[str]:

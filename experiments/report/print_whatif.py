@@ -89,7 +89,7 @@ def print_sweep_table(
 ) -> None:
     """The table of a what-if; `front`: the objectives whose Pareto front it is."""
     now, *work = heads(answer.question, answer.today)
-    notes = [f"today: {now}", *work]
+    notes = [f"today: {now}", *work, *(one.text() for one in answer.unused)]
     if answer.today.others:
         if held := [text for text in answer.today.assumptions if A_DEVICE in text]:
             notes += [f"today: {text}" for text in held if "DOES NOT FIT" in text]

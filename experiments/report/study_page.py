@@ -45,11 +45,15 @@ def write(
         name = f"{question.workload.name} on {question.machine.name}"
         chart = whatif_page.ratio_chart(answer)
         charts.append(chart)
-        assumed += answer.today.assumptions
+        assumed += answer.today.notes
         identifier = f"case{len(cards)}"
         cards.append(Card(whatif_page.cards(answer)[0].value, f"{name}: {whatif_page.cards(answer)[0].meaning}"))
         sections.append(Section(name, picture_html(chart, f"{identifier}-ratio")))
-        notes = (*case.work.unknown, *case.work.notes, *case.work.over_cap(question.machine, table))
+        notes = (
+            *case.work.unknown,
+            *case.work.lines,
+            *case.work.over_cap(question.machine, table),
+        )
         points = whatif_page.points_section(answers, identifier, BEST_ROWS, notes)
         sections.append(points if len(made.cases) == 1 else replace(points, title=f"{name}: {points.title.lower()}"))
         sections += whatif_page.formula_sections(answer)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from slipstick.common.formatting import count_shown, ends_shown, money_shown, share_shown, shortened, shown
+from slipstick.estimators.base.conditions import conditions_line
 from slipstick.estimators.base.estimate import WAITING, Estimate
 from slipstick.estimators.composition.energy_and_cost import EXCESS, HELD, power_half_width
 from slipstick.estimators.power.serving_power_law import power_fit
@@ -223,7 +224,8 @@ def assumptions(question: Question, answer: Estimate, *, verbose: bool) -> list[
     shared = [text for text in answer.assumptions if A_DEVICE not in text]
     texts = [text for text in _grouped(shared) if verbose or not text.startswith(elsewhere)]
     lines += [f"{'assuming: ' if index == 0 else ' ' * 10}{text}" for index, text in enumerate(texts)]
-    return lines if verbose else [cut(line) for line in lines]
+    lines = lines if verbose else [cut(line) for line in lines]
+    return [*filter(None, [conditions_line(answer.conditions)]), *lines]
 
 
 def narrow(answer: Estimate) -> list[str]:

@@ -65,10 +65,10 @@ def write(
         ),
         folded("What takes the time today", table_html(part_rows(answer.today), "parts")),
         *formula_sections(answer),
-        *assumptions([*remarks(question), *answer.today.assumptions, *settings]),
+        *assumptions([*remarks(question), *answer.today.notes, *settings]),
         *source_sections(answer),
     ]
-    page = write_page(path, title, f"work: {answer.today.work}", cards(answer), sections)
+    page = write_page(path, title, "; ".join(answer.heads[1:]), cards(answer), sections)
     picture = path.with_suffix(".png")
     draw_charts(list(charts.values()), picture)
     return page, picture

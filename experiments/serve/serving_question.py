@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.engine_steps.measured_steps import TimedServerStep, engine_of_steps
 from slipstick.estimators.serving.deployment import Deployment
-from slipstick.estimators.serving.request_estimator import RequestEstimator
-from slipstick.estimators.serving.server_config import POOL, deployment_of, run_of
+from slipstick.estimators.serving.request_estimator import RequestEstimator, simulated
+from slipstick.estimators.serving.server_config import DEFAULTS, POOL, deployment_of, run_of
+from slipstick.estimators.serving.serving_answer import Serving
 from slipstick.experiments.question.question import Question, question
+from slipstick.experiments.question.settings import HEAD, Value
+from slipstick.experiments.question.unused_inputs import AnswerNumbers, unused_of
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.layout import Layout
@@ -95,7 +98,8 @@ class ServingOptions:
         changes: dict[str, str | float] = {f"machine.{name}": value for name, value in self.changes.items()}
         if self.engine:
             changes["machine.runtime.library"] = self.engine
-        run = {f"run.{name}": value for name, value in {**self._run(made.layout), **run_of(load)}.items()}
+        numbers = {**self._run(made.layout), **run_of(load)}
+        run = {f"run.{name}": value for name, value in numbers.items() if value != DEFAULTS.get(name)}
         server = RequestEstimator(
             cache_type=self.cache_type,
             chunked_prefill=self.chunked_prefill or "",
@@ -132,6 +136,21 @@ class ServingOptions:
             more = f" with {self.prefill_workers} prefill workers" if reading else ""
             raise InputError(f"--devices {self.devices}, but {made.text()}{more} takes {taken}")
         return made
+
+
+def examined_serving(answer: Serving, wanted: ServingOptions, load: Traffic) -> Serving:
+    """The answer with what of the machine was set, and what of that it did not read."""
+    if not wanted.changes:
+        return answer
+
+    def numbers(given: Mapping[str, Value]) -> AnswerNumbers:
+        changes = {name.removeprefix(HEAD): value for name, value in given.items()}
+        made = replace(wanted, changes=changes).deployment()  # type: ignore[arg-type]
+        return AnswerNumbers.of_estimate(simulated(made, load, answer.limits))
+
+    given = {f"{HEAD}{name}": value for name, value in wanted.changes.items()}
+    unused, conditions = unused_of(given, numbers, answer.deployment.machine)
+    return replace(answer, given=conditions, not_used=unused)
 
 
 def known_steps(path: str | None, machine: Machine, engine: str = "") -> tuple[TimedServerStep, ...]:

@@ -167,7 +167,7 @@ def _notes(cases: Sequence[StudyCase]) -> tuple[str, ...]:
     """Notes on the cases; of which one, where it does not hold of all."""
     by_text: dict[str, list[StudyCase]] = {}
     for case in cases:
-        for text in case.work.notes:
+        for text in case.work.lines:
             by_text.setdefault(text, []).append(case)
     return tuple(
         text if len(those) == len(cases) else f"{', '.join(map(str, those))}: {text}" for text, those in by_text.items()

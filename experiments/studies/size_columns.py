@@ -76,7 +76,7 @@ class ScatterAtSizes:
 
         None where sizes do not vary, or too many do.
         """
-        points = AtSizes.of(self.question, free, count) if self.question.original is not None and count else None
+        points = AtSizes.of(self.question, free, count) if self.question.by_default and count else None
         if points is None or not points.names:
             return None
         spreads = [self.question.at(point).answer().spread for point in points.tried()]

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
+from slipstick.estimators.base.conditions import NotUsed
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.base.protocols import CompiledEstimator
 from slipstick.estimators.base.ratio_band import Today
@@ -29,7 +30,7 @@ from slipstick.experiments.question.dtype_domain import remarks
 from slipstick.experiments.question.objectives import consumptions
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.question.space import Space
-from slipstick.experiments.question.unused_inputs import unread
+from slipstick.experiments.question.unused_inputs import unused_axes
 from slipstick.experiments.studies.quantity_columns import BandedMetrics, QuantityColumns
 from slipstick.experiments.studies.size_columns import MemoryColumns, ScatterAtSizes
 from slipstick.hwmodels.machine import Machine
@@ -132,8 +133,10 @@ class Task:
         The estimator, evaluated point by point for the metrics whose scatter it knows; None to leave them out.
     consumed, unknown
         What is given for each point beside its time (joules, dollars), and a line for each thing that cannot be.
+    unused
+        What varies and is not read.
     notes
-        What varies but is unused by the time; where the answer is less sure than usual.
+        Where the answer is less sure than usual.
     memory
         Bytes that each point needs, and whether they fit.
     scatter
@@ -164,6 +167,7 @@ class Task:
     shares: BandedMetrics | None = None
     consumed: tuple[Consumption, ...] = ()
     unknown: tuple[str, ...] = ()
+    unused: tuple[NotUsed, ...] = ()
     notes: tuple[str, ...] = ()
     memory: MemoryColumns | None = None
     scatter: ScatterAtSizes | None = None
@@ -172,6 +176,11 @@ class Task:
     quantities: QuantityColumns | None = None
     repeats: float | None = None
     slower: ClockEnergy | None = None
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """What is not read, then the other notes."""
+        return (*(one.text() for one in self.unused), *self.notes)
 
     def rows(self, start: int, stop: int) -> pd.DataFrame:
         """The table of `columns` as a frame."""
@@ -302,7 +311,8 @@ def task(question: Question, level: float = DEFAULT_LEVEL, bands: Bands = "auto"
         raise InputError(f"today's time of {question.workload.name!r} is 0 s: there is no ratio to it")
     function = question.estimator.compile(question.workload, question.machine, space.names, question.run)
     consumed, unknown = consumptions(question)
-    notes = (*unread(function, space.names, consumed), *remarks(question))
+    unused = unused_axes(question, function, consumed)
+    notes = remarks(question)
     memory = None if question.estimator.alone or answer.others else MemoryColumns(question)
     read = space.names if function.read is None else [name for name in space.names if name in function.read]
     fields = {name: question.machine.get(name.removeprefix("machine.")) for name in read if name.startswith("machine.")}
@@ -312,10 +322,10 @@ def task(question: Question, level: float = DEFAULT_LEVEL, bands: Bands = "auto"
     least = question if answer.least and space.size <= SHARE_POINTS else None
     if answer.others:
         several = QuantityColumns(question, level)
-        return Task(function, space, today, level, notes=notes, fields=known, quantities=several)
+        return Task(function, space, today, level, unused=unused, notes=notes, fields=known, quantities=several)
     plain = Task(
-        function, space, today, level, consumed=consumed, unknown=unknown, notes=notes, memory=memory, fields=known,
-        least=least, slower=ClockEnergy.of(question, consumed), operations=len(answer.parts),
+        function, space, today, level, consumed=consumed, unknown=unknown, unused=unused, notes=notes, memory=memory,
+        fields=known, least=least, slower=ClockEnergy.of(question, consumed), operations=len(answer.parts),
     )  # fmt: skip
     shares = BandedMetrics(question, level) if answer.metric_intervals and space.size <= SHARE_POINTS else None
     wanted = bands == "always" or (bands == "auto" and space.size <= BAND_POINTS)

@@ -13,6 +13,7 @@ from slipstick.common.answer import Answer, Provenance
 from slipstick.common.columns import Column, short_names
 from slipstick.common.errors import InputError
 from slipstick.common.renamed_arguments import checked
+from slipstick.estimators.base.conditions import NotUsed, depends_on
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate
 from slipstick.estimators.base.protocols import Estimator, Fitted
 from slipstick.estimators.base.shipped_estimator import ShippedEstimator
@@ -24,6 +25,7 @@ from slipstick.experiments.question.objectives import BANDS, FRONT
 from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.question.settings import Value, with_numbers
 from slipstick.experiments.question.space import Space
+from slipstick.experiments.question.unused_inputs import examined
 from slipstick.experiments.question.user_code import own_workload
 from slipstick.experiments.studies.sweep import Columns, swept, task
 from slipstick.hwmodels.catalog import machine as machine_by_name
@@ -56,7 +58,9 @@ class WhatIf(Answer):
     unknown
         A line for each thing that the machine does not say.
     notes
-        What varies but is unused by the time; that a point draws more than the power cap.
+        Where the answer is less sure than usual; that a point draws more than the power cap.
+    unused
+        What varies and is not read; what is set and not used stands in `today`.
     """
 
     question: Question
@@ -65,6 +69,12 @@ class WhatIf(Answer):
     level: float
     unknown: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    unused: tuple[NotUsed, ...] = ()
+
+    @property
+    def depends(self) -> Mapping[str, Sequence[Mapping[str, str]]]:
+        """Conditions of today's answer, and what is set or varies and is not used."""
+        return depends_on(self.today.conditions, (*self.unused, *self.today.not_used))
 
     @property
     def space(self) -> Space:
@@ -105,14 +115,15 @@ class WhatIf(Answer):
 
     @property
     def heads(self) -> tuple[str, ...]:
-        """Today's answer."""
-        return self.today.heads
+        """Today's answer, and what varies and is not read."""
+        return (*self.today.heads, *(one.text() for one in self.unused))
 
     def lines_html(self) -> str:
         """Today's lines with what they assume, then what is to be noted of the comparison."""
         from html import escape
 
-        return self.today.lines_html() + "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        notes = (*(one.text() for one in self.unused), *self.notes)
+        return self.today.lines_html() + "".join(f"<p>{escape(note)}</p>" for note in notes)
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -202,7 +213,7 @@ def answer(
     for function in (work.function, work.slower.function if work.slower else None):
         keep_function(function)
     notes = (*work.notes, *work.over_cap(question.machine, columns))
-    return WhatIf(question, question.answer(), columns, level, work.unknown, notes)
+    return WhatIf(question, examined(question), columns, level, work.unknown, notes, work.unused)
 
 
 def with_threads_of_today(settings: Sequence[str], vary: Sequence[str], machine: str) -> list[str]:

@@ -118,6 +118,11 @@ class Answer:
         """Warnings: where answers like this were measured to be worse."""
         return ()
 
+    @property
+    def depends(self) -> Mapping[str, Sequence[Mapping[str, str]]]:
+        """What JSON says of its conditions and of what was given and not used: rows by key; empty where unknown."""
+        return {}
+
     def tables(self) -> tuple[AnswerTable, ...]:
         """The tables for people: `rows`, and others where there are some."""
         rows = self.rows()
@@ -133,7 +138,7 @@ class Answer:
 
     def to_json(self) -> str:
         """The answer as JSON, the same text as of the command with ``--format json``."""
-        return json_text(self.document(), self.remarks, self.provenance)
+        return json_text(self.document(), self.remarks, self.provenance, self.depends)
 
     def to_frame(self) -> pd.DataFrame:
         """`rows` as a table."""
@@ -183,10 +188,15 @@ class PlainAnswer(Answer):
 
 
 def json_text(
-    rows: Sequence[Mapping[str, Any]], remarks: Sequence[str] | None = None, provenance: Provenance | None = None
+    rows: Sequence[Mapping[str, Any]],
+    remarks: Sequence[str] | None = None,
+    provenance: Provenance | None = None,
+    depends: Mapping[str, Sequence[Mapping[str, str]]] | None = None,
 ) -> str:
-    """Rows as JSON, each with the version of the keys; of an answer also with its warnings and on what it rests."""
+    """Rows as JSON, each with the version of the keys; of an answer also with its warnings, on what it rests, and on
+    what it depends (`Answer.depends`)."""
     more: dict[str, Any] = {} if remarks is None else {"remarks": list(remarks)}
+    more |= depends or {}
     if provenance is not None:
         more["provenance"] = provenance
     more["schema_version"] = SCHEMA_VERSION

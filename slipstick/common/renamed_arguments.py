@@ -104,6 +104,7 @@ RENAMED: Mapping[str, str] = MappingProxyType(
         "slow_first": "warm_up",
         "sheet": "bricks_file",
         "label": "cache_state",
+        "engine": "trainer",
     }
 )
 """Today's word by the older one: of options, of arguments, of numbers of a run and of keys of a study's file. The older

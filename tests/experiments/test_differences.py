@@ -61,5 +61,5 @@ def test_the_verb_names_sizes_once_and_what_is_not_read(capsys: pytest.CaptureFi
     assert found["notes"][1:] == ["run.batch: of the workload, the same as workload.batch"]  # the first: float32
     assert run([*asked, "--vary", "machine.clock", "--vary", "machine.power.cap"]) == 0
     (found,) = json.loads(capsys.readouterr().out)
-    assert found["notes"][1:] == ["this estimator does not read machine.power.cap"]
+    assert found["notes"][1:] == ["not used: machine.power.cap: this answer does not read it"]
     assert [row["quantity"] for row in found["elasticities"]] == ["machine.clock"]

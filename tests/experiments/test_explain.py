@@ -104,7 +104,7 @@ def test_the_verbs_answer_in_json(capsys: pytest.CaptureFixture[str], tmp_path: 
     assert run(["whatif", *where, "--vary", "run.threads=240,480", "--save", str(tmp_path / "s.toml")]) == 0
     rows = json.loads(capsys.readouterr().out)
     keys = ["run.threads", "time_ratio", "low_ratio", "high_ratio", "time_s", "low_s", "high_s", "energy_J", "cost_usd"]
-    keys += ["note", "remarks", "provenance", "schema_version"]  # this formula does not read the caches
+    keys += ["remarks", "conditions", "not_used", "provenance", "schema_version"]
     assert list(rows[0]) == keys and rows[0]["time_ratio"] == 1
     assert (tmp_path / "s.toml").exists()
 

@@ -93,6 +93,6 @@ def test_a_toss_up_has_no_winner(capsys: pytest.CaptureFixture[str]) -> None:
 def test_several_machines_name_the_sizes_that_nobody_chose(capsys: pytest.CaptureFixture[str]) -> None:
     """As the answer of one machine does: a batch that was never said decides every throughput."""
     assert run(["estimate", "bert-large", "--on", "h100-sxm,l4", "--batch", "8"]) == 0
-    assert "assuming: defaults seq_len = 128\n" in capsys.readouterr().out
+    assert "default: seq_len 128\n" in capsys.readouterr().out
     assert run(["estimate", "bert-large", "--on", "h100-sxm,l4", "--batch", "8", "--seq-len", "128"]) == 0
-    assert "defaults" not in capsys.readouterr().out
+    assert "default:" not in capsys.readouterr().out

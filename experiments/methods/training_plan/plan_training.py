@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from slipstick.common.renamed_arguments import checked
+from slipstick.estimators.training.training_estimator import answer_of
 from slipstick.estimators.training.training_step_answer import TrainedBatch
 from slipstick.experiments.calibrate.measured_training import read_known
 from slipstick.experiments.methods.power.facility import price_text
 from slipstick.experiments.methods.training_plan.training_choice import TrainingPlan
 from slipstick.experiments.methods.training_plan.training_search import TrainingSearch
 from slipstick.experiments.methods.training_plan.whole_run import WholeRun, tokens_of
+from slipstick.experiments.question.settings import HEAD, Value
+from slipstick.experiments.question.unused_inputs import AnswerNumbers, unused_of
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language_catalog import language_model
+
+
+def examined_plan(plan: TrainingPlan, trained: TrainedBatch, changes: Mapping[str, str | float]) -> TrainingPlan:
+    """The plan with what of the machine was set, and what of that its best step does not read.
+
+    `changes`: fields of the machine with their values, in SI or with units.
+    """
+    if not changes:
+        return plan
+
+    def numbers(given: Mapping[str, Value]) -> AnswerNumbers:
+        at = trained.machine.stated.using({name.removeprefix(HEAD): value for name, value in given.items()})
+        return AnswerNumbers.of_estimate(answer_of(replace(trained, machine=at).under(plan.best[0].layout)))
+
+    given = {f"{HEAD}{name}": value for name, value in changes.items()}
+    unused, conditions = unused_of(given, numbers, trained.machine)
+    return replace(plan, given=conditions, not_used=unused)
 
 
 @checked
@@ -25,7 +46,7 @@ def plan_training(
     batch: int,
     seq_len: int = 8192,
     dtype: str = "bf16",
-    engine: str = "megatron",
+    trainer: str = "",
     measured: str | None = None,
     rows: int = 8,
     input_rate: float | None = None,
@@ -43,8 +64,9 @@ def plan_training(
         Sequences of a step, tokens of one.
     dtype
         Of the layers' products: bf16, fp8, mxfp8, nvfp4.
-    engine
-        megatron, or fsdp: weights sharded over data ranks alone.
+    trainer
+        megatron, or fsdp (weights sharded over data ranks alone), with a release if need be ("megatron 26.02"); ""
+        where it is not known: the mean of those measured, with what they differ by in the band.
     measured
         A CSV of measured steps of this run, which calibrate the terms (see `read_known`).
     rows
@@ -68,6 +90,6 @@ def plan_training(
     """
     steps = tuple(read_known(measured, batch, seq_len, dtype)) if measured else ()
     at = machine_by_name(machine) if isinstance(machine, str) else machine
-    trained = TrainedBatch(language_model(model), at, batch, seq_len, dtype, engine, steps, input_rate)
+    trained = TrainedBatch(language_model(model), at, batch, seq_len, dtype, trainer, steps, input_rate)
     run = WholeRun(tokens_of(str(tokens)), at.price) if tokens is not None else WholeRun()
     return replace(TrainingSearch(trained, devices).run(rows), price=price_text(at), run=run)

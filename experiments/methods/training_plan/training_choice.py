@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from slipstick.common.answer import Answer, Provenance
 from slipstick.common.columns import Column, in_seconds
 from slipstick.common.formatting import count_shown, money_shown, shown
+from slipstick.estimators.base.conditions import Condition, NotUsed, conditions_line, depends_on
 from slipstick.estimators.base.estimate import Estimate
 from slipstick.estimators.training.layout_memory import band_text, fit_of
 from slipstick.estimators.training.own_steps import StepCalibration
@@ -81,6 +83,8 @@ class TrainingPlan(Answer):
         Hosts and building beside the devices; the price of a device's hour in words.
     run
         The whole run of which these are steps.
+    given, not_used
+        What of the machine the question sets; what of it the steps do not read.
     """
 
     model: str
@@ -106,6 +110,18 @@ class TrainingPlan(Answer):
     facility: Facility = Facility()
     price: str = ""
     run: WholeRun = WholeRun()
+    given: tuple[Condition, ...] = ()
+    not_used: tuple[NotUsed, ...] = ()
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """What is set of the machine, then what trains."""
+        return (*self.given, *self.best[0].conditions)
+
+    @property
+    def depends(self) -> Mapping[str, Sequence[Mapping[str, str]]]:
+        """Conditions, and what was set and not used."""
+        return depends_on(self.conditions, self.not_used)
 
     @property
     def provenance(self) -> Provenance:
@@ -160,6 +176,7 @@ class TrainingPlan(Answer):
             f"memory of its fullest device: {memory_text(best)}",
             *band_text(best.stages, self.capacity, best.layout),
         ]
+        lines[1:1] = [one.text() for one in self.not_used]
         if not self.fitted:
             lines.append("beware: no layout surely fits in memory; these may not")
         lines += [f"{'beware' if separates(text) else 'note'}: {text}" for text in self.remarks]
@@ -198,7 +215,7 @@ class TrainingPlan(Answer):
         """Where the network is larger than the machine's file says, and whose numbers answer for another model."""
         links = f"the links of {self.machine} join {self.joined} devices; beyond, the last link's rate is kept"
         assumed = [self.best[0].of.model.stands_for, links if self.best[0].layout.devices > self.joined else ""]
-        return tuple(f"assuming: {text}" for text in assumed if text)
+        return (conditions_line(self.conditions), *(f"assuming: {text}" for text in assumed if text))
 
     @property
     def shown(self) -> tuple[str, ...]:

@@ -41,7 +41,7 @@ SEARCHED = "layout searched"
 
 def searched(run: TrainingRun, terms: TrainingTerms) -> TrainingRun:
     """The run under the fastest layout that fits; `InputError` where none does."""
-    trained = TrainedBatch(run.model, run.machine, run.batch, run.sequence, run.precision, terms=terms)
+    trained = TrainedBatch(run.model, run.machine, run.batch, run.sequence, run.precision, "megatron", terms=terms)
     return replace(run, layout=TrainingSearch(trained, run.devices).run(1).best[0].layout)
 
 
