@@ -12,11 +12,12 @@ import numpy.typing as npt
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.common.renamed_arguments import checked as checked_arguments
-from slipstick.estimators.scaling.averaged_scaling import PRIORS, averaged, cycles, weak_priors
+from slipstick.estimators.scaling.averaged_scaling import averaged, cycles, weak_priors
 from slipstick.estimators.scaling.extrapolation_band import checked, doubt
 from slipstick.estimators.scaling.extrapolation_band import reasons as worst_of
 from slipstick.estimators.scaling.laws.band_constants import ORIGINS
 from slipstick.estimators.scaling.laws.families import FAMILIES, borders
+from slipstick.estimators.scaling.laws.priors import PRIORS
 from slipstick.estimators.scaling.laws.selection import SIZES, Mixture, Pool, counted_in, select
 from slipstick.estimators.scaling.line import fit_line, fit_power
 from slipstick.estimators.scaling.prediction import LEAST_SHARE, AveragedLaw, Prediction, shares_of

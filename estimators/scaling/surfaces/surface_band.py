@@ -48,7 +48,7 @@ def surface_scale(weighed: Weighed, to: FloatArray, ratios: FloatArray, noise: f
 
 def tried(weighed: Weighed) -> float:
     """Ratio up to which points left out say how sure an answer is: the farthest of them, to the power `REACH`."""
-    return float(weighed.ahead_ratios.max()) ** REACH
+    return float(weighed.ahead_ratios.max() ** REACH)
 
 
 def _reach(ratios: FloatArray) -> FloatArray:
