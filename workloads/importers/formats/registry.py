@@ -76,6 +76,10 @@ def _vllm(seen: FileHeader) -> bool:
     return seen.has("request_throughput", "completed") and seen.has("total_input_tokens")
 
 
+def _config(seen: FileHeader) -> bool:
+    return seen.has("model_type") and bool(seen.keys & {"hidden_size", "n_embd", "d_model", "text_config", "n_layer"})
+
+
 def _ncu(seen: FileHeader) -> bool:
     headers = (line for line in seen.lines[:500] if "Kernel Name" in line)
     return any("Metric Value" in line or "__" in line for line in headers)
@@ -188,7 +192,7 @@ FORMATS: tuple[Format, ...] = (
     Format("hyperfine", "hyperfine, JSON", "series", lambda seen: seen.has("results", "command", "mean")),
     Format("pytest-benchmark", "pytest-benchmark, JSON", "series", lambda seen: seen.has("benchmarks", "stats")),
     Format("google-benchmark", "Google Benchmark, JSON", "series", lambda seen: seen.has("benchmarks", "real_time")),
-    Format("config", "Hugging Face config.json", "model", lambda seen: seen.has("model_type", "hidden_size")),
+    Format("config", "Hugging Face config.json", "model", _config),
     Format("stablehlo", "StableHLO text (JAX, PyTorch/XLA)", "graph", _stablehlo),
     Format("ncu", "Nsight Compute, CSV", "counters", _ncu),
     Format("rocprof-counters", "rocprofv3, counters as CSV", "counters", _rocprof_counters),
