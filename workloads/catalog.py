@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Collection, Hashable, Mapping
 from functools import cache, lru_cache, partial
@@ -129,7 +128,7 @@ def _imported(name: str) -> Workload | None:
 
     Raises InputError where another verb takes the file; names it.
     """
-    if not os.path.isfile(name) or name.endswith((*MATRIX_FILES, ".py")):
+    if not Path(name).is_file() or name.endswith((*MATRIX_FILES, ".py")):
         return None
     from slipstick.workloads.importers.detect import import_file
     from slipstick.workloads.importers.formats.registry import elsewhere, identify
@@ -137,7 +136,7 @@ def _imported(name: str) -> Workload | None:
     kind = identify(name)
     if kind is None or kind.target in ("model", "matrix") or kind.key == "workload":
         return None
-    if kind.target != "graph":
+    if kind.target != "graph" and kind.key != "chakra":
         raise elsewhere(name, "graph")
     return import_file(name)
 

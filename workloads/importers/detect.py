@@ -40,7 +40,7 @@ def import_file(path: str | os.PathLike[str], step: int | None = None) -> Worklo
     True
     """
     kind = identify(path)
-    if kind is not None and kind.key == "stablehlo":
+    if kind is not None and kind.key in ("stablehlo", "hlo"):
         from slipstick.workloads.importers.xla.stablehlo import import_stablehlo
 
         return import_stablehlo(path)
