@@ -345,7 +345,8 @@ def _series(path: str, given: ReadOptions) -> Read:
         name for name in readings.parameters if len(set(readings.points[:, readings.parameters.index(name)])) > 1
     ]
     regions = len(set(readings.regions)) or 1
-    line = f"{len(readings.times):,} times of {regions:,} regions over"
+    of = "" if regions == 1 else f" of {regions:,} regions"
+    line = f"{len(readings.times):,} times{of} over"
     left_out = "".join(f"; {note}" for note in readings.notes if "left out" in note)
     if not varying:
         return f"{line} nothing that varies: a series wants 2 values of one parameter, better 5{left_out}", [], []
@@ -382,7 +383,7 @@ def _telemetry(path: str, given: ReadOptions) -> Read:
         for one in columns
     ]  # fmt: skip
     devices = list(dict.fromkeys(one.device for one in columns))
-    line = f"{max(len(one.values) + one.missing for one in columns):,} samples of {len(devices)} devices"
+    line = f"{max(len(one.values) + one.missing for one in columns):,} samples of {len(devices)} device{'s' * (len(devices) > 1)}"
     if missing := sum(one.missing for one in columns):
         line += f"; {missing} cells without a value left out"
     on = given.machine or next((name for one in devices if (name := name_of_device(one))), None) or "MACHINE"

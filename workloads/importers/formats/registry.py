@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from slipstick.common.errors import InputError
@@ -540,6 +541,40 @@ def unknown(path: object) -> InputError:
         return InputError(f"{path}: a calibration: slipstick estimate WORKLOAD --on MACHINE --calibration {path}")
     names = ", ".join(dict.fromkeys(one.name.partition(",")[0].partition(" (")[0] for one in FORMATS))
     return InputError(f"{path}: no known kind of file by its content{printed_instead(str(path))} (known: {names})")
+
+
+READ_BY: Mapping[str, tuple[Target, ...]] = {
+    "replay": ("timeline",),
+    "phases": ("timeline", "run", "iterations"),
+    "seqpoint": ("iterations", "run", "timeline"),
+    "extrapolate": ("series", "iterations"),
+    "serve": ("model",),
+    "plan": ("model",),
+    "spmv": ("matrix",),
+    "machines": ("machine",),
+    "workloads": ("graph", "timeline"),
+    "estimate": ("graph", "matrix", "model"),
+    "calibrate": (),
+}
+"""What each verb reads as its file, by the verb's first word."""
+
+
+def of_another_verb(words: Sequence[str], said: str) -> str:
+    """What an error adds where a verb was handed a file of another verb: the file's kind and that verb; else "".
+
+    `words`: of the command line; `said`: the error, which may say it already.
+    """
+    targets = READ_BY.get(words[0] if words else "")
+    path = next((word for word in words[1:] if not word.startswith("-") and Path(word).is_file()), "")
+    if targets is None or not path or " takes it" in said:
+        return ""
+    try:
+        kind = identify(path)
+    except InputError:
+        return ""
+    if kind is None or kind.target in targets:
+        return ""
+    return f" ({str(elsewhere(path, *targets)).removeprefix(f'{path}: ')})"
 
 
 def elsewhere(path: str | os.PathLike[str], *targets: Target) -> InputError:

@@ -24,7 +24,7 @@ MOST_LINES = 1_000_000
 LONGEST_LINE = 2000
 _LABEL = re.compile(r"\s*([A-Za-z#\[][\w .,#/()\[\]-]{1,60}?)\s*(?::|=)\s+(\S.{0,200}?)\s*$")
 _BEGIN = re.compile(
-    r"=+ ?(Serving|Offline Throughput) Benchmark Result ?=+|= REQUEST DETAILS|total duration:|llama_\w*print"
+    r"^(=+ ?(Serving|Offline Throughput) Benchmark Result ?=+|= REQUEST DETAILS|total duration: +\d)", re.MULTILINE
 )
 _LABELS: Mapping[str, str] = {
     "successful requests": "completed", "failed requests": "failed", "number of requests": "completed",
