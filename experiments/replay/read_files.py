@@ -29,6 +29,8 @@ from slipstick.workloads.importers.counters.summaries import read_summary
 from slipstick.workloads.importers.formats.registry import COMMANDS, Format, identify, unknown
 from slipstick.workloads.runs.event_table import EventTable
 
+RARELY = 0.9
+"""Share of the time below which it is said that an event was counted in that much alone."""
 WITHOUT = ("float64", "float32")
 """Data types tried where none is named."""
 READERS: Mapping[str, Callable[[Path], tuple[Counted, ...]]] = {
@@ -327,6 +329,8 @@ def _counters(path: str, given: ReadOptions) -> Read:
     placed = any(row.get("flop") or row.get("bytes") or row.get("compute_share") for row in rows)
     if kind and kind.key == "perf-stat" and given.machine is None:
         rows = [{"event": name, "value": value} for name, value in regions[0].values.items()]
+        scaled = [(name, share) for name, share in regions[0].scaled.items() if share < RARELY][:5]
+        line += "".join(f"; {name} was counted in {share:.1%} of the time and scaled up" for name, share in scaled)
     if kind and kind.key == "summary":
         whole = sum(times) or 1.0
         rows = [{**row, "share": (row["time_s"] or 0.0) / whole} for row in rows]
@@ -334,7 +338,7 @@ def _counters(path: str, given: ReadOptions) -> Read:
         return line, rows, ["slipstick read {file} --on MACHINE --dtype float64"]
     if not placed:
         line += "; no flop or bytes, so no point under a roofline"
-    return line, rows, None
+    return line, rows, [] if placed else None
 
 
 def _series(path: str, given: ReadOptions) -> Read:
@@ -383,7 +387,8 @@ def _telemetry(path: str, given: ReadOptions) -> Read:
         for one in columns
     ]  # fmt: skip
     devices = list(dict.fromkeys(one.device for one in columns))
-    line = f"{max(len(one.values) + one.missing for one in columns):,} samples of {len(devices)} device{'s' * (len(devices) > 1)}"
+    samples = max(len(one.values) + one.missing for one in columns)
+    line = f"{samples:,} samples of {len(devices)} device{'s' * (len(devices) > 1)}"
     if missing := sum(one.missing for one in columns):
         line += f"; {missing} cells without a value left out"
     on = given.machine or next((name for one in devices if (name := name_of_device(one))), None) or "MACHINE"
@@ -404,9 +409,9 @@ def _graph(path: str, given: ReadOptions) -> Read:
     from slipstick.workloads.importers.detect import import_file
 
     workload = import_file(path)
-    flop = workload.bind(**workload.defaults).bound().cost.flop if workload.symbols else workload.cost.flop
+    bound = workload.bind(**workload.defaults).bound() if workload.symbols else workload
     sizes = ", ".join(sorted(workload.symbols)) or "none"
-    line = f"{len(workload)} operations, {shown(float(flop), 'flop')}, free sizes: {sizes}"
+    line = f"{len(workload)} operations, {shown(float(bound.cost.flop), 'flop')}, free sizes: {sizes}"
     if workload.uncounted:
         line += f"; not counted: {', '.join(workload.uncounted[:8])}"
     return line, [], None

@@ -20,6 +20,7 @@ from slipstick.workloads.catalog import workload
 from slipstick.workloads.importers.detect import import_file
 from slipstick.workloads.importers.formats.registry import COMMANDS, FORMATS, identify
 from tests import files_made, pasted
+from tools.formats import PAGE, page_with_formats
 
 KEYS = {
     "vllm.txt": "vllm-bench", "sglang.txt": "vllm-bench", "trtllm.txt": "vllm-bench", "trtllm.json": "vllm-bench",
@@ -168,6 +169,33 @@ def test_machines_of_other_tools(folder: Path) -> None:
         imported_machine(folder / "lstopo.txt")
 
 
+PERF = {
+    "interval.csv": "     1.000123456,2000,,cycles,1000,100.00,,\n     2.000223456,2400,,cycles,1000,100.00,,\n",
+    "interval.txt": "#           time             counts unit events\n"
+    "     1.000123456              2,000      cycles\n     2.000223456              2,400      cycles\n",
+    "interval.json": '{"interval" : 1.000123456, "counter-value" : "2000.0", "unit" : "", "event" : "cycles"}\n'
+    '{"interval" : 2.000223456, "counter-value" : "2400.0", "unit" : "", "event" : "cycles"}\n',
+}
+
+
+@pytest.mark.parametrize("name", PERF)
+def test_intervals_of_perf_are_summed(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text(PERF[name])
+    found = read_any(str(tmp_path / name))
+    assert found.rows == ({"event": "cycles", "value": 4400.0},) and "2 s in all" in found.line
+
+
+def test_kinds_of_cores_stay_apart_and_rare_counts_are_said(tmp_path: Path) -> None:
+    path = tmp_path / "hybrid.txt"
+    lines = "   201,334,123      cpu_atom/cycles/     #    0.200 GHz         (2.10%)\n"
+    lines += " 4,012,345,678      cpu_core/cycles/     #    3.987 GHz         (97.90%)\n"
+    path.write_text(f"\n Performance counter stats for './app':\n\n{lines}\n       1.006500000 seconds time elapsed\n")
+    found = read_any(str(path))
+    assert [row["event"] for row in found.rows] == ["cpu_atom/cycles/", "cpu_core/cycles/"]
+    assert "cpu_atom/cycles/ was counted in 2.1% of the time and scaled up" in found.line
+    assert "cpu_core/cycles/ was" not in found.line
+
+
 def test_a_loop_of_hlo_counts_as_often_as_it_runs(folder: Path) -> None:
     made = import_file(folder / "scan.hlo")
     assert made.uncounted == () and made.cost["flop.matrix.float32"] == 100 * 2 * 16 * 128 * 128
@@ -251,6 +279,11 @@ def test_a_graph_of_another_program_is_a_workload_at_once(folder: Path, capsys: 
     assert workload(str(folder / "scan.hlo")).cost["flop.matrix.float32"] == 100 * 2 * 16 * 128 * 128
     assert run(["estimate", str(folder / "scan.hlo"), "--on", "h100-sxm"]) == 0
     assert "(80 %" in capsys.readouterr().out
+
+
+def test_the_page_of_files_is_that_of_the_registry() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert page == page_with_formats(page), "python -m tools.formats writes it"
 
 
 def test_every_format_says_all_of_itself_and_has_a_file_here(folder: Path) -> None:

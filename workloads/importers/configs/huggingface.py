@@ -99,10 +99,8 @@ def from_config(document: Mapping[str, Any], where: object, name: str) -> Langua
     numbers["beside"], prefix = _beside(fields, whole, numbers, habits)
     if unread := fields.unread():
         doubts.append(f"not counted, as their meaning is not known: {', '.join(unread)}")
-    model = LanguageModel(
-        name=name, **numbers, **{key: habits[key] for key in _OWN}, **_cached(whole, where),
-        doubts=(*doubts, *prefix),
-    )  # fmt: skip
+    numbers |= {**{key: habits[key] for key in _OWN}, **_cached(whole, where)}
+    model = LanguageModel(name=name, **numbers, doubts=(*doubts, *prefix))
     beside = whole.get("published_quantization")  # of a checkpoint of fewer bits
     published = _stored(model, {"quantization_config": beside}).weights if beside else ""
     return replace(_stored(model, whole), published=published)

@@ -121,7 +121,9 @@ def _perf_stat(seen: FileHeader) -> bool:
     if '"counter-value"' in seen.text and '"event"' in seen.text:  # below a line "# started on", with -o
         return True
     lines = [line for line in seen.lines if line.strip() and not line.startswith("#")]
-    return bool(lines) and all(_PERF_CSV.match(line) for line in lines[:20])
+    plain = [_PERF_INTERVAL.sub("", line) for line in lines[:20]]
+    intervals = "counts" in seen.text[:2000] and "events" in seen.text[:2000]  # the header of -I
+    return bool(lines) and (intervals or all(_PERF_CSV.match(line) for line in plain))
 
 
 def _perf_script(seen: FileHeader) -> bool:
@@ -253,6 +255,7 @@ _TIME = re.compile(
 )
 _ONNX = re.compile(rb"\x08[\x03-\x0f]\x12.{1,60}", re.DOTALL)
 _LSCPU = re.compile(r"^(Architecture|CPU op-mode\(s\)|Vendor ID|CPU\(s\)): +\S", re.MULTILINE)
+_PERF_INTERVAL = re.compile(r"^\s*\d{1,9}\.\d{6,9}[,;|\t]")
 _PERF_CSV = re.compile(r"\s*(<not \w+>|-?[\d.]+(?:,\d+)?)([,;|\t])(?!\d)[\w%/]*\2(?!\d)[^,;|\t]{1,200}(\2|$)")
 _PERF_SCRIPT = re.compile(r"\S.{0,64}?\s+\d+(/\d+)?\s+(\[\d+\]\s+)?(\d+\.\d+:\s+)?(\d+\s+)?[\w\-:/.=]{1,80}:(\s|$)")
 _CALIPER_JSON = re.compile(r'\{\s*"data"\s*:\s*\[\s*\[')
