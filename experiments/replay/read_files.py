@@ -391,10 +391,10 @@ def _telemetry(path: str, given: ReadOptions) -> Read:
     line = f"{samples:,} samples of {len(devices)} device{'s' * (len(devices) > 1)}"
     if missing := sum(one.missing for one in columns):
         line += f"; {missing} cells without a value left out"
-    on = given.machine or next((name for one in devices if (name := name_of_device(one))), None) or "MACHINE"
+    named = given.machine or next((name for one in devices if (name := name_of_device(one))), None) or "MACHINE"
     clocks = [max(one.values) for one in columns if one.quantity in ("clocks.current.sm", "clocks.sm", "pclk")]
     at = f" --set machine.clock={max(clocks):g}MHz" if clocks and max(clocks) > 0 else ""
-    return line, rows, [f"slipstick estimate WORKLOAD --on {on}{at}"]
+    return line, rows, [f"slipstick estimate WORKLOAD --on {named}{at}"]
 
 
 def _matrix(path: str, given: ReadOptions) -> Read:

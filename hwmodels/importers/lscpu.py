@@ -205,7 +205,7 @@ def parse_hwloc(text: str, clock: float | None = None, flags: frozenset[str] = f
 
 
 def _core_kinds(root: ET.Element, objects: Sequence[ET.Element]) -> list[str]:
-    """How many cores of each kind hwloc tells apart; empty where they are all of one."""
+    """How many cores of each kind hwloc distinguishes; empty where they are all of one."""
     masks = [_mask(node.get("cpuset", "")) for node in objects if node.get("type") == "Core"]
     kinds = list(root.iter("cpukind"))
     names = [{one.get("name"): one.get("value", "") for one in kind.iter("info")} for kind in kinds]
@@ -223,11 +223,11 @@ def _mask(text: str) -> int:
 
 def _printed_hwloc(text: str, clock: float | None, flags: frozenset[str]) -> Topology:
     """What lstopo prints for people."""
-    found = [(kind, size, unit) for kind, size, unit in _OBJECT.findall(text)]
-    counts = {kind: sum(one[0] == kind for one in found) for kind, *_ in found}
+    seen = [(kind, size, unit) for kind, size, unit in _OBJECT.findall(text)]
+    counts = {kind: sum(one[0] == kind for one in seen) for kind, *_ in seen}
     if not counts.get("Core"):
         raise InputError("hwloc: no object of type Core (want the output of lstopo, or lstopo --of xml)")
-    sizes = {kind: float(size) * _FACTORS[unit] for kind, size, unit in reversed(found) if size}
+    sizes = {kind: float(size) * _FACTORS[unit] for kind, size, unit in reversed(seen) if size}
     caches = tuple(
         Cache(kind.removesuffix("d"), sizes[kind], counts[kind]) for kind in sorted(sizes) if kind.startswith("L")
     )

@@ -36,7 +36,10 @@ class ConfigFields:
         self._read: set[str] = set()
 
     def check(self, more: Sequence[str] = ()) -> None:
-        """Raise InputError where something is wrong: all of it."""
+        """End the reading of a configuration.
+
+        Raises InputError where something is wrong: names all of it.
+        """
         if wrong := [*dict.fromkeys(self.wrong), *more]:
             missing = "; is this a language model's config.json?" if any(one.startswith("no ") for one in wrong) else ""
             raise InputError(f"{self.where}: {'; '.join(wrong)}{missing}")

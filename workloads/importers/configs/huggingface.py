@@ -382,8 +382,8 @@ def _kept(named: Sequence[str], words: str, layers: int) -> float:
     """The share of the layers whose modules of a kind a list leaves in 16 bits, by number or all at once."""
     whole, numbered = False, set[int]()
     for one in named[:100_000]:
-        found = re.search(rf"(?:layers\.(\d{{1,5}})\.)?(?:[\w*]+\.)?\b(?:{words})", one[:300])
-        if found is None or "norm" in one:
+        named_module = re.search(rf"(?:layers\.(\d{{1,5}})\.)?(?:[\w*]+\.)?\b(?:{words})", one[:300])
+        if named_module is None or "norm" in one:
             continue
         place = re.search(r"layers?\.(\d{1,5})\.", one[:300])
         if place:

@@ -58,11 +58,11 @@ def read_summary(path: Path) -> tuple[Counted, ...]:
     lines = read_text(path, LIMIT_BYTES).splitlines()
     if len(lines) > MOST_LINES:
         raise InputError(f"{path}: more than {MOST_LINES:,} lines")
-    found = summary_columns(lines)
-    chosen = _chosen(found[1]) if found else None
-    if found is None or chosen is None:
+    seen = summary_columns(lines)
+    chosen = _chosen(seen[1]) if seen else None
+    if seen is None or chosen is None:
         raise InputError(f"{path}: no header with a name, calls and a total time")
-    head, names = found
+    head, names = seen
     name, calls, time, unit = chosen
     rows = list(_rows(lines, head, len(names)))
     if rows and rows[0][1][names.index(time)].strip().lower() in _UNITS and rows[0][1][names.index(time)].strip():

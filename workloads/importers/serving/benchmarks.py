@@ -246,8 +246,8 @@ def _guide(entry: Entry) -> dict[str, Any]:
 
     def figure(name: str, statistic: str = "mean") -> float | None:
         value = (metrics.get(name) or {}).get("successful") or {}
-        found = (value.get("percentiles") or {}).get(statistic) if statistic.startswith("p") else value.get(statistic)
-        return None if found is None else float(found)
+        figured = (value.get("percentiles") or {}).get(statistic) if statistic.startswith("p") else value.get(statistic)
+        return None if figured is None else float(figured)
 
     rate, made, prompt = figure("requests_per_second"), figure("output_token_count"), figure("prompt_token_count")
     counted = (metrics.get("request_totals") or entry.get("request_totals") or {}).get("successful")

@@ -1,7 +1,7 @@
 """XLA's own text (HloModule) as functions and statements, in the words of StableHLO (see `mlir_text`).
 
 A computation is a function; a fusion's inside is one piece of arithmetic between its operands and its result, beside
-the products, convolutions and reductions that it holds; a loop says its trips where XLA found them, or where a counter
+the products, convolutions and reductions that it holds; a loop says its trips where XLA seen them, or where a counter
 from one constant to another shows them.
 
 Source: https://openxla.org/xla/operation_semantics, and xla/hlo/parser of openxla/xla.
@@ -88,14 +88,14 @@ def _instruction(line: str, number: int, path: Path) -> _Instruction | None:
         return None
     at = head.end()
     end = _closed(line, at) if line[at : at + 1] == "(" else at
-    shape = line[at:end] if end > at else (found[0] if (found := _SHAPE.match(line, at)) else "")
+    shape = line[at:end] if end > at else (seen[0] if (seen := _SHAPE.match(line, at)) else "")
     opcode = _OPCODE.match(line, at + len(shape))
     if opcode is None:
         return None
     stop = _closed(line, opcode.end() - 1)
     inside = line[opcode.end() : stop - 1]
     operands = tuple(match[1] for part in _parts(inside) if (match := _NAME.search(part)))
-    writes = tuple(_tensor(found, number, path) for found in _SHAPE.finditer(shape))
+    writes = tuple(_tensor(seen, number, path) for seen in _SHAPE.finditer(shape))
     return _Instruction(number, head[2], opcode[1], operands, writes, line[stop:], inside, bool(head[1]))
 
 
@@ -119,15 +119,15 @@ def _parts(text: str) -> list[str]:
     return [*parts, text[start:]]
 
 
-def _tensor(found: re.Match[str], line: int, path: Path) -> Tensor:
-    sizes = [size.lstrip("<=") for size in found[2].split(",") if size]
-    dtype = "float8" if found[1].startswith("f8") else _TYPES.get(found[1])
-    if found[1] in ("token", "opaque"):
+def _tensor(seen: re.Match[str], line: int, path: Path) -> Tensor:
+    sizes = [size.lstrip("<=") for size in seen[2].split(",") if size]
+    dtype = "float8" if seen[1].startswith("f8") else _TYPES.get(seen[1])
+    if seen[1] in ("token", "opaque"):
         return Tensor((0,), "int8")
     if dtype is None:
-        raise InputError(f"{path}: line {line}: unknown type of elements {found[1]!r}")
+        raise InputError(f"{path}: line {line}: unknown type of elements {seen[1]!r}")
     if len(sizes) > MAX_RANK or any(not size.isdigit() or len(size) > 10 or int(size) > LARGEST_AXIS for size in sizes):
-        raise InputError(f"{path}: line {line}: {found[0][:60]}: want at most {MAX_RANK} axes of at most 1e9")
+        raise InputError(f"{path}: line {line}: {seen[0][:60]}: want at most {MAX_RANK} axes of at most 1e9")
     return Tensor(tuple(int(size) for size in sizes), dtype)
 
 
