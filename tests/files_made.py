@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.pasted import PASTED
 from tests.programs_made import GENERIC, STABLEHLO
 from tests.runs_made import LLAMA_TABLE, MEGATRON_LOG, SERVED, TRAINER_STATE, llama_tests
 
@@ -268,6 +269,7 @@ def write_all(folder: Path) -> dict[str, Path]:
 
 
 def _texts() -> Iterator[tuple[str, str]]:
+    yield from PASTED.items()
     yield "rocprof.json", json.dumps(rocprof())
     yield "rocprof.csv", ROCPROF_CSV
     yield "vllm.json", json.dumps(SERVED)

@@ -123,6 +123,24 @@ def built_names() -> list[str]:
     return sorted(_builders()) + [f"{IMPORTED}{name}" for name in graph_names()]
 
 
+def _imported(name: str) -> Workload | None:
+    """The graph of another program's file; None where the name is no such file's.
+
+    Raises InputError where another verb takes the file; names it.
+    """
+    if not Path(name).is_file() or name.endswith((*MATRIX_FILES, ".py")):
+        return None
+    from slipstick.workloads.importers.detect import import_file
+    from slipstick.workloads.importers.formats.registry import elsewhere, identify
+
+    kind = identify(name)
+    if kind is None or kind.target in ("model", "matrix") or kind.key == "workload":
+        return None
+    if kind.target != "graph" and kind.key != "chakra":
+        raise elsewhere(name, "graph")
+    return import_file(name)
+
+
 @checked
 def workload(name: str | nx.DiGraph[Any], dtype: str | None = None, work: str | None = None) -> Workload:
     """A workload by name, or one of your own by the path of its .json or .json.gz file, or as a networkx DiGraph.
@@ -176,6 +194,8 @@ def workload(name: str | nx.DiGraph[Any], dtype: str | None = None, work: str | 
         return _requests(name.removeprefix(REQUESTS)).called(name)
     if name.startswith(STEPS) or name.endswith(".gguf"):
         return _served(name)
+    if (graph := _imported(name)) is not None:
+        return graph
     if name.endswith((".json", ".json.gz")):
         from slipstick.workloads.graph.workload_file import load_workload
         from slipstick.workloads.importers.configs.huggingface import is_config

@@ -23,7 +23,7 @@ from slipstick.estimators.fitting.fitted_model import LawFit, count_of, half_ove
 from slipstick.estimators.fitting.group_effects_model import UNGROUPED, Columns, FloatArray
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
-from slipstick.workloads.language.weight_types import AUTO, CACHE_BYTES, weight_type
+from slipstick.workloads.language.weight_types import AUTO, CACHE_BYTES, weight_type, whole_name
 
 ENGINES = ("vllm", "sglang", "trtllm")
 UNNAMED = "unnamed"
@@ -174,7 +174,7 @@ def step_groups(
     `stored`: how weights are stored; 16 bits are 16 bits.
     """
     known = machine_groups(machine, chip)
-    weights, generation = WIDE_AS.get(stored, stored), known["generation"]
+    weights, generation = WIDE_AS.get(whole_name(stored), whole_name(stored)), known["generation"]
     return {
         **known, "engine": engine, "version": f"{engine} {version}", "model": model,
         "engine on generation": f"{engine} on {generation}", "weights": weights,

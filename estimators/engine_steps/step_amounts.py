@@ -122,7 +122,7 @@ class Shares:
         m, kind = self.model, self.kind
         routed = self.routed_weights * (m.experts.count / self.layout.expert if m.experts else 0)
         ends = m.head_weights / self.layout.tensor * (1 if m.tied or self.layout.pipeline > 1 else 2)
-        small = m.expert_layers * m.router_weights * self.layer_share
+        small = m.expert_layers * m.router_weights * self.layer_share + m.beside / self.layout.tensor
         return (self.linear_weights * kind.linear + routed * kind.experts + (ends + small) * kind.rest) / 8
 
     def attention(self, batch: Batch) -> tuple[float, float]:

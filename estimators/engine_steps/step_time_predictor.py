@@ -194,7 +194,8 @@ class StepTimePredictor:
         return float(self._half_widths(_batch(*(np.array([value]) for value in batch)))[0])
 
     def _half_widths(self, batch: Batch) -> FloatArray:
-        return self.fit.half_widths(columns_of_batch(self.step, batch), self.groups)
+        half = self.fit.half_widths(columns_of_batch(self.step, batch), self.groups)
+        return np.hypot(half, self.step.shares.model.unmeasured)
 
     def rows(
         self, decodes: Sequence[float], context: Sequence[float], prompt: Sequence[float] = (0.0,)

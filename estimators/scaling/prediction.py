@@ -164,7 +164,7 @@ class Prediction(Answer):
             "noise": self.series.noise,
             "predictions": self.rows(),
             "measured": [
-                {"value": x, "time_s": y, "repeats": r}
+                {"value": x, "measured_s": y, "repeats": r}
                 for x, y, r in zip(self.series.x, self.series.y, self.series.repeats, strict=True)
             ],
             "assumptions": list(self.assumptions),

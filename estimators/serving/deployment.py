@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -155,7 +156,7 @@ class Deployment:
 
     def half_width(self, batch: Batch = TYPICAL) -> float:
         """Half of the 80 % band of the log time of a step: wider the less of machine, engine and model was measured."""
-        return self.fitted.half_width(self.sum_of(batch), self.groups)
+        return math.hypot(self.fitted.half_width(self.sum_of(batch), self.groups), self.model.unmeasured)
 
     def sum_of(self, batch: Batch) -> StepSum:
         """A step as the law reads it."""
@@ -166,7 +167,7 @@ class Deployment:
     def oracle(self) -> StepTimePredictor:
         """The time of a step by what it works on, with its band."""
         facts = {
-            "model": self.model.stands_for or self.model.name, "machine": self.machine.name,
+            "model": self.model.stands_for if self.model.typed else self.model.name, "machine": self.machine.name,
             "engine": self.runs_under, "weights": self.stored,
             "cache": self.cache[0], "layout": self.layout.text(),
         }  # fmt: skip

@@ -151,12 +151,12 @@ class Local(Answer):
     @property
     def half_width(self) -> float:
         """Half of the 80 % band of log time of a new token: wider the less of the machine was measured."""
-        return self.law.generating.half_width(self.work, self.groups(self.stored))
+        return math.hypot(self.law.generating.half_width(self.work, self.groups(self.stored)), self.model.unmeasured)
 
     @property
     def prompt_half_width(self) -> float:
         """The same of a prompt's token."""
-        return self.law.prompting.half_width(self.work, self.groups(self.stored))
+        return math.hypot(self.law.prompting.half_width(self.work, self.groups(self.stored)), self.model.unmeasured)
 
     @property
     def weights_bytes(self) -> float:
@@ -321,5 +321,7 @@ def as_stored(model: LanguageModel, dtype: str | None) -> str:
 
     Raises InputError where nothing stores weights in the type.
     """
+    if model.weights == "mxfp4" and dtype in ("fp16", "f16", "bf16"):  # an "F16" file keeps the experts as they are
+        return model.weights
     published = dtype is None and is_gguf(in_gguf(model.weights))
     return in_gguf(model.weights if published else stored_as(model, dtype or DEFAULT_TYPE))

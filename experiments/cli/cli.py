@@ -132,7 +132,9 @@ def _run(arguments: list[str]) -> int:
 
         if not isinstance(error, InputError):
             raise
-        print(f"slipstick: {_one_line(str(error))}", file=sys.stderr)
+        from slipstick.workloads.importers.formats.registry import of_another_verb
+
+        print(f"slipstick: {_one_line(str(error))}{of_another_verb(arguments, str(error))}", file=sys.stderr)
         return 2
     except ModuleNotFoundError as error:
         from slipstick.common.optional_packages import EXTRAS, package_error

@@ -87,16 +87,16 @@ def register(app: typer.Typer) -> None:
 
     @machines.command("import")
     def import_machine(
-        file: Annotated[
-            Path, typer.Argument(help="a kerncraft machine file (.yml), lscpu --json (.json), lstopo --of xml (.xml)")
-        ],
+        file: Annotated[Path, typer.Argument(help="of kerncraft, lscpu (--json), lstopo (--of xml) or /proc/cpuinfo")],
         out: Annotated[Path | None, option("out", "the machine, FILE.yaml")] = None,
-        benchmark: Annotated[str | None, option("benchmark", "of a .yml; else copy")] = None,
-        clock: Annotated[str, option("clock", "of an .xml, which does not state it, 2.5GHz")] = "",
+        benchmark: Annotated[str | None, option("benchmark", "of kerncraft's file; else copy")] = None,
+        clock: Annotated[str, option("clock", "where the file (lstopo) does not state it, 2.5GHz")] = "",
         format: Format = "table",
     ) -> None:
         """A machine from another tool's file; what the file does not state is assumed, and the sources say so."""
-        _answer(_imported(file, benchmark, clock), out, format)
+        from slipstick.experiments.replay.machine_files import imported_machine
+
+        _answer(imported_machine(file, benchmark, _hertz(clock)), out, format)
 
     @machines.command()
     def detect(
@@ -191,31 +191,3 @@ def _emit_fields(machine: Any, form: str, notes: list[str]) -> None:
     emit(rows, form, notes=notes)
     for source, place in number.items():
         emit_line(f"[{place}] {source}")
-
-
-def _imported(file: Path, benchmark: str | None, clock: str) -> Any:
-    from slipstick.common.errors import InputError
-    from slipstick.common.readers import read_text, unknown_name
-    from slipstick.experiments.question.settings import number_of
-
-    if clock and file.suffix != ".xml":
-        raise InputError(f"--clock {clock}: not used: {file} states the clock; --clock is of an .xml of hwloc")
-    if benchmark is not None and file.suffix not in (".yml", ".yaml"):
-        raise InputError(f"--benchmark {benchmark}: not used: {file} holds none; it is of a .yml of kerncraft")
-    if file.suffix in (".yml", ".yaml"):
-        from slipstick.hwmodels.importers.kerncraft import load_kerncraft
-
-        return load_kerncraft(file).machine(benchmark or "copy")
-    from slipstick.hwmodels.importers.lscpu import parse_hwloc, parse_lscpu
-
-    if file.suffix not in (".json", ".xml"):
-        raise unknown_name("kind of machine file", file.suffix, [".yml", ".json", ".xml"])
-    if file.suffix == ".xml" and not clock:
-        raise InputError(f"{file}: hwloc does not state the clock: give --clock, such as --clock 2.5GHz")
-    text = read_text(file)
-    hertz = number_of("--clock", clock, "Hz") if clock else None
-    try:
-        topology = parse_lscpu(text) if file.suffix == ".json" else parse_hwloc(text, clock=hertz)
-        return topology.machine(file.stem)
-    except InputError as error:
-        raise InputError(f"{file}: {error}") from None

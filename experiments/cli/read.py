@@ -32,13 +32,20 @@ def register(app: typer.Typer) -> None:
 
         result = read_any(file, ReadOptions(on, model, devices, dtype, engine, top))
         if format == "json":
-            about = {"file": file, "kind": result.kind.key, "holds": result.line, "next": list(result.commands)}
+            about = {
+                "file": file,
+                "kind": result.kind.key,
+                "holds": result.line,
+                "left_out": result.kind.left_out,
+                "next": list(result.commands),
+            }
             emit([about | {"rows": [dict(row) for row in result.rows]}], format)
             return
         if format == "csv":
             emit(result.rows, format)
             return
-        notes = [result.line, *(f"next: {command}" for command in result.commands)]
+        left_out = [f"left out: {result.kind.left_out}"] if result.kind.left_out else []
+        notes = [result.line, *left_out, *(f"next: {command}" for command in result.commands)]
         if result.rows:
             emit(result.rows, format, notes=notes)
         else:

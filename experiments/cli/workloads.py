@@ -101,7 +101,7 @@ def register(app: typer.Typer) -> None:
     def import_workload(
         source: Annotated[
             TrustedName,
-            typer.Argument(parser=TrustedName, help="a .onnx, a trace (.json), or MODULE:FUNCTION"),
+            typer.Argument(parser=TrustedName, help="ONNX, StableHLO or HLO text, a trace, or MODULE:FUNCTION"),
         ],
         out: Annotated[Path | None, option("out", "the workload, FILE.json or .json.gz")] = None,
         input: Input = None,
@@ -122,12 +122,12 @@ def register(app: typer.Typer) -> None:
         if out is not None:
             made.save(out)
         row = {
+            "uncounted": ", ".join(made.uncounted),
             "workload": made.name,
             "operations": len(made),
             "edges": len(made.edges),
             "parameters": made.metadata.get("parameters"),
             "symbols": ", ".join(sorted(made.symbols)),
-            "uncounted": ", ".join(made.uncounted),
             **{key: _amount(value) for key, value in summary(made).items()},
         }
         emit([row] if format != "table" else [{"figure": k, "value": v} for k, v in row.items()], format)

@@ -1,4 +1,4 @@
-"""Files of Extra-P: text, JSON (both layouts), JSON Lines."""
+"""Files of Extra-P: text, JSON (both layouts), JSON Lines and Talpas."""
 
 from __future__ import annotations
 
@@ -145,6 +145,8 @@ def _extrap_json_ids(fields: Mapping[str, Any], path: object, metric: str | None
 def read_extrap_lines(path: Path, metric: str | None = None) -> Readings:
     """Extra-P JSON Lines: {"params": {name: number}, "callpath": ..., "metric": ..., "value": seconds} a line.
 
+    Talpas: the same with "parameters", fields parted by semicolons.
+
     Raises InputError where a line has no parameters, or others than the lines before; where there are more than
     `MAX_LINES` lines or too many measurements.
     """
@@ -157,8 +159,10 @@ def read_extrap_lines(path: Path, metric: str | None = None) -> Readings:
         if not text.strip():
             continue
         where = f"{path}: line {line}"
-        entry = parse_json(text, where)
-        params = require_mapping(field_of(entry, "params", where), where, "params")
+        talpas = '"parameters"' in text  # whose fields semicolons may part
+        entry = parse_json(text.replace(";", ",") if talpas else text, where)
+        name = "parameters" if talpas else "params"
+        params = require_mapping(field_of(entry, name, where), where, name)
         parameters = parameters or list(params)
         if not parameters:
             raise InputError(f"{where}: params: want at least one parameter")
@@ -171,9 +175,3 @@ def read_extrap_lines(path: Path, metric: str | None = None) -> Readings:
         counted.add(name, region, point, len(repeats), (as_number(one, where) for one in repeats))
     chosen, notes = _metric(counted.rows, metric, path)
     return readings(iter(counted.rows[chosen]), parameters, path, notes)
-
-
-def is_json_lines(path: Path) -> bool:
-    """Whether the first 100 lines each hold one JSON object."""
-    lines = [line for line in read_text(path).splitlines()[:100] if line.strip()]
-    return len(lines) > 1 and all(line.lstrip().startswith("{") and line.rstrip().endswith("}") for line in lines)

@@ -22,6 +22,7 @@ from slipstick.common.readers import (
     pointed,
     read_csv_rows,
     read_json,
+    read_number,
     require_mapping,
     unknown_name,
 )
@@ -29,12 +30,7 @@ from slipstick.common.units import parse_clock, parse_quantity, refuse_rate
 from slipstick.estimators.scaling.repeats import Statistic
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.extrapolate.caliper import read_caliper, read_caliper_folder
-from slipstick.experiments.extrapolate.extra_p import (
-    is_json_lines,
-    read_extrap_json,
-    read_extrap_lines,
-    read_extrap_text,
-)
+from slipstick.experiments.extrapolate.extra_p import read_extrap_json, read_extrap_lines, read_extrap_text
 from slipstick.experiments.extrapolate.measurement_table import SECONDS, Readings, Row, readings
 from slipstick.experiments.extrapolate.series_fields import (
     as_list,
@@ -47,7 +43,7 @@ from slipstick.experiments.extrapolate.series_fields import (
 )
 from slipstick.experiments.extrapolate.slurm_jobs import read_slurm
 from slipstick.workloads.importers.formats.look import look
-from slipstick.workloads.importers.formats.registry import identify
+from slipstick.workloads.importers.formats.registry import elsewhere, identify
 from slipstick.workloads.importers.serving.llama_bench import read_llama_bench
 
 MAX_PROFILES = 10_000
@@ -301,13 +297,15 @@ def read(path: str | os.PathLike[str], time: str | None = None) -> Readings:
     if path.is_dir():
         cali = next(iter(path.glob("*.cali")), None)
         return read_cube_folder(path, time) if cali is None else read_caliper_folder(path, time)
-    seen = look(path)
     kind = identify(path)
     if kind is not None and kind.key in _BY_CONTENT:
         return _BY_CONTENT[kind.key](path, time)
+    if kind is not None:
+        raise elsewhere(path, "series")
+    seen = look(path)
     if not seen.first.strip():
         raise InputError(f"{path}: is empty, want run times (CSV, JSON, ...)")
-    if seen.text[:1] in ("{", "["):
+    if seen.json:
         return read_json_file(path, time)
     if seen.text and (len(seen.columns) > 1 or path.name.removesuffix(".gz").lower().endswith((".csv", ".tsv"))):
         return read_csv(path, time)
@@ -335,42 +333,57 @@ def read_llama_series(path: Path, metric: str | None = None) -> Readings:
     return readings(iter(rows), names, path, ("time: avg_ns",))
 
 
-_BY_CONTENT: Mapping[str, Callable[[Path, str | None], Readings]] = {
-    "caliper": read_caliper,
-    "caliper-json": read_caliper,
-    "extrap": read_extrap_text,
-    "llama-bench": read_llama_series,
-    "slurm": read_slurm,
-}
-
-
 def read_json_file(path: Path, metric: str | None = None) -> Readings:
-    """A JSON file of a tool, known by its keys.
+    """A JSON document of a tool, known by its keys.
 
     Raises InputError where the layout is unknown, or a field is wrong.
     """
-    try:
-        document = read_json(path)
-    except InputError:
-        if is_json_lines(path):
-            return read_extrap_lines(path, metric)
-        raise
-    fields = require_mapping(document, path, "file")
-    if "result_columns" in fields:
-        return read_asv(fields, path)
+    fields = require_mapping(read_json(path), path, "file")
     if "measurements" in fields and "parameters" in fields:
         return read_extrap_json(fields, path, metric)
+    entries = fields.get("benchmarks")
+    if isinstance(entries, list):
+        stats = bool(entries) and isinstance(entries[0], Mapping) and "stats" in entries[0]
+        return (read_pytest_benchmark if stats else read_google_benchmark)(fields, path)
+    if "result_columns" in fields:
+        return read_asv(fields, path)
     if isinstance(fields.get("results"), list):
         return read_hyperfine(fields, path)
-    if isinstance(fields.get("benchmarks"), list):
-        first = fields["benchmarks"][0] if fields["benchmarks"] else {}
-        if isinstance(first, Mapping) and "stats" in first:
-            return read_pytest_benchmark(fields, path)
-        return read_google_benchmark(fields, path)
     named = ", ".join(" ".join(str(name).split())[:60] for name in list(fields)[:8])  # a key may hold lines
     raise InputError(
         f"{path}: no known layout (fields: {named}); known: Extra-P, hyperfine, asv, pytest-benchmark, Google Benchmark"
     )
+
+
+def read_hyperfine_csv(path: Path, metric: str | None = None) -> Readings:
+    """hyperfine --export-csv: the medians, over the columns parameter_NAME.
+
+    Raises InputError where no parameter is a number.
+    """
+    column = metric or "median"
+    entries = [
+        {
+            "command": row.get("command", ""),
+            "parameters": {name.removeprefix("parameter_"): row[name] for name in row if name.startswith("parameter_")},
+            "median": read_number(row[column], path, line, column, 0.0),
+        }
+        for line, row in read_csv_rows(path, ("command", column))
+    ]
+    return read_hyperfine({"results": entries}, path)
+
+
+_BY_CONTENT: Mapping[str, Callable[[Path, str | None], Readings]] = {
+    "caliper": read_caliper,
+    "caliper-json": read_caliper,
+    "extrap": read_extrap_text,
+    "extrap-json": read_json_file,
+    "extrap-lines": read_extrap_lines,
+    "llama-bench": read_llama_series,
+    "slurm": read_slurm,
+    "hyperfine-csv": read_hyperfine_csv,
+    **dict.fromkeys(("asv", "hyperfine", "pytest-benchmark", "google-benchmark"), read_json_file),
+    **dict.fromkeys(("times", "table", "iterations"), lambda path, time: read_csv(path, time)),
+}
 
 
 def read_csv(path: str | os.PathLike[str], time: str | None = None) -> Readings:

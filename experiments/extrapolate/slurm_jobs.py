@@ -1,4 +1,4 @@
-"""Run times of jobs from Slurm's accounting: what `sacct` and `seff` print, as text or CSV.
+"""Run times of jobs from Slurm's accounting: what `sacct` and `seff` print, as text, CSV or JSON, with a header or not.
 
 Source: https://slurm.schedmd.com/sacct.html (fields, and elapsed times as [DD-[HH:]]MM:SS); seff is a contribution of
 Slurm's own repository (contribs/seff).
@@ -10,14 +10,16 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.common.opener import opened
+from slipstick.common.readers import parse_json, require_mapping
 from slipstick.common.units import parse_clock
 from slipstick.experiments.extrapolate.measurement_table import Readings
-from slipstick.workloads.importers.formats.look import SEFF_TIME, sacct_columns
+from slipstick.workloads.importers.formats.look import CLOCK, SEFF_TIME, STATES, headless_jobs, sacct_columns
 
 COUNTS = {
     "nodes": ("nnodes", "allocnodes", "reqnodes", "nodes"),
@@ -42,7 +44,12 @@ def read_slurm(path: Path, metric: str | None = None) -> Readings:
         raise InputError(f"{path}: --column {metric}: the time of a job is always its elapsed time")
     with opened(path, LARGEST) as stream:
         text = stream.read(LARGEST).decode("utf-8-sig", errors="replace")
-    jobs = _seff(text) if SEFF_TIME.search(text) else _sacct(text, path)
+    if text.lstrip().startswith("{"):
+        jobs = _json_jobs(text, path)
+    elif headless_jobs(text.splitlines()):
+        jobs = _headless(text)
+    else:
+        jobs = _seff(text) if SEFF_TIME.search(text) else _sacct(text, path)
     done = [job for job in jobs if job.get("state", DONE).startswith(DONE)]
     states = Counter(job["state"].split()[0].rstrip("+") for job in jobs if not job.get("state", DONE).startswith(DONE))
     if not done:
@@ -79,6 +86,56 @@ def _sacct(text: str, path: Path) -> list[dict[str, str]]:
         job["elapsed"] = job.get("elapsed") or job.get("elapsedraw", "")  # the raw one is in seconds
         if "." not in job.get("jobid", "") and job["elapsed"]:
             jobs.append(job)
+    return jobs
+
+
+def _json_jobs(text: str, path: Path) -> list[dict[str, str]]:
+    """Jobs of `sacct --json`; newer releases wrap numbers as {"set": true, "number": 8}, and states as lists."""
+    jobs = require_mapping(parse_json(text, path), path, "the document").get("jobs")
+    made = []
+    for i, entry in enumerate(jobs if isinstance(jobs, list) else []):
+        job = require_mapping(entry, path, f"jobs[{i}]")
+        time, state, tres = (job.get(name) for name in ("time", "state", "tres"))
+        state = state.get("current") if isinstance(state, Mapping) else state
+        allocated = tres.get("allocated") if isinstance(tres, Mapping) else None
+        held = {str(one.get("type")): one for one in allocated or () if isinstance(one, Mapping)}
+        required = job.get("required")
+        cpus = held.get("cpu", {}).get("count") or (required.get("CPUs") if isinstance(required, Mapping) else None)
+        made.append({
+            "elapsed": _plain(time.get("elapsed") if isinstance(time, Mapping) else None),
+            "state": _plain(state[0] if isinstance(state, list) and state else state),
+            "nnodes": _plain(job.get("allocation_nodes") or held.get("node", {}).get("count")),
+            "ncpus": _plain(cpus),
+        })  # fmt: skip
+    if not made:
+        raise InputError(f"{path}: no list jobs (want the output of sacct --json)")
+    return made
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, Mapping):
+        value = value.get("number")
+    return "" if value is None else str(value)[:80]
+
+
+def _headless(text: str) -> list[dict[str, str]]:
+    """Jobs of `sacct --noheader`: time and state show themselves, and of whole numbers those that count workers.
+
+    The first column is the job's number; of several others that vary, the smaller count the nodes.
+    """
+    lines = [line for line in text.splitlines() if line.strip()]
+    mark = "|" if "|" in lines[0] else "," if "," in lines[0] else None
+    rows = [[cell.strip() for cell in line.split(mark)] for line in lines]
+    steps = [row for row in rows if "." not in row[0]]
+    width = min(map(len, steps), default=0)
+    counts = [i for i in range(1, width) if all(_count(row[i]) for row in steps)]
+    varying = [i for i in counts if len({row[i] for row in steps}) > 1] or counts
+    ordered = sorted(varying, key=lambda i: sum(_count(row[i]) or 0.0 for row in steps))
+    jobs = []
+    for row in steps:
+        job = dict(zip(("nnodes", "ncpus"), (row[i] for i in ordered), strict=False))
+        clock, state = (next((cell for cell in row if one.search(cell)), "") for one in (CLOCK, STATES))
+        jobs.append({**job, "elapsed": clock, "state": state})
     return jobs
 
 

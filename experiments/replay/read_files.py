@@ -25,9 +25,12 @@ from slipstick.workloads.importers.counters.ncu import read_ncu
 from slipstick.workloads.importers.counters.perf_script import read_perf_script
 from slipstick.workloads.importers.counters.perf_stat import read_perf_stat
 from slipstick.workloads.importers.counters.rocprof_counters import read_rocprof_counters
+from slipstick.workloads.importers.counters.summaries import read_summary
 from slipstick.workloads.importers.formats.registry import COMMANDS, Format, identify, unknown
 from slipstick.workloads.runs.event_table import EventTable
 
+RARELY = 0.9
+"""Share of the time below which it is said that an event was counted in that much alone."""
 WITHOUT = ("float64", "float32")
 """Data types tried where none is named."""
 READERS: Mapping[str, Callable[[Path], tuple[Counted, ...]]] = {
@@ -36,6 +39,7 @@ READERS: Mapping[str, Callable[[Path], tuple[Counted, ...]]] = {
     "likwid": read_likwid,
     "perf-stat": read_perf_stat,
     "perf-script": read_perf_script,
+    "summary": read_summary,
 }
 """Readers of counters by the name of the format."""
 
@@ -115,7 +119,7 @@ class ReadOptions:
 class Holding:
     """What a file holds.
 
-    `line`: it in one line.
+    `line`: it in one line; `kind.left_out` says what is never read of such a file.
     `commands`: what goes on with it.
     `rows`: its figures; empty where the commands show them.
     """
@@ -264,7 +268,8 @@ def _served(path: str, given: ReadOptions) -> Read:
         f"--input-tokens {load.input_tokens} --output-tokens {load.output_tokens} --length-range 0"
     )
     line = (
-        f"{len(runs)} run{'s' if len(runs) > 1 else ''} of {first.model or 'a model'} on {first.backend or 'a server'}"
+        f"{first.tool}: {len(runs)} run{'s' if len(runs) > 1 else ''} of {first.model or 'a model without a name'} on "
+        f"{first.backend or 'a server'}"
     )
     if model is not None and not given.model and model not in typed(first.model).names:
         line += f"; {first.model} ships as {model}, which has its sizes"
@@ -324,11 +329,16 @@ def _counters(path: str, given: ReadOptions) -> Read:
     placed = any(row.get("flop") or row.get("bytes") or row.get("compute_share") for row in rows)
     if kind and kind.key == "perf-stat" and given.machine is None:
         rows = [{"event": name, "value": value} for name, value in regions[0].values.items()]
+        scaled = [(name, share) for name, share in regions[0].scaled.items() if share < RARELY][:5]
+        line += "".join(f"; {name} was counted in {share:.1%} of the time and scaled up" for name, share in scaled)
+    if kind and kind.key == "summary":
+        whole = sum(times) or 1.0
+        rows = [{**row, "share": (row["time_s"] or 0.0) / whole} for row in rows]
     if placed and given.machine is None:
         return line, rows, ["slipstick read {file} --on MACHINE --dtype float64"]
     if not placed:
         line += "; no flop or bytes, so no point under a roofline"
-    return line, rows, []
+    return line, rows, [] if placed else None
 
 
 def _series(path: str, given: ReadOptions) -> Read:
@@ -339,12 +349,52 @@ def _series(path: str, given: ReadOptions) -> Read:
         name for name in readings.parameters if len(set(readings.points[:, readings.parameters.index(name)])) > 1
     ]
     regions = len(set(readings.regions)) or 1
-    line = f"{len(readings.times):,} times of {regions:,} regions over"
+    of = "" if regions == 1 else f" of {regions:,} regions"
+    line = f"{len(readings.times):,} times{of} over"
     left_out = "".join(f"; {note}" for note in readings.notes if "left out" in note)
     if not varying:
         return f"{line} nothing that varies: a series wants 2 values of one parameter, better 5{left_out}", [], []
     wanted = "VALUE" if len(varying) == 1 else ",".join(f"{name}=VALUE" for name in varying)
     return f"{line} {', '.join(varying)}{left_out}", [], [f"slipstick extrapolate {{file}} --to {wanted}"]
+
+
+def _machine(path: str, given: ReadOptions) -> Read:
+    from slipstick.experiments.replay.machine_files import TOPOLOGIES, imported_machine, topology
+
+    kind = identify(path)
+    if kind is not None and kind.key in TOPOLOGIES:
+        host = topology(path)
+        clock, extra = (f" at {shown(host.clock, 'Hz')}", "") if host.clock else ("; no clock", " --clock 2.5GHz")
+        where = f"{host.cores} cores{clock}, {host.threads_per_core} threads each, {host.sockets} sockets"
+        held = ", ".join(f"{one.instances} x {one.name} of {shown(one.capacity, 'byte')}" for one in host.caches)
+        line = "; ".join(filter(None, [host.model, where, held, "bandwidths are assumed until measured"]))
+        return line, [], [f"slipstick machines import {{file}}{extra} --out m.yaml"]
+    made = imported_machine(path)
+    bandwidth = shown(made.bandwidth(made.main_memory), "byte/s")
+    return f"{made.cores} cores at {shown(made.clock, 'Hz')}, main memory {bandwidth}", [], None
+
+
+def _telemetry(path: str, given: ReadOptions) -> Read:
+    from slipstick.workloads.importers.counters.telemetry import read_telemetry
+
+    columns = read_telemetry(Path(path))
+    rows: Rows = [
+        {
+            "device": one.device, "quantity": one.quantity, "unit": one.unit,
+            "mean": sum(one.values) / len(one.values), "least": min(one.values), "most": max(one.values),
+            "samples": len(one.values),
+        }
+        for one in columns
+    ]  # fmt: skip
+    devices = list(dict.fromkeys(one.device for one in columns))
+    samples = max(len(one.values) + one.missing for one in columns)
+    line = f"{samples:,} samples of {len(devices)} device{'s' * (len(devices) > 1)}"
+    if missing := sum(one.missing for one in columns):
+        line += f"; {missing} cells without a value left out"
+    named = given.machine or next((name for one in devices if (name := name_of_device(one))), None) or "MACHINE"
+    clocks = [max(one.values) for one in columns if one.quantity in ("clocks.current.sm", "clocks.sm", "pclk")]
+    at = f" --set machine.clock={max(clocks):g}MHz" if clocks and max(clocks) > 0 else ""
+    return line, rows, [f"slipstick estimate WORKLOAD --on {named}{at}"]
 
 
 def _matrix(path: str, given: ReadOptions) -> Read:
@@ -359,14 +409,21 @@ def _graph(path: str, given: ReadOptions) -> Read:
     from slipstick.workloads.importers.detect import import_file
 
     workload = import_file(path)
-    return f"{len(workload)} operations, free sizes: {', '.join(sorted(workload.symbols)) or 'none'}", [], None
+    bound = workload.bind(**workload.defaults).bound() if workload.symbols else workload
+    sizes = ", ".join(sorted(workload.symbols)) or "none"
+    line = f"{len(workload)} operations, {shown(float(bound.cost.flop), 'flop')}, free sizes: {sizes}"
+    if workload.uncounted:
+        line += f"; not counted: {', '.join(workload.uncounted[:8])}"
+    return line, [], None
 
 
 def _model(path: str, given: ReadOptions) -> Read:
     from slipstick.workloads.language_catalog import language_model
 
     model = language_model(path)
-    return f"{model.name}, {model.parameters:,} parameters", [], None
+    kept = f", weights {model.weights}"
+    said = "".join(f"; {doubt}" for doubt in model.doubts)
+    return f"{model.name}, {model.parameters:,} parameters{kept}{said}", [], None
 
 
 def _chakra(path: str, given: ReadOptions) -> Read:
@@ -411,8 +468,11 @@ _TARGETS: Mapping[str, _Read] = {
     "series": _series,
     "graph": _graph,
     "matrix": _matrix,
+    "serving": _served,
+    "machine": _machine,
+    "telemetry": _telemetry,
     "model": _model,
     "run": _run,
     "iterations": _iterations,
 }
-_READERS: Mapping[str, _Read] = {"vllm-bench": _served, "llama-bench": _local, "chakra": _chakra, "workload": _saved}
+_READERS: Mapping[str, _Read] = {"llama-bench": _local, "chakra": _chakra, "workload": _saved}

@@ -292,7 +292,7 @@ def rows_of(prediction: Prediction, request: ExtrapolationRequest) -> list[dict[
 
 
 def _whole(prediction: Prediction, notes: Sequence[str], request: ExtrapolationRequest) -> dict[str, Any]:
-    assumed = {"assumptions": [*prediction.assumptions, *notes]}
+    assumed = {"assumptions": list(dict.fromkeys([*prediction.assumptions, *notes]))}
     advice = advise(prediction)
     more = {} if advice is None else {"recommended_workers": advice.workers, "fastest_workers": advice.fastest}
     return (

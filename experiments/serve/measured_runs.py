@@ -19,13 +19,14 @@ def measured_rows(runs: Sequence[ServedRun]) -> list[dict[str, Any]]:
             "model": run.model,
             "users": run.users,
             "requests_per_s": run.rate,
-            "requests": run.requests,
-            "failed": run.failed,
+            "requests": run.requests if run.counted else None,
+            "failed": run.failed if run.counted else None,
             "input_tokens": run.input_tokens,
             "output_tokens": run.output_tokens,
             "ttft_s": run.times.get("ttft mean", run.times.get("ttft median")),
             "tpot_s": run.times.get("tpot mean", run.times.get("tpot median")),
             "output_tokens_per_s": run.output_rate,
+            **({} if run.generation_rate is None else {"generated_tokens_per_s": run.generation_rate}),
         }
         for run in runs
     ]

@@ -77,6 +77,34 @@ def system_topology(processors: int, memory: float | None = None, cpu: Path = CP
     )
 
 
+def topology_of_cpuinfo(text: str, clock: float | None = None) -> Topology:
+    """What a copy of /proc/cpuinfo says of a host; caches are left out, as it states one level without a name.
+
+    `clock`: in hertz, where it states none.
+    Raises InputError where the text holds no processor, or is too long.
+    """
+    stated = clock or parse_cpuinfo(text)
+    blocks = [
+        dict(re.findall(r"^([^:\t\n]{1,40}?)\s*:[ \t]*(.*)$", block, re.MULTILINE)) for block in text.split("\n\n")
+    ]
+    processors = [block for block in blocks if whole_number(block.get("processor", "")) is not None]
+    if not processors:
+        raise InputError("/proc/cpuinfo: no processor")
+    cores = len({(block.get("physical id", "0"), block.get("core id", block["processor"])) for block in processors})
+    model, flags = _MODEL.search(text), _FLAGS.search(text)
+    return Topology(
+        model=model[1].strip() if model else "",
+        cores=cores,
+        threads_per_core=max(1, len(processors) // cores),
+        sockets=len({block.get("physical id", "0") for block in processors}),
+        domains=1,
+        caches=(),
+        clock=stated,
+        flags=frozenset(flags[1].lower().split()) if flags else frozenset(),
+        source="/proc/cpuinfo",
+    )
+
+
 def _count_listed(text: str) -> int:
     """How many numbers a list such as 0-3,8 names."""
     total = 0

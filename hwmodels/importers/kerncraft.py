@@ -1,9 +1,9 @@
 """Reading machine files of kerncraft (YAML with units in its values).
 
 Format: https://kerncraft.readthedocs.io/en/latest/machine-files.html. Read with our bounded YAML reader: the tags that
-pass are ``!!omap`` and ``!prefixedunit`` (a text), nothing is constructed from a file. kerncraft writes "32.00 kB" for
-32 KiB of cache; where sets, ways and line are given, they are the capacity. ``upstream throughput`` of a level is the
-path between it and the next nearer one.
+pass are ``!!omap`` and those of quantities with a unit (`TEXT_TAGS`), and nothing is constructed from a file. kerncraft
+writes "32.00 kB" for 32 KiB of cache; where sets, ways and line are given, they are the capacity. ``upstream
+throughput`` of a level is the path between it and the next nearer one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from slipstick.common.units import parse_quantity
 from slipstick.hwmodels.importers.kerncraft_machine import BandwidthKernel, CacheLevel, Curve, KerncraftMachine
 
 LIMIT_BYTES = 4_000_000
-TEXT_TAGS = ("!prefixedunit",)
+TEXT_TAGS = ("!prefixedunit", "tag:yaml.org,2002:python/object:prefixedunit.PrefixedUnit")
+"""Newer and older releases; the older ones write a mapping of prefix, unit and value."""
 MAX_CORES = 100_000
 DTYPES = {"SP": "float32", "DP": "float64"}
 _CACHE_SIZE = re.compile(r"\s*([\d.]+)\s*(B|kB|MB|GB)\s*\Z")
@@ -54,7 +55,9 @@ def load_kerncraft(path: str | os.PathLike[str]) -> KerncraftMachine:
         threads_per_core=_count(document, "threads per core", path, default=1),
         line=line,
         flop_per_cycle=_flop(require_mapping(document.get("FLOPs per cycle", {}), path, "FLOPs per cycle")),
-        levels=tuple(_level(entry, path) for entry in hierarchy),
+        levels=tuple(
+            _level(entry, path, line, nearer) for nearer, entry in zip([None, *hierarchy], hierarchy, strict=False)
+        ),
         streams=FrozenDict({kernel: _streams(entry, path, kernel) for kernel, entry in kernels.items()}),
         curves=tuple(_curves(benchmarks, path)),
     )
@@ -70,7 +73,8 @@ def _flop(table: Mapping[str, Any]) -> FrozenDict[float]:
     return FrozenDict(rates)
 
 
-def _level(entry: Any, path: object) -> CacheLevel:
+def _level(entry: Any, path: object, line: int, nearer: Any) -> CacheLevel:
+    """A level; older releases state the cycles of a line to the next farther level, in the entry of the nearer one."""
     entry = require_mapping(entry, path, "memory hierarchy")
     name = str(entry.get("level", ""))
     if not name:
@@ -84,6 +88,9 @@ def _level(entry: Any, path: object) -> CacheLevel:
             rate = _number(text.removesuffix("B/cy"), "1", path, f"{field}.upstream throughput")
         if len(throughput) > 1 and throughput[1] in ("half-duplex", "full-duplex"):
             duplex = throughput[1].removesuffix("-duplex")
+    cycles = nearer.get("cycles per cacheline transfer") if isinstance(nearer, Mapping) else None
+    if rate is None and cycles is not None and entry.get("size per group") is not None:
+        rate = line / _number(cycles, "1", path, f"{field}: cycles per cacheline transfer")
     return CacheLevel(
         name=name,
         capacity=_capacity(entry, path, field),
@@ -109,7 +116,7 @@ def _capacity(entry: Mapping[str, Any], path: object, field: str) -> float | Non
     size = entry.get("size per group")
     if size is None:
         return None
-    match = _CACHE_SIZE.match(str(size))
+    match = _CACHE_SIZE.match(_written(size))
     if match is None:
         raise InputError(f"{path}: {field}.size per group = {str(size)[:40]!r}: want a size in B, kB, MB or GB")
     return float(match[1]) * _BINARY[match[2]]
@@ -149,9 +156,16 @@ def _core(value: Any, path: object, field: str) -> int:
     return value
 
 
+def _written(value: Any) -> str:
+    """A quantity as people write it, where it stands in parts: {prefix: k, unit: B, value: 32.0} is "32.0 kB"."""
+    if not isinstance(value, Mapping):
+        return str(value)
+    return " ".join((str(value.get("value", "")), f"{value.get('prefix') or ''}{value.get('unit') or ''}"))
+
+
 def _number(value: Any, unit: str, path: object, field: str, low: float = 1e-300) -> float:
     try:
-        number = parse_quantity(value, unit)
+        number = parse_quantity(_written(value) if isinstance(value, Mapping) else value, unit)
     except ValueError as error:
         raise InputError(f"{path}: {field}: {error}") from None
     if not low <= number < 1e300:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict, validated
+from slipstick.hwmodels.importers.lscpu import ASSUMED, CACHE_RATES
 from slipstick.hwmodels.machine import Machine
 
 
@@ -126,6 +127,7 @@ class KerncraftMachine:
         if benchmark not in self.streams:
             raise unknown_name(f"benchmark of {self.name}", benchmark, list(self.streams))
         memory: dict[str, Any] = {}
+        assumed: dict[str, str] = {}
         nearest = min((level.cores for level in self.levels if level.cores > 1), default=self.cores_per_numa)
         cluster = nearest if nearest < self.cores_per_numa else None
         per = {1: "core", cluster: "cluster", self.cores_per_numa: "numa", self.cores_per_socket: "socket"}
@@ -138,7 +140,10 @@ class KerncraftMachine:
             if level.bytes_per_cycle is not None:
                 entry["bytes_per_cycle"] = level.bytes_per_cycle
             elif level.capacity:
-                entry["bytes_per_cycle"] = self.bandwidth(level.name, "load") / self.clock
+                known = (level.name, 1, "load") in self.measured
+                rate = self.bandwidth(level.name, "load") / self.clock if known else CACHE_RATES.get(level.name, 16.0)
+                entry["bytes_per_cycle"] = rate
+                assumed |= {} if known else {f"memory.{level.name}.bytes_per_cycle": ASSUMED}
             else:
                 factor = self.streams[benchmark].traffic_factor
                 curve = self.measured.get((level.name, 1, benchmark), {})
@@ -160,7 +165,7 @@ class KerncraftMachine:
             "engines": {"vector": {"flop_per_cycle": dict(self.flop_per_cycle)}},
             "memory": memory,
             "description": "one socket; the file gives no memory capacity, taken as unbounded",
-            "sources": dict.fromkeys(("clock", "cores", "engines", "memory"), source),
+            "sources": {**dict.fromkeys(("clock", "cores", "engines", "memory"), source), **assumed},
         }
         machine: Machine = validated(Machine, data, source)
         return machine

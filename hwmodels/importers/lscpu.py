@@ -34,7 +34,10 @@ VECTOR_UNITS: dict[str, tuple[float, str]] = {
 CACHE_RATES = {"L1": 64.0, "L2": 64.0, "L3": 16.0}
 """Bytes a cycle and core of the path to the nearer level, until measured: those of recent server cores."""
 
+ASSUMED = "assumed until measured: recent server cores"
 _SIZE = re.compile(r"\s*(\d+(?:[.,]\d+)?)\s*([KMGT]?)(?:i?B)?(?![\w.,])", re.ASCII)
+_PRINTED = re.compile(r"^ *([^:\n]{1,60}):[ \t]+(\S.*?)[ \t]*$", re.MULTILINE)
+_OBJECT = re.compile(r"(Package|Socket|NUMANode|Core|PU|L[1-5]d?)(?: L#\d+)(?: \((?:P#\d+ ?)?(?:(\d+)([KMGT])i?B)?)?")
 _INSTANCES = re.compile(r"\((\d+) instances?\)")
 _MODEL_CLOCK = re.compile(r"@\s*(\d+(?:\.\d+)?)\s*([GM])Hz", re.ASCII)
 _FACTORS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
@@ -91,7 +94,7 @@ class Topology:
                 "per": "machine" if cache.instances == 1 and shared > 1 else per,
                 "bytes_per_cycle": CACHE_RATES.get(cache.name, CACHE_RATES["L3"]),
             }
-            assumed[f"memory.{cache.name}.bytes_per_cycle"] = "assumed until measured: recent server cores"
+            assumed[f"memory.{cache.name}.bytes_per_cycle"] = ASSUMED
         memory["DRAM"] = {"capacity": self.memory or 0.0, "bandwidth": ASSUMED_BANDWIDTH_A_CORE * self.cores}
         clusters = [self.cores // c.instances for c in self.caches if self.domains < c.instances < self.cores]
         data = {
@@ -123,16 +126,20 @@ class Topology:
 
 
 def parse_lscpu(text: str, memory: float | None = None) -> Topology:
-    """The output of ``lscpu --json``; capacities in bytes, the clock in hertz.
+    """The output of ``lscpu --json``, or of ``lscpu``; capacities in bytes, the clock in hertz.
 
     `memory`: bytes of main memory, which lscpu does not state.
     Raises InputError where it is no such output, or a field is missing.
     """
     if len(text) > MAX_TEXT:
         raise InputError(f"lscpu: more than {MAX_TEXT} characters")
-    document = parse_json(text, "lscpu (want the output of lscpu --json)")
-    entries = document.get("lscpu") if isinstance(document, Mapping) else None
-    if not isinstance(entries, list):
+    entries: Any
+    if text.lstrip().startswith("{"):
+        document = parse_json(text, "lscpu (want the output of lscpu --json)")
+        entries = document.get("lscpu") if isinstance(document, Mapping) else None
+    else:  # what it prints for people
+        entries = [{"field": name, "data": data} for name, data in _PRINTED.findall(text)]
+    if not isinstance(entries, list) or not entries:
         raise InputError("lscpu: no list 'lscpu' (want the output of lscpu --json)")
     stated = list(_fields(entries, 0))
     fields = dict(stated)
@@ -165,6 +172,8 @@ def parse_hwloc(text: str, clock: float | None = None, flags: frozenset[str] = f
         raise InputError(f"hwloc: more than {MAX_TEXT} characters")
     if "<!ENTITY" in text:
         raise InputError("hwloc: XML entities are not accepted")
+    if not text.lstrip().startswith("<"):
+        return _printed_hwloc(text, clock, flags)
     try:
         root = ET.fromstring(text)
     except ET.ParseError as error:
@@ -182,7 +191,7 @@ def parse_hwloc(text: str, clock: float | None = None, flags: frozenset[str] = f
             sizes_of.setdefault(level, []).append(float(_xml_whole(node, "cache_size")))
     model = [i.get("value", "") for i in root.iter("info") if i.get("name") == "CPUModel"]
     return Topology(
-        model=model[0] if model else "",
+        model="; ".join([*model[:1], *_core_kinds(root, objects)]),
         cores=cores,
         threads_per_core=max(1, kinds.count("PU") // cores),
         sockets=max(1, kinds.count("Package") + kinds.count("Socket")),
@@ -193,6 +202,40 @@ def parse_hwloc(text: str, clock: float | None = None, flags: frozenset[str] = f
         flags=flags,
         source="hwloc",
     )
+
+
+def _core_kinds(root: ET.Element, objects: Sequence[ET.Element]) -> list[str]:
+    """How many cores of each kind hwloc distinguishes; empty where they are all of one."""
+    masks = [_mask(node.get("cpuset", "")) for node in objects if node.get("type") == "Core"]
+    kinds = list(root.iter("cpukind"))
+    names = [{one.get("name"): one.get("value", "") for one in kind.iter("info")} for kind in kinds]
+    words = [name.get("CoreType") or f"kind {i}" for i, name in enumerate(names)]
+    held = [sum(bool(mask & _mask(kind.get("cpuset", ""))) for mask in masks) for kind in kinds]
+    return [" + ".join(f"{count} x {word}" for count, word in zip(held, words, strict=True))] if kinds[1:] else []
+
+
+def _mask(text: str) -> int:
+    """A set of processors: words of 32 bits in hexadecimal, the highest first."""
+    words = text[:4096].split(",")
+    known = all(re.fullmatch(r"(0x)?[0-9a-fA-F]{0,8}", word) for word in words)
+    return int("".join(word.removeprefix("0x").rjust(8, "0") for word in words) or "0", 16) if known else 0
+
+
+def _printed_hwloc(text: str, clock: float | None, flags: frozenset[str]) -> Topology:
+    """What lstopo prints for people."""
+    seen = [(kind, size, unit) for kind, size, unit in _OBJECT.findall(text)]
+    counts = {kind: sum(one[0] == kind for one in seen) for kind, *_ in seen}
+    if not counts.get("Core"):
+        raise InputError("hwloc: no object of type Core (want the output of lstopo, or lstopo --of xml)")
+    sizes = {kind: float(size) * _FACTORS[unit] for kind, size, unit in reversed(seen) if size}
+    caches = tuple(
+        Cache(kind.removesuffix("d"), sizes[kind], counts[kind]) for kind in sorted(sizes) if kind.startswith("L")
+    )
+    return Topology(
+        "", counts["Core"], max(1, counts.get("PU", 0) // counts["Core"]),
+        max(1, counts.get("Package", 0) + counts.get("Socket", 0)), max(1, counts.get("NUMANode", 0)), caches, clock,
+        flags=flags, source="hwloc",
+    )  # fmt: skip
 
 
 def _fields(entries: Any, depth: int) -> Iterator[tuple[str, str]]:

@@ -138,6 +138,7 @@ KNOWN: Mapping[str, Column] = {
         Column("flop_per_s", "rate", "flop/s", better="more"),
         Column("tokens_per_s_per_device", "tokens/s a device", RATE, better="more"),
         Column("tokens_per_s_per_user", "tokens/s a user", RATE, better="more"),
+        Column("generated_tokens_per_s", "further tokens/s", RATE, better="more"),
         Column("output_tokens_per_s_per_device", "output tokens/s a device", RATE, better="more"),
         Column("output_tokens_per_s_per_user", "output tokens/s a user", RATE, better="more"),
         Column("low_s", "", "s", "high_s"),

@@ -68,18 +68,18 @@ class _PlainLoader(_BoundedComposer, yaml.CSafeLoader if yaml.__with_libyaml__ e
         return super().construct_mapping(node, deep)
 
 
-def _scalar(loader: Any, node: Any) -> Any:
-    return loader.construct_scalar(node)
+def _plain(loader: Any, node: Any) -> Any:
+    return loader.construct_mapping(node) if hasattr(node, "flow_style") else loader.construct_scalar(node)
 
 
 def loader(text_tags: Sequence[str]) -> type[Any]:
-    """A class of loaders in which scalars with one of the tags are texts."""
+    """A class of loaders in which scalars with one of the tags are texts, and mappings are plain ones."""
 
     class Loader(_PlainLoader):
         pass
 
     for tag in text_tags:
-        Loader.add_constructor(tag, _scalar)
+        Loader.add_constructor(tag, _plain)
     return Loader
 
 
@@ -177,7 +177,7 @@ def read_toml(path: str | os.PathLike[str], limit_bytes: int = MEGABYTE) -> dict
 def read_yaml(path: str | os.PathLike[str], limit_bytes: int = MEGABYTE, text_tags: Sequence[str] = ()) -> Any:
     """A YAML document of plain values: no tags, no aliases, no repeated keys, bounded size and depth.
 
-    Scalars with one of `text_tags` are read as text; any other tag is refused.
+    Scalars with one of `text_tags` are read as text, mappings as plain ones; any other tag is refused.
     Raises InputError where it is no such YAML, nests too deep, or is longer than `limit_bytes`.
     """
 

@@ -15,6 +15,7 @@ from importlib import import_module
 from pathlib import Path
 
 from tests.attack import uses
+from tests.pasted import PASTED
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ MADE = (
     "trace.json",
 )
 MADE += ("ncu.csv", "ncu-raw.csv", "pmc.csv", "perf-stat.csv", "perf-stat.txt", "perf-stat.json", "perf-script.txt")
+MADE += tuple(PASTED)
 MADE += ("likwid.csv", "step.mlir", "generic.mlir", "megatron.log", "trainer_state.json")
 USED: Mapping[str, tuple[tuple[str, ...], Callable[[Path], object]]] = {
     "load_machine": (("xeon-phi-7120p.yaml", "h100-sxm.yaml", "a100-80-dgx.yaml"), uses.use_machine),
@@ -109,6 +111,10 @@ ALREADY = {
     "read_likwid": "read_any",
     "read_perf_stat": "read_any",
     "read_perf_script": "read_any",
+    "read_summary": "read_any",
+    "read_telemetry": "read_any",
+    "read_hyperfine_csv": "read_any",
+    "read_hlo": "read_any",
     "read_caliper_folder": "a folder of what read_any reads",
     "import_onnx": "import_file",
     "import_stablehlo": "read_any",

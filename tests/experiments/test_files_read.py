@@ -57,8 +57,8 @@ def test_a_file_of_no_known_kind_is_bad_input(tmp_path: Path, capsys: Captured) 
 @pytest.mark.parametrize(
     ("text", "words", "next_"),
     [
-        ("threads,time_s\n1,10\n2,5.5\n4,3.2\n", "3 times of 1 regions over threads", "extrapolate"),
-        ("n,run_time [ms]\n100,10\n200,41\n", "2 times of 1 regions over n", "extrapolate"),
+        ("threads,time_s\n1,10\n2,5.5\n4,3.2\n", "3 times over threads", "extrapolate"),
+        ("n,run_time [ms]\n100,10\n200,41\n", "2 times over n", "extrapolate"),
         ("%%MatrixMarket matrix coordinate pattern general\n3 2 1\n1 1\n", "3 x 2, 1 non-zeros", "spmv predict"),
     ],
 )

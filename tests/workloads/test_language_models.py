@@ -180,7 +180,7 @@ def test_own_config(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"model_type": "bert"}, "unknown model_type"),
+        ({"model_type": "bert"}, "an encoder, which writes no tokens"),
         ({"hidden_size": "many"}, "hidden_size = 'many'"),
         ({"num_hidden_layers": 0}, "num_hidden_layers"),
         ({"num_hidden_layers": 10**9, "num_experts": 4, "num_experts_per_tok": 2}, "from 1 to 10,000"),

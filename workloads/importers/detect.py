@@ -13,7 +13,7 @@ from slipstick.common.renamed_arguments import checked
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_file import load_workload
 from slipstick.workloads.graph.workload_writer import SCHEMA
-from slipstick.workloads.importers.formats.registry import identify
+from slipstick.workloads.importers.formats.registry import elsewhere, identify
 
 
 @checked
@@ -40,18 +40,21 @@ def import_file(path: str | os.PathLike[str], step: int | None = None) -> Worklo
     True
     """
     kind = identify(path)
-    if kind is not None and kind.key == "stablehlo":
+    if kind is not None and kind.key in ("stablehlo", "hlo"):
         from slipstick.workloads.importers.xla.stablehlo import import_stablehlo
 
         return import_stablehlo(path)
     name = Path(path).name.removesuffix(".gz")
-    if name.endswith(".onnx"):
+    if name.endswith(".onnx") or (kind is not None and kind.key == "onnx"):
         from slipstick.workloads.importers.onnx.importer import import_onnx
 
         return import_onnx(path)
-    if not name.endswith(".json") and (kind is None or kind.key not in ("workload", "chakra", "chrome-trace")):
+    if kind is not None and kind.key not in ("workload", "chakra", "chrome-trace"):
+        raise elsewhere(path, "graph")
+    if kind is None and not name.endswith(".json"):
         raise InputError(
-            f"{path}: want ONNX (.onnx), StableHLO text, an execution trace, a profiler's trace or a saved workload"
+            f"{path}: want ONNX (.onnx), StableHLO or HLO text, an execution trace, a profiler's trace or a saved "
+            "workload"
         )
     head = opener.head(path, 65536)
     if SCHEMA in head:

@@ -58,48 +58,54 @@ class Latent:
 
 @dataclass(frozen=True)
 class LinearAttention:
-    """Gated delta-rule layers (Qwen3-Next, Qwen3.5), whose state does not grow with the context."""
+    """Layers whose state does not grow with the context: linear attention, state spaces, short convolutions.
 
+    `name`: in the field's words ("gated delta rule", "Mamba 2").
+    `layers`, `heads`: how many there are, and heads of each that ranks can share.
+    `inputs`, `outputs`: numbers a token that the product with the stream makes, and that the product back to it takes.
+    `between`: weights of the products between the two (low ranks of gates and time steps).
+    `small`: other parameters of a layer: convolutions, decays, norms.
+    `state_numbers`: numbers that one sequence keeps in one layer.
+    `measured`: whether the runs that serving is fitted to hold such layers.
+    """
+
+    name: str
     layers: int
-    key_heads: int
-    value_heads: int
-    key_dim: int
-    value_dim: int
-    convolution: int
+    heads: int
+    inputs: int
+    outputs: int
+    between: int
+    small: int
+    state_numbers: int
+    measured: int = 0
 
-    @property
-    def channels(self) -> int:
-        """Width of queries, keys and values together."""
-        return 2 * self.key_heads * self.key_dim + self.value_heads * self.value_dim
 
-    @property
-    def state_numbers(self) -> int:
-        """Numbers that one sequence keeps in one layer."""
-        return self.value_heads * self.key_dim * self.value_dim + self.channels * (self.convolution - 1)
+UNMEASURED = 0.5
+"""Half width of log time where a kind of layer is counted by its bytes and flop alone: a factor of 1.65 each way."""
 
 
 def impossible(numbers: Mapping[str, Any], words: Mapping[str, str] | None = None) -> list[str]:
     """What cannot be of a model's numbers, a sentence each.
 
     `numbers`: by the fields of `LanguageModel`; None where one is not known.
-    `words`: what a file calls them (and `per_token`, `key_heads`), where not by these names.
+    `words`: what a file calls them (and `per_token`, `linear_heads`), where not by these names.
     """
     known: dict[str, int] = {name: value for name, value in numbers.items() if isinstance(value, int)}
     experts, linear = numbers.get("experts"), numbers.get("linear")
     if experts is not None:
         known |= {"experts": experts.count, "per_token": experts.per_token}
     if linear is not None:
-        known |= {"linear_layers": linear.layers, "key_heads": linear.key_heads, "value_heads": linear.value_heads}
+        known |= {"linear_layers": linear.layers, "linear_heads": linear.heads}
 
     def stated(name: str) -> str:
         return f"{(words or {}).get(name, name)} = {known[name]:,}"
 
-    one = ("layers", "width", "heads", "kv_heads", "head_dim", "vocabulary", "per_token", "window", "key_heads")
+    one = ("layers", "width", "heads", "kv_heads", "head_dim", "vocabulary", "per_token", "window", "linear_heads")
     wrong = [f"{stated(name)}: want at least 1" for name in one if known.get(name, 1) < 1]
-    for part, whole in (("kv_heads", "heads"), ("key_heads", "value_heads")):
-        if min(known.get(part, 0), known.get(whole, 0)) > 0 and known[whole] % known[part]:
-            wrong.append(f"{stated(part)}: want a divisor of {stated(whole)}")
-    limits = {"per_token": "experts"} | dict.fromkeys(("window_layers", "dense_layers", "linear_layers"), "layers")
+    if min(known.get("kv_heads", 0), known.get("heads", 0)) > 0 and known["heads"] % known["kv_heads"]:
+        wrong.append(f"{stated('kv_heads')}: want a divisor of {stated('heads')}")
+    parts = ("window_layers", "dense_layers", "linear_layers", "bare_layers")
+    limits = {"per_token": "experts"} | dict.fromkeys(parts, "layers")
     for part, whole in limits.items():
         if whole in known and known.get(part, 0) > known[whole]:
             wrong.append(f"{stated(part)}: want at most {stated(whole)}")
@@ -124,13 +130,21 @@ class LanguageModel:
         The last tokens that some layers attend to, and how many layers do.
     dense_layers
         Layers before (or between) those with experts that have a dense feed-forward.
+    bare_layers
+        Layers that have no feed-forward at all.
     qkv_bias, output_bias, expert_bias, head_norm, sinks, output_gate
         1 where these exist: biases, a norm of queries and keys ("head": over each head, 2: over all heads together),
         a learned number a head in the softmax, a gate on attention's output.
     norms
-        Norms of a layer.
+        Norms of a layer; half of them of a layer without a feed-forward.
+    beside
+        Parameters beside all these, stored in 16 bits: biases, learned positions, what sees, hears or encodes.
+    doubts
+        What of the model is not counted, or only by its bytes: a phrase each.
     weights
         How the file says its weights are stored ("bf16", "fp8", "mxfp4", ...; see `weight_types`).
+    published
+        The same of the checkpoint of fewer bits that its publisher offers beside; "" where there is none.
     cache, quantiser
         How the checkpoint's file says keys and values are to be cached ("fp8"; "" where it is not known), and the
         program that wrote so (`quant_method`): engines read the one and not the other.
@@ -158,14 +172,18 @@ class LanguageModel:
     sinks: int = 0
     output_gate: int = 0
     norms: int = 2
+    bare_layers: int = 0
+    beside: int = 0
     experts: Experts | None = None
     latent: Latent | None = None
     linear: LinearAttention | None = None
     weights: str = "bf16"
+    published: str = ""
     cache: str = ""
     quantiser: str = ""
     typed: str = ""
     context: int | None = None
+    doubts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if wrong := impossible(vars(self)):
@@ -173,8 +191,14 @@ class LanguageModel:
 
     @property
     def stands_for(self) -> str:
-        """That its numbers answer for another name; "" where that is its own."""
-        return f"{self.typed} by the numbers of {self.name}, whose shapes it shares" if self.typed else ""
+        """That its numbers answer for another name, and what they leave out; "" where they are all its own."""
+        sibling = [f"{self.typed} by the numbers of {self.name}, whose shapes it shares"] if self.typed else []
+        return "; ".join([*sibling, *self.doubts])
+
+    @property
+    def unmeasured(self) -> float:
+        """What a kind of layer that no measured run has adds to the half width of the log of a time."""
+        return UNMEASURED if self.linear and not self.linear.measured else 0.0
 
     @cached_property
     def attention_layers(self) -> int:
@@ -184,12 +208,12 @@ class LanguageModel:
     @cached_property
     def expert_layers(self) -> int:
         """Layers with experts."""
-        return self.layers - self.dense_layers if self.experts else 0
+        return self.layers - self.dense_layers - self.bare_layers if self.experts else 0
 
     @property
     def plain_layers(self) -> int:
         """Layers with a dense feed-forward."""
-        return self.layers - self.expert_layers
+        return self.layers - self.expert_layers - self.bare_layers
 
     @property
     def attention_weights(self) -> int:
@@ -210,11 +234,8 @@ class LanguageModel:
     @property
     def linear_weights(self) -> int:
         """Weights of the products of one layer of linear attention."""
-        if self.linear is None:
-            return 0
         a = self.linear
-        values = a.value_heads * a.value_dim
-        return self.width * (a.channels + values + 2 * a.value_heads) + values * self.width
+        return self.width * (a.inputs + a.outputs) + a.between if a else 0
 
     @property
     def expert_weights(self) -> int:
@@ -258,11 +279,10 @@ class LanguageModel:
         """All parameters, to the last one; heads that guess further tokens (MTP) left out."""
         embedding = self.head_weights * (1 if self.tied else 2)
         attention = self.attention_weights + self._attention_small
-        total = embedding + self.width + self.layers * self.norms * self.width + self.attention_layers * attention
+        norms = self.layers * self.norms - self.bare_layers * (self.norms // 2)
+        total = embedding + self.beside + (1 + norms) * self.width + self.attention_layers * attention
         if self.linear:
-            a = self.linear
-            small = a.channels * a.convolution + 2 * a.value_heads + a.value_dim
-            total += a.layers * (self.linear_weights + small)
+            total += self.linear.layers * (self.linear_weights + self.linear.small)
         total += self.plain_layers * self.dense_weights
         if self.experts:
             e = self.experts

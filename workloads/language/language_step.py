@@ -64,7 +64,7 @@ def language_step(model: LanguageModel, stored: str | None = None, purpose: Purp
     edges = tuple(pairwise(names))
     linear, routed = weights_by_group(model)
     known: dict[str, Attribute] = {"parameters": model.parameters, "linear_weights": linear, "routed_weights": routed}
-    if model.typed:
+    if model.stands_for:
         known["stands_for"] = model.stands_for
     if model.cache and writer.kind.name == model.weights:
         known |= {"cache": model.cache, "quantiser": model.quantiser}
@@ -161,16 +161,19 @@ class _Step:
         layers, attention = m.layers / self.stages, m.attention_layers / self.stages
         self.add("embedding", "gather", {"rows": self.tokens, "width": m.width}, 1)
         self.norm("norms", m.norms * layers)
-        self.products(attention)
+        if m.attention_layers:
+            self.products(attention)
         for name, times, window in self.spans():
             self.attend(f"attention{name}", times / self.stages, window)
         if m.linear:
             a = m.linear
-            inner = a.channels + a.value_heads * (a.value_dim + 2)
-            self.product("linear.in", a.layers / self.stages, inner / self.tensor, m.width)
-            self.product("linear.out", a.layers / self.stages, m.width, a.value_heads * a.value_dim / self.tensor)
+            times = a.layers / self.stages
+            self.product("linear.in", times, a.inputs / self.tensor, m.width)
+            if a.between:
+                self.product("linear.between", times, a.between / a.outputs / self.tensor, a.outputs)
+            self.product("linear.out", times, m.width, a.outputs / self.tensor)
             state = a.state_numbers / self.tensor * (self.decodes + self.prompt / self.chunk)
-            self.add("linear.state", "move", {"reads": state, "writes": state}, a.layers / self.stages)
+            self.add("linear.state", "move", {"reads": state, "writes": state}, times)
         self.reduce("attention.all_reduce", layers)
         self.feed_forward()
         self.norm("head.norm", 1)

@@ -10,8 +10,9 @@ files of Llama 2 7B: examples/quantize/README.md of the same at commit b8c1476e.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
@@ -90,6 +91,9 @@ AUTO = "auto"
 """The type of cache that the engine makes of what the checkpoint says."""
 
 
+_KEPT = re.compile(r"(\w{2,20}) \((\d{1,3}(?:\.\d{1,3})?)% in 16 bits\)")
+
+
 def weight_type(name: str) -> WeightType:
     """A way of storing weights by its name, or "bits LINEAR/EXPERTS/REST" as a GGUF file's tensors have them.
 
@@ -97,9 +101,26 @@ def weight_type(name: str) -> WeightType:
     """
     if name.startswith("bits "):
         return _own_type(name)
+    if match := _KEPT.fullmatch(name):
+        base, share = weight_type(match[1]), float(match[2]) / 100
+        return replace(base, name=name, linear=share * 16 + (1 - share) * base.linear)
     if name not in WEIGHT_TYPES:
         raise unknown_name("type of weights", name, list(WEIGHT_TYPES))
     return WEIGHT_TYPES[name]
+
+
+def partly(stored: str, share: float) -> str:
+    """The name of a way of storing weights that leaves a share of the layers' products in 16 bits.
+
+    >>> partly("fp8", 0.18), weight_type(partly("fp8", 0.5)).linear, whole_name(partly("fp8", 0.18))
+    ('fp8 (18% in 16 bits)', 12.0, 'fp8')
+    """
+    return f"{stored} ({100 * share:.3g}% in 16 bits)" if share else stored
+
+
+def whole_name(stored: str) -> str:
+    """The same without what is left in 16 bits."""
+    return stored.partition(" (")[0]
 
 
 def is_gguf(name: str) -> bool:
@@ -119,10 +140,14 @@ def stored_as(model: LanguageModel, dtype: str | None) -> str:
     """The type of weights by the words of a user; None: as the model's file says.
 
     4-bit weights of a model with experts leave attention in bfloat16 and 8-bit ones have scales by blocks, as published
-    checkpoints do; "mxfp4" is that of gpt-oss where there are experts and of all layers where there are none.
+    checkpoints do; what the publisher's own checkpoint leaves in 16 bits stays so. "mxfp4" is that of gpt-oss where
+    there are experts, and of all layers where there are none.
     Raises InputError where the type is unknown.
     """
-    return model.weights if dtype is None else stored_name(dtype, model.weights, model.experts is not None)
+    if dtype is None:
+        return model.weights
+    name = stored_name(dtype, model.weights, model.experts is not None)
+    return next((own for own in (model.weights, model.published) if whole_name(own) == name), name)
 
 
 def stored_name(dtype: str, weights: str, experts: bool) -> str:  # noqa: FBT001

@@ -36,6 +36,7 @@ class Counted:
     `seconds`: of all its `count` calls; None where no time was counted.
     `flop`, `moved`: Floating-point operations, and bytes to and from main memory; None where they were not counted.
     `shares`: shares of peaks as the tool has them: of "compute", "memory" (any level) and "main memory".
+    `scaled`: the share of the time in which an event was counted, where that is not all; its value is scaled up.
     `values`: other figures by the tool's names, summed over calls, in SI units.
     """
 
@@ -46,6 +47,7 @@ class Counted:
     moved: float | None = None
     shares: Mapping[str, float] = field(default_factory=dict)
     values: Mapping[str, float] = field(default_factory=dict)
+    scaled: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def intensity(self) -> float | None:

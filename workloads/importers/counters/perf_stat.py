@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,10 @@ _BESIDE = re.compile(r"(?<=[#(])[^\d]{0,8}(\d[\d.,]*\d)")
 """Derived figures behind a count: "#    0.998 CPUs utilized", "( +-  0.12% )"."""
 _CSV = re.compile(r"\s*(<not \w+>|-?[\d.]+(?:,\d+)?)([,;|\t])((?!\d)[\w%/]*)\2((?!\d)[^,;|\t]{1,200})(?:\2|$)")
 """No thousands are parted here: a comma among the digits stands before a fraction, between any separators."""
+_INTERVAL = re.compile(r"\s*(\d{1,9}\.\d{6,9})(?:[,;|\t](?=\s*[\d<])|\s+(?=[\d<]))")
+"""What -I writes before each count: seconds since the start."""
+_RUNNING = re.compile(r"\((\d{1,3}[.,]\d{2})%\)\s*$")
+_RUNNING_CSV = re.compile(r"[,;|\t]\d+[,;|\t](\d{1,3}[.,]\d{2})[,;|\t]")
 _LOCAL_JSON = re.compile(r":\s*-?\d+,\d+\s*[,}]")
 _BEGINS = ("# started on", "Performance counter stats for")
 ELAPSED = "seconds time elapsed"
@@ -47,6 +51,7 @@ def read_perf_stat(path: Path) -> tuple[Counted, ...]:
     if text.count("\n") > MOST_LINES:
         raise InputError(f"{path}: more than {MOST_LINES:,} lines")
     values: dict[str, float] = {}
+    scaled: dict[str, float] = {}
     missing: list[str] = []
     elapsed = None
     lines = list(_events(text, path))
@@ -59,8 +64,12 @@ def read_perf_stat(path: Path) -> tuple[Counted, ...]:
             elapsed = value
         else:
             values[one.event] = values.get(one.event, 0.0) + value * _UNITS.get(one.unit, 1.0)
+            if one.running < 1:
+                scaled[one.event] = min(scaled.get(one.event, 1.0), one.running)
     if not values:
         raise InputError(f"{path}: no event was counted (not counted: {', '.join(missing[:8]) or 'none'})")
+    if elapsed is None and lines and lines[-1].at is not None:
+        elapsed = lines[-1].at  # the end of the last interval
     if elapsed is None:
         elapsed = next((values[name] for name in ("duration_time", "user_time") if name in values), None)
         if elapsed is None and (clock := values.get("task-clock")) is not None:
@@ -71,13 +80,16 @@ def read_perf_stat(path: Path) -> tuple[Counted, ...]:
         if (match := _FLOP.fullmatch(name)) and match.group(1).lower() in _WIDTHS
     ]
     moved = [value for name, value in values.items() if _MOVED.fullmatch(name)]
-    return (Counted("the run", 1, elapsed, sum(flop) if flop else None, sum(moved) if moved else None, {}, values),)
+    return (
+        Counted("the run", 1, elapsed, sum(flop) if flop else None, sum(moved) if moved else None, {}, values, scaled),
+    )
 
 
 @dataclass(frozen=True)
 class _Event:
     """A line: its event, the text of its count, its unit, and the text of the figures behind them.
 
+    `running`: the share of the time in which it was counted; `at`: seconds at the end of its interval, of -I.
     `grouped`: whether thousands may be parted, as they are in the text on the screen alone.
     """
 
@@ -87,6 +99,8 @@ class _Event:
     unit: str
     grouped: bool = False
     beside: str = ""
+    running: float = 1.0
+    at: float | None = None
 
     def figures(self) -> Iterator[tuple[int, str, bool]]:
         """Its numbers, for `decimal_mark`: what has no unit, or nanoseconds, is counted and has no fraction."""
@@ -103,6 +117,11 @@ def _events(text: str, path: Path) -> Iterator[_Event]:
             if begun:
                 raise InputError(f"{path}: line {number}: a second run begins here; read each alone")
             continue
+        at = None
+        if interval := _INTERVAL.match(line):
+            rest = line[interval.end() :]
+            if _CSV.match(rest) or _LINE.match(rest):
+                at, line = float(interval[1]), rest
         if line.lstrip().startswith("{"):
             if _LOCAL_JSON.search(line):
                 raise InputError(
@@ -119,10 +138,17 @@ def _events(text: str, path: Path) -> Iterator[_Event]:
             continue
         begun = True
         if event is not None:
-            yield event
+            share = _RUNNING.search(line) or _RUNNING_CSV.search(line) if event.running == 1 else None
+            running = float(share[1].replace(",", ".")) / 100 if share else event.running
+            yield replace(event, running=running, at=event.at if at is None else at)
 
 
 def _from_json(entry: Any, line: int) -> _Event | None:
     if isinstance(entry, Mapping) and isinstance(entry.get("event"), str):
-        return _Event(line, entry["event"], str(entry.get("counter-value")), str(entry.get("unit") or ""))
+        running, at = (entry.get(name) for name in ("pcnt-running", "interval"))
+        return _Event(
+            line, entry["event"], str(entry.get("counter-value")), str(entry.get("unit") or ""),
+            running=running / 100 if isinstance(running, (int, float)) else 1.0,
+            at=float(at) if isinstance(at, (int, float)) else None,
+        )  # fmt: skip
     return None

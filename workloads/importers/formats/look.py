@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -34,14 +35,15 @@ class FileHeader:
         """The first bytes as text; empty where they are no text."""
         return "" if b"\0" in self.first else self.first.decode("utf-8-sig", errors="replace").lstrip()
 
-    @property
-    def _json(self) -> bool:
+    @cached_property
+    def json(self) -> bool:
+        """Whether it begins as JSON does, or as lines of JSON below lines of words."""
         return self.text[:1] in ("{", "[")
 
     @cached_property
     def keys(self) -> frozenset[str]:
         """Names of fields of a JSON document (any depth) or of JSON lines that stand in the first bytes."""
-        return frozenset(_KEY.findall(self.text)) if self._json else frozenset()
+        return frozenset(_KEY.findall(self.text)) if self.json else frozenset()
 
     @cached_property
     def lines(self) -> tuple[str, ...]:
@@ -52,7 +54,7 @@ class FileHeader:
     @cached_property
     def columns(self) -> frozenset[str]:
         """Names in the header of a CSV, none of JSON; lines before it that begin with == or # are passed over."""
-        for line in () if self._json else self.lines:
+        for line in () if self.json else self.lines:
             if line.strip() and not line.startswith(("==", "#")):
                 try:
                     return frozenset(
@@ -86,3 +88,13 @@ def sacct_columns(line: str) -> list[str]:
     names = [name.strip() for name in line.split(mark)]
     lower = {name.lower() for name in names}
     return names if lower & {"elapsed", "elapsedraw"} and lower & _WORKERS else []
+
+
+STATES = re.compile(r"\b(COMPLETED|FAILED|TIMEOUT|CANCELLED|OUT_OF_ME\w*|NODE_FAIL|RUNNING|PREEMPTED)\b")
+CLOCK = re.compile(r"(?<![\d:T-])(?:\d+-)?\d\d:\d\d:\d\d(?![\d:])")
+
+
+def headless_jobs(lines: Sequence[str]) -> bool:
+    """Whether each line is a job of sacct without its header: a state and an elapsed time."""
+    jobs = [line for line in lines if line.strip()]
+    return bool(jobs) and all(len(line) < 500 and STATES.search(line) and CLOCK.search(line) for line in jobs[:50])

@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from slipstick.common.errors import InputError
-from slipstick.workloads.importers.formats.look import SEFF_TIME, SQLITE, FileHeader, look, sacct_columns
+from slipstick.common.readers import csv_separator, number_written
+from slipstick.workloads.importers.counters.summaries import summary_columns
+from slipstick.workloads.importers.counters.telemetry import is_telemetry
+from slipstick.workloads.importers.formats.look import (
+    SEFF_TIME,
+    SQLITE,
+    FileHeader,
+    headless_jobs,
+    look,
+    sacct_columns,
+)
+from slipstick.workloads.importers.serving.benchmarks import is_printed, is_run
 
-Target = Literal["timeline", "counters", "serving", "series", "graph", "matrix", "model", "run", "iterations"]
+Target = Literal[
+    "timeline", "counters", "serving", "series", "graph", "matrix", "model", "run", "iterations", "machine", "telemetry"
+]  # fmt: skip
 COMMANDS: dict[Target, tuple[str, ...]] = {
     "timeline": ("slipstick replay {file} --on MACHINE",),
-    "counters": (),
+    "counters": ("slipstick estimate WORKLOAD --on MACHINE --parts 10",),
     "serving": ("slipstick read {file} --on MACHINE",),
     "series": ("slipstick extrapolate {file} --to VALUE",),
-    "graph": ("slipstick workloads import {file} --out w.json", "slipstick estimate w.json --on MACHINE"),
+    "graph": ("slipstick workloads import {file} --out w.json", "slipstick estimate {file} --on MACHINE"),
     "matrix": ("slipstick spmv predict {file}", "slipstick estimate {file} --on MACHINE"),
     "model": ("slipstick serve {file} --on MACHINE --concurrency 8",),
     "iterations": ("slipstick seqpoint {file}",),
+    "machine": ("slipstick machines import {file} --out m.yaml",),
+    "telemetry": ("slipstick estimate WORKLOAD --on MACHINE",),
     "run": (
         "slipstick phases {file}",
         "slipstick seqpoint {file}",
@@ -39,14 +56,19 @@ class Format:
     `name`: the tool, and what it calls such a file.
     `target`: what is made of it: a timeline of events, counters of regions, measurements of a server, a series of times
         over parameters, a graph of operations, a sparse matrix, a language model's configuration, the steps of a
-        training run, its iterations with their sequence lengths.
+        training run, its iterations with their sequence lengths, a machine, or what a device reported of itself.
     `seen_in`: whether the beginning of a file shows that it is one.
+    `made_by`: how people make it.
+    `holds`, `left_out`: what is read of it, and what is not.
     """
 
     key: str
     name: str
     target: Target
     seen_in: Callable[[FileHeader], bool]
+    made_by: str
+    holds: str
+    left_out: str = ""
 
 
 def _nsys(seen: FileHeader) -> bool:
@@ -67,13 +89,21 @@ def _llama_bench(seen: FileHeader) -> bool:
 
 
 def _llama_table(seen: FileHeader) -> bool:
-    """The Markdown that llama-bench prints by default."""
-    first = next((line for line in seen.lines if line.strip()), "")
-    return first.startswith("|") and {"model", "test", "t/s"} <= {cell.strip() for cell in first.split("|")}
+    """The Markdown that llama-bench prints by default, below the lines of its backends."""
+    heads = (line for line in seen.lines[:500] if line.lstrip().startswith("|"))
+    return any({"model", "test", "t/s"} <= {cell.strip() for cell in line.split("|")} for line in heads)
 
 
-def _vllm(seen: FileHeader) -> bool:
-    return seen.has("request_throughput", "completed") and seen.has("total_input_tokens")
+def _served(seen: FileHeader) -> bool:
+    return (is_run(seen.keys) or _guidellm(seen)) if seen.json else is_printed(seen.text)
+
+
+def _guidellm(seen: FileHeader) -> bool:
+    return seen.has("benchmarks", "metrics") or ('"benchmarks"' in seen.text[:2000] and '"guidellm' in seen.text)
+
+
+def _config(seen: FileHeader) -> bool:
+    return seen.has("model_type") and bool(seen.keys & {"hidden_size", "n_embd", "d_model", "text_config", "n_layer"})
 
 
 def _ncu(seen: FileHeader) -> bool:
@@ -91,7 +121,9 @@ def _perf_stat(seen: FileHeader) -> bool:
     if '"counter-value"' in seen.text and '"event"' in seen.text:  # below a line "# started on", with -o
         return True
     lines = [line for line in seen.lines if line.strip() and not line.startswith("#")]
-    return bool(lines) and all(_PERF_CSV.match(line) for line in lines[:20])
+    plain = [_PERF_INTERVAL.sub("", line) for line in lines[:20]]
+    intervals = "counts" in seen.text[:2000] and "events" in seen.text[:2000]  # the header of -I
+    return bool(lines) and (intervals or all(_PERF_CSV.match(line) for line in plain))
 
 
 def _perf_script(seen: FileHeader) -> bool:
@@ -106,6 +138,45 @@ def _rocprof_counters(seen: FileHeader) -> bool:
 
 def _extrap(seen: FileHeader) -> bool:
     return any(line.split(maxsplit=1)[:1] in (["PARAMETER"], ["POINTS"]) for line in seen.lines[:100])
+
+
+def _extrap_lines(seen: FileHeader) -> bool:
+    """JSON Lines, or Talpas, which parts its fields with semicolons."""
+    return seen.json and "value" in seen.keys and bool(seen.keys & {"params", "parameters"})
+
+
+def _onnx(seen: FileHeader) -> bool:
+    """A protocol buffer of ONNX: the version of its format stands first, then who wrote it."""
+    ends = seen.path.name.removesuffix(".gz").lower().endswith((".onnx", ".onnx.prototxt"))
+    return (ends and b"\0" in seen.first) or bool(_ONNX.match(seen.first))
+
+
+def _hlo(seen: FileHeader) -> bool:
+    return any(line.startswith("HloModule ") for line in seen.lines[:200])
+
+
+def _summary(seen: FileHeader) -> bool:
+    return summary_columns(seen.lines) is not None
+
+
+def _telemetry(seen: FileHeader) -> bool:
+    return is_telemetry(seen.lines)
+
+
+def _lscpu(seen: FileHeader) -> bool:
+    return seen.has("lscpu") or bool(_LSCPU.search(seen.text) and "CPU(s):" in seen.text)
+
+
+def _hwloc(seen: FileHeader) -> bool:
+    return "<topology" in seen.text[:2000] or (seen.text.startswith("Machine") and "PU L#" in seen.text)
+
+
+def _hyperfine_csv(seen: FileHeader) -> bool:
+    return seen.heads("command", "mean", "stddev", "median")
+
+
+def _sacct_json(seen: FileHeader) -> bool:
+    return seen.has("jobs", "meta") and bool(seen.keys & {"job_id", "allocation_nodes", "elapsed"})
 
 
 def _chrome(seen: FileHeader) -> bool:
@@ -147,7 +218,12 @@ def _matrix_market(seen: FileHeader) -> bool:
 
 
 def _slurm(seen: FileHeader) -> bool:
-    return bool(SEFF_TIME.search(seen.text)) or any(sacct_columns(line) for line in seen.lines[:20])
+    return (
+        bool(SEFF_TIME.search(seen.text))
+        or any(sacct_columns(line) for line in seen.lines[:20])
+        or headless_jobs(seen.lines)
+        or _sacct_json(seen)
+    )
 
 
 def _iterations(seen: FileHeader) -> bool:
@@ -157,16 +233,29 @@ def _iterations(seen: FileHeader) -> bool:
 
 
 def _times(seen: FileHeader) -> bool:
-    """A header with one column of times, and a row of as many cells."""
-    header, _, rest = seen.text.partition("\n")
-    names = [name.strip().lower() for name in header.split(",")]
-    first = rest.partition("\n")[0].split(",")
-    return len(names) > 1 and len(first) == len(names) and any(_TIME.fullmatch(name) for name in names)
+    """A header with a column of times, and a row of as many cells."""
+    return _table(seen) and any(_TIME.fullmatch(name.lower()) for name in seen.columns)
+
+
+def _table(seen: FileHeader) -> bool:
+    """A header of words, and a row of as many cells with a number among them."""
+    rows = [line for line in seen.lines if line.strip() and not line.startswith("#")][:2]
+    if len(rows) < 2 or len(seen.columns) < 2 or seen.text[:1] in "{[|<%":
+        return False
+    mark = csv_separator(rows[0])
+    cells = next(csv.reader([rows[1]], delimiter=mark), [])
+    plain = all(number_written(name) is None for name in seen.columns)
+    return plain and len(cells) == len(seen.columns) and any(number_written(cell) is not None for cell in cells)
 
 
 _LENGTHS = {"seqlen", "sequencelength", "seqlength", "length", "sl"}
 _STEPS = {"iteration", "iter", "step", "batchindex", "index"}
-_TIME = re.compile(r"(.*[ _])?(run|wall_?)?(time|seconds|duration|elapsed)([ _]\[?(s|ms|us|µs|ns|min|h)\]?)?")
+_TIME = re.compile(
+    r"(.*[ _])?(run|wall_?)?(time|seconds|duration|elapsed)([ _]?[\[(]?(s|ms|us|µs|ns|min|h|sec|seconds)[\])]?)?"
+)
+_ONNX = re.compile(rb"\x08[\x03-\x0f]\x12.{1,60}", re.DOTALL)
+_LSCPU = re.compile(r"^(Architecture|CPU op-mode\(s\)|Vendor ID|CPU\(s\)): +\S", re.MULTILINE)
+_PERF_INTERVAL = re.compile(r"^\s*\d{1,9}\.\d{6,9}[,;|\t]")
 _PERF_CSV = re.compile(r"\s*(<not \w+>|-?[\d.]+(?:,\d+)?)([,;|\t])(?!\d)[\w%/]*\2(?!\d)[^,;|\t]{1,200}(\2|$)")
 _PERF_SCRIPT = re.compile(r"\S.{0,64}?\s+\d+(/\d+)?\s+(\[\d+\]\s+)?(\d+\.\d+:\s+)?(\d+\s+)?[\w\-:/.=]{1,80}:(\s|$)")
 _CALIPER_JSON = re.compile(r'\{\s*"data"\s*:\s*\[\s*\[')
@@ -174,36 +263,263 @@ _SLIPSTICK = re.compile(r'"schema":\s*"slipstick-workload')
 _CALIBRATION = re.compile(r'"schema":\s*"slipstick-calibration')
 
 FORMATS: tuple[Format, ...] = (
-    Format("nsys", "Nsight Systems, SQLite export", "timeline", _nsys),
-    Format("gguf", "GGUF model", "model", lambda seen: seen.first.startswith(b"GGUF")),
-    Format("workload", "slipstick, saved workload", "graph", lambda seen: bool(_SLIPSTICK.search(seen.text[:4096]))),
-    Format("rocprof-json", "rocprofv3, JSON", "timeline", lambda seen: seen.has("rocprofiler-sdk-tool")),
-    Format("vllm-bench", "vLLM bench serve, JSON", "serving", _vllm),
-    Format("llama-bench", "llama-bench, JSON, JSON lines, CSV or Markdown", "serving", _llama_bench),
-    Format("caliper-json", "Caliper, JSON split", "series", lambda seen: bool(_CALIPER_JSON.match(seen.text))),
-    Format("caliper", "Caliper, .cali", "series", lambda seen: seen.text.startswith("__rec=")),
-    Format("asv", "asv, results", "series", lambda seen: seen.has("result_columns", "results")),
-    Format("chakra", "Chakra execution trace", "timeline", _chakra),
-    Format("chrome-trace", "Chrome trace (PyTorch, JAX)", "timeline", _chrome),
-    Format("hyperfine", "hyperfine, JSON", "series", lambda seen: seen.has("results", "command", "mean")),
-    Format("pytest-benchmark", "pytest-benchmark, JSON", "series", lambda seen: seen.has("benchmarks", "stats")),
-    Format("google-benchmark", "Google Benchmark, JSON", "series", lambda seen: seen.has("benchmarks", "real_time")),
-    Format("config", "Hugging Face config.json", "model", lambda seen: seen.has("model_type", "hidden_size")),
-    Format("stablehlo", "StableHLO text (JAX, PyTorch/XLA)", "graph", _stablehlo),
-    Format("ncu", "Nsight Compute, CSV", "counters", _ncu),
-    Format("rocprof-counters", "rocprofv3, counters as CSV", "counters", _rocprof_counters),
-    Format("rocprof-csv", "rocprofv3, trace as CSV", "timeline", _rocprof_trace),
-    Format("likwid", "likwid-perfctr, CSV", "counters", _likwid),
-    Format("extrap", "Extra-P, text", "series", _extrap),
-    Format("mllog", "MLPerf training, log", "run", _mllog),
-    Format("megatron", "Megatron-LM, training log", "run", _megatron),
-    Format("trainer-state", "Hugging Face Trainer, trainer_state.json", "run", _trainer_state),
-    Format("matrix-market", "Matrix Market, sparse matrix", "matrix", _matrix_market),
-    Format("slurm", "Slurm, sacct or seff", "series", _slurm),
-    Format("iterations", "iterations of a training run, CSV", "iterations", _iterations),
-    Format("times", "times over parameters, CSV", "series", _times),
-    Format("perf-stat", "perf stat, CSV, JSON lines or text", "counters", _perf_stat),
-    Format("perf-script", "perf script", "counters", _perf_script),
+    Format(
+        "nsys", "Nsight Systems, SQLite export", "timeline", _nsys,
+        "nsys profile -t cuda,nvtx --export=sqlite PROGRAM",
+        "kernels, copies, fills, calls of CUDA, NVTX ranges",
+        "samples, context switches, other interfaces",
+    ),
+    Format(
+        "gguf", "GGUF model", "model", lambda seen: seen.first.startswith(b"GGUF"),
+        "convert_hf_to_gguf.py, llama-quantize",
+        "sizes of the model, types of its tensors",
+        "weights, tokenizer",
+    ),
+    Format(
+        "onnx", "ONNX model", "graph", _onnx,
+        "torch.onnx.export, tf2onnx",
+        "operations with shapes, named axes, attributes",
+        "weights, files beside it, training information",
+    ),
+    Format(
+        "workload", "slipstick, saved workload", "graph", lambda seen: bool(_SLIPSTICK.search(seen.text[:4096])),
+        "slipstick workloads import FILE --out w.json",
+        "all",
+    ),
+    Format(
+        "rocprof-json", "rocprofv3, JSON", "timeline", lambda seen: seen.has("rocprofiler-sdk-tool"),
+        "rocprofv3 --sys-trace --output-format json -- PROGRAM",
+        "kernels, copies, calls of HIP, markers",
+        "counters, code objects",
+    ),
+    Format(
+        "vllm-bench", "benchmark of a server", "serving", _served,
+        "vllm bench serve --save-result, python -m sglang.bench_serving or bench_one_batch, genai-perf profile, "
+        "aiperf profile, guidellm benchmark, trtllm-bench --report_json, llama-batched-bench, ollama run --verbose;"
+        " what they print as well",
+        "load, rates, first and further tokens (mean, median, p99)",
+        "single requests, goodput, other percentiles",
+    ),
+    Format(
+        "llama-bench", "llama-bench, JSON, JSON lines, CSV or Markdown", "serving", _llama_bench,
+        "llama-bench -m MODEL.gguf (-o json, jsonl, csv, md)",
+        "rates of prompts and of generation, model, device, threads",
+        "lines before its table, samples",
+    ),
+    Format(
+        "caliper-json", "Caliper, JSON split", "series", lambda seen: bool(_CALIPER_JSON.match(seen.text)),
+        'cali-query -q "... FORMAT json-split"',
+        "times of regions over the run's attributes",
+        "other metrics",
+    ),
+    Format(
+        "caliper", "Caliper, .cali", "series", lambda seen: seen.text.startswith("__rec="),
+        "CALI_CONFIG=runtime-report,profile PROGRAM",
+        "times of regions over the run's attributes",
+        "other metrics, globals that are no numbers",
+    ),
+    Format(
+        "asv", "asv, results", "series", lambda seen: seen.has("result_columns", "results"),
+        "asv run",
+        "times over one parameter",
+        "memory, tracked values, failed runs (counted)",
+    ),
+    Format(
+        "chakra", "Chakra execution trace", "timeline", _chakra,
+        "ExecutionTraceObserver, chakra_converter",
+        "operations with shapes, their order, durations where stated",
+        "tensors' values",
+    ),
+    Format(
+        "chrome-trace", "Chrome trace (PyTorch, JAX)", "timeline", _chrome,
+        "torch.profiler export_chrome_trace, jax.profiler.trace",
+        "events with their times, launches, streams, shapes, steps",
+        "counters, stacks, memory (counted as passed over)",
+    ),
+    Format(
+        "hyperfine", "hyperfine, JSON", "series", lambda seen: seen.has("results", "command", "mean"),
+        "hyperfine --parameter-scan N 1 8 --export-json FILE",
+        "times of every run over the parameters",
+        "failed runs (counted), user and system time",
+    ),
+    Format(
+        "pytest-benchmark", "pytest-benchmark, JSON", "series", lambda seen: seen.has("benchmarks", "stats"),
+        "pytest --benchmark-json FILE",
+        "times of every round over the numeric parameters",
+        "machine and commit information",
+    ),
+    Format(
+        "google-benchmark", "Google Benchmark, JSON", "series", lambda seen: seen.has("benchmarks", "real_time"),
+        "PROGRAM --benchmark_format=json",
+        "real times over the arguments in the name",
+        "aggregates, CPU times, failed runs (counted)",
+    ),
+    Format(
+        "extrap-json", "Extra-P, JSON", "series", lambda seen: seen.has("measurements", "parameters"),
+        "Extra-P 3 and 4, extrap --json",
+        "times of regions over the parameters",
+        "other metrics, models",
+    ),
+    Format(
+        "extrap-lines", "Extra-P, JSON lines or Talpas", "series", _extrap_lines,
+        "extrap --jsonlines, --talpas",
+        "times of regions over the parameters",
+        "other metrics",
+    ),
+    Format(
+        "lscpu", "lscpu, JSON or text", "machine", _lscpu,
+        "lscpu --json (or lscpu)",
+        "cores of each kind, clock, caches, sockets, domains, units by flags",
+        "bandwidths (assumed until measured), vulnerabilities",
+    ),
+    Format(
+        "hwloc", "hwloc, lstopo as XML or text", "machine", _hwloc,
+        "lstopo --of xml FILE, or lstopo-no-graphics > FILE",
+        "cores, threads, caches, packages, domains, memory",
+        "clock (--clock gives it), devices, distances",
+    ),
+    Format(
+        "cpuinfo", "Linux, /proc/cpuinfo", "machine", lambda seen: bool(re.match(r"processor\s*:\s*\d", seen.text)),
+        "cat /proc/cpuinfo",
+        "cores, threads, sockets, clock, units by flags",
+        "caches, bandwidths (lscpu --json states caches)",
+    ),
+    Format(
+        "kerncraft",
+        "kerncraft, machine file",
+        "machine", lambda seen: "memory hierarchy:" in seen.text and "cacheline" in seen.text,
+        "likwid_bench_auto, kerncraft's examples/machine-files",
+        "cores, clock, flop a cycle, caches, measured bandwidths",
+        "in-core models, compilers, other benchmarks",
+    ),
+    Format(
+        "config", "Hugging Face config.json", "model", _config,
+        "hf download ORG/NAME config.json",
+        "all sizes of the layers, how weights and cache are stored",
+        "what is named as not counted: towers' time, fields of unknown meaning",
+    ),
+    Format(
+        "stablehlo", "StableHLO text (JAX, PyTorch/XLA)", "graph", _stablehlo,
+        "jax.jit(f).lower(x).as_text()",
+        "operations with shapes, calls, loops of known trips",
+        "constants, layouts",
+    ),
+    Format(
+        "hlo", "HLO text (XLA)", "graph", _hlo,
+        "XLA_FLAGS=--xla_dump_to=DIR, compiled.as_text()",
+        "operations with shapes, fusions, calls, loops of known trips",
+        "layouts, schedules, constants",
+    ),
+    Format(
+        "ncu", "Nsight Compute, CSV", "counters", _ncu,
+        "ncu --csv --set roofline PROGRAM",
+        "time, flop, bytes and shares of peaks by kernel",
+        "other metrics",
+    ),
+    Format(
+        "rocprof-counters", "rocprofv3, counters as CSV", "counters", _rocprof_counters,
+        "rocprofv3 --pmc COUNTERS --output-format csv -- PROGRAM",
+        "counters, flop and bytes by kernel",
+        "resources of kernels",
+    ),
+    Format(
+        "rocprof-csv", "rocprofv3, trace as CSV", "timeline", _rocprof_trace,
+        "rocprofv3 --kernel-trace --output-format csv -- PROGRAM",
+        "events of one kind",
+        "what is in the other files of the run",
+    ),
+    Format(
+        "telemetry", "nvidia-smi, query as CSV, or dmon", "telemetry", _telemetry,
+        "nvidia-smi --query-gpu=power.draw,... --format=csv -l 1, nvidia-smi dmon, rocm-smi --csv",
+        "mean, least and most of each column by device",
+        "cells without a value (counted), columns of text",
+    ),
+    Format(
+        "summary",
+        "summary of kernels or functions (nsys stats, rocprof, nvprof, torch.profiler)",
+        "counters", _summary,
+        "nsys stats --format csv -r cuda_gpu_kern_sum, rocprof --stats, nvprof --csv, key_averages().table()",
+        "calls and total time by name",
+        "shares, extremes, memory, order of the events",
+    ),
+    Format(
+        "likwid", "likwid-perfctr, CSV", "counters", _likwid,
+        "likwid-perfctr -O -g GROUP PROGRAM",
+        "time, flop, bytes by region and group",
+        "cores apart",
+    ),
+    Format(
+        "extrap", "Extra-P, text", "series", _extrap,
+        "written by hand or by scripts for Extra-P",
+        "times of regions over the parameters",
+        "other metrics",
+    ),
+    Format(
+        "mllog", "MLPerf training, log", "run", _mllog,
+        "MLPerf training's reference code",
+        "steps, evaluations, settings",
+        "the launcher's lines",
+    ),
+    Format(
+        "megatron", "Megatron-LM, training log", "run", _megatron,
+        "pretrain_gpt.py > FILE",
+        "times of iterations, settings, layout",
+        "losses, timers",
+    ),
+    Format(
+        "trainer-state", "Hugging Face Trainer, trainer_state.json", "run", _trainer_state,
+        "transformers Trainer, in its checkpoints",
+        "steps, times, settings",
+        "losses",
+    ),
+    Format(
+        "matrix-market", "Matrix Market, sparse matrix", "matrix", _matrix_market,
+        "scipy.io.mmwrite, SuiteSparse",
+        "places of the non-zeros, symmetry",
+        "values",
+    ),
+    Format(
+        "hyperfine-csv", "hyperfine, CSV", "series", _hyperfine_csv,
+        "hyperfine --parameter-scan N 1 8 --export-csv FILE",
+        "median times over the parameters",
+        "single runs, user and system time",
+    ),
+    Format(
+        "slurm", "Slurm, sacct (text, JSON, without a header) or seff", "series", _slurm,
+        "sacct -P -o JobID,Elapsed,NNodes,State; sacct --json; seff JOB",
+        "elapsed times of completed jobs over nodes, tasks or CPUs",
+        "jobs that did not complete (counted), steps of jobs",
+    ),
+    Format(
+        "iterations", "iterations of a training run, CSV", "iterations", _iterations,
+        "by one's own program: iteration,seq_len,time_s",
+        "lengths and times",
+        "other columns",
+    ),
+    Format(
+        "times", "times over parameters, CSV", "series", _times,
+        "by one's own program: threads,time_s",
+        "times, parameters, regions",
+        "failed runs (counted), columns of text that differ in every row",
+    ),
+    Format(
+        "perf-stat", "perf stat, CSV, JSON lines or text", "counters", _perf_stat,
+        "perf stat (-x, or -j, -I MS, -r N) PROGRAM",
+        "counts summed over intervals and kinds of cores, elapsed time, flop and bytes where counted",
+        "events that were not counted (named)",
+    ),
+    Format(
+        "perf-script", "perf script", "counters", _perf_script,
+        "perf record -g PROGRAM; perf script > FILE",
+        "samples by function",
+        "addresses, call chains",
+    ),
+    Format(
+        "table", "table, CSV", "series", _table,
+        "by one's own program",
+        "the column that --column names",
+        "columns of text that differ in every row",
+    ),
 )  # fmt: skip
 
 
@@ -228,3 +544,49 @@ def unknown(path: object) -> InputError:
         return InputError(f"{path}: a calibration: slipstick estimate WORKLOAD --on MACHINE --calibration {path}")
     names = ", ".join(dict.fromkeys(one.name.partition(",")[0].partition(" (")[0] for one in FORMATS))
     return InputError(f"{path}: no known kind of file by its content{printed_instead(str(path))} (known: {names})")
+
+
+READ_BY: Mapping[str, tuple[Target, ...]] = {
+    "replay": ("timeline",),
+    "phases": ("timeline", "run", "iterations"),
+    "seqpoint": ("iterations", "run", "timeline"),
+    "extrapolate": ("series", "iterations"),
+    "serve": ("model",),
+    "plan": ("model",),
+    "spmv": ("matrix",),
+    "machines": ("machine",),
+    "workloads": ("graph", "timeline"),
+    "estimate": ("graph", "matrix", "model"),
+    "calibrate": (),
+}
+"""What each verb reads as its file, by the verb's first word."""
+
+
+def of_another_verb(words: Sequence[str], said: str) -> str:
+    """What an error adds where a verb was handed a file of another verb: the file's kind and that verb; else "".
+
+    `words`: of the command line; `said`: the error, which may say it already.
+    """
+    targets = READ_BY.get(words[0] if words else "")
+    path = next((word for word in words[1:] if not word.startswith("-") and Path(word).is_file()), "")
+    if targets is None or not path or " takes it" in said:
+        return ""
+    try:
+        kind = identify(path)
+    except InputError:
+        return ""
+    if kind is None or kind.target in targets:
+        return ""
+    return f" ({str(elsewhere(path, *targets)).removeprefix(f'{path}: ')})"
+
+
+def elsewhere(path: str | os.PathLike[str], *targets: Target) -> InputError:
+    """The error of a verb that reads files of some targets for one that it does not read: names the verb that does.
+
+    Raises InputError where the file cannot be read.
+    """
+    kind = identify(path)
+    if kind is None or kind.target in targets:
+        return unknown(path)
+    ways = [command.replace("{file}", str(path)) for command in COMMANDS[kind.target][:1]]
+    return InputError(f"{path}: {kind.name}: {' or '.join(ways or [f'slipstick read {path}'])} takes it")

@@ -27,6 +27,22 @@ Tensors: TypeAlias = Sequence[Tensor | None]
 Reader: TypeAlias = Callable[[str, Facts, list[Tensor], list[Tensor]], list[Piece]]
 
 
+PLAIN: Mapping[str, tuple[str, tuple[int, ...]]] = {
+    "FusedConv": ("Conv", (0, 1, 2)), "QLinearConv": ("Conv", (0, 3, 8)), "ConvInteger": ("Conv", (0, 1)),
+    "FusedGemm": ("Gemm", (0, 1, 2)), "QGemm": ("Gemm", (0, 3, 6)), "FusedMatMul": ("MatMul", (0, 1)),
+    "TransposeMatMul": ("MatMul", (0, 1)), "QLinearMatMul": ("MatMul", (0, 3)), "MatMulInteger": ("MatMul", (0, 1)),
+    "MatMulIntegerToFloat": ("MatMul", (0, 1)), "DynamicQuantizeMatMul": ("MatMul", (0, 1)),
+    "QLinearAdd": ("Add", (0, 3)), "QLinearMul": ("Mul", (0, 3)), "QLinearSigmoid": ("Sigmoid", (0,)),
+    "QLinearLeakyRelu": ("LeakyRelu", (0,)), "QLinearGlobalAveragePool": ("GlobalAveragePool", (0,)),
+    "QLinearAveragePool": ("AveragePool", (0,)), "BiasGelu": ("Gelu", (0,)), "FastGelu": ("Gelu", (0,)),
+    "QuickGelu": ("Gelu", (0,)), "BiasAdd": ("Add", (0, 1)), "RotaryEmbedding": ("Mul", (0, 0)),
+    "SkipLayerNormalization": ("LayerNormalization", (0,)), "RMSNormalization": ("LayerNormalization", (0,)),
+    "SimplifiedLayerNormalization": ("LayerNormalization", (0,)), "GroupNorm": ("GroupNormalization", (0,)),
+    "SkipSimplifiedLayerNormalization": ("LayerNormalization", (0,)), "DynamicQuantizeLSTM": ("LSTM", (0, 1)),
+}  # fmt: skip
+"""Fused and quantised operators (ONNX, and those of onnxruntime's com.microsoft): the plain one, and its inputs."""
+
+
 def read_node(kind: str, attributes: Facts, reads: Tensors, writes: Tensors, where: str) -> list[Piece] | None:
     """Kinds and dims of one node; None where its operator is not known.
 
@@ -60,9 +76,10 @@ def _convolution(kind: str, a: Facts, reads: list[Tensor], writes: list[Tensor])
     for prefix, shape in (("in", x.shape), ("out", y.shape), ("kernel", w.shape)):
         sizes = (1,) * (3 - rank) + tuple(shape[2:])
         dims |= {f"{prefix}_{axis}": size for axis, size in zip(AXES, sizes, strict=True)}
+    same = a.get("auto_pad", b"NOTSET") in (b"SAME_UPPER", b"SAME_LOWER")
     facts = {
         "stride": tuple(a.get("strides", (1,) * rank)),
-        "padding": tuple(a.get("pads", (0,) * 2 * rank)),
+        "padding": tuple(a.get("pads", (0,) * 2 * rank)) if not same else "same",
         "dilation": tuple(a.get("dilations", (1,) * rank)),
         "transposed": transposed,
         "bias": len(reads) > 2,
@@ -82,6 +99,50 @@ def _gemm(kind: str, a: Facts, reads: list[Tensor], writes: list[Tensor]) -> lis
         m = w.shape[1] if len(w.shape) == 2 else 1
         return [Piece("gemm", {"batch": 1, "m": m, "n": product(x.shape[:-1]), "k": inner})]
     return [Piece("gemm", {"batch": product(y.shape[:-2]), "m": y.shape[-1], "n": y.shape[-2], "k": inner})]
+
+
+def _few_bits(kind: str, a: Facts, reads: list[Tensor], writes: list[Tensor]) -> list[Piece]:
+    """A product with weights of 2 to 8 bits, stored in blocks (com.microsoft.MatMulNBits)."""
+    dims = {"batch": 1, "m": int(a["N"]), "n": product(reads[0].shape[:-1]), "k": int(a["K"])}
+    return [Piece("gemm", dims)]
+
+
+def _attention(kind: str, a: Facts, reads: list[Tensor], writes: list[Tensor]) -> list[Piece]:
+    """Attention of onnxruntime, with its projection where that is inside, and of ONNX since operator set 23."""
+    x, y = reads[0], writes[0]
+    heads = int(a.get("num_heads") or a.get("q_num_heads") or (x.shape[1] if len(x.shape) == 4 else 0))
+    batch, queries = x.shape[0], x.shape[-2]
+    inside = kind == "Attention" and "num_heads" in a and len(reads) > 1 and len(reads[1].shape) == 2
+    width = y.shape[-1] if len(y.shape) == 3 else heads * y.shape[-1]
+    kv_heads = int(a.get("kv_num_heads") or heads)
+    keys = queries if inside or len(reads) < 2 or len(reads[1].shape) < 3 else reads[1].shape[-2]
+    if len(writes) > 1 and len(writes[1].shape) == 4:  # with the cache of earlier tokens
+        keys = writes[1].shape[-2]
+    size = width // heads
+    dims = {
+        "batch": batch, "heads": heads, "kv_heads": kv_heads, "queries": queries, "keys": keys, "head_dim": size,
+        "value_dim": size,
+    }  # fmt: skip
+    scores = Piece("attention", dims, {}, "scores" if inside else "", (0,) if inside else ())
+    if not inside:
+        return [scores]
+    projection = {"batch": 1, "m": reads[1].shape[1], "n": batch * queries, "k": reads[1].shape[0]}
+    return [Piece("gemm", projection, {"bias": len(reads) > 2}, "projection"), scores]
+
+
+def _einsum(kind: str, a: Facts, reads: list[Tensor], writes: list[Tensor]) -> list[Piece]:
+    """A product of two tensors by letters: those of both and the result are batches, those of both alone are summed."""
+    equation = bytes(a["equation"]).decode().replace(" ", "")
+    given, _, made = equation.partition("->")
+    left, right = given.split(",")  # of two tensors alone
+    size = {**dict(zip(left, reads[0].shape, strict=True)), **dict(zip(right, reads[1].shape, strict=True))}
+    groups: dict[tuple[bool, bool, bool], Number] = {}
+    for letter in size:
+        where = (letter in left, letter in right, letter in made)
+        groups[where] = groups.get(where, 1) * size[letter]
+    both, summed = groups.get((True, True, True), 1), groups.get((True, True, False), 1)
+    n, m = groups.get((True, False, True), 1), groups.get((False, True, True), 1)
+    return [Piece("gemm", {"batch": both, "m": m, "n": n, "k": summed})]
 
 
 def _recurrent(kind: str, a: Facts, reads: list[Tensor], writes: list[Tensor]) -> list[Piece]:
@@ -204,6 +265,9 @@ _READERS: Mapping[str, Reader] = _table(
     {
         "Conv ConvTranspose": _convolution,
         "Gemm MatMul": _gemm,
+        "MatMulNBits": _few_bits,
+        "Attention MultiHeadAttention GroupQueryAttention": _attention,
+        "Einsum": _einsum,
         "LSTM GRU RNN": _recurrent,
         "BatchNormalization LayerNormalization InstanceNormalization GroupNormalization LRN": _norm,
         "Softmax LogSoftmax": _softmax,
@@ -211,7 +275,8 @@ _READERS: Mapping[str, Reader] = _table(
         """
         Add Sub Mul Div Pow Relu Sigmoid Tanh Erf Gelu Exp Log Sqrt Clip LeakyRelu PRelu Elu Selu HardSigmoid
         HardSwish Softplus Softsign Mish Neg Abs Where Equal Greater Less GreaterOrEqual LessOrEqual Not And Or
-        Cast Sum Max Min Mean Floor Ceil Round Reciprocal Sign Mod Sin Cos
+        Cast Sum Max Min Mean Floor Ceil Round Reciprocal Sign Mod Sin Cos QuantizeLinear DequantizeLinear
+        DynamicQuantizeLinear ThresholdedRelu Celu HardMax IsNaN BitShift Xor CastLike Trilu
         """: _elementwise,
         """
         ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceLogSumExp ReduceSumSquare
@@ -251,8 +316,10 @@ MAX_SIZE = 10**12
 MAX_RANK = 32
 
 
-def stated_shape(value: Any, where: str) -> Shape | None:
+def stated_shape(value: Any, where: str, *, given: bool = False) -> Shape | None:
     """The shape that a file states, names as symbols; None where an axis is open without a name.
+
+    `given`: whether it is an input's, whose open axes are named here: the first is the batch.
 
     Raises InputError where a size is negative or absurd, or a name is none.
     """
@@ -269,6 +336,8 @@ def stated_shape(value: Any, where: str) -> Shape | None:
             shape.append(int(axis.dim_value))
         elif axis.dim_param and not axis.dim_param.startswith("unk__"):
             shape.append(symbol(_name(axis.dim_param, where)))
+        elif given:  # tf2onnx numbers what it does not know: of an input the first axis is the batch
+            shape.append(symbol("batch" if not shape else _name(f"{value.name}_{len(shape)}", where)))
         else:
             return None
     return tuple(shape)
@@ -289,7 +358,8 @@ _SAME = _names(
     """
     Relu Sigmoid Tanh Erf Gelu Exp Log Sqrt Clip LeakyRelu Elu Selu HardSigmoid HardSwish Softplus Neg Abs Cast Identity
     Dropout BatchNormalization InstanceNormalization LayerNormalization GroupNormalization LRN Softmax LogSoftmax
-    Softsign Mish Not Floor Ceil Round Reciprocal Sign Sin Cos PRelu CumSum
+    Softsign Mish Not Floor Ceil Round Reciprocal Sign Sin Cos PRelu CumSum QuantizeLinear DequantizeLinear
+    DynamicQuantizeLinear ThresholdedRelu Celu CastLike Trilu MultiHeadAttention GroupQueryAttention
     """
 )
 _BROADCAST = _names(
@@ -331,6 +401,12 @@ def result_shapes(
     elif kind == "Gemm" and shapes[1] is not None:
         rows = first[1] if attributes.get("transA") else first[0]
         made = (rows, shapes[1][0] if attributes.get("transB") else shapes[1][1])
+    elif kind == "MatMulNBits":
+        made = (*first[:-1], int(attributes.get("N", 0)))
+    elif kind == "Attention" and "num_heads" in attributes and len(shapes) > 1 and shapes[1] is not None:
+        made = (*first[:-1], shapes[1][-1] // 3)
+    elif kind == "Attention":
+        made = first
     elif kind == "Transpose":
         order = list(attributes.get("perm") or range(len(first) - 1, -1, -1))
         made = tuple(first[axis] for axis in order) if sorted(order) == list(range(len(first))) else None
@@ -453,8 +529,10 @@ class _Reader:
 
     def workload(self, defaults: dict[str, float]) -> Workload:
         graph = self.graph
+        inputs = {value.name for value in graph.input}
         for value in (*graph.value_info, *graph.input, *graph.output):
-            stated = stated_shape(value, f"{self.path}: tensor {value.name!r}")
+            where = f"{self.path}: tensor {value.name!r}"
+            stated = stated_shape(value, where, given=value.name in inputs)
             if stated is not None:
                 self.shapes[value.name] = stated
             self.dtypes[value.name] = DTYPES.get(value.type.tensor_type.elem_type, "float32")
@@ -503,8 +581,12 @@ class _Reader:
         if node.op_type == "Constant" or (inputs and all(name in self.constants for name in inputs)):
             self._fold(node, attributes, values)
             return
+        kind, chosen = PLAIN.get(node.op_type, (node.op_type, tuple(range(len(node.input)))))
+        chosen = tuple(place for place in chosen if place < len(node.input))
+        taken = [node.input[place] for place in chosen]
+        stated = [self.shapes.get(name) for name in node.output]
         results = result_shapes(
-            node.op_type, attributes, shapes, values, [self.shapes.get(n) for n in node.output], where
+            kind, attributes, [shapes[i] for i in chosen], [values[i] for i in chosen], stated, where
         )
         for name, shape in zip(node.output, results, strict=False):
             if name and shape is not None:
@@ -514,13 +596,14 @@ class _Reader:
         before: set[tuple[int, int | None]] = {
             (made, None) for name in inputs if (made := self.made_by.get(name)) is not None
         }
-        reads, writes = self._tensors(node.input), self._tensors(node.output)
-        known = all(self.shapes.get(name) is not None for name in (*inputs, *node.output[:1]))
-        pieces = read_node(node.op_type, attributes, reads, writes, where) if known else None
+        reads, writes = self._tensors(taken), self._tensors(node.output)
+        needed = filter(None, (*taken, *node.output[:1]))
+        known = all(self.shapes.get(name) is not None for name in needed)
+        pieces = read_node(kind, attributes, reads, writes, where) if known else None
         self.nodes.append(
             ImportedNode(node.op_type, "forward", node.name, _known(reads), _known(writes), pieces, before)
         )
-        for name in node.output:
+        for name in filter(None, node.output):  # an output without a name is left out
             if name in self.made_by:
                 raise InputError(f"{where}: makes {name!r}, which an earlier node has made")
             self.made_by[name] = index

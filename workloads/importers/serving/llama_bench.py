@@ -18,6 +18,8 @@ from slipstick.workloads.importers.serving.fields import Fields, text_of
 MOST_ROWS = 100_000
 _TYPE = re.compile(r"\b(I?Q\d(?:_\w+)?|F16|F32|BF16|MXFP4)\b(?:\s*-\s*(Small|Medium|Large))?")
 _TEST = re.compile(r"(?:pp(\d{1,9}))?\+?(?:tg(\d{1,9}))?(?: @ d(\d{1,9}))?")
+_HEAD = re.compile(r"\s*\|(?=.*\| *test *\|)(?=.*\| *t/s *\|)\s*model\s*\|")
+_DEVICE = re.compile(r"\s*(?:Device \d+|ggml_vulkan: \d+ =|ggml_metal_\w+: GPU name):? +([^,(|]{3,80})")
 _RATE = re.compile(r"(\d{1,12}(?:\.\d{0,12})?)(?:\s*(?:±|\+-)\s*(\d{1,12}(?:\.\d{0,12})?))?", re.ASCII)
 _AMOUNTS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
 STEADY = 0.2
@@ -71,6 +73,8 @@ def read_llama_bench(path: Path) -> tuple[LocalRun, ...]:
 def _entries(path: Path) -> list[tuple[str, Mapping[str, Any]]]:
     text = read_text(path)
     start = text.lstrip()[:1]
+    if start not in ("[", "{") and any(_HEAD.match(line) for line in text.splitlines()[:MOST_ROWS]):
+        start = "|"  # below what its backends say
     if start == "[":
         entries = list(parse_json(text, path))[: MOST_ROWS + 1]
         result = [(f"test {number}", entry) for number, entry in enumerate(entries)]
@@ -90,8 +94,11 @@ def _entries(path: Path) -> list[tuple[str, Mapping[str, Any]]]:
 
 def _table(text: str, path: Path) -> list[tuple[str, Mapping[str, Any]]]:
     """The rows of the Markdown that llama-bench prints by default, in the words of its JSON; sizes are rounded."""
-    lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if line.strip().startswith("|")]
+    every = list(enumerate(text.splitlines(), 1))
+    head = next((number for number, line in every if _HEAD.match(line)), 1)
+    lines = [(number, line.strip()) for number, line in every[head - 1 :] if line.strip().startswith("|")]
     names = _cells(lines[0][1])
+    devices = dict.fromkeys(match[1].strip() for _, line in every[: head - 1] if (match := _DEVICE.match(line)))
     made: list[tuple[str, Mapping[str, Any]]] = []
     for number, line in lines[2 : MOST_ROWS + 3]:
         row = dict(zip(names, _cells(line), strict=False))
@@ -102,7 +109,7 @@ def _table(text: str, path: Path) -> list[tuple[str, Mapping[str, Any]]]:
         entry: dict[str, Any] = {
             "model_type": row.get("model", ""), "model_size": _amount(row.get("size", "")),
             "model_n_params": _amount(row.get("params", "")), "backends": row.get("backend", ""),
-            "n_threads": row.get("threads"), "n_batch": row.get("n_batch"),
+            "n_threads": row.get("threads"), "n_batch": row.get("n_batch"), "gpu_info": ", ".join(devices)[:200],
         }  # fmt: skip
         if test and rate:
             prompt, generated = int(test[1] or 0), int(test[2] or 0)

@@ -1,4 +1,4 @@
-"""`vllm bench serve --save-result` (also benchmark_serving.py, SGLang's and others' copies of it): one JSON a run.
+"""Runs of a server by its benchmark: `vllm bench serve --save-result`, and what others write (see `benchmarks`).
 
 Lists of several runs (a sweep's summary, `--append-result`) are read as several runs.
 
@@ -15,7 +15,8 @@ from typing import Any
 
 from slipstick.common.errors import InputError
 from slipstick.common.opener import MEGABYTE
-from slipstick.common.readers import parse_json, read_text, require_mapping
+from slipstick.common.readers import read_text, require_mapping
+from slipstick.workloads.importers.serving.benchmarks import json_entries, printed_entries
 from slipstick.workloads.importers.serving.fields import AGREEMENT, Fields, text_of
 
 LIMIT_BYTES = 256 * MEGABYTE
@@ -38,6 +39,9 @@ class ServedRun:
         elsewhere.
     `times`: seconds by measure and statistic ("ttft mean"): time to first token, time per output token without the
         first, inter-token latency, end to end.
+    `tool`: the program that wrote it.
+    `counted`: whether the file says how many requests there were; else they are those of a minute.
+    `generation_rate`: Further tokens/s of all users, where a program reads all prompts first and says it.
     """
 
     model: str
@@ -53,6 +57,9 @@ class ServedRun:
     output_rate: float
     times: Mapping[str, float]
     tensor: int | None = None
+    generation_rate: float | None = None
+    tool: str = ""
+    counted: bool = True
 
     @property
     def tpot(self) -> float | None:
@@ -76,14 +83,7 @@ def read_vllm_bench(path: Path) -> tuple[ServedRun, ...]:
 
 def _entries(path: Path) -> list[Mapping[str, Any]]:
     text = read_text(path, LIMIT_BYTES)
-    try:
-        document = parse_json(text, path)
-    except InputError:
-        lines = [line for line in text.splitlines() if line.strip()]
-        if len(lines) < 2 or not lines[0].lstrip().startswith("{") or not lines[0].rstrip().endswith("}"):
-            raise
-        document = [parse_json(line, f"{path}: line {number}") for number, line in enumerate(lines, 1)]
-    entries = document if isinstance(document, list) else [document]
+    entries = json_entries(text, path) if text.lstrip()[:1] in ("{", "[") else printed_entries(text, path)
     if not 0 < len(entries) <= MOST_RUNS:
         raise InputError(f"{path}: holds {len(entries):,} runs, want 1 to {MOST_RUNS:,}")
     return [require_mapping(entry, path, f"run {number}") for number, entry in enumerate(entries)]
@@ -132,6 +132,9 @@ def _run(entry: Mapping[str, Any], where: str, fields: Fields) -> ServedRun:
         output_rate,
         times,
         _tensor(entry, where, fields),
+        fields.optional(entry, "generation_rate", where),
+        text_of(entry, "tool"),
+        not entry.get("uncounted"),
     )
 
 

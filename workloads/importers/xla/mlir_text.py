@@ -7,7 +7,7 @@ regions of an operation (the sum inside a reduction, the body of a loop) belongs
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,6 +41,7 @@ _VALUE = re.compile(r"%[\w$.\-]+(?:#\d+)?")
 _STRING = re.compile(
     r"\"(?:[^\"\\]|\\.){0,4000000}\"|//[^\n]*|dense<[^<>]{0,4000000}>|dense_resource<\w+>|loc\([^\n]*\)$"
 )
+_WHOLE = re.compile(r"dense<(-?\d{1,12})>")
 _WITHOUT_RESULT = ("return", "custom_call", "call")
 _OPENING, _CLOSING = "({[", ")}]"
 
@@ -106,6 +107,38 @@ def read_functions(path: Path) -> dict[str, Function]:
     return functions
 
 
+def regions(statement: Statement, path: Path) -> list[Function]:
+    """The blocks of statements of an operation, such as a loop's condition and body, with their arguments.
+
+    Raises InputError where a shape in them is not a number or too large.
+    """
+    text, blocks, depth, start = statement.text, list[tuple[int, int]](), 0, 0
+    for place, character in enumerate(text):
+        if character == "{":
+            start, depth = (place + 1, 1) if not depth else (start, depth + 1)
+        elif character == "}":
+            depth -= 1
+            if not depth and "return" in text[start:place]:
+                blocks.append((start, place))
+    made = []
+    for start, end in blocks:
+        arguments, body = tuple[str, ...](), list[Statement]()
+        first = statement.line + text.count("\n", 0, start)
+        for line, part in _parted(text[start:end].splitlines(), first, path):
+            if part.startswith("^bb0("):
+                arguments = _named_values(part)
+            elif (match := _STATEMENT.match(part)) and (match.group(1) or _last(match.group(2)) in _WITHOUT_RESULT):
+                body.append(_statement(part, match, line, path))
+        made.append(Function("region", arguments, tuple(body)))
+    return made
+
+
+def whole_constant(statement: Statement) -> int | None:
+    """The whole number that a constant is; None for any other."""
+    match = _WHOLE.search(statement.text) if _last(statement.operation) == "constant" else None
+    return int(match[1]) if match else None
+
+
 def _last(operation: str) -> str:
     return operation.rpartition(".")[2]
 
@@ -119,11 +152,16 @@ def _pieces(path: Path) -> Iterator[tuple[int, str]]:
     lines = read_text(path, LIMIT_BYTES).splitlines()
     if len(lines) > MAX_LINES:
         raise InputError(f"{path}: more than {MAX_LINES:,} lines")
+    yield from _parted(lines, 1, path)
+
+
+def _parted(lines: Sequence[str], first: int, path: Path) -> Iterator[tuple[int, str]]:
     kept: list[str] = []
     start, depth, length, head = 0, 0, 0, False
-    for number, raw in enumerate(lines, 1):
+    for number, raw in enumerate(lines, first):
         line = _STRING.sub(_without_inside, raw) if any(mark in raw for mark in _MARKS) else raw
-        following = lines[number] if number < len(lines) else ""
+        place = number - first + 1
+        following = lines[place] if place < len(lines) else ""
         if not kept:
             word = line.strip()
             if word.startswith(("^bb0(", "})", f'"{_GENERIC}"')):
@@ -139,12 +177,12 @@ def _pieces(path: Path) -> Iterator[tuple[int, str]]:
         depth += sum(line.count(c) for c in _OPENING) - sum(line.count(c) for c in _CLOSING)
         if head:
             if line.rstrip().endswith("{"):
-                yield start, " ".join(kept)
+                yield start, "\n".join(kept)
                 kept = []
             elif depth == 0 and not following.strip().startswith(("->", "attributes", "{")):
                 kept = []  # a declaration without a body
         elif depth <= 0 and not _goes_on(line, following):
-            yield start, " ".join(kept)
+            yield start, "\n".join(kept)
             kept = []
     if kept and depth > 0:
         raise InputError(f"{path}: line {start}: a statement that does not end")
@@ -164,7 +202,9 @@ def _without_inside(match: re.Match[str]) -> str:
     text = match.group()
     if text.startswith('"'):
         return text if len(text) < 200 and not set(text) & set("(){}[]") else '""'
-    return "dense<0>" if text.startswith("dense<") else ""
+    if text.startswith("dense<"):  # one whole number may be the end of a loop
+        return text if _WHOLE.fullmatch(text) else "dense<?>"
+    return ""
 
 
 def _statement(text: str, match: re.Match[str], line: int, path: Path) -> Statement:
@@ -183,7 +223,7 @@ def _statement(text: str, match: re.Match[str], line: int, path: Path) -> Statem
 def _signature(text: str, operation: str) -> tuple[str, str]:
     """What stands before and after the last colon outside all brackets."""
     if operation == "while":  # a loop: its types stand before its regions
-        text = text.partition(" cond ")[0]
+        text = re.split(r"\scond\s", text, maxsplit=1)[0]
     depth, at = 0, -1
     for position, character in enumerate(text):
         if character in _OPENING:

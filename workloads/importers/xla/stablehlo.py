@@ -1,6 +1,7 @@
-"""StableHLO text as a workload: `jax.jit(f).lower(...).as_text()`, `jax.export`, PyTorch/XLA, TensorFlow.
+"""StableHLO or HLO text as a workload: `jax.jit(f).lower(...).as_text()`, `jax.export`, PyTorch/XLA, TensorFlow.
 
-Calls are followed; loops are listed as unknown, since their trips are not in the text. Reshapes and broadcasts are
+Calls are followed, and loops whose counter runs from one constant to another, as often as they are run; other loops
+are listed as unknown. XLA's own text (HloModule) is read as well, by the same words. Reshapes and broadcasts are
 views, as XLA fuses them; every other operation stands for itself, so an estimate is that of a program in which nothing
 is fused, unless the machine's runtime fuses. The older dialect mhlo has the same operations and is read as well.
 
@@ -14,19 +15,29 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.assembly import ImportedNode, Piece, Tensor, assemble
 from slipstick.workloads.graph.kinds import AXES, product
 from slipstick.workloads.graph.workload import Attribute, Workload
-from slipstick.workloads.importers.xla.mlir_text import Function, Statement, read_functions
+from slipstick.workloads.importers.formats.registry import identify
+from slipstick.workloads.importers.xla.hlo_text import read_hlo
+from slipstick.workloads.importers.xla.mlir_text import (
+    Function,
+    Statement,
+    read_functions,
+    regions,
+    whole_constant,
+)
 
 NOTHING = frozenset(
     {
         "constant", "optimization_barrier", "tuple", "get_tuple_element", "create_token", "after_all", "partition_id",
-        "replica_id", "bitcast_convert", "return", "func", "mesh", "sharding_constraint",
+        "replica_id", "bitcast_convert", "return", "func", "mesh", "sharding_constraint", "parameter", "add_dependency",
     }
 )  # fmt: skip
 """Operations that take no time of their own."""
@@ -87,6 +98,8 @@ def _pieces(kind: str, statement: Statement) -> list[Piece] | None:
     if kind in _ELEMENTWISE:
         dims = {"elements": writes[0].elements, "reads": read, "writes": written}
         return [Piece("elementwise", dims, {"function": _NAMES.get(kind, kind)})]
+    if kind == "fusion":
+        return [Piece("elementwise", {"elements": written, "reads": read, "writes": written}, {"function": "fused"})]
     if kind in _VIEWS:
         return [Piece("view", {"elements": writes[0].elements}, {"function": kind})]
     if kind in _MOVES:
@@ -181,6 +194,39 @@ def _gathered(kind: str, reads: Sequence[Tensor], writes: Sequence[Tensor]) -> P
 
 MAX_NODES = 200_000
 MAX_CALLS = 64
+MAX_TRIPS = 10**9
+_TRIPS = re.compile(r"trips = (\d{1,9}) @([\w.$\-]+)\(")
+_CARRIED = re.compile(r"(%[\w$.\-]+)\s*=\s*(%[\w$.\-]+(?:#\d+)?)")
+_COMPARED = re.compile(r"compare\S*\s+(LT|LE|NE)\b|comparison_direction[< ](LT|LE|NE)>")
+
+
+def _trips(blocks: Sequence[Function], carried: Mapping[str, str], known: Mapping[str, int]) -> int | None:
+    """How often a loop is run: its condition compares a counter with a constant, its body adds another one."""
+    condition, body = blocks
+    own = dict(zip(condition.arguments, carried.values(), strict=False)) or carried
+    ends_at, steps_by = (
+        {**known, **{one.results[0]: n for one in block.statements if (n := whole_constant(one)) is not None}}
+        for block in blocks
+    )
+    compare = next((one for one in condition.statements if one.operation.endswith("compare")), None)
+    direction = _COMPARED.search(compare.text) if compare else None
+    ends = condition.statements[-1].operands if condition.statements else ()
+    if compare is None or direction is None or ends != compare.results or len(compare.operands) != 2:
+        return None
+    counter, last = compare.operands
+    limit = ends_at.get(last, known.get(own.get(last, "")))
+    first = known.get(own.get(counter, ""))
+    place = list(own).index(counter) if counter in own else -1
+    returned = next((one.operands for one in body.statements if one.operation.endswith("return")), ())
+    if limit is None or first is None or not 0 <= place < len(returned):
+        return None
+    inside = list(body.arguments or carried)[place]
+    added = next((one for one in body.statements if returned[place] in one.results), None)
+    steps = [name for name in (added.operands if added and added.operation.endswith(".add") else ()) if name != inside]
+    step = steps_by.get(steps[0]) if len(steps) == 1 and added and inside in added.operands else None
+    if not step or step < 1 or ((limit - first) % step and "NE" in direction.groups()):
+        return None
+    return max(0, -(-(limit - first + (1 if "LE" in direction.groups() else 0)) // step))
 
 
 def import_stablehlo(path: str | os.PathLike[str]) -> Workload:
@@ -190,14 +236,20 @@ def import_stablehlo(path: str | os.PathLike[str]) -> Workload:
     contradicts its shapes.
     """
     path = Path(path)
-    functions = read_functions(path)
+    kind = identify(path)
+    hlo = kind is not None and kind.key == "hlo"
+    functions = read_hlo(path) if hlo else read_functions(path)
     first = functions.get("main") or next(iter(functions.values()))
     walk = _Walk(path, functions)
     walk.function(first, {}, 0)
     if not walk.nodes:
         raise InputError(f"{path}: function {first.name} holds no operation that takes time")
     built = assemble(walk.nodes)
-    metadata: dict[str, Attribute] = {"purpose": "run", "source": "stablehlo", "assumptions": tuple(walk.notes)}
+    metadata: dict[str, Attribute] = {
+        "purpose": "run",
+        "source": "hlo" if hlo else "stablehlo",
+        "assumptions": tuple(walk.notes),
+    }
     name = path.name.removesuffix(".gz").rpartition(".")[0] or path.name
     return Workload(name, built.operations, built.edges, metadata=FrozenDict(metadata), uncounted=built.uncounted)
 
@@ -209,9 +261,16 @@ class _Walk:
         self.path, self.functions = path, functions
         self.nodes: list[ImportedNode] = []
         self.notes: dict[str, None] = {}
+        self.times = 1
 
-    def function(self, function: Function, made: dict[str, set[int]], depth: int) -> set[int]:
-        """Walk a function whose arguments wait for the nodes in `made`; returns what its results wait for."""
+    def function(
+        self, function: Function, made: dict[str, set[int]], depth: int, known: Mapping[str, int] = MappingProxyType({})
+    ) -> set[int]:
+        """Walk a function whose arguments wait for the nodes in `made`; returns what its results wait for.
+
+        `known`: whole numbers by their names, as far as a region sees them.
+        """
+        numbers = dict(known)
         if depth > MAX_CALLS:
             raise InputError(f"{self.path}: calls nest deeper than {MAX_CALLS}, or in a circle")
         last: set[int] = set()
@@ -223,7 +282,14 @@ class _Walk:
             if kind == "return":
                 last = before
                 continue
-            after = self._call(statement, made, depth) if kind == "call" else self._operation(statement, kind, before)
+            if kind == "constant" and (number := whole_constant(statement)) is not None:
+                numbers[statement.results[0]] = number
+            if kind == "call":
+                after = self._call(statement, made, depth)
+            elif kind == "while" and (looped := self._loop(statement, made, depth, numbers)) is not None:
+                after = looped
+            else:
+                after = self._operation(statement, kind, before)
             for name in statement.results:
                 made[name] = after
         return last
@@ -237,6 +303,34 @@ class _Walk:
         given = zip(called.arguments, statement.operands, strict=False)
         return self.function(called, {argument: made.get(value, set()) for argument, value in given}, depth + 1)
 
+    def _loop(
+        self, statement: Statement, made: dict[str, set[int]], depth: int, known: Mapping[str, int]
+    ) -> set[int] | None:
+        """Walk the body of a loop, each operation as often as it is run; None where its trips are not in the text."""
+        before = set().union(*(made.get(name, set()) for name in statement.operands)) if statement.operands else set()
+        if stated := _TRIPS.match(statement.text):
+            body, trips = self.functions.get(stated[2]), int(stated[1])
+            inner = dict.fromkeys(body.arguments if body else (), before)
+        else:
+            blocks = regions(statement, self.path)
+            carried = dict(_CARRIED.findall(statement.text.partition("while")[2].partition(":")[0]))
+            body = blocks[1] if len(blocks) == 2 else None
+            if body is not None and not carried:
+                carried = dict(zip(body.arguments, statement.operands, strict=False))
+            counted = _trips(blocks, carried, known) if body is not None else None
+            if counted is None:
+                return None
+            trips, inner = counted, {name: made.get(value.partition("#")[0], before) for name, value in carried.items()}
+            inner = {**made, **inner}  # a region sees what stands around it
+        if body is None or trips > MAX_TRIPS:
+            return None
+        if trips == 0:
+            return before
+        self.times *= trips
+        after = self.function(body, inner, depth + 1, known)
+        self.times //= trips
+        return after or before
+
     def _operation(self, statement: Statement, kind: str, before: set[int]) -> set[int]:
         if kind in NOTHING:
             return before
@@ -244,8 +338,10 @@ class _Walk:
             raise InputError(f"{self.path}: more than {MAX_NODES:,} operations")
         where = f"{self.path}: line {statement.line}: {kind}"
         if kind == "while":
-            self.notes["loops are counted as unknown operations: their trips are not in the text"] = None
+            self.notes["loops whose trips are not in the text are counted as unknown operations"] = None
         pieces = pieces_of(kind, statement, where)
+        if self.times > 1 and pieces:
+            pieces = [replace(piece, times=piece.times * self.times) for piece in pieces]
         waits: set[tuple[int, int | None]] = {(index, None) for index in before}
         self.nodes.append(ImportedNode(kind, "forward", "", statement.reads, statement.writes, pieces, waits))
         return {len(self.nodes) - 1}

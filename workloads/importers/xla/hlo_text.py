@@ -1,0 +1,241 @@
+"""XLA's own text (HloModule) as functions and statements, in the words of StableHLO (see `mlir_text`).
+
+A computation is a function; a fusion's inside is one piece of arithmetic between its operands and its result, beside
+the products, convolutions and reductions that it holds; a loop says its trips where XLA seen them, or where a counter
+from one constant to another shows them.
+
+Source: https://openxla.org/xla/operation_semantics, and xla/hlo/parser of openxla/xla.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from slipstick.common.errors import InputError
+from slipstick.common.readers import read_text
+from slipstick.workloads.graph.assembly import Tensor
+from slipstick.workloads.importers.xla.mlir_text import (
+    DTYPES,
+    LARGEST_AXIS,
+    LIMIT_BYTES,
+    LONGEST,
+    MAX_LINES,
+    MAX_RANK,
+    Function,
+    Statement,
+)
+
+ENTRY = "main"
+_HEAD = re.compile(r"\s*(ENTRY\s+)?%?([\w.$\-]{1,200})\s*(?:\(.*\)\s*->\s*.*)?\{\s*$")
+_INSTRUCTION = re.compile(r"\s*(ROOT\s+)?%?([\w.$\-]{1,200})\s*=\s*")
+_SHAPE = re.compile(r"(\w{2,12})\[([\d,<=]{0,200})\](?:\{[^{}]{0,200}\})?")
+_OPCODE = re.compile(r"\s*([a-z][\w\-]{1,60})\(")
+_NAME = re.compile(r"%?([A-Za-z_][\w.$\-]*)\s*$")
+_CALLED = re.compile(r"\b(to_apply|calls|condition|body)=%?([\w.$\-]{1,200})")
+_DIMS = re.compile(r"(lhs|rhs)_(contracting|batch)_(?:dims=\{|dimensions\\?\":\[)([\d, \"\\]*)")
+_TRIPS = re.compile(r"known_trip_count\\?\"?:\s*\{\s*\\?\"?n\\?\"?:\s*\\?\"?(\d{1,9})")
+_LABELS = re.compile(r"dim_labels=(\w{1,12})_(\w{1,12})->(\w{1,12})")
+_WINDOW = re.compile(r"\b(size|lhs_dilate)=([\dx]{1,60})")
+_GROUP = re.compile(r"replica_groups=\{\{([\d,]{1,100000})\}|replica_groups=\[(\d{1,9}),(\d{1,9})\]")
+_TARGET = re.compile(r"custom_call_target=\"([^\"]{1,100})\"")
+_TYPES = {**DTYPES, "s64": "int64", "u64": "int64", "s32": "int32", "u32": "int32", "s16": "int16", "u16": "int16",
+          "s8": "int8", "u8": "uint8", "s4": "int8", "u4": "uint8", "pred": "bool", "c64": "complex64",
+          "c128": "complex128"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Instruction:
+    line: int
+    name: str
+    opcode: str
+    operands: tuple[str, ...]
+    writes: tuple[Tensor, ...]
+    rest: str
+    inside: str
+    root: bool
+
+
+def read_hlo(path: Path) -> dict[str, Function]:
+    """Computations of a file by name; the entry is `ENTRY`.
+
+    Raises InputError where the file holds no entry, a shape cannot be meant, or an operand is not there.
+    """
+    lines = read_text(path, LIMIT_BYTES).splitlines()
+    if len(lines) > MAX_LINES:
+        raise InputError(f"{path}: more than {MAX_LINES:,} lines")
+    computations: dict[str, list[_Instruction]] = {}
+    current: list[_Instruction] | None = None
+    for number, line in enumerate(lines, 1):
+        if len(line) > LONGEST:
+            raise InputError(f"{path}: line {number}: a line of more than {LONGEST:,} characters")
+        if line.strip() == "}":
+            current = None
+        elif current is not None and (made := _instruction(line, number, path)) is not None:
+            current.append(made)
+        elif " = " not in line.partition("{")[0] and (head := _HEAD.match(line)) and head[2] != "HloModule":
+            current = computations.setdefault(ENTRY if head[1] else head[2], [])
+    if not computations.get(ENTRY):
+        raise InputError(f"{path}: holds no ENTRY computation")
+    return {name: _function(name, body, computations, path) for name, body in computations.items()}
+
+
+def _instruction(line: str, number: int, path: Path) -> _Instruction | None:
+    head = _INSTRUCTION.match(line)
+    if head is None:
+        return None
+    at = head.end()
+    end = _closed(line, at) if line[at : at + 1] == "(" else at
+    shape = line[at:end] if end > at else (seen[0] if (seen := _SHAPE.match(line, at)) else "")
+    opcode = _OPCODE.match(line, at + len(shape))
+    if opcode is None:
+        return None
+    stop = _closed(line, opcode.end() - 1)
+    inside = line[opcode.end() : stop - 1]
+    operands = tuple(match[1] for part in _parts(inside) if (match := _NAME.search(part)))
+    writes = tuple(_tensor(seen, number, path) for seen in _SHAPE.finditer(shape))
+    return _Instruction(number, head[2], opcode[1], operands, writes, line[stop:], inside, bool(head[1]))
+
+
+def _closed(text: str, at: int) -> int:
+    """The place behind the bracket that closes the one at a place."""
+    depth = 0
+    for place in range(at, len(text)):
+        depth += (text[place] in "({[") - (text[place] in ")}]")
+        if depth == 0:
+            return place + 1
+    return len(text)
+
+
+def _parts(text: str) -> list[str]:
+    parts, depth, start = [], 0, 0
+    for place, character in enumerate(text):
+        depth += (character in "({[") - (character in ")}]")
+        if character == "," and depth == 0:
+            parts.append(text[start:place])
+            start = place + 1
+    return [*parts, text[start:]]
+
+
+def _tensor(seen: re.Match[str], line: int, path: Path) -> Tensor:
+    sizes = [size.lstrip("<=") for size in seen[2].split(",") if size]
+    dtype = "float8" if seen[1].startswith("f8") else _TYPES.get(seen[1])
+    if seen[1] in ("token", "opaque"):
+        return Tensor((0,), "int8")
+    if dtype is None:
+        raise InputError(f"{path}: line {line}: unknown type of elements {seen[1]!r}")
+    if len(sizes) > MAX_RANK or any(not size.isdigit() or len(size) > 10 or int(size) > LARGEST_AXIS for size in sizes):
+        raise InputError(f"{path}: line {line}: {seen[0][:60]}: want at most {MAX_RANK} axes of at most 1e9")
+    return Tensor(tuple(int(size) for size in sizes), dtype)
+
+
+def _function(
+    name: str, body: Sequence[_Instruction], computations: Mapping[str, Sequence[_Instruction]], path: Path
+) -> Function:
+    types = {one.name: one.writes for one in body}
+    statements: list[Statement] = []
+    arguments = {int(one.inside): one.name for one in body if one.opcode == "parameter" and one.inside.isdigit()}
+    for one in body:
+        if one.opcode in ("parameter", "constant"):
+            continue
+        missing = [operand for operand in one.operands if operand not in types]
+        if missing:
+            raise InputError(f"{path}: line {one.line}: {one.opcode} reads {missing[0][:60]!r}, which is not there")
+        reads = tuple(tensor for operand in one.operands for tensor in types[operand])
+        operation, text = _said(one, computations)
+        statements.append(Statement(one.line, operation, (one.name,), one.operands, text, reads, one.writes))
+        if one.opcode == "fusion":
+            statements += _fused(one, computations, reads)
+    root = next((one for one in body if one.root), body[-1] if body else None)
+    last = (root.name,) if root else ()
+    statements.append(Statement(0, "return", (), last, "", (), ()))
+    return Function(name, tuple(arguments[key] for key in sorted(arguments)), tuple(statements))
+
+
+def _said(one: _Instruction, computations: Mapping[str, Sequence[_Instruction]]) -> tuple[str, str]:
+    """An instruction's operation and attributes as StableHLO writes them."""
+    called = dict(_CALLED.findall(one.rest))
+    plain = one.opcode.replace("-start", "").replace("-", "_")
+    target = match[1] if (match := _TARGET.search(one.rest)) else ""
+    if one.opcode == "custom-call" and re.search("gemm|matmul", target) and "contracting" in one.rest:
+        plain = "dot"
+    if plain == "dot":
+        dims = {(side, kind): re.sub(r"[^\d,]", "", places) for side, kind, places in _DIMS.findall(one.rest)}
+        pairs = (("contracting", "contracting"), ("batching", "batch"))
+        return "hlo.dot_general", ", ".join(
+            f"{word}_dims = [{dims.get(('lhs', kind), '')}] x [{dims.get(('rhs', kind), '')}]" for word, kind in pairs
+        )
+    windows = {name: sizes.replace("x", ", ") for name, sizes in _WINDOW.findall(one.rest)}
+    if plain == "convolution" and (labels := _LABELS.search(one.rest)):
+        inputs, kernel, made = (f"[{', '.join(word)}]" for word in labels.groups())
+        dilated = f", lhs_dilate = [{windows['lhs_dilate']}]" if "lhs_dilate" in windows else ""
+        groups = match[0] if (match := re.search(r"feature_group_count=\d{1,9}", one.rest)) else ""
+        return "hlo.convolution", f"{inputs}x{kernel}->{made}{dilated} {groups}"
+    if plain == "call":
+        return "call", f"@{called.get('to_apply', '')}()"
+    if plain == "while":
+        trips = match[1] if (match := _TRIPS.search(one.rest)) else _trips(one, called, computations)
+        return "hlo.while", f"trips = {trips} @{called.get('body', '')}()" if trips else ""
+    if plain == "reduce_window":
+        return "hlo.reduce_window", f"window_dimensions = [{windows.get('size', '')}]"
+    if group := _GROUP.search(one.rest):
+        count = group[1].count(",") + 1 if group[1] else int(group[3])
+        return f"hlo.{plain}", f"tensor<1x{count}xi64>"
+    return f"hlo.{'get_tuple_element' if plain.endswith('_done') else plain}", target
+
+
+def _trips(one: _Instruction, called: Mapping[str, str], computations: Mapping[str, Sequence[_Instruction]]) -> str:
+    """Trips of a counter that starts at one constant and ends at another; "" where the text does not show them."""
+    every = {item.name: item for body in computations.values() for item in body}
+    condition, body = (computations.get(called.get(key, ""), ()) for key in ("condition", "body"))
+    compare = next((item for item in condition if item.root and item.opcode == "compare"), None)
+    made = next((item for item in body if item.root and item.opcode == "tuple"), None)
+    start = every.get(one.operands[0]) if one.operands else None
+    if (
+        compare is None
+        or made is None
+        or start is None
+        or start.opcode != "tuple"
+        or "direction=LT" not in compare.rest
+    ):
+        return ""
+
+    def number(name: str) -> int | None:
+        item = every.get(name)
+        return (
+            int(item.inside)
+            if item and item.opcode == "constant" and re.fullmatch(r"-?\d{1,12}", item.inside)
+            else None
+        )
+
+    counter = every.get(compare.operands[0])
+    index = re.search(r"index=(\d{1,6})", counter.rest) if counter and counter.opcode == "get-tuple-element" else None
+    place = int(index[1]) if index else len(made.operands)
+    if place >= min(len(made.operands), len(start.operands)):
+        return ""
+    added = every.get(made.operands[place])
+    step = next(
+        (value for name in (added.operands if added and added.opcode == "add" else ()) if (value := number(name))), None
+    )
+    first, limit = number(start.operands[place]), number(compare.operands[1])
+    if not step or step < 1 or first is None or limit is None:
+        return ""
+    return str(max(0, -(-(limit - first) // step)))
+
+
+def _fused(
+    one: _Instruction, computations: Mapping[str, Sequence[_Instruction]], reads: Sequence[Tensor]
+) -> list[Statement]:
+    """Products, convolutions and collectives inside a fusion, each by itself."""
+    name = dict(_CALLED.findall(one.rest)).get("calls", "")
+    body = computations.get(name, ())
+    types = {item.name: item.writes for item in body}
+    made = []
+    for item in body:
+        operation, text = _said(item, computations)
+        if operation in ("hlo.dot_general", "hlo.convolution"):
+            given = tuple(tensor for operand in item.operands for tensor in types.get(operand, ()))
+            made.append(Statement(item.line, operation, (one.name,), one.operands, text, given, item.writes))
+    return made
