@@ -63,7 +63,9 @@ class Question:
     run
         Numbers of the run (threads, images, epochs, ...); they also bind the workload's symbols of their name.
     why
-        One line: why this estimator answers, where nobody named one.
+        One line: what answers, where nobody named an estimator.
+    reason
+        The same, with why the table of routes chose it.
     sizes
         The sizes of the workload that were set (batch, seq_len, ...); they are in its operations already.
     vary
@@ -89,6 +91,7 @@ class Question:
     calibration: Fitted | None = None
     remarks: tuple[str, ...] = ()
     original: Original | None = None
+    reason: str = ""
 
     def __repr__(self) -> str:
         kind = type(self.estimator).__name__
@@ -219,14 +222,14 @@ def _resolved(
             check_size(name, value, graph.defaults, "run")
         else:
             check_run_number(name, value)
-    why, sizes = "", values["workload"]
+    why, reason, sizes = "", "", values["workload"]
     remarks: tuple[str, ...] = ()
     if estimator is None:
         open_ = kept_open(graph, target, run)
         bound = with_sizes(graph, _without(sizes, open_))
         best = default(bound, target, run, dtype, values["machine"])
         graph, target, chosen, why = best.workload, best.machine, best.estimator, best.why
-        remarks = best.remarks
+        remarks, reason = best.remarks, best.reason
     else:
         graph = in_type(graph, target, dtype)
         chosen = registry.estimator_of(estimator, graph, target)
@@ -242,7 +245,7 @@ def _resolved(
         run = {**{name: value for name, value in given.items() if name in known}, **run}
     if calibration is not None:
         chosen = calibration.for_question(graph, base, run, chosen)
-        why, remarks = "", ()  # those are the default answer's; a calibration says itself on what it stands
+        why, reason, remarks = "", "", ()  # those are the default answer's; a calibration says itself what it is
     if values["estimator"]:
         chosen = set_parameters(chosen, parameter_values(chosen, values["estimator"]))
     numbers = {name: number_of(f"workload.{name}", value) for name, value in sizes.items()}
@@ -263,7 +266,7 @@ def _resolved(
         calibration,
         remarks,
     )
-    return replace(made, original=original)
+    return replace(made, original=original, reason=reason)
 
 
 def _for_one_user(
