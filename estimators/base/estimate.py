@@ -158,6 +158,8 @@ class Estimate(Answer):
         What the answer takes for granted; shown first.
     least
         Seconds that physics needs: no band reaches below.
+    sides
+        Seconds that the device works and that its host works for it, by name, whichever of them makes the time.
     others
         Quantities that the estimator gives beside the time: rates, latencies, power, memory.
     name, head
@@ -190,6 +192,7 @@ class Estimate(Answer):
     metric_intervals: FrozenDict[tuple[float, float]] = FrozenDict()
     fixed: float = 0.0
     least: float = 0.0
+    sides: FrozenDict[float] = FrozenDict()
     others: tuple[Quantity, ...] = ()
     name: str = "time"
     head: str = ""
@@ -237,10 +240,11 @@ class Estimate(Answer):
 
     @property
     def quantities(self) -> FrozenDict[Quantity]:
-        """All that the answer says, by name: the time, energy and shares where they are known, then `others`."""
+        """All that the answer says, by name: the time, energy, sides and shares where known, then `others`."""
         low, high = self.interval() or (None, None)
         known = [Quantity(self.name, self.time, "s", low, high)]
         known += [] if self.energy is None else [Quantity("energy", self.energy, "J")]
+        known += [Quantity(name, seconds, "s") for name, seconds in self.sides.items()]
         for name, share in self.metrics.items():
             low, high = self.metric_intervals.get(name, (None, None))
             known.append(Quantity(name, share, "1", low, high, "neither"))
@@ -272,12 +276,13 @@ class Estimate(Answer):
         if wanted.unit != "s" or name == self.name:
             return replace(self, head=name)
         rest = (self.quantities[self.name], *(one for one in self.others if one.name != name))
+        sides = FrozenDict({side: seconds for side, seconds in self.sides.items() if side != name})
         parts = tuple(OperationTime(part, part, seconds) for part, seconds in wanted.parts.items())
         even = math.log(wanted.high / wanted.low) / 2 if wanted.low and wanted.high else None
         spread = Spread() if even is None else Spread(residual=even / quantile(DEFAULT_LEVEL, None))
         return replace(
             self, time=wanted.value, name=name, head=name, parts=parts, others=rest, band=wanted.band, spread=spread,
-            trace=(), fixed=0.0, least=0.0,
+            trace=(), fixed=0.0, least=0.0, sides=sides,
         )  # fmt: skip
 
     @property

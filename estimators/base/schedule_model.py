@@ -29,7 +29,7 @@ class Outcome:
 
     `elapsed`: seconds that each adds to the whole, where it is known; `alone`: whether those are also what each takes,
     where the schedule deals out the time of the whole; `fixed`: seconds that none of them takes; `least`: seconds below
-    which no band may reach.
+    which no band may reach; `sides`: see `Estimate.sides`.
     """
 
     time: float
@@ -41,6 +41,7 @@ class Outcome:
     fixed: float = 0.0
     least: float = 0.0
     alone: bool = False
+    sides: FrozenDict[float] = FrozenDict()
 
 
 @runtime_checkable

@@ -110,12 +110,10 @@ class ShippedEstimator:
         The scoreboard that says so (``slipstick validate BOARD``).
     source
         Paper, table or data.
-    default_for
-        What it answers where no estimator is named.
     why
-        The line that says so in the answer.
+        The line of an answer that it gives by default.
     fitted_for
-        What it is fitted to where a study names no estimator, beside `default_for`.
+        What it is fitted to where a study names no estimator.
     lacks
         What a machine does not say and this estimator needs; "" where it says all.
     example
@@ -131,7 +129,6 @@ class ShippedEstimator:
     source: str = ""
     aliases: tuple[str, ...] = ()
     calibrations: tuple[tuple[Domain, Callable[[], Estimator]], ...] = ()
-    default_for: tuple[Domain, ...] = ()
     why: str = ""
     fitted_for: tuple[Domain, ...] = ()
     lacks: Callable[[Machine], str] = _lacks_nothing
@@ -145,13 +142,9 @@ class ShippedEstimator:
         made = tuple((domain, make()) for domain, make in self.calibrations)
         return CalibrationByValidity(plain, made) if made else plain
 
-    def answers(self, workload: Workload, machine: Machine) -> bool:
-        """Whether it is the default answer for a workload on a machine."""
-        return any(domain.holds(workload, machine) for domain in self.default_for) and not self.lacks(machine)
-
     def fits(self, workload: Workload) -> bool:
         """Whether it is what a study fits to measurements of a workload."""
-        return any(domain.holds_workload(workload) for domain in (*self.fitted_for, *self.default_for))
+        return any(domain.holds_workload(workload) for domain in self.fitted_for)
 
     @property
     def held_out_error(self) -> str:

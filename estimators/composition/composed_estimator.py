@@ -211,6 +211,7 @@ class ComposedEstimator(EstimatorBase):
             trace=outcome.trace,
             fixed=outcome.fixed,
             least=outcome.least,
+            sides=outcome.sides,
         )
 
     def _timed(

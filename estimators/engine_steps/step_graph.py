@@ -1,26 +1,29 @@
 """A step of serving that is written down as a graph, as the numbers that the law of a step reads.
 
-Products with weights, routed experts, the head, and what reads a cache are told apart by kind and name, as
-`language_step` and the decoders of the catalogue write them; a test holds the sums equal to `Shares.amounts`.
+Products with weights, routed experts, the output layer, and what reads a cache are told apart by kind and by the role
+that `language_step` declares; a test holds the sums equal to `Shares.amounts`. Of other decoders the output layer is
+found by its place (`with_output`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from slipstick.common.expressions import symbol
-from slipstick.common.records import Same
+from slipstick.common.records import FrozenDict, Same
 from slipstick.estimators.engine_steps.smooth_max import largest
 from slipstick.estimators.engine_steps.step_amounts import SHORT_CONTEXT, Amounts
 from slipstick.estimators.engine_steps.step_device import Device
 from slipstick.estimators.engine_steps.step_time import VISITS, LayerCounts
 from slipstick.estimators.symbolic.formula import Formula
-from slipstick.workloads.graph.cost import RATED_AS, SIZE_BYTES, Amount
+from slipstick.workloads.graph.cost import RATED_AS, SIZE_BYTES, Amount, symbols_of
 from slipstick.workloads.graph.footprint import attends_to_cache
 from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.graph.workload_kind import ROLE, workload_kind
+from slipstick.workloads.language.language_step import role_of
 from slipstick.workloads.language.weight_types import SPELLINGS, weight_type
 from slipstick.workloads.transforms.dtype import STORED
 from slipstick.workloads.transforms.narrow import WEIGHTS
@@ -30,18 +33,39 @@ WIDE_BYTES = 2.0
 
 
 def is_step(workload: Workload) -> bool:
-    """Whether a graph is a step of serving: of `language_step`, or a word of a decoder that has a cache and a head."""
-    if "weights" in workload.metadata:
-        return True
-    caches = any(map(attends_to_cache, workload.distinct.operations))
-    return caches and any(name.startswith("head") for name in workload.names)
+    """Whether a graph is a step of serving a language model (`workload_kind`)."""
+    return workload_kind(workload) == "step"
+
+
+def with_output(workload: Workload) -> Workload:
+    """The step with its output layer marked, where no operation declares that role.
+
+    Of the products for which no other product waits it is the one of the most columns: those are the vocabulary.
+    """
+    products = {name for name, kind in zip(workload.names, workload.kinds, strict=True) if kind == "gemm"}
+    if not products or any(role_of(op) == "output" for op in workload.distinct.operations):
+        return workload
+    before: dict[str, list[str]] = {}
+    for first, second in workload.edges:
+        before.setdefault(second, []).append(first)
+    waited, left = set[str](), [name for product in products for name in before.get(product, ())]
+    while left:
+        name = left.pop()
+        if name not in waited:
+            waited.add(name)
+            left += before.get(name, ())
+    last = [op for op in workload if op.name in products - waited]
+    output = max(last, key=lambda op: 0.0 if symbols_of(op.dims["m"]) else float(op.dims["m"]))
+    marked = replace(output, attributes=FrozenDict({**output.attributes, ROLE: "output"}))
+    return replace(workload, operations=tuple(marked if op is output else op for op in workload))
 
 
 def group_of(op: Op) -> str:
-    """Which part of a step an operation belongs to: weights, experts, head, cache; "" where its bytes hardly matter."""
+    """Which part of a step an operation is of: weights, experts, output, cache; "" where its bytes hardly matter."""
+    role = role_of(op)
     if op.kind == "gemm":
-        return next((name for name in ("experts", "head") if op.name.startswith(name)), "weights")
-    return "cache" if op.kind == "attention" or op.name == "linear.state" else ""
+        return role if role in ("experts", "output") else "weights"
+    return "cache" if op.kind == "attention" or role == "state" else ""
 
 
 @dataclass(frozen=True)
@@ -135,9 +159,9 @@ def _formulas(workload: Same[Workload]) -> dict[str, Formula]:
     for op in workload.it:
         group = group_of(op)
         flop: Any = sum(amount for name, amount in op.cost.items() if name.startswith("flop.matrix."))
-        if group in ("weights", "head"):
+        if group in ("weights", "output"):
             add("weight_bytes", op.times * _weight_bytes(op, exact=exact))
-            add("head_flop" if group == "head" else "linear_flop", op.times * flop)
+            add("head_flop" if group == "output" else "linear_flop", op.times * flop)
         elif group == "experts":
             add("expert_bytes", op.times * _weight_bytes(op, exact=exact))
             add("expert_flop", op.times * flop)
@@ -150,16 +174,17 @@ def _formulas(workload: Same[Workload]) -> dict[str, Formula]:
 
 
 def _count(op: Op, add: Any) -> None:
+    role = str(op.attributes.get(ROLE, ""))
     if op.kind == "attention":
         add("decode_layers" if attends_to_cache(op) else "prompt_layers", op.times)
-    elif op.name == "linear.state":
+    elif role == "state":
         add("decode_layers", op.times)
         add("prompt_layers", op.times)
     elif op.kind == "gather":
         add("tokens", op.dims["rows"])
-    elif op.name == "router":
+    elif role == "router":
         add("expert_layers", op.times)
-    elif op.name == "experts.up":
+    elif role == "experts.up":
         add("visited", op.times * op.dims["batch"] * op.dims["n"])
 
 

@@ -20,8 +20,6 @@ from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.transforms.mixed import HALF
 
-FEW = 3
-"""Fewer operations are kernels to be timed by themselves, not a step that a host issues."""
 NODES = 15
 """Points of the quadrature over a normal law: the third digit of its moments."""
 ROW = 8
@@ -125,14 +123,15 @@ def _range(place: Beyond) -> str:
 def band(
     scatter: Mapping[str, Scatter],
     spent: Sequence[Spent],
-    operations: int,
     host: float = 0.0,
     of_programs: float = 0.0,
     places: Callable[[Op], Beyond | None] = beyond,
+    *,
+    network: bool = True,
 ) -> float:
     """Standard deviation of log time of a whole: of one class as if all its operations erred alike, of several
-    classes independently; wider beyond the measured shapes, for weights stored narrower than they are multiplied and in
-    networks of convolutions. Where a host issues the operations, in `host` seconds, either may be the longer
+    classes independently; wider beyond the measured shapes, for weights stored narrower than they are multiplied, for
+    the convolutions of a `network`. Where a host issues the operations, in `host` seconds, either may be the longer
     (`longer_of`). What programs say errs by `of_programs`; `places` says which shapes lie outside, and how far."""
     names = [class_of(one.op) for one in spent]
     stds = [scatter[name].at(one.time) if name in scatter else LINKS for name, one in zip(names, spent, strict=True)]
@@ -148,7 +147,7 @@ def band(
         whole += one.contribution
         convolutions += one.contribution * (1 - one.programs) if one.op.kind == "convolution" else 0.0
     kernels = float(np.sqrt(sum(error**2 for error in errors.values())) / (whole or 1.0))
-    if operations >= FEW:
+    if network:
         kernels = float(np.hypot(kernels, CONVOLUTIONAL * min(1.0, 4 * convolutions / (whole or 1.0))))
     return float(np.hypot(longer_of(whole, kernels, host, HOST), WHOLE))
 

@@ -24,7 +24,7 @@ from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.estimators.fitting.calibration import Calibration
 from slipstick.estimators.gpu.fallback_class import beyond, fallback_class_for
 from slipstick.estimators.gpu.gpu_bands import UNEVEN, band, of_libraries, outside, spent_on, uneven
-from slipstick.estimators.gpu.kernel_model_blend import IMAGE_NETWORKS, program_shares, programs_spread
+from slipstick.estimators.gpu.kernel_model_blend import in_programs, program_shares, programs_spread
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters, class_of
 from slipstick.estimators.gpu.kernels.recurrent_law import PYTORCH, recurrent_kernels, stack_of
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
@@ -120,21 +120,27 @@ def gpu_step(
     run: Mapping[str, float] | None = None,
     schedule: Schedule | None = None,
     links: Collectives | None = None,
+    *,
+    programs: bool = False,
 ) -> GpuStep:
     """The estimator of a workload on a GPU, or on many: measured kernels under a schedule, with a band.
 
     `schedule`: `HostIssue` where None.
     `links`: what collectives take, where the workload has some.
     `run`: numbers of one execution, by name.
+    `programs`: see `program_shares`.
     """
     free = machine.runtime.free_kinds
     operations = lowered_graph(workload, machine).distinct.operations
     classes = {class_of(op) for op in operations if op.kind not in (*free, "collective")}
     kernels = measured_kernels(known, machine, classes, stack_of(operations, machine))
-    device = SharedKernels(kernels.model, ProgramRuntimes(), program_shares(known, machine, classes))
+    schedule = schedule or HostIssue()
+    alone = isinstance(schedule, HostIssue) and schedule.alone
+    shares = program_shares(known, machine, classes, programs=programs)
+    device = SharedKernels(kernels.model, ProgramRuntimes(), shares)
     model: FormulaModel = device if links is None else DeviceAndCollectives(device, links)
-    estimator = TorchProgram(model, schedule or HostIssue(), "measured kernels under a schedule")
-    words = [*_grouped(kernels.notes), *([IMAGE_NETWORKS] if device.shares else [])]
+    estimator = TorchProgram(model, schedule, "measured kernels under a schedule")
+    words = [*_grouped(kernels.notes), *in_programs(device.shares)]
     made = Calibration(
         estimator, (), residual_std=UNKNOWN, fingerprint=known.fingerprint, source="; ".join([known.source, *words])
     )
@@ -145,9 +151,9 @@ def gpu_step(
     odd = uneven(spent) if machine.runtime.mode == "eager" else ""
     host = _host_seconds(estimator.schedule, workload, machine)
     of_programs, stranger = programs_spread(machine, spent)
-    count = len(answer.parts)
-    bands = [band(kernels.scatter, spent, count, host, of_programs, places) for places in (beyond, _inside)]
-    unshared = band({name: one.unshared for name, one in kernels.scatter.items()}, spent, count, host, of_programs)
+    bands = [band(kernels.scatter, spent, host, of_programs, places, network=not alone) for places in (beyond, _inside)]
+    alike = {name: one.unshared for name, one in kernels.scatter.items()}
+    unshared = band(alike, spent, host, of_programs, network=not alone)
     width = float(np.hypot(bands[0], UNEVEN if odd else 0.0))
     second = TorchProgram(replace(device, timed=program_kernels(machine.family)), estimator.schedule)
     other = None if links else _by_programs(second, workload, machine, run, answer.time, width)

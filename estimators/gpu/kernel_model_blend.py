@@ -8,13 +8,12 @@ takes both in log time, by how many relatives of its generation each has.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.machine_family import shared_words
-from slipstick.estimators.base.protocols import Estimator
-from slipstick.estimators.fitting.calibration import Calibration
+from slipstick.estimators.fitting.fitted_file import load_fitted
 from slipstick.estimators.fitting.similarity_weights import fitted_similarity
 from slipstick.estimators.gpu.fallback_class import fallback_class_for
 from slipstick.estimators.gpu.gpu_bands import NOTICED, Spent
@@ -35,17 +34,22 @@ NETWORKS_ON = ("rtx-3090", "rtx-4090")
 IN_NETWORKS = ("convolution", "pool", "upsample", "norm.batch", "norm.group")
 """What image networks have and tables of single kernels lack: layouts, depthwise and grouped windows, small images."""
 IN_BOTH = ("gemm", "attention", "softmax", "norm.layer", "elementwise", "move", "reduction", "gather")
+PLAIN = ("float32", "int64", "int32", "bool")
+"""Types of the programs in float32: of their numbers, places and masks."""
 MAKER = "nvidia"
 """Of the devices on which programs of PyTorch were timed."""
 GENERATION = 2
 """Words of the family (maker, generation) that a relative shares."""
 
 
-def program_shares(known: DeviceCalibration, machine: Machine, classes: Iterable[str]) -> FrozenDict[float]:
+def program_shares(
+    known: DeviceCalibration, machine: Machine, classes: Iterable[str], *, programs: bool = False
+) -> FrozenDict[float]:
     """Share of whole programs in the log time of each class that they were fitted to: in 16 bits, and convolutions in
     TF32, which nobody timed by themselves.
 
     `classes`: of operations (`class_of`); a norm's functions are told apart in the answer ("norm.layer.float16").
+    `programs`: whether they are a program's forward pass, of which those in float32 were timed on machines like this.
     """
     shares: dict[str, float] = {}
     anchored = {(one.op.kind, one.op.dtype) for one in known.anchors if one.machine.name == machine.name}
@@ -54,6 +58,9 @@ def program_shares(known: DeviceCalibration, machine: Machine, classes: Iterable
             continue
         if (kind, dtype) == ("convolution", "tfloat32") and rounds_convolutions(machine):
             shares["convolution.tfloat32"] = 1.0
+        plain = dtype in PLAIN or (dtype == "tfloat32" and kind not in PRODUCTS)  # rounded are products alone
+        if plain and programs and rounds_convolutions(machine):
+            shares |= {f"{name}.{dtype}": 1.0 for name in (*IN_NETWORKS, *IN_BOTH) if name.partition(".")[0] == kind}
         if dtype not in HALF or (kind in PRODUCTS and widened(machine, dtype)):
             continue  # those programs multiplied 16 bits on matrix units
         names = [name for name in (*IN_NETWORKS, *IN_BOTH) if name.partition(".")[0] == kind]
@@ -62,6 +69,22 @@ def program_shares(known: DeviceCalibration, machine: Machine, classes: Iterable
             if share:
                 shares[f"{name}.{dtype}"] = share
     return FrozenDict(shares)
+
+
+def in_programs(shares: Mapping[str, float]) -> list[str]:
+    """Whose times stand behind the shares of programs: a line for each of the two fits."""
+    plain = sorted(name for name in shares if name.rpartition(".")[2] not in HALF)
+    half = [IMAGE_NETWORKS] if len(shares) > len(plain) else []
+    return [*half, *([f"{', '.join(plain)}: {timed_programs()}"] if plain else [])]
+
+
+@cache
+def timed_programs() -> str:
+    """Whose times the programs in float32 are: how many were fitted, and of which devices, as the fit says."""
+    fitted = load_fitted("programs")
+    count = next(one.rows for one in fitted.outer if one.kind == "programs in float32")
+    hosts = sorted({host.split("_")[0] for host in fitted.fit("program-kernels").seen("host")})
+    return f"as {count:,} times of programs on {', '.join(hosts)} show"
 
 
 def _share(known: DeviceCalibration, machine: Machine, kind: str, dtype: str) -> float:
@@ -95,11 +118,3 @@ def programs_spread(machine: Machine, spent: Sequence[Spent]) -> tuple[float, tu
     share = sum(one.contribution * one.programs for one in spent) / whole
     line = f"convolutions as on GPUs of another maker ({share:.0%} of the time): wider band"
     return math.hypot(programs_scatter(), UNMEASURED), (line,) if share >= NOTICED else ()
-
-
-def by_maker(estimator: Estimator, machine: Machine) -> tuple[Estimator, tuple[str, ...]]:
-    """The estimator, and of a device of another maker than those of the timed programs a wider band and a remark."""
-    if machine.family.startswith(MAKER) or not isinstance(estimator, Calibration):
-        return estimator, ()
-    wider = replace(estimator, residual_std=math.hypot(estimator.residual_std or 0.0, UNMEASURED))
-    return wider, (f"no measured row is of {machine.name}, none of its maker: wider band",)

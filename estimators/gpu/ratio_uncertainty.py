@@ -13,7 +13,7 @@ from slipstick.estimators.fitting.fitted_file import load_fitted
 NAME = "ratios"
 OTHER_MACHINE, OTHER_SIZES, OTHER_NETWORKS = "other machine", "other sizes", "other sizes of networks"
 FEW = 3
-"""Fewer operations are kernels by themselves, no network (as `named.gpu_bands.FEW`)."""
+"""Fewer operations are kernels by themselves, no network in the pairs that the law was fitted to."""
 
 
 @dataclass(frozen=True)

@@ -263,4 +263,5 @@ def _outcome(plan: Dispatched, service: FloatArray, done: FloatArray, rule: str)
             device_busy=min(busy, 1.0), host_busy=min(host / span, 1.0) if span else 0.0, gaps=max(0.0, 1 - busy)
         ),
         trace,
+        sides=FrozenDict(device=float(covered), host=host),
     )

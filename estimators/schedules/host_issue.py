@@ -4,7 +4,8 @@
 whole stays one formula that compiles. In eager mode the host issues every operation and stays ahead while the device
 is the slower side. torch.compile fuses kernels but not the host's work on them: on public whole networks of KernelBench
 v0.1 that are bound by the host, compiled runs take as long as eager ones for each operation of the *unfused* graph
-(medians 15 and 17 us). A recorded graph is issued once.
+(medians 15 and 17 us). A recorded graph is issued once. Kernels that are timed by themselves take the device's time;
+the host's is named beside it.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from slipstick.workloads.graph.cost import symbols_of
 from slipstick.workloads.graph.workload import Op, Workload
 
 SOURCE = "the longer of the device's kernels and the host that issues them"
+DEVICE = "the device's time of kernels that are timed by themselves"
 CAST = "cast"
 """Conversions: networks whose compiled runs were counted had none."""
 NOT_ISSUED = ("view", "optimizer", "recurrent")
@@ -39,9 +41,10 @@ recurrent layer is the library's, in the step's own time."""
 
 @dataclass(frozen=True)
 class HostIssue(FormulaSchedule):
-    """max(device, host)."""
+    """max(device, host), of kernels that are timed by themselves (`alone`) the device."""
 
     issue: Annotated[float, Parameter("s", "host time to issue an operation, beyond the runtime's", 0.0, 1e-2)] = ISSUE
+    alone: bool = False
 
     def __post_init__(self) -> None:
         check_parameters(self)
@@ -56,35 +59,42 @@ class HostIssue(FormulaSchedule):
         return _longer_of(replayed=replayed, count=count)
 
     def form(self, workload: Workload, machine: Machine) -> tuple[bool, float | None]:
-        """Whether a recorded graph is issued at once, and how many operations are issued."""
-        replayed = machine.runtime.mode == "graph_replay"
+        """Whether the host has no say in the time, and else how many operations are issued."""
+        replayed = self.alone or machine.runtime.mode == "graph_replay"
         return replayed, None if replayed else _issued(Same(workload), machine.runtime.free_kinds)
 
     def pace(self, workload: Workload, machine: Machine) -> tuple[float, float] | None:
         """How many operations the host issues, and seconds for each: their product is the least time of the whole.
 
-        None where a recorded graph is issued at once, or open sizes decide how many there are.
+        None where the host has no say in the time, or open sizes decide how many there are.
         """
-        runtime = machine.runtime
-        count = None if runtime.mode == "graph_replay" else _issued(Same(workload), runtime.free_kinds)
-        return None if count is None else (count, runtime.issue_overhead + self.issue)
+        count = self.form(workload, machine)[1]
+        return None if count is None else (count, machine.runtime.issue_overhead + self.issue)
+
+    def host_seconds(self, workload: Workload, machine: Machine) -> float:
+        """Of a host that issues all operations, or a recorded graph once; 0 where open sizes decide how many."""
+        replayed = machine.runtime.mode == "graph_replay"
+        count = 1.0 if replayed else _issued(Same(workload), machine.runtime.free_kinds)
+        return (count or 0.0) * (machine.runtime.issue_overhead + self.issue)
 
     def combine(self, workload: Workload, times: FloatArray, machine: Machine, run: Mapping[str, float]) -> Outcome:
-        """See `Schedule.combine`; metrics: shares of the time that the device and the host are busy."""
+        """See `Schedule.combine`; metrics: the share of the time that the device is busy; sides: device and host."""
         formula, values = self.at_times(workload, times, machine, run)
         time = float(formula.evaluate(values))
         device = float(np.sum(times * workload.executions))
         bound = time > device * (1 + 1e-9)
         metrics = {"device_busy": device / time if time else 0.0}
         notes: tuple[str, ...] = ()
-        pace = self.pace(workload, machine)
+        pace, host = self.pace(workload, machine), self.host_seconds(workload, machine)
         if bound and pace:
             fused = " of the graph before fusion" if any(issues(op) > 1 for op in workload.distinct.operations) else ""
             busy = f"the device is {device / time:.0%} busy"
             each = f"the host issues {pace[0]:,.0f} operations{fused} in {shown(pace[1], 's')} each: {busy}"
             notes = (each, f"hosts differ by 4 x: a step on yours / {pace[0]:,.0f} is estimator.schedule.issue")
         # kernels run one after the other: each adds its own time, and what the host takes beyond them is waiting
-        return Outcome(time, f"formula: {formula.source}", metrics=FrozenDict(metrics), assumptions=notes)
+        rule = DEVICE if self.alone else formula.source
+        sides = FrozenDict(device=device, host=host)
+        return Outcome(time, f"formula: {rule}", metrics=FrozenDict(metrics), assumptions=notes, sides=sides)
 
 
 @lru_cache(maxsize=64)

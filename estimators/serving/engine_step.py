@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
 from slipstick.common.lazy_sympy import sp
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.conditions import Condition
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.base.operation_model import Clock
@@ -66,7 +67,7 @@ from slipstick.workloads.graph.workload import Op, Workload
 
 SOURCE = "the law of a server's step (docs/notes/serving.md)"
 LOCAL_SOURCE = "the law of llama.cpp's tokens (docs/notes/serving.md)"
-PARTS = {"weights": "weights", "head": "weights", "experts": "experts", "cache": "attention"}
+PARTS = {"weights": "weights", "output": "weights", "experts": "experts", "cache": "attention"}
 """The part of a step that a group of operations makes."""
 
 
@@ -97,6 +98,10 @@ class _Law(FormulaSchedule):
         """Seconds of a step's bytes or of its flop at the data sheet's rates, whichever is longer."""
         return max(demands(step.amounts, Device.of(machine, step.compute, 1)))
 
+    def host(self, step: GraphStep, machine: Machine) -> float:
+        """Seconds of a bound step in which the host works and the device waits; none that the law tells apart."""
+        return 0.0
+
     @abstractmethod
     def notes(self, step: GraphStep, machine: Machine) -> tuple[str, ...]:
         """What the answer takes for granted."""
@@ -114,9 +119,11 @@ class _Law(FormulaSchedule):
         time = fixed + float(elapsed.sum())
         least = max(self.floor(step, machine), least_seconds(workload.operations, machine))
         grown = max(1.0, least / time)
+        host = self.host(step, machine) * grown
         return Outcome(
             time * grown, f"formula: {self.formula(workload, machine).source}", assumptions=self.notes(step, machine),
             elapsed=tuple(map(float, elapsed * grown)), alone=True, fixed=fixed * grown, least=least,
+            sides=FrozenDict(device=time * grown - host, host=host),
         )  # fmt: skip
 
 
@@ -151,6 +158,11 @@ class EngineStep(_Law):
         """Seconds of those parts."""
         made = self.parts(step, machine)
         return {name: getattr(made, name) for name in ("weights", "experts", "attention", "fixed")}
+
+    def host(self, step: GraphStep, machine: Machine) -> float:
+        """The host's part of a step and of its sequences."""
+        none = replace(self, step=replace(self.step, step=0.0, sequence=0.0))
+        return self.parts(step, machine).fixed - none.parts(step, machine).fixed
 
     def notes(self, step: GraphStep, machine: Machine) -> tuple[str, ...]:
         """How weights are multiplied where the machine cannot do it as they are stored."""

@@ -13,6 +13,7 @@ from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibrati
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.machine_kind import machine_kind
 from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.graph.workload_kind import workload_kind
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class MeasuredOperations:
         answers = instead_of.model
         if not isinstance(answers, ComposedEstimator) or "collective" in workload.kinds:
             return self.kernels.for_machine(machine, workload, run)
-        made = gpu_step(self.kernels, machine, workload, run, answers.schedule).estimator
+        programs = workload_kind(workload) == "program"
+        made = gpu_step(self.kernels, machine, workload, run, answers.schedule, programs=programs).estimator
         accepted = self.kernels.forecast(machine).accepted
         return replace(made, source="; ".join([made.source, *(accepted.doubts if accepted else ())]))

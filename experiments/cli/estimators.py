@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from slipstick.common.trusted_code import TrustedName
-from slipstick.experiments.cli.vocabulary import Format
+from slipstick.experiments.cli.vocabulary import Format, option
 
 
 def register(app: typer.Typer) -> None:
@@ -16,16 +16,25 @@ def register(app: typer.Typer) -> None:
     app.add_typer(estimators, name="estimators")
 
     @estimators.command("list")
-    def list_estimators(format: Format = "table") -> None:
+    def list_estimators(
+        routes: Annotated[bool, option("routes")] = False,
+        format: Format = "table",
+    ) -> None:
         """Every estimator by name: what it is for, and its error on data that it was not fitted to."""
         from slipstick.experiments.question.registry import named_estimators
         from slipstick.experiments.report.output import emit
+
+        if routes:
+            from slipstick.estimators.routing import ROUTES
+
+            emit([row.row() for row in ROUTES], format, notes=["the first row that holds answers"])
+            return
 
         rows = [
             {"estimator": one.name, "for": one.purpose, "held-out error": one.held_out_error}
             for one in named_estimators()
         ]
-        emit(rows, format, notes=["default: chosen by kind of machine, see slipstick estimators show default"])
+        emit(rows, format, notes=["default: chosen by the table that slipstick estimators list --routes shows"])
 
     @estimators.command()
     def show(
@@ -36,10 +45,11 @@ def register(app: typer.Typer) -> None:
         format: Format = "table",
     ) -> None:
         """What an estimator is for, its domain, its held-out error, where its calibrations hold, and its parameters."""
+        from slipstick.estimators.routing import ROUTES
         from slipstick.experiments.question.registry import named_estimator
         from slipstick.experiments.report.output import emit
 
-        one = named_estimator(name)
+        one, rows = named_estimator(name), [row.row() for row in ROUTES]
         facts = {
             "for": one.purpose,
             "domain": one.domain,
@@ -48,7 +58,7 @@ def register(app: typer.Typer) -> None:
             "source": one.source,
             "other names": ", ".join(one.aliases),
             "calibrations": "; ".join(str(domain) for domain, _ in one.calibrations),
-            "default for": "; ".join(str(domain) for domain in one.default_for),
+            "default for": "; ".join(f"{row['work']} on {row['machine']}" for row in rows if row["law"] == one.name),
             "example": f"{one.example.command} --estimator {one.name}" if one.example else "",
         }
         known = {} if name == "default" else one.estimator().parameters

@@ -212,6 +212,7 @@ def register(app: typer.Typer) -> None:
                 "slipstick whatif --vary tries those that you name"
             )
         assumed = summary.assumptions(query, answer, verbose=verbose)
+        assumed[:1] = [f"model: {query.reason}"] if query.why else assumed[:1]
         for text in assumed[:ASSUMED] if few else assumed:
             emit_line(text)
         if report:

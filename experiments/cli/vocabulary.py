@@ -160,6 +160,7 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "verbose": "more of the answer",
         "rows": "most rows of a table",
         "top": "how many operations to list, slowest first",
+        "routes": "the table by which a question is answered that names no estimator",
         "counters": "flop, bytes by level and cycles of a GPU",
         "next": "how many measurements to propose, best first",
         "report": "write a page, FILE.html",

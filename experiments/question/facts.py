@@ -10,9 +10,8 @@ from slipstick.estimators.composition.flop_utilisation import utilisation
 from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.experiments.question.memory_need import MemoryNeed, memory_need
 from slipstick.experiments.question.question import Question
-from slipstick.workloads.graph.footprint import attends_to_cache
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.graph.workload_kind import FEW, FIRST_INPUT, WorkTimed
+from slipstick.workloads.graph.workload_kind import DECODE, FIRST_INPUT, WorkTimed
 
 HOST = "host"
 """Bounds what a device waits for: the issue of its operations."""
@@ -148,7 +147,7 @@ def _throughput(workload: Workload, sizes: Mapping[str, float], work: WorkTimed,
     if batch is None:
         return _of_first_input(workload, sizes, time)
     batch *= work.steps
-    if any(map(attends_to_cache, workload.distinct.operations)):
+    if work.name == DECODE:
         items, unit = batch, "tokens"
     elif "seq_len" in sizes:
         items, unit = batch * sizes["seq_len"], "tokens"
@@ -180,9 +179,9 @@ WORDS, IMAGES = 2, 4
 
 
 def _of_work(whole: Workload, time: float) -> Throughput | None:
-    """Flop of a product by itself, bytes of a stream by itself."""
+    """Flop of products alone, bytes of streams alone."""
     kinds = {op.kind for op in whole}
-    if len(kinds) != 1 or len(whole.operations) > FEW or time <= 0:
+    if len(kinds) != 1 or time <= 0:
         return None
     (kind,) = kinds
     if kind in ("gemm", "convolution", "attention"):

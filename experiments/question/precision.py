@@ -9,6 +9,7 @@ from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.catalog import cached_rewrite
 from slipstick.workloads.graph.cost import SIZE_BYTES
 from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.language.language_step import role_of
 from slipstick.workloads.transforms.mixed import HALF
 from slipstick.workloads.transforms.narrow import (
     as_multiplied,
@@ -68,7 +69,7 @@ def on_accelerator(workload: Workload, machine: Machine, dtype: str | None) -> W
 
 
 def in_served_type(workload: Workload, machine: Machine, dtype: str | None) -> Workload:
-    """A decoder as serving engines quantise it: with a narrow type, the head stays in 16 bits.
+    """A decoder as serving engines quantise it: with a narrow type, its output layer stays in 16 bits.
 
     Raises InputError where the data type is unknown.
     """
@@ -76,4 +77,4 @@ def in_served_type(workload: Workload, machine: Machine, dtype: str | None) -> W
     if dtype is None or not is_narrow(number_type(dtype)):
         return converted
     wide = {op.name: op for op in in_type(workload, machine, wide_type(multiplied(machine)))}
-    return replace(converted, operations=tuple(wide[op.name] if op.name.startswith("head") else op for op in converted))
+    return replace(converted, operations=tuple(wide[op.name] if role_of(op) == "output" else op for op in converted))

@@ -86,7 +86,9 @@ class Question:
     run
         Numbers of the run (threads, images, epochs, ...); they also bind the workload's symbols of their name.
     why
-        One line: why this estimator answers, where nobody named one.
+        One line: what answers, where nobody named an estimator.
+    reason
+        The same, with why the table of routes chose it.
     sizes
         The sizes of the workload that were set (batch, seq_len, ...); they are in its operations already.
     vary
@@ -115,6 +117,7 @@ class Question:
     remarks: tuple[str, ...] = ()
     original: Original | None = None
     conditions: tuple[Condition, ...] = ()
+    reason: str = ""
 
     def __repr__(self) -> str:
         kind = type(self.estimator).__name__
@@ -272,14 +275,14 @@ def _resolved(
             check_size(name, value, graph.defaults, "run")
         else:
             check_run_number(name, value)
-    why, sizes, conditions = "", values["workload"], tuple[Condition, ...]()
+    why, reason, sizes, conditions = "", "", values["workload"], tuple[Condition, ...]()
     remarks: tuple[str, ...] = ()
     if estimator is None:
         open_ = kept_open(graph, target, run)
         bound = with_sizes(graph, _without(sizes, open_))
         best = default(bound, target, run, dtype, values["machine"])
         graph, target, chosen, why = best.workload, best.machine, best.estimator, best.why
-        remarks, conditions = best.remarks, best.conditions
+        remarks, reason, conditions = best.remarks, best.reason, best.conditions
     else:
         graph = in_type(graph, target, dtype)
         chosen = registry.estimator_of(estimator, graph, target)
@@ -295,7 +298,7 @@ def _resolved(
         run = {**{name: value for name, value in given.items() if name in known}, **run}
     if calibration is not None:
         chosen = calibration.for_question(graph, base, run, chosen)
-        why, remarks, conditions = "", (), ()  # those are the default answer's; a calibration says its own
+        why, reason, remarks, conditions = "", "", (), ()  # those are the default answer's; a calibration says its own
     if values["estimator"]:
         chosen = set_parameters(chosen, parameter_values(chosen, values["estimator"]))
     numbers = {name: number_of(f"workload.{name}", value) for name, value in sizes.items()}
@@ -314,7 +317,7 @@ def _resolved(
         calibration,
         remarks,
     )
-    return replace(made, original=original, conditions=conditions)
+    return replace(made, original=original, conditions=conditions, reason=reason)
 
 
 def _for_one_user(

@@ -77,11 +77,7 @@ def estimator_of(given: str | ShippedEstimator | Any, workload: Workload, machin
     return made.resolved(workload, machine)
 
 
-def default_record(workload: Workload, machine: Machine) -> ShippedEstimator | None:
-    """The estimator that was made for such workloads on such machines; None where none was."""
-    return next((record for record in SHIPPED if record.answers(workload, machine)), None)
-
-
 def estimator_to_fit(workload: Workload) -> str:
     """The name of the estimator that is fitted to measurements of a workload where none is named."""
-    return next((record.name for record in SHIPPED if record.fits(workload)), "roofline")
+    of_networks = sorted(SHIPPED, key=lambda record: not any(domain.networks for domain in record.fitted_for))
+    return next((record.name for record in of_networks if record.fits(workload)), "roofline")

@@ -11,7 +11,7 @@ from slipstick.experiments.question import estimator_builders as build
 
 GPUS = "GPUs: 20 and more of NVIDIA and AMD measured, any other by its family's mean; FP32, TF32, FP16 and BF16"
 VIEBKE = "Viebke et al., Performance Modelling of Deep Learning on Intel Many Integrated Core Architectures, 2019"
-PHI, MANY_CORE = ("intel-knights-corner",), ("intel-knights-corner", "intel-knights-landing")
+PHI = ("intel-knights-corner",)
 PHI_NETWORKS = {size: f"phi-cnn-{size}" for size in ("small", "medium", "large")}
 NET = Example("mlp-inference", "a100-sxm-80gb", (("batch", 64),))
 ON_PHI = Example("phi-cnn-small", "xeon-phi-7120p", (("threads", 80),))
@@ -23,6 +23,7 @@ OTHER_THREADS = Example(
         ("threads", 8),
     ),
 )
+SHARED = "threads that share the cores: instructions counted and contention, strategy (a) of Viebke et al. 2019"
 ON_BOARD = Example("data-parallel-mlp", "tpu-v2-8")
 
 
@@ -44,8 +45,8 @@ def _threads(
         error=error,
         source=f"{VIEBKE}, Tables III to XI",
         calibrations=(*study, others, elsewhere),
-        default_for=(Domain(networks=tuple(PHI_NETWORKS.values()), families=MANY_CORE),) if name == "phi-a" else (),
-        why="the paper's thread formula, fitted to this network",
+        fitted_for=(Domain(networks=tuple(PHI_NETWORKS.values())),) if name == "phi-a" else (),
+        why=SHARED if name == "threads-counted" else "the paper's thread formula, fitted to this network",
         example=OTHER_THREADS if name == "threads-counted" else ON_PHI,
     )
 
@@ -59,7 +60,7 @@ DEFAULT = ShippedEstimator(
     error="median 10 %, 90th percentile 36 % on 86 public figures of whole models (roofline 34 %, 63 %)",
     board="defaults",
 )
-"""What answers where no estimator is named (`question.defaults`)."""
+"""What answers where no estimator is named (`estimators.routing`, `question.defaults`)."""
 
 SHIPPED: tuple[ShippedEstimator, ...] = (
     ShippedEstimator(
@@ -112,7 +113,7 @@ SHIPPED: tuple[ShippedEstimator, ...] = (
         error="median 4 to 12 % above 64 KB on machines left out, 4 to 49 % where no link was measured",
         board="collectives",
         aliases=("nccl",),
-        default_for=(Domain(kinds=("collective",)),),
+        fitted_for=(Domain(kinds=("collective",)),),
         why="the least of rings, trees and NVLS by NCCL's protocols",
         example=Example("all-reduce", "a100-80-dgx", (("devices", 8),)),
     ),
@@ -157,7 +158,7 @@ SHIPPED: tuple[ShippedEstimator, ...] = (
         domain="GPUs under Megatron or FSDP (machine.runtime.library=fsdp), dense models and experts",
         error="median 4 to 13 % of published steps, machines, models and systems left out",
         board="training",
-        default_for=(Domain(kinds=("training",)),),
+        fitted_for=(Domain(kinds=("training",)),),
         why="the law fitted to published training steps, which plan training searches",
         example=Example(
             "train:llama-3.1-8b",
@@ -176,7 +177,7 @@ SHIPPED: tuple[ShippedEstimator, ...] = (
         domain="GPUs and other accelerators under vLLM, SGLang or TensorRT-LLM (machine.runtime.library)",
         error="median 8 to 13 % of the time of a further token, 29 % of that to the first, models left out",
         board="serving",
-        default_for=(Domain(kinds=("requests",)),),
+        fitted_for=(Domain(kinds=("requests",)),),
         why="a server's steps as fitted to measured ones, request by request",
         example=Example("llama-3.1-8b", "h100-sxm", (("concurrency", 16),)),
     ),
@@ -189,7 +190,7 @@ SHIPPED: tuple[ShippedEstimator, ...] = (
         board="bandwidth",
         source="Stengel et al., ICS 2015; Hofmann et al., ISC 2018; likwid-bench bandwidths of eight CPUs",
         aliases=("streams",),
-        default_for=(Domain(kinds=("loop",)),),
+        fitted_for=(Domain(kinds=("loop",)),),
         why="layer conditions of a loop over arrays, on cores that share a saturating memory",
         lacks=build.loops_lack,
         example=Example("stream-triad", "xeon-gold-6148", (("threads", 5),)),
@@ -248,7 +249,7 @@ SHIPPED: tuple[ShippedEstimator, ...] = (
         board="tpu",
         source="ParaDnn: Wang, Wei, Brooks, Benchmarking TPU, GPU, and CPU Platforms for Deep Learning, 2019",
         calibrations=((Domain(networks=("data-parallel-mlp",)), build.fitted_tpu),),
-        default_for=(Domain(networks=("data-parallel-mlp",)),),
+        fitted_for=(Domain(networks=("data-parallel-mlp",)),),
         why="its own calibration: training steps of fully connected networks on a TPU v2",
         example=ON_BOARD,
     ),
@@ -260,9 +261,9 @@ SHIPPED: tuple[ShippedEstimator, ...] = (
         error="mean 8 % of matrices left out",
         board="spmv",
         aliases=("sparse-products",),
-        default_for=(Domain(kinds=("sparse product",)),),
-        lacks=build.one_core_lacks,
+        fitted_for=(Domain(kinds=("sparse product",)),),
         why="the sparse matrix product's own model",
+        lacks=build.one_core_lacks,
         example=Example("spmv-grid", "xeon-gold-6148"),
     ),
     ShippedEstimator(
@@ -272,7 +273,7 @@ SHIPPED: tuple[ShippedEstimator, ...] = (
         domain="GPUs and CPUs",
         error="mean 17 to 36 % of matrices on a device left out",
         board="spmv",
-        default_for=(Domain(kinds=("sparse product",)),),
+        fitted_for=(Domain(kinds=("sparse product",)),),
         why="sparse products as measured on other devices",
         example=Example("spmv-grid", "a100-sxm-80gb"),
     ),

@@ -164,6 +164,8 @@ def _row(question: Question, answer: Estimate, known: Facts, parts: int, *, full
         "low_s": band[0] if band else None,
         "high_s": band[1] if band else None,
         "interval_level": 0.8 if band else None,
+        "device_s": answer.sides.get("device"),
+        "host_s": answer.sides.get("host"),
         "energy_J": answer.energy,
         "low_energy_J": joules[0] if joules else None,
         "high_energy_J": joules[1] if joules else None,
@@ -179,7 +181,7 @@ def _row(question: Question, answer: Estimate, known: Facts, parts: int, *, full
         "memory_high_B": known.memory.band[1] if known.memory else None,
         "memory_there_B": known.memory.there if known.memory else None,
         "fit": known.memory.verdict if known.memory else None,
-        "why": question.why or None,
+        "why": question.reason or None,
         "provenance": answer.provenance,
     }
     if not full:

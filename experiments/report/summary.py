@@ -12,6 +12,7 @@ from slipstick.estimators.base.conditions import conditions_line
 from slipstick.estimators.base.estimate import WAITING, Estimate
 from slipstick.estimators.composition.energy_and_cost import EXCESS, HELD, power_half_width
 from slipstick.estimators.power.serving_power_law import power_fit
+from slipstick.estimators.schedules.host_issue import DEVICE
 from slipstick.experiments.question.dtype_domain import remarks
 from slipstick.experiments.question.facts import BYTE, FLOP, Facts, Throughput
 from slipstick.experiments.question.memory_need import MemoryNeed
@@ -49,10 +50,26 @@ def heads(question: Question, answer: Estimate) -> list[str]:
 
 def summary(answer: Estimate, known: Facts, question: Question) -> list[str]:
     """The lines below the headline that are known."""
-    lines = [throughput_line(known), *([memory_line(known.memory)] if known.memory else []), bound_line(known)]
+    lines = [
+        sides_line(answer),
+        throughput_line(known),
+        *([memory_line(known.memory)] if known.memory else []),
+        bound_line(known),
+    ]
     lines += [f"memory: {text}" for text in answer.assumptions if known.memory is None and A_DEVICE in text]
     lines.append(energy_line(answer, known, question))
     return [line for line in lines if line]
+
+
+def sides_line(answer: Estimate) -> str:
+    """Seconds of the device and of its host, and what the time has of them; "" where no host is modelled."""
+    if not answer.sides:
+        return ""
+    device, host = (shown(answer.sides[name], "s") for name in ("device", "host"))
+    if DEVICE in answer.rule:
+        return f"device: {device}; host: {host} if issued one by one"
+    together = answer.time >= sum(answer.sides.values()) * (1 - 1e-9)
+    return f"device: {device}; host: {host}, {'one after the other' if together else 'the longer counts'}"
 
 
 def energy_line(answer: Estimate, known: Facts, question: Question) -> str:
@@ -217,7 +234,7 @@ def remainder_rows(answer: Estimate, column: str) -> list[dict[str, Any]]:
 
 def assumptions(question: Question, answer: Estimate, *, verbose: bool) -> list[str]:
     """Why this model, and what the answer takes for granted; cut unless `verbose`."""
-    lines = [f"model: {question.why}"] if question.why else []
+    lines = [f"model: {question.reason if verbose else question.why}"] if question.why else []
     lines += warning_lines(remarks(question), verbose=verbose)
     # a calibration that the user chose is named; that of the default answer stands in the line of the model
     elsewhere = ELSEWHERE if question.why else ELSEWHERE[1:]

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from typing import get_args
+
 import pytest
 
 from slipstick.common.errors import InputError
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.routing import ROUTES, route
 from slipstick.experiments.question.dtype_domain import remarks
 from slipstick.experiments.question.question import question
 from slipstick.experiments.scoreboards.defaults.published_times import figures
 from slipstick.hwmodels.catalog import machine, machine_names
 from slipstick.hwmodels.machine import Machine
-from slipstick.hwmodels.machine_kind import machine_kind
+from slipstick.hwmodels.machine_kind import MachineKind, machine_kind
 from slipstick.workloads.catalog import workload, workload_names
+from slipstick.workloads.graph.kinds import operation
+from slipstick.workloads.graph.workload import Attribute, Op, Workload
+from slipstick.workloads.graph.workload_kind import WorkloadKind
+from slipstick.workloads.layers.single import dense, elementwise
 from slipstick.workloads.transforms.attention import flash_attention
 
 LARGE = ["workload.m=4096", "workload.n=4096", "workload.k=4096"]
@@ -175,3 +184,87 @@ def test_programs_timed_on_one_maker_s_devices_say_little_of_another_s() -> None
     assert near is not None and far is not None and far[1] / far[0] > 1.5 * near[1] / near[0]
     assert any("of another maker" in text for text in answers["mi300x"].remarks)
     assert not answers["rtx-4090"].remarks
+
+
+def chained(*operations: Op, **metadata: str) -> Workload:
+    """A workload of operations one after the other."""
+    names = [op.name for op in operations]
+    return Workload("chain", operations, tuple(pairwise(names)), metadata=FrozenDict(metadata))
+
+
+def layers(count: int) -> list[Op]:
+    return [dense(f"layer{index}", 128, 1024, 1024) for index in range(count)]
+
+
+def test_one_operation_changes_no_network_s_law() -> None:
+    """An attention of one query beside it makes a network no recorded graph, a ReLU in bfloat16 none of 16 bits."""
+    dims = dict.fromkeys(("batch", "heads", "kv_heads", "queries"), 1) | {"keys": 16, "head_dim": 64, "value_dim": 64}
+    beside = operation("beside", "attention", dims, "float32")
+    half = elementwise("beside", 1024, function="relu", dtype="bfloat16")
+    alone = question(chained(*layers(24)), "a100-sxm-80gb").answer()
+    for one in (beside, half):
+        asked = question(chained(*layers(24), one), "a100-sxm-80gb")
+        assert asked.machine.runtime.mode == "eager"
+        made = asked.answer()
+        assert alone.time <= made.time <= 1.05 * alone.time + 40e-6
+        assert made.sides["device"] == pytest.approx(alone.sides["device"], rel=0.05)
+
+
+def test_a_step_is_the_same_whatever_its_output_layer_is_called() -> None:
+    step = workload("qwen3-8b-decode")
+    names = {name: f"part{index}" for index, name in enumerate(step.names)}
+    edges = tuple((names[before], names[after]) for before, after in step.edges)
+    renamed = tuple(op.repeated(names[op.name], op.times) for op in step)
+    for metadata in (step.metadata, FrozenDict[Attribute]()):
+        other = Workload(step.name, renamed, edges, step.defaults, metadata)
+        for dtype in ("bfloat16", "fp8"):
+            one, two = (question(graph, "h100-sxm", dtype=dtype).answer() for graph in (step, other))
+            assert two.time == pytest.approx(one.time, rel=1e-9) and two.energy == pytest.approx(one.energy, rel=1e-9)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_device_and_host_are_linear_in_equal_operations(dtype: str) -> None:
+    """No count of operations is another quantity: 1, 2, 3, N equal sums of numbers, which no weights slow down where
+    others push them out of a cache, take the longer of two lines."""
+    sums = {count: [elementwise(f"sum{index}", 10**7, 2) for index in range(count)] for count in (1, 2, 3, 48)}
+    answers = {count: question(chained(*one), "rtx-4090", dtype=dtype).answer() for count, one in sums.items()}
+    for count, answer in answers.items():
+        assert dict(answer.sides) == pytest.approx({name: count * each for name, each in answers[1].sides.items()})
+        assert answer.time == pytest.approx(max(answer.sides.values()))
+        assert answer.quantities["host"].value == answer.sides["host"]
+
+
+def test_a_declared_kernel_is_timed_by_itself() -> None:
+    """Its answer begins with the device's time; undeclared, the same product is a program, as the answer says."""
+    kernel, program = (question(one, "h100-sxm") for one in (chained(*layers(1), work="kernel"), chained(*layers(1))))
+    made = kernel.answer()
+    assert made.time == made.sides["device"] < made.sides["host"] == program.answer().time
+    assert "because a kernel is timed by itself" in kernel.reason and "by its operations" not in kernel.reason
+    assert "by its operations it is a program" in program.reason
+    with pytest.raises(InputError, match="kind of work"):
+        question(chained(*layers(1), work="network"), "h100-sxm")
+
+
+def test_the_table_of_routes_is_complete_and_each_row_is_reached() -> None:
+    """Every kind of work on every kind of machine has an answer, and no row stands behind one that holds wherever it
+    does."""
+    for kind in get_args(MachineKind):
+        for work in get_args(WorkloadKind):
+            assert route(kind, work, lambda name: ()) in ROUTES
+    for place, row in enumerate(ROUTES):
+        for before in ROUTES[:place]:
+            wider = not before.machine or (set(row.machine) and set(row.machine) <= set(before.machine))
+            wider = wider and (not before.work or (row.work and set(row.work) <= set(before.work)))
+            assert not (wider and not before.when), (before, row)
+
+
+@pytest.mark.parametrize("machine_name", ["h100-sxm", "v100-sxm"])
+def test_a_traced_program_answers_as_its_operations_do(machine_name: str) -> None:
+    """Whose words stand in the metadata has no say: as the catalogue has it, as torch would name it, and bare."""
+    graph = workload("resnet18-inference").bind(batch=64)
+    named = {"source": "torch 2.9", "purpose": "inference"}
+    others = (FrozenDict({**graph.metadata, **named}), FrozenDict[Attribute]())
+    first = question(graph, machine_name).answer()
+    for metadata in others:
+        other = Workload(graph.name, graph.operations, graph.edges, graph.defaults, metadata)
+        assert question(other, machine_name).answer().time == pytest.approx(first.time, rel=1e-9)

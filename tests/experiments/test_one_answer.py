@@ -42,11 +42,11 @@ def test_the_times_and_devices_of_programs_are_those_of_the_fit(capsys: pytest.C
     fitted = json.loads((FITTED / "programs.json").read_text())
     count = next(one["rows"] for one in fitted["outer"] if one["kind"] == "programs in float32")
     levels = {group for _, level, group, _ in fitted["fits"]["program-kernels"]["values"] if level == "host"}
-    from slipstick.experiments.question.defaults import _timed_programs
+    from slipstick.estimators.gpu.kernel_model_blend import timed_programs
 
-    assert f"{count:,} times" in _timed_programs()
+    assert f"{count:,} times" in timed_programs()
     devices = {level.split("_")[0] for level in levels}
-    assert all(device in _timed_programs() for device in devices)
+    assert all(device in timed_programs() for device in devices)
     assert run(["estimators", "show", "torch-program"]) == 0
     said = capsys.readouterr().out
     assert all(device in said for device in devices)

@@ -2,40 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from slipstick.common.formatting import typed_shown
+from slipstick.common.readers import unknown_name
 
 if TYPE_CHECKING:
-    from slipstick.workloads.graph.workload import Workload
+    from slipstick.workloads.graph.workload import Op, Workload
 
 WorkloadKind = Literal[
-    "loop", "sparse product", "collective", "pipeline parallel", "data parallel", "requests", "training", "network"
-]
+    "kernel", "loop", "sparse product", "collective", "pipeline parallel", "data parallel", "requests", "training",
+    "step", "training program", "program",
+]  # fmt: skip
+WORK = "work"
+"""Field of the metadata in which a catalogue, an importer or a builder declares the kind."""
+ROLE = "role"
+"""Attribute of an operation: what it is in a step of a language model (output, router, experts.up, state)."""
 
 
 def workload_kind(workload: Workload) -> WorkloadKind:
-    """By its operations: loops, sparse products, collectives alone, a parallel run, requests, training, the rest.
+    """What the workload declares itself to be; where it declares nothing, what its operations show.
 
-    "pipeline parallel" is one device's share of a run that names its stages, "data parallel" a replica whose gradients
-    are summed, "requests" what a language model's users send, "training" a step of training a language model.
+    "kernel" is timed by itself, "pipeline parallel" one device's share of a run that names its stages, "data parallel"
+    one device's share of other work that speaks to others, "requests" what a language model's users send, "training" a
+    step of training a language model under a layout, "step" one of serving it, "training program" a step of training
+    that a runtime issues, and "program" all else.
+
+    Raises InputError where it declares a kind that is none of these.
     """
-    if "requests" in workload.metadata:
-        return "requests"
-    if "training" in workload.metadata:
-        return "training"
+    declared = workload.metadata.get(WORK)
+    if declared is None:
+        return _by_operations(workload)
+    if declared not in get_args(WorkloadKind):
+        kinds = sorted(get_args(WorkloadKind))
+        raise unknown_name(f"kind of work in metadata {WORK!r} of workload {workload.name!r}", str(declared), kinds)
+    return cast("WorkloadKind", declared)
+
+
+def program_kind(operations: Iterable[Op]) -> WorkloadKind:
+    """What an importer declares of a program: whether it speaks to other devices, and whether it trains."""
+    known = tuple(operations)
+    if any(op.kind == "collective" for op in known):
+        return "data parallel"
+    trains = any(op.kind == "optimizer" or op.attributes.get("phase") == "backward" for op in known)
+    return "training program" if trains else "program"
+
+
+def _by_operations(workload: Workload) -> WorkloadKind:
+    """The kind of a workload that declares none.
+
+    A step of serving looks words up, multiplies, and finds the keys and values of all its attention in a cache.
+    """
+    from slipstick.workloads.graph.footprint import attends_to_cache  # not to list names
+
     operations = workload.distinct.operations
+    kinds = {op.kind for op in operations}
     if operations and all("loop" in op.attributes for op in operations):
         return "loop"
-    if any(op.kind == "spmv" for op in operations):
+    if "spmv" in kinds:
         return "sparse product"
-    if operations and all(op.kind == "collective" for op in operations):
+    if kinds == {"collective"}:
         return "collective"
     if "pipeline_parallel" in workload.symbols | set(workload.defaults):
         return "pipeline parallel"
-    return "data parallel" if workload.metadata.get("devices") == "data_parallel" else "network"
+    cached = all(attends_to_cache(op) for op in operations if op.kind == "attention")
+    kind = program_kind(operations)
+    return "step" if kind == "program" and cached and {"gather", "gemm", "attention"} <= kinds else kind
 
 
 def network_of(workload: Workload) -> str:
@@ -43,8 +77,6 @@ def network_of(workload: Workload) -> str:
     return str(workload.metadata.get("network", workload.name))
 
 
-FEW = 3
-"""Operations of one kind up to which a workload is a kernel by itself."""
 FIRST_INPUT = "first_input"
 """Field of a program's metadata: shape and type of its first input, as ``--input`` takes it."""
 RUNS = {"training step": "training run"}
@@ -98,10 +130,8 @@ def work_of(workload: Workload, numbers: Mapping[str, float]) -> WorkTimed:
         return WorkTimed("requests", _lengths(known), _types(workload))
     if "image" in kinds:
         return _run_of_images(workload, known)
-    if kind in ("loop", "collective", "sparse product"):
+    if kind in ("kernel", "loop", "collective", "sparse product"):
         return WorkTimed({"loop": "kernel"}.get(kind, kind), _others(known), _types(workload))
-    if len(kinds) == 1 and len(operations) <= FEW and "batch" not in known and FIRST_INPUT not in workload.metadata:
-        return WorkTimed("kernel", _others(known), _types(workload))
     name = _pass(workload, kind)
     return WorkTimed(name, _amounts(workload, known, name), _types(workload), issued=kind != "training")
 
@@ -114,10 +144,9 @@ def _pass(workload: Workload, kind: WorkloadKind) -> str:
     from slipstick.workloads.graph.footprint import attends_to_cache  # not to list names
 
     operations = workload.distinct.operations
-    trains = any(op.kind == "optimizer" or op.attributes.get("phase") == "backward" for op in operations)
-    if kind == "training" or trains:
+    if kind == "training" or program_kind(op for op in operations if op.kind != "collective") == "training program":
         return "training step"
-    if any(map(attends_to_cache, operations)):
+    if kind == "step" and any(map(attends_to_cache, operations)):
         return DECODE
     return PREFILL if "weights" in workload.metadata else "forward pass"
 

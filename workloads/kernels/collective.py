@@ -10,6 +10,7 @@ from slipstick.common.lazy_sympy import sp
 from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.kinds import SIZE_BYTES, operation
 from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.graph.workload_kind import WORK
 
 FUNCTIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv")
 DTYPE = "float16"
@@ -22,7 +23,8 @@ def collective(function: str) -> Workload:
     dims = {"elements": elements, "participants": symbol("devices"), "stride": symbol("stride")}
     name = function.replace("_", "-")
     op = operation(name, "collective", dims, DTYPE, {"function": function})
-    return Workload(name, (op,), (), FrozenDict({key: float(value) for key, value in DEFAULTS.items()}))
+    defaults = FrozenDict({key: float(value) for key, value in DEFAULTS.items()})
+    return Workload(name, (op,), (), defaults, FrozenDict({WORK: "collective"}))
 
 
 def builders() -> dict[str, Callable[[], Workload]]:

@@ -13,6 +13,7 @@ from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import Cost
 from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.graph.workload_kind import WORK
 
 Offsets = tuple[tuple[int, ...], ...]
 
@@ -158,7 +159,8 @@ def loop_workload(name: str, kernel: LoopKernel) -> Workload:
     )
     dims = FrozenDict({"elements": iterations, **lengths})
     op = Op("sweep", "elementwise", dims, "float64", cost, attributes=FrozenDict({"loop": kernel.name}))
-    return Workload(name, (op,), defaults=FrozenDict(dict.fromkeys(lengths, DEFAULT_SIZES[kernel.dimensions])))
+    defaults = FrozenDict(dict.fromkeys(lengths, DEFAULT_SIZES[kernel.dimensions]))
+    return Workload(name, (op,), (), defaults, FrozenDict({WORK: "loop"}))
 
 
 def builders() -> dict[str, Callable[[], Workload]]:

@@ -20,6 +20,7 @@ from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import SIZE_BYTES, Amount, Cost
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
+from slipstick.workloads.graph.workload_kind import ROLE, WORK
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.weight_types import WeightType, stored_name, weight_type, weights_by_group
 from slipstick.workloads.transforms.dtype import in_dtype
@@ -93,7 +94,7 @@ def in_stored_type(step: Workload, dtype: str) -> Workload | None:
         return None
     before = weight_type(str(step.metadata["weights"]))
     try:
-        after = weight_type(stored_name(dtype, before.name, any(op.name.startswith("experts") for op in step)))
+        after = weight_type(stored_name(dtype, before.name, any(role_of(op) == "experts" for op in step)))
     except InputError:  # a type of products that no checkpoint is stored in
         return None
     operations = tuple(_stored_in(op, before, after) if op.kind == "gemm" else op for op in step)
@@ -126,17 +127,21 @@ def _stored(metadata: Mapping[str, Attribute], kind: WeightType) -> FrozenDict[A
         float(str(metadata[name])) for name in ("parameters", "linear_weights", "routed_weights")
     )
     held = linear * kind.linear + routed * kind.experts + (parameters - linear - routed) * kind.rest
-    return FrozenDict({**metadata, "weights": kind.name, "weight_bytes": held / 8})
+    return FrozenDict({**metadata, WORK: "step", "weights": kind.name, "weight_bytes": held / 8})
+
+
+def role_of(op: Op) -> str:
+    """The part of a step that an operation plays: output, router, experts, state; "" where it declares none."""
+    return str(op.attributes.get(ROLE, "")).partition(".")[0]
 
 
 def _stored_in(op: Op, before: WeightType, after: WeightType) -> Op:
-    ends = op.name in ("head", "router")
-    old, new = (
-        one.rest if ends else one.experts if op.name.startswith("experts") else one.linear for one in (before, after)
-    )
+    role = role_of(op)
+    ends = role in ("output", "router")
+    old, new = (one.rest if ends else one.experts if role == "experts" else one.linear for one in (before, after))
     weights = op.dims["batch"] * op.dims["m"] * op.dims["k"]
     computed = op.dtype if ends else after.compute
-    made = operation(op.name, "gemm", dict(op.dims), computed, times=op.times)
+    made = operation(op.name, "gemm", dict(op.dims), computed, dict(op.attributes), times=op.times)
     amounts = {name: amount for name, amount in made.cost.items() if name.startswith(("flop", "launch"))}
     amounts |= {"read": op.cost["read"] + weights * (new - old) / 8, "written": op.cost["written"]}
     return replace(made, cost=Cost(amounts))
@@ -173,13 +178,12 @@ class _Step:
                 self.product("linear.between", times, a.between / a.outputs / self.tensor, a.outputs)
             self.product("linear.out", times, m.width, a.outputs / self.tensor)
             state = a.state_numbers / self.tensor * (self.decodes + self.prompt / self.chunk)
-            self.add("linear.state", "move", {"reads": state, "writes": state}, times)
+            self.add("linear.state", "move", {"reads": state, "writes": state}, times, role="state")
         self.reduce("attention.all_reduce", layers)
         self.feed_forward()
         self.norm("head.norm", 1)
-        self.product(
-            "head", 1, m.vocabulary / self.tensor, m.width, self.kind.rest, tokens=self.scored, dtype="bfloat16"
-        )
+        rows = m.vocabulary / self.tensor
+        self.product("head", 1, rows, m.width, self.kind.rest, tokens=self.scored, dtype="bfloat16", role="output")
 
     def products(self, times: Amount) -> None:
         """Projections of attention: queries and output shared out, keys and values repeated beyond kv_heads."""
@@ -242,7 +246,7 @@ class _Step:
             return
         e, times = m.experts, m.expert_layers / self.stages
         tokens = self.tokens * self.data
-        self.product("router", times, e.count, m.width, self.kind.rest, dtype="bfloat16")
+        self.product("router", times, e.count, m.width, self.kind.rest, dtype="bfloat16", role="router")
         distinct = e.count * (1 - sp.Rational(e.count - e.per_token, e.count) ** tokens) / self.expert
         share = self.tensor * self.data / self.expert
         each = tokens * e.per_token / self.expert / distinct
@@ -250,7 +254,7 @@ class _Step:
             ("experts.up", (m.matrices - 1) * e.feed_forward / share, m.width),
             ("experts.down", m.width, e.feed_forward / share),
         ):
-            self.product(name, times, rows, columns, self.kind.experts, tokens=each, batch=distinct)
+            self.product(name, times, rows, columns, self.kind.experts, tokens=each, batch=distinct, role=name)
         if e.shared_feed_forward:
             inner = e.shared_feed_forward / self.tensor
             self.product("shared.up", times, (m.matrices - 1) * inner, m.width)
@@ -273,11 +277,13 @@ class _Step:
         tokens: Amount | None = None,
         batch: Amount = 1,
         dtype: str | None = None,
+        role: str = "",
     ) -> None:
         """A product with weights (rows, columns) stored in `bits` each; activations move in bfloat16."""
         tokens = self.tokens if tokens is None else tokens
         dims = {"batch": batch, "m": rows, "n": tokens, "k": columns}
-        made = operation(name, "gemm", dims, dtype or self.kind.compute, times=times)
+        facts = {ROLE: role} if role else {}
+        made = operation(name, "gemm", dims, dtype or self.kind.compute, facts, times=times)
         weights = batch * rows * columns * (self.kind.linear if bits is None else bits) / 8
         amounts: dict[str, Amount] = {
             key: amount for key, amount in made.cost.items() if key.startswith(("flop", "launch"))

@@ -17,6 +17,7 @@ from slipstick.common.expressions import symbol
 from slipstick.common.records import FrozenDict, content_digest
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.graph.workload_kind import WORK
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.language_step import language_step, on_one_device
 from slipstick.workloads.language.weight_types import stored_as
@@ -84,5 +85,5 @@ def requests_to(model: LanguageModel, stored: str | None = None, given: Sequence
         *(replace(op, name=f"token.{op.name}", times=op.times * (made - 1)) for op in token),
     )
     edges = tuple(pairwise(op.name for op in operations))
-    facts = FrozenDict({**token.metadata, "network": model.name, "requests": len(given) or "drawn"})
+    facts = FrozenDict({**token.metadata, WORK: "requests", "network": model.name, "requests": len(given) or "drawn"})
     return Requests(model.name, operations, edges, TOKENS, facts, model=model, given=tuple(given))

@@ -17,6 +17,7 @@ from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict, content_digest
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.workload import Attribute, Workload
+from slipstick.workloads.graph.workload_kind import WORK
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.language_step import language_step, on_one_device
 from slipstick.workloads.language.training_layout import RECOMPUTE
@@ -96,6 +97,7 @@ def training_of(model: LanguageModel, precision: str = "bf16") -> Training:
             "parameters": float(model.parameters),
             "network": model.name,
             "stands_for": model.stands_for,
+            WORK: "training",
             "training": kind,
             "words.recompute": RECOMPUTE,
             "words.shard": SHARED_OUT,

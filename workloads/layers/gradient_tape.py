@@ -9,6 +9,7 @@ from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.kinds import operation, product
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
+from slipstick.workloads.graph.workload_kind import WORK, program_kind
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,7 @@ class GradientTape:
             tuple(self.operations),
             tuple(dict.fromkeys(self.edges)),
             FrozenDict(defaults),
-            FrozenDict({"parameters": total, "network": self.name}),
+            FrozenDict({"parameters": total, "network": self.name, WORK: program_kind(self.operations)}),
             uncounted,
         )
 

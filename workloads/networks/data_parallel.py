@@ -13,6 +13,7 @@ from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.graph.workload_kind import WORK
 
 SYMBOLS = ("layers", "width", "inputs", "outputs", "batch")
 
@@ -52,7 +53,7 @@ def data_parallel_mlp(cores: int = 8, optimizer: str = "adam", dtype: str = "flo
         chain = [f"{layer}.{part}" for part in ("weight_gradient", "all_reduce", "mean", "update")]
         edges += list(pairwise(chain))
     defaults = FrozenDict[float](layers=8, width=1024, inputs=2000, outputs=1000, batch=1024)
-    return Workload("data-parallel-mlp", tuple(operations), tuple(edges), defaults)
+    return Workload("data-parallel-mlp", tuple(operations), tuple(edges), defaults, FrozenDict({WORK: "data parallel"}))
 
 
 def _layer(

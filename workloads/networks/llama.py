@@ -11,8 +11,10 @@ from typing import Literal
 
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
+from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.graph.workload_kind import WORK
 from slipstick.workloads.layers.tape import NetworkTape, Value
 
 
@@ -52,11 +54,10 @@ def llama(
         tape.loss("loss", scores)
         return tape.training(optimizer, batch=1, seq_len=2048)
     made = tape.inference(batch=1, seq_len=1024)
-    return (
-        made
-        if purpose == "inference"
-        else Workload(f"{name}-decode", made.operations, made.edges, made.defaults, made.metadata)
-    )
+    if purpose == "inference":
+        return made
+    facts = FrozenDict({**made.metadata, WORK: "step"})
+    return Workload(f"{name}-decode", made.operations, made.edges, made.defaults, facts)
 
 
 def _attention(tape: NetworkTape, name: str, x: Value, heads: int, kv_heads: int, keys: Amount) -> Value:

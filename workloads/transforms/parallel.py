@@ -12,6 +12,7 @@ from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import Amount, Cost
 from slipstick.workloads.graph.kinds import SIZE_BYTES, operation
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
+from slipstick.workloads.graph.workload_kind import WORK
 
 BUCKET_BYTES = 25e6
 """Gradients that are summed together: the default of PyTorch's DistributedDataParallel, 25 MB."""
@@ -79,15 +80,14 @@ def data_parallel(workload: Workload, bucket_bytes: float = BUCKET_BYTES) -> Wor
         operations += [op, *after.get(index, [])]
     operations += gathers
     memory = expression_text(_state_bytes(updates, devices, shard))
+    facts = {WORK: "data parallel", "words.shard": SHARDS, "devices": "data_parallel", "device_states": memory}
     return replace(
         share,
         name=f"{workload.name}-data-parallel",
         operations=expanded(operations),
         edges=tuple(dict.fromkeys(edges)),
         defaults=FrozenDict({**defaults, "data_parallel": 1.0, "shard": 1.0}),
-        metadata=FrozenDict(
-            {**share.metadata, "words.shard": SHARDS, "devices": "data_parallel", "device_states": memory}
-        ),
+        metadata=FrozenDict({**share.metadata, **facts}),
     )
 
 

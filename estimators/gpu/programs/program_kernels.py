@@ -18,7 +18,7 @@ from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import Clock, FormulaModel, amount_of, amounts_of, require_bound
 from slipstick.estimators.fitting.fitted_file import load_fitted
 from slipstick.estimators.fitting.group_effects_model import UNGROUPED
-from slipstick.estimators.gpu.programs.program_classes import FEATURES, features, kernel_class
+from slipstick.estimators.gpu.programs.program_classes import FEATURES, features, kernel_class, relative
 from slipstick.estimators.gpu.programs.program_law import (
     COMPILED,
     HALF_FIT,
@@ -150,24 +150,17 @@ class ProgramKernels(FormulaModel):
 
     def _slowness(self, op: Op, side: str) -> float:
         """Of an operation's class, times that of a convolution's shape."""
-        name = kernel_class(op)
+        name = relative(kernel_class(op), self.compute)
         if side == "cores":
-            return _nearest(self.cycles, name)
+            return self.cycles[name]
         table, octaves = (
             (self.compute, self.convolution_compute) if side == "compute" else (self.memory, self.convolution_memory)
         )
-        slowness = _nearest(table, name)
+        slowness = table[name]
         if op.kind == "convolution":
             each = zip(FEATURES, features(op), strict=True)
             slowness *= math.exp(sum(octaves[feature] * value for feature, value in each))
         return max(1.0, slowness) if side == "compute" else slowness  # as the law: no rate above the peak
-
-
-def _nearest(table: Mapping[str, float], name: str) -> float:
-    """The number of a class, or of its relative without the last word (`convolution.grouped.last`); 1 without any."""
-    while name not in table and "." in name:
-        name = name.rpartition(".")[0]
-    return table.get(name, 1.0)
 
 
 @dataclass(frozen=True)

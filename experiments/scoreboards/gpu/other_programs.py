@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slipstick.common.frames import csv_frame
+from slipstick.common.records import FrozenDict
 from slipstick.experiments.question.question import question
 from slipstick.experiments.scoring.score import LOGARITHMIC, Data, Scored
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.op import Op
 from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.graph.workload_kind import WORK
 from slipstick.workloads.layers.single import gemm
 
 if TYPE_CHECKING:
@@ -87,7 +89,7 @@ def scored_operations(case: str, at: Machine, made: Sequence[Op], seconds: pd.Se
 
 def _answers(at: Machine, one: Op) -> tuple[float, float, float, float]:
     """Seconds: the default answer, its band, the roofline."""
-    workload = Workload(one.kind, (one,))
+    workload = Workload(one.kind, (one,), metadata=FrozenDict({WORK: "kernel"}))
     answer = question(workload, at).answer()
     low, high = answer.interval(0.8) or (answer.time, answer.time)
     return answer.time, low, high, question(workload, at, "roofline").answer().time

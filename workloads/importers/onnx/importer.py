@@ -20,6 +20,7 @@ from slipstick.common.renamed_arguments import checked
 from slipstick.workloads.graph.assembly import ImportedNode, Number, Piece, Tensor, assemble
 from slipstick.workloads.graph.kinds import AXES, product, stored_norm
 from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.graph.workload_kind import WORK, program_kind
 from slipstick.workloads.importers.torch.recurrent import recurrent_pieces
 
 Facts: TypeAlias = Mapping[str, Any]
@@ -547,7 +548,8 @@ class _Reader:
             self._node(node)
         built = assemble(self.nodes)
         parameters = sum(self.parameters.values())
-        metadata = {"parameters": parameters, "purpose": "inference", "source": "onnx", "assumptions": ()}
+        metadata = {"parameters": parameters, WORK: program_kind(built.operations), "purpose": "inference"}
+        metadata |= {"source": "onnx", "assumptions": ()}
         open_names = sorted(frozenset().union(*(op.symbols for op in built.operations)))
         known = FrozenDict({name: defaults.get(name, 1.0) for name in open_names})
         return Workload(

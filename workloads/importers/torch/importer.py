@@ -28,7 +28,7 @@ from slipstick.workloads.graph.assembly import Assembly, ImportedNode, Piece, Te
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.work import product
 from slipstick.workloads.graph.workload import Op, Workload
-from slipstick.workloads.graph.workload_kind import FIRST_INPUT
+from slipstick.workloads.graph.workload_kind import FIRST_INPUT, WORK, program_kind
 from slipstick.workloads.importers.torch.arguments import Input, as_text, described, without_constants
 from slipstick.workloads.importers.torch.aten import Call, read_call
 from slipstick.workloads.importers.torch.fake_sizes import CompilerWantedError, FakeSizes
@@ -256,6 +256,7 @@ def import_torch(
                 "parameters": first.parameters,
                 "parameter_bytes": first.parameter_bytes,
                 "purpose": purpose,
+                WORK: program_kind(graph.operations),
                 "source": f"torch {_torch_version()}",
                 **({"execution": "compiled"} if compiled else {}),
                 **({FIRST_INPUT: as_text(next(iter(keyed.values())))} if keyed else {}),

@@ -24,6 +24,7 @@ from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.assembly import ImportedNode, Piece, Tensor, assemble
 from slipstick.workloads.graph.kinds import AXES, product
 from slipstick.workloads.graph.workload import Attribute, Workload
+from slipstick.workloads.graph.workload_kind import WORK, program_kind
 from slipstick.workloads.importers.formats.registry import identify
 from slipstick.workloads.importers.xla.hlo_text import read_hlo
 from slipstick.workloads.importers.xla.mlir_text import (
@@ -245,11 +246,8 @@ def import_stablehlo(path: str | os.PathLike[str]) -> Workload:
     if not walk.nodes:
         raise InputError(f"{path}: function {first.name} holds no operation that takes time")
     built = assemble(walk.nodes)
-    metadata: dict[str, Attribute] = {
-        "purpose": "run",
-        "source": "hlo" if hlo else "stablehlo",
-        "assumptions": tuple(walk.notes),
-    }
+    metadata: dict[str, Attribute] = {WORK: program_kind(built.operations), "purpose": "run"}
+    metadata |= {"source": "hlo" if hlo else "stablehlo", "assumptions": tuple(walk.notes)}
     name = path.name.removesuffix(".gz").rpartition(".")[0] or path.name
     return Workload(name, built.operations, built.edges, metadata=FrozenDict(metadata), uncounted=built.uncounted)
 

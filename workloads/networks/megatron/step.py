@@ -28,6 +28,7 @@ from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
+from slipstick.workloads.graph.workload_kind import WORK
 from slipstick.workloads.networks.megatron.layout import (
     GRADIENTS,
     ON,
@@ -298,6 +299,7 @@ def parallel_gpt(
     one |= {"shard": UNSHARDED}
     facts: dict[str, Attribute] = {
         "network": "gpt",
+        WORK: "pipeline parallel",
         "layers": layers,
         "heads": heads,
         "seq_len": seq_len,
