@@ -197,3 +197,42 @@ def test_what_cannot_be_is_refused() -> None:
         question("gpt2", ON, "training").answer()
     with pytest.raises(InputError, match="unknown data type of training 'int8'"):
         question(MODEL, ON, dtype="int8")
+
+
+def test_a_trainer_that_nobody_named_is_the_mean_of_those_measured_and_holds_them() -> None:
+    made = {
+        name: ss.estimate("train:llama-3.1-8b", "h100-dgx", dp=8, **name_of(name)) for name in ("", "megatron", "fsdp")
+    }
+    wide, low, high = made[""], *(min(made[n].time for n in made if n), max(made[n].time for n in made if n))
+    assert low < wide.time < high
+    ends = wide.interval() or (0.0, 0.0)
+    assert ends[0] < low < high < ends[1]
+    (unknown,) = [one for one in wide.conditions if one.origin == "unknown"]
+    assert unknown.name == "trainer" and "under megatron" in unknown.note and "--trainer decides" in unknown.note
+
+
+def test_a_release_older_than_those_measured_is_named_and_widens() -> None:
+    old, first = (
+        ss.estimate("train:llama-3.1-8b", "h100-dgx", dp=8, trainer=name)
+        for name in ("megatron 24.07", "megatron 26.02")
+    )
+    assert old.time == first.time  # the oldest that was measured answers
+    (low, high), (least, most) = old.interval() or (0.0, 0.0), first.interval() or (0.0, 0.0)
+    assert low < least and most < high
+    (given,) = [one for one in old.conditions if one.name == "trainer"]
+    assert given.origin == "given" and given.note.startswith("older than the measured 26.02 .. ")
+
+
+def test_an_engine_that_nobody_named_lies_between_those_measured() -> None:
+    engines = ("vllm", "sglang", "trtllm")
+    made = {name: ss.estimate("decode:llama-3.1-8b", "h100-sxm", engine=name).time for name in engines}
+    wide = ss.estimate("decode:llama-3.1-8b", "h100-sxm")
+    assert min(made.values()) < wide.time < max(made.values())
+    served = ss.serve("llama-3.1-8b", "h100-sxm", concurrency=1)
+    for conditions in (wide.conditions, served.conditions):
+        (unknown,) = [one for one in conditions if one.origin == "unknown"]
+        assert unknown.name == "engine" and "--engine decides" in unknown.note
+
+
+def name_of(trainer: str) -> dict[str, str]:
+    return {"trainer": trainer} if trainer else {}
