@@ -8,6 +8,7 @@ from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from slipstick.common.opener import is_there
 from slipstick.common.readers import read_json
 from slipstick.common.renamed_arguments import checked
 from slipstick.workloads.shipped_graphs import graph_document, graph_names, graphs_folder
@@ -128,7 +129,7 @@ def _imported(name: str) -> Workload | None:
 
     Raises InputError where another verb takes the file; names it.
     """
-    if not Path(name).is_file() or name.endswith((*MATRIX_FILES, ".py")):
+    if not (is_there(name) and Path(name).is_file()) or name.endswith((*MATRIX_FILES, ".py")):
         return None
     from slipstick.workloads.importers.detect import import_file
     from slipstick.workloads.importers.formats.registry import elsewhere, identify

@@ -244,7 +244,7 @@ class Estimate(Answer):
         low, high = self.interval() or (None, None)
         known = [Quantity(self.name, self.time, "s", low, high)]
         known += [] if self.energy is None else [Quantity("energy", self.energy, "J")]
-        known += [Quantity(name, seconds, "s") for name, seconds in self.sides.items()]
+        known += [Quantity(name, seconds, "s") for name, seconds in self.sides.items() if seconds > 0]
         for name, share in self.metrics.items():
             low, high = self.metric_intervals.get(name, (None, None))
             known.append(Quantity(name, share, "1", low, high, "neither"))

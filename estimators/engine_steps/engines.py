@@ -104,7 +104,7 @@ class ServingFit:
 
     def _levels(self, groups: Mapping[str, str]) -> list[Mapping[str, str]]:
         """The groups; where nobody named the engine, those under each that was measured, if they are several."""
-        each = list(self.under_each(groups).values()) if groups["engine"] == UNNAMED else []
+        each = list(self.under_each(groups).values()) if groups.get("engine") == UNNAMED else []
         return [*each] if len(each) > 1 else [groups]
 
     def first_token(self, groups: Mapping[str, str]) -> FirstToken:

@@ -108,8 +108,8 @@ def averaged(
     places = np.concatenate([x, ladder, targets[targets < first]])
     times = np.concatenate([np.exp(belief.fitted), answers[ahead:], answers[:ahead][targets < first]])
     law = _law(whole, places, times)
-    said = law(places)
-    off = np.where(said > 0, np.abs(said / times - 1.0), 1.0)
+    stated = law(places)
+    off = np.where(stated > 0, np.abs(stated / times - 1.0), 1.0)
     value = law(targets)
     value = np.where(value > 0, value, answers[:ahead])
     missed = np.abs(np.log(series.typical or series.y) - belief.fitted)
@@ -143,9 +143,9 @@ def _law(whole: tuple[Term, ...], x: FloatArray, times: FloatArray) -> Law:
     """The sum of terms, `EITHER` of either sign, nearest to times in relative error."""
     columns = np.stack([term.values(x) for term in whole], axis=1)
     either = [i for i, term in enumerate(whole) if isinstance(term, PowerTerm) and term in EITHER]
-    found = nearest_terms(np.concatenate([columns, -columns[:, either]], axis=1), times)
-    coefficients = found[: len(whole)]
-    coefficients[either] -= found[len(whole) :]
+    located = nearest_terms(np.concatenate([columns, -columns[:, either]], axis=1), times)
+    coefficients = located[: len(whole)]
+    coefficients[either] -= located[len(whole) :]
     return Law(tuple((float(c), term) for c, term in zip(coefficients, whole, strict=True) if c))
 
 

@@ -18,10 +18,10 @@ from slipstick.estimators.scaling.extrapolation_band import reasons as worst_of
 from slipstick.estimators.scaling.laws.band_constants import ORIGINS
 from slipstick.estimators.scaling.laws.families import FAMILIES, borders
 from slipstick.estimators.scaling.laws.priors import PRIORS
+from slipstick.estimators.scaling.laws.repeats import error_of, noise_at, widened
 from slipstick.estimators.scaling.laws.selection import SIZES, Mixture, Pool, counted_in, select
 from slipstick.estimators.scaling.line import fit_line, fit_power
 from slipstick.estimators.scaling.prediction import LEAST_SHARE, AveragedLaw, Prediction, shares_of
-from slipstick.estimators.scaling.repeats import error_of, noise_at, widened
 from slipstick.estimators.scaling.series import FARTHEST, Series, check_series, counts_nodes, kind_of
 from slipstick.estimators.scaling.verdict import (
     ABOVE,

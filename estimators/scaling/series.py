@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
-from slipstick.estimators.scaling.repeats import (
+from slipstick.estimators.scaling.laws.repeats import (
     Statistic,
     noise_of,
     one_time_each,

@@ -60,8 +60,8 @@ class Certainty:
 
 def word_of(probability: float) -> Word:
     """The word of a probability of being within 20 %, as it is printed: one percentage never has two words."""
-    said = round(probability, 2)
-    return "trust" if said >= SURE else "wide" if said >= HOPELESS else "do not extrapolate"
+    stated = round(probability, 2)
+    return "trust" if stated >= SURE else "wide" if stated >= HOPELESS else "do not extrapolate"
 
 
 def too_few(points: int) -> Verdict:

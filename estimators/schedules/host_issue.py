@@ -59,14 +59,14 @@ class HostIssue(FormulaSchedule):
         return _longer_of(replayed=replayed, count=count)
 
     def form(self, workload: Workload, machine: Machine) -> tuple[bool, float | None]:
-        """Whether the host has no say in the time, and else how many operations are issued."""
+        """Whether the host does not count in the time, and else how many operations are issued."""
         replayed = self.alone or machine.runtime.mode == "graph_replay"
         return replayed, None if replayed else _issued(Same(workload), machine.runtime.free_kinds)
 
     def pace(self, workload: Workload, machine: Machine) -> tuple[float, float] | None:
         """How many operations the host issues, and seconds for each: their product is the least time of the whole.
 
-        None where the host has no say in the time, or open sizes decide how many there are.
+        None where the host does not count in the time, or open sizes decide how many there are.
         """
         count = self.form(workload, machine)[1]
         return None if count is None else (count, machine.runtime.issue_overhead + self.issue)

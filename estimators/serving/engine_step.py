@@ -99,7 +99,7 @@ class _Law(FormulaSchedule):
         return max(demands(step.amounts, Device.of(machine, step.compute, 1)))
 
     def host(self, step: GraphStep, machine: Machine) -> float:
-        """Seconds of a bound step in which the host works and the device waits; none that the law tells apart."""
+        """Seconds of a bound step in which the host works and the device waits; none that the law separates."""
         return 0.0
 
     @abstractmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -172,33 +172,14 @@ def register(app: typer.Typer) -> None:
         if format == "csv":
             emit(tables["elasticities"], format)
             return
-        titles = {
-            "moves": "what can be done: time over today's, of an item where the batch changes",
-            "bottlenecks": "what bounds the time",
-            "elasticities": why.ELASTICITY,
-            "crossovers": "where an operation changes what bounds it, nearest first",
-            "tornado": "time over today's, each quantity halved and doubled",
-            "changes": f"what alone brings the time to {target:g} of today's, smallest change first (blank: none does "
-            f"within a factor of {why.FARTHEST:g})",
-            "together": "the cheapest change of these together, at the prices given",
-            "ranking": "share of draws in which one is faster than the other",
-        }
+        titles = _titles(target)
         doubts = doubts_of(query)  # below the tables, with what is assumed
         notes = [*summary.heads(query, answer), *(text for text in remarks if text not in doubts and not few)]
         if solved:
             least = f"none can cost less than {solved.at_least:.4g}"
             titles["together"] += f": {solved.price:.4g} for {solved.ratio:.4g} of today's time ({least})"
         if few:
-            of_estimator = why.OF_ESTIMATOR
-            tables["elasticities"] = [
-                {name: cell for name, cell in row.items() if name != "at_ridge"}
-                for row in tables["elasticities"]
-                if not row["quantity"].startswith(of_estimator) and abs(row["elasticity"] or 0.0) >= why.SEEN
-            ]
-            tables["changes"] = [
-                row for row in tables.get("changes", []) if not row["quantity"].startswith(of_estimator)
-            ]
-            tables = {name: tables[name][:most] for name, most in first.items() if name in tables}
+            tables = _few(tables, first)
         tables["changes"] = [row for row in tables.get("changes", []) if row["factor"]]
         for name, table in tables.items():
             if not table:
@@ -222,3 +203,35 @@ def register(app: typer.Typer) -> None:
 TRACE = ("trace", "on", "set", "format")
 JOB = ("on", "set", "estimator", "calibration", "rows", "dtype", "number", "format")
 """What the explanations of a trace and of a job read; other options are refused."""
+
+
+def _titles(target: float) -> dict[str, str]:
+    """What stands above each table; `target`: ratio to today's time."""
+    from slipstick.experiments.explain import explanation as why
+
+    return {
+        "moves": "what can be done: time over today's, of an item where the batch changes",
+        "bottlenecks": "what bounds the time",
+        "elasticities": why.ELASTICITY,
+        "crossovers": "where an operation changes what bounds it, nearest first",
+        "tornado": "time over today's, each quantity halved and doubled",
+        "changes": f"what alone brings the time to {target:g} of today's, smallest change first (blank: none does "
+        f"within a factor of {why.FARTHEST:g})",
+        "together": "the cheapest change of these together, at the prices given",
+        "ranking": "share of draws in which one is faster than the other",
+    }
+
+
+def _few(tables: Mapping[str, list[dict[str, Any]]], first: Mapping[str, int]) -> dict[str, list[dict[str, Any]]]:
+    """The first rows of the first tables, `first` of each, without parameters of the estimator."""
+    from slipstick.experiments.explain import explanation as why
+
+    ours = why.OF_ESTIMATOR
+    elasticities = [
+        {name: cell for name, cell in row.items() if name != "at_ridge"}
+        for row in tables["elasticities"]
+        if not row["quantity"].startswith(ours) and abs(row["elasticity"] or 0.0) >= why.SEEN
+    ]
+    changes = [row for row in tables.get("changes", []) if not row["quantity"].startswith(ours)]
+    every = {**tables, "elasticities": elasticities, "changes": changes}
+    return {name: every[name][:most] for name, most in first.items() if name in every}

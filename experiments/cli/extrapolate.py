@@ -38,7 +38,7 @@ def register(app: typer.Typer) -> None:
         format: Format = "table",
     ) -> None:
         """Times beyond what was measured, with band, formula, verdict, speed-up; many regions are ranked by growth."""
-        from slipstick.estimators.scaling.repeats import statistic_of
+        from slipstick.estimators.scaling.laws.repeats import statistic_of
         from slipstick.experiments.extrapolate.predictions import ExtrapolationRequest
         from slipstick.experiments.report.print_extrapolation import answer
 

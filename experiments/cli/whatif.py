@@ -120,7 +120,7 @@ def register(app: typer.Typer) -> None:
         if measured and fit:
             study = study.model_copy(update={"fit": Fitting(measured=measured, parameters=tuple(fit))})
         study = study.model_copy(
-            update={"calibration_file": calibration, "known": None if fit else measured, "quantity": quantity}
+            update={"calibration_file": calibration, "measured": None if fit else measured, "quantity": quantity}
         )
         query = study.question(workload, on)
         space = study.space(query.machine)

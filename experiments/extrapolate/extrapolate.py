@@ -10,7 +10,7 @@ import numpy.typing as npt
 from slipstick.common.errors import InputError
 from slipstick.common.renamed_arguments import checked
 from slipstick.estimators.scaling import Prediction, Series, extrapolate_many
-from slipstick.estimators.scaling.repeats import Statistic, statistic_of
+from slipstick.estimators.scaling.laws.repeats import Statistic, statistic_of
 from slipstick.estimators.scaling.series import KINDS, no_series
 from slipstick.experiments.extrapolate.predictions import noted, one_region
 from slipstick.experiments.extrapolate.series_files import read

@@ -10,7 +10,7 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
-from slipstick.estimators.scaling.repeats import Statistic
+from slipstick.estimators.scaling.laws.repeats import Statistic
 from slipstick.estimators.scaling.series import Series
 from slipstick.estimators.symbolic.lambdified import FloatArray
 

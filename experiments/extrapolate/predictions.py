@@ -9,7 +9,7 @@ from typing import Any
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.estimators.scaling import Prediction, Series, extrapolate_many
-from slipstick.estimators.scaling.repeats import Statistic
+from slipstick.estimators.scaling.laws.repeats import Statistic
 from slipstick.experiments.extrapolate.measurement_table import Readings
 from slipstick.hwmodels.catalog import machine as load_machine
 

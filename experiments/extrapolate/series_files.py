@@ -27,7 +27,7 @@ from slipstick.common.readers import (
     unknown_name,
 )
 from slipstick.common.units import parse_clock, parse_quantity, refuse_rate
-from slipstick.estimators.scaling.repeats import Statistic
+from slipstick.estimators.scaling.laws.repeats import Statistic
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.extrapolate.caliper import read_caliper, read_caliper_folder
 from slipstick.experiments.extrapolate.extra_p import read_extrap_json, read_extrap_lines, read_extrap_text

@@ -130,37 +130,37 @@ def _has_no_eager_runtime(machine: Machine) -> bool:
     return not stated and machine_kind(machine) in ("systolic", "accelerator", "tpu")
 
 
-def _named(asked: Asked) -> Default:
+def _named(query: Asked) -> Default:
     """The estimator that was made for such work."""
-    converted = in_type(asked.workload, asked.machine, asked.dtype)
-    record = registry.named_estimator(asked.row.law)
-    made = registry.estimator_of(record, asked.workload, asked.machine)
-    return Default(converted, asked.machine, made, record.why)
+    converted = in_type(query.workload, query.machine, query.dtype)
+    record = registry.named_estimator(query.row.law)
+    made = registry.estimator_of(record, query.workload, query.machine)
+    return Default(converted, query.machine, made, record.why)
 
 
-def _on_cpu(asked: Asked) -> Default:
+def _on_cpu(query: Asked) -> Default:
     from slipstick.estimators.cpu.cpu_step import cpu_step, cpu_step_on_threads
 
-    converted = in_type(asked.workload, asked.machine, asked.dtype)
-    step = cpu_step_on_threads if asked.row.schedule == "threads" else cpu_step
-    made, remarks = step(asked.machine, converted)
-    return Default(converted, asked.machine, made, "operations as timed networks have them on CPUs", remarks)
+    converted = in_type(query.workload, query.machine, query.dtype)
+    step = cpu_step_on_threads if query.row.schedule == "threads" else cpu_step
+    made, remarks = step(query.machine, converted)
+    return Default(converted, query.machine, made, "operations as timed networks have them on CPUs", remarks)
 
 
-def _on_tpu(asked: Asked) -> Default:
+def _on_tpu(query: Asked) -> Default:
     from slipstick.estimators.tpu.tpu_board import tpu_step
     from slipstick.experiments.question.estimator_builders import fitted_tpu
 
-    converted = in_type(asked.workload, asked.machine, asked.dtype)
-    served(converted, asked.machine)
-    board = asked.row.schedule == "board"
-    made = registry.estimator("tpu").model if board else tpu_step(fitted_tpu(), asked.machine)
+    converted = in_type(query.workload, query.machine, query.dtype)
+    served(converted, query.machine)
+    board = query.row.schedule == "board"
+    made = registry.estimator("tpu").model if board else tpu_step(fitted_tpu(), query.machine)
     what = "a TPU's operations as fitted to training steps on a v2-8"
     what += ", the batch divided over its cores" if board else ""
-    return Default(converted, asked.machine, made, what)
+    return Default(converted, query.machine, made, what)
 
 
-def _served(asked: Asked) -> Default:
+def _served(query: Asked) -> Default:
     """A step of serving by the law that `serve` asks, under the engine that the runtime names.
 
     Raises InputError where the question sets a runtime's library that is no engine; the known ones are listed.
@@ -172,9 +172,9 @@ def _served(asked: Asked) -> Default:
     from slipstick.workloads.language.language_step import OF_CHECKPOINT, cached_in, in_stored_type
     from slipstick.workloads.language.weight_types import in_gguf
 
-    machine = asked.machine
-    converted = in_served_type(with_output(asked.workload), machine, asked.dtype)
-    if "runtime.library" in asked.chosen and not is_llama_cpp(machine.runtime.library):
+    machine = query.machine
+    converted = in_served_type(with_output(query.workload), machine, query.dtype)
+    if "runtime.library" in query.chosen and not is_llama_cpp(machine.runtime.library):
         engine_of(machine.runtime.library)
     (weights, compute), under = stored_and_multiplied(converted), ""
     engine = engine_on(machine, weights)
@@ -187,7 +187,7 @@ def _served(asked: Asked) -> Default:
         under = f", cache {cache} ({why})" if why else ""
     running = machine.using({"runtime.library": engine, "runtime.mode": "graph_replay"})
     named = names_server(machine)
-    made = served_step(converted, running, engine, asked.run, named=named)
+    made = served_step(converted, running, engine, query.run, named=named)
     whose = made.engine if named or is_llama_cpp(engine) else "an engine"
     what = f"a step under {whose}{under}, as `serve` has it"
     return Default(converted, running, made.estimator, what, made.remarks, made.conditions)
@@ -201,25 +201,25 @@ def gpu_kernels() -> DeviceCalibration:
     return load_device_calibration(registry.CALIBRATIONS / "gpus.json")
 
 
-def _gpu(asked: Asked) -> Default:
+def _gpu(query: Asked) -> Default:
     from slipstick.estimators.gpu.gpu_step import gpu_step
     from slipstick.estimators.schedules.dispatch import AsynchronousDispatch
     from slipstick.estimators.schedules.host_constants import ISSUE
     from slipstick.estimators.schedules.host_issue import HostIssue
     from slipstick.estimators.training.graph_on_devices import nccl
 
-    converted = precision(asked.workload, asked.machine, asked.dtype)
-    library, unmeasured = _library(asked.machine, asked.chosen)
-    machine = asked.machine.using({"runtime.library": library}) if library else asked.machine
+    converted = precision(query.workload, query.machine, query.dtype)
+    library, unmeasured = _library(query.machine, query.chosen)
+    machine = query.machine.using({"runtime.library": library}) if library else query.machine
     replays = machine.runtime.mode == "graph_replay"
-    alone = asked.row.schedule == "alone"
+    alone = query.row.schedule == "alone"
     issued = "recorded graphs of them" if replays else "a host that issues them"
     schedule: Schedule = HostIssue(alone=alone)
-    links = nccl() if asked.row.schedule == "streams" else None
+    links = nccl() if query.row.schedule == "streams" else None
     if links:
         schedule = AsynchronousDispatch(0.0 if replays else ISSUE)
-    programs = asked.row.law == "kernels in programs"
-    made = gpu_step(gpu_kernels(), machine, converted, asked.run, schedule, links, programs=programs)
+    programs = query.row.law == "kernels in programs"
+    made = gpu_step(gpu_kernels(), machine, converted, query.run, schedule, links, programs=programs)
     issued = "timed by themselves" if alone else issued
     ran = f" with {library}" if library else ""
     what = f"kernels as measured on {gpu_kernels().devices} GPUs{ran}, {issued}"
@@ -250,15 +250,15 @@ def served(workload: Workload, machine: Machine) -> None:
         serving_rate(machine, *name.split(".")[1:])
 
 
-def _parallel_training(asked: Asked) -> Default:
+def _parallel_training(query: Asked) -> Default:
     from slipstick.estimators.gpu.gpu_step import measured_kernels
     from slipstick.estimators.gpu.kernels.kernel_classes import class_of
     from slipstick.estimators.interconnect.compute_and_collectives import DeviceAndCollectives
     from slipstick.estimators.training.graph_on_devices import FITTED_FAMILY, nccl, parallel_training
     from slipstick.hwmodels.machine_kind import machine_kind
 
-    machine, made = asked.machine, parallel_training()
-    converted = in_type(asked.workload, machine, asked.dtype)
+    machine, made = query.machine, parallel_training()
+    converted = in_type(query.workload, machine, query.dtype)
     what = "kernels as measured on an A100 80 GB, NCCL's collectives, a pipeline of microbatches"
     if machine.family != FITTED_FAMILY and machine_kind(machine) == "gpu":
         classes = {class_of(op) for op in converted.distinct.operations if op.kind != "collective"}
@@ -268,7 +268,7 @@ def _parallel_training(asked: Asked) -> Default:
     return Default(converted, machine, made, what)
 
 
-def _unmeasured(asked: Asked) -> Default:
+def _unmeasured(query: Asked) -> Default:
     """Machines that no public measurements speak of: what is usual of the data sheet's rates, and a wide band."""
     from slipstick.estimators.composition.clipped_at_peak import ClippedAtPeak
     from slipstick.estimators.composition.composed_estimator import ComposedEstimator
@@ -279,8 +279,8 @@ def _unmeasured(asked: Asked) -> Default:
     from slipstick.estimators.tpu.systolic_array import SystolicArray, runs_on_array
     from slipstick.hwmodels.machine_kind import machine_kind
 
-    machine, kind = asked.machine, machine_kind(asked.machine)
-    workload = on_accelerator(asked.workload, machine, asked.dtype)
+    machine, kind = query.machine, machine_kind(query.machine)
+    workload = on_accelerator(query.workload, machine, query.dtype)
     systolic = kind == "systolic" and runs_on_array(workload, machine)
     model = SystolicArray() if systolic else Roofline(compute_efficiency=0.7, memory_efficiency=0.75)
     operation, machine = _with_memory_on_chip(model, workload, machine)

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from slipstick.common.errors import InputError
+from slipstick.common.formatting import format_quantity
 from slipstick.common.readers import read_text
 from slipstick.hwmodels.importers.cpuinfo import topology_of_cpuinfo
 from slipstick.hwmodels.importers.kerncraft import load_kerncraft
@@ -52,12 +53,13 @@ def imported_machine(path: str | os.PathLike[str], benchmark: str | None = None,
     kind = _kind(path)
     if kind == "kerncraft":
         if clock is not None:
-            raise InputError(f"--clock {clock:g} Hz: not used: {path} states the clock")
+            raise InputError(f"--clock {format_quantity(clock, 'Hz')}: not used: {path} states the clock")
         return load_kerncraft(path).machine(benchmark or "copy")
     if benchmark is not None:
         raise InputError(f"--benchmark {benchmark}: not used: {path} holds none; it is of a file of kerncraft")
     if clock is not None and kind == "lscpu":
-        raise InputError(f"--clock {clock:g} Hz: not used: {path} states the clock; --clock is of lstopo's files")
+        given = format_quantity(clock, "Hz")
+        raise InputError(f"--clock {given}: not used: {path} states the clock; --clock is of lstopo's files")
     host = topology(path, clock)
     if host.clock is None:
         raise InputError(f"{path}: states no clock: give --clock, such as --clock 2.5GHz")

@@ -422,8 +422,8 @@ def _model(path: str, given: ReadOptions) -> Read:
 
     model = language_model(path)
     kept = f", weights {model.weights}"
-    said = "".join(f"; {doubt}" for doubt in model.doubts)
-    return f"{model.name}, {model.parameters:,} parameters{kept}{said}", [], None
+    stated = "".join(f"; {doubt}" for doubt in model.doubts)
+    return f"{model.name}, {model.parameters:,} parameters{kept}{stated}", [], None
 
 
 def _chakra(path: str, given: ReadOptions) -> Read:

@@ -104,11 +104,14 @@ RENAMED: Mapping[str, str] = MappingProxyType(
         "slow_first": "warm_up",
         "sheet": "bricks_file",
         "label": "cache_state",
-        "engine": "trainer",
     }
 )
 """Today's word by the older one: of options, of arguments, of numbers of a run and of keys of a study's file. The older
 is taken wherever a command or a function has today's and not the older itself, until the next minor release."""
+
+
+IN_PLACES: Mapping[str, str] = MappingProxyType({"engine": "trainer"})
+"""Words that are older in some places alone: what trains was called an engine, as what serves still is."""
 
 
 def renamed(word: str, known: Collection[str], where: str, dashes: str = "") -> str:
@@ -122,7 +125,7 @@ def renamed(word: str, known: Collection[str], where: str, dashes: str = "") -> 
     >>> renamed("parts", {"top"}, "read"), renamed("parts", {"parts", "top"}, "read")
     ('top', 'parts')
     """
-    today = RENAMED.get(word, word)
+    today = RENAMED.get(word) or IN_PLACES.get(word, word)
     if word in known or today not in known:
         return word
     before, after = (option_name(one) if dashes else one for one in (word, today))

@@ -82,7 +82,7 @@ def test_wrong_names_and_too_few_measurements_are_refused(phi: Machine) -> None:
     model = ComposedEstimator(Roofline(), Sequential())
     data = measurements(phi, 0)
     with pytest.raises(
-        InputError, match=r"unknown parameter of Composite 'operation.efficiency'.*operation.compute_efficiency"
+        InputError, match=r"unknown parameter of ComposedEstimator 'operation.efficiency'.*operation.compute_efficiency"
     ):
         calibrate(model, data, ["operation.efficiency"])
     with pytest.raises(InputError, match="2 measurements cannot fix 3 parameters"):

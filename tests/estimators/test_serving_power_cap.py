@@ -93,7 +93,7 @@ def test_a_server_under_a_cap_is_slower_and_draws_no_more_than_it(
         assert row["power_W"] <= min(float(cap.removesuffix("W")), 700) * (1 + 1e-9)
     (line,) = (text for text in rows[-2]["remarks"] if text.startswith("a cap above the board's rated 700 W"))
     assert "raises no clock" in line
-    rated, above, stated = ({**row, "remarks": []} for row in rows[-3:])
+    rated, above, stated = ({**row, "remarks": [], "conditions": []} for row in rows[-3:])
     assert rated == stated
     words = [text for text in rows[-2]["assumptions"] if not line.startswith(text)]
     assert {**above, "assumptions": words} == stated  # all but what says that the cap is above the rated one

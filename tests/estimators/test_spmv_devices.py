@@ -157,7 +157,7 @@ def test_anchors_are_doubted_by_what_devices_left_out_showed() -> None:
     trust = widenings(heavy, 0.3, 0.3)
     assert trust[1] >= 3.0 and trust[1] >= trust[8]
     trained = shipped_devices()
-    assert trained.doubt(1) == trained.widenings["1"] and trained.doubt(50) == trained.widenings["8"]
+    assert trained.doubt(1) == trained.doubts["1"] and trained.doubt(50) == trained.doubts["8"]
     assert trained.doubt(0) == 1.0
 
 

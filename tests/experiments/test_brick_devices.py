@@ -68,7 +68,7 @@ def test_bricks_of_a_gpu_are_waited_for_on_the_wall_clock_and_kept_under_its_nam
 def test_a_batch_is_the_first_size_of_every_input_and_a_model_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch", reason="bricks of torch models need the extra torch")
     from slipstick.experiments.measure.bricks import brick_runs
-    from slipstick.workloads.importers.torch import by_name as torch_by_name
+    from slipstick.workloads.importers.torch import named_program as torch_by_name
     from slipstick.workloads.importers.torch.arguments import Input
 
     for shape in ((1, 8), ("batch", 8)):

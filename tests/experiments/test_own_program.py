@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.scaling import Series, extrapolate
-from slipstick.estimators.scaling.repeats import noise_at, statistic_of, widened
+from slipstick.estimators.scaling.laws.repeats import noise_at, statistic_of, widened
 from slipstick.estimators.scaling.surfaces import extrapolate_surface
 from slipstick.experiments.cli import cli
 from slipstick.experiments.extrapolate.series_files import read

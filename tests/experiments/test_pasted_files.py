@@ -83,7 +83,7 @@ def test_figures_of_servers_are_those_of_the_text(
     if rate is not None:
         assert row["output_tokens_per_s"] == pytest.approx(rate)
     (command,) = read_any(str(folder / name)).commands
-    assert f"--concurrency {users} --input-tokens {tokens[0]} --output-tokens {tokens[1]} --spread 0" in command
+    assert f"--concurrency {users} --input-tokens {tokens[0]} --output-tokens {tokens[1]} --length-range 0" in command
 
 
 def test_what_a_file_does_not_say_is_not_made_up(folder: Path) -> None:

@@ -65,12 +65,6 @@ def test_what_cannot_be_is_a_sentence(words: list[str], said: str, capsys: pytes
     assert said in capsys.readouterr().err
 
 
-def test_a_word_of_others_is_understood(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([*SERVER, "--prefill-workers", "1", "--decode-workers", "2"]) == 0
-    told = capsys.readouterr()
-    assert "--replicas" in told.err and "3 x H100" in told.out
-
-
 def test_one_run_of_ones_own_corrects_serve() -> None:
     plain = ss.serve("llama-3.1-8b", "h100-sxm", concurrency=16)
     known = ss.serve("llama-3.1-8b", "h100-sxm", concurrency=16, measured="9ms")

@@ -113,7 +113,7 @@ def test_the_files_answer_later_questions(faked: Probe, tmp_path: Path, monkeypa
     with pytest.warns(UserWarning, match="hardly meant"):  # a server's memory beside one of its cores
         machine = ss.load_machine(tmp_path / "host.yaml")
     known = ss.read_calibration(str(tmp_path / "host.json"))
-    product = ss.Workload("unseen", (ss.dense("unseen", 300, 700, 900),))
+    product = ss.Workload("unseen", (ss.operations.dense("unseen", 300, 700, 900),))
     estimate = known.estimate(product, machine)
     low, high = estimate.interval(0.8)
     assert low < faked.calibration.estimate(product, faked.machine).time < high
@@ -133,7 +133,7 @@ def test_a_minute_here_foretells_what_it_never_saw() -> None:
 
     found = probe(60.0)
     rows = {
-        "gemm": (ss.Workload("gemm", (ss.dense("gemm", 200, 1000, 1500),)), _linear(torch, 200, 1000, 1500)),
+        "gemm": (ss.Workload("gemm", (ss.operations.dense("gemm", 200, 1000, 1500),)), _linear(torch, 200, 1000, 1500)),
         "stream": (
             ss.Workload("add", (ss.elementwise("add", 6_000_000, inputs=2, memory="kept"),)),
             _add(torch, 6_000_000),

@@ -18,10 +18,10 @@ CONFIG = {
     "model_type": "qwen3", "hidden_size": 2048, "num_hidden_layers": 28, "num_attention_heads": 16,
     "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 6144, "vocab_size": 151936,
 }  # fmt: skip
-FEWER = {"total_input_tokens": 16 * 1024, "total_output_tokens": 16 * 128}
+FEWER = {"duration": 2.8, "total_input_tokens": 16 * 1024, "total_output_tokens": 16 * 128}
 FEW = "--concurrency 2 --num-requests 6 --output-tokens 32"
 TASKS = {
-    "a model by its name on the hub, 8-bit": (f"serve Qwen/Qwen3-32B-FP8 --on H100 {FEW}", "weights fp8"),
+    "a model by its name on the hub, 8-bit": (f"serve Qwen/Qwen3-32B-FP8 --on H100 {FEW}", "dtype fp8"),
     "an ollama name on a gaming card": ("serve llama3.1:8b-instruct-q4_K_M --on 'RTX 5060 Ti'", "llama.cpp on cuda"),
     "a box under the name on it": (
         f"serve openai/gpt-oss-20b --on 'DGX Spark' {FEW}",
@@ -34,7 +34,7 @@ TASKS = {
     "corrected by one time": (f"serve Qwen/Qwen3-8B --on H100 {FEW} --measured 8.5ms", "1 measured step (x"),
     "corrected by a benchmark": (f"serve Qwen/Qwen3-8B --on H100 {FEW} --measured bench.json", "1 measured step (x"),
     "corrected by llama-bench": ("serve qwen3-8b:q4_k_m --on 'RTX 4090' --measured bench.md", "anchored to"),
-    "an AWQ checkpoint": (f"serve Qwen/Qwen3-8B-AWQ --on 'RTX 4090' {FEW}", "weights int4"),
+    "an AWQ checkpoint": (f"serve Qwen/Qwen3-8B-AWQ --on 'RTX 4090' {FEW}", "dtype int4"),
     "a plan by its own benchmark": (
         "plan serving Qwen/Qwen3-8B --on H100 --devices 1 --measured bench.json",
         "; calibrated",

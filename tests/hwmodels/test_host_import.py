@@ -89,7 +89,7 @@ def test_hwloc_sees_core_complexes() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("not json", "not JSON"),
+        ("not json", "no list 'lscpu'"),
         ("[]", "no list 'lscpu'"),
         (flat(**{"Core(s) per socket:": "many"}), "Core\\(s\\) per socket = 'many'"),
         (flat(**{"L2 cache:": "big"}), "L2 cache = 'big'"),

@@ -212,14 +212,16 @@ def bind_amount(amount: Amount, values: Mapping[str, Amount]) -> Amount:
 
 
 def check_size(name: str, value: Amount, defaults: Mapping[str, float], space: str = "workload") -> None:
-    """Check a size that is a number: whole and >= 1; any > 0 of a share (NAME_ratio, or whose default is not whole).
+    """Check a size that is a number: whole and >= 1; any > 0 of a share.
+
+    A share is NAME_ratio, NAME_load, or what has a default that is not whole.
 
     `space`: where it was set, for messages: a number of the run may give a size too.
     Raises InputError where it is none.
     """
     if not isinstance(value, (int, float)):
         return
-    if not (name.endswith("_ratio") or float(defaults.get(name, 1)) % 1):
+    if not (name.endswith(("_ratio", "_load")) or float(defaults.get(name, 1)) % 1):
         check_count(f"{space}.{name}", value)
     elif not 0 < value <= LARGEST:
         raise InputError(f"{space}.{name} = {value:g}: want a finite number > 0")

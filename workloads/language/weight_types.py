@@ -147,7 +147,7 @@ def stored_as(model: LanguageModel, dtype: str | None) -> str:
     if dtype is None:
         return model.weights
     name = stored_name(dtype, model.weights, model.experts is not None)
-    return next((own for own in (model.weights, model.published) if whole_name(own) == name), name)
+    return next((stored for stored in (model.weights, model.published) if whole_name(stored) == name), name)
 
 
 def stored_name(dtype: str, weights: str, experts: bool) -> str:  # noqa: FBT001

@@ -11,6 +11,7 @@ import numpy as np
 
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.fitting.fitted_file import load_fitted
+from slipstick.estimators.scaling.laws.repeats import FEW_RUNS
 from slipstick.estimators.scaling.laws.strong_scaling_priors import (
     CURVES,
     DEPARTURES,
@@ -29,7 +30,6 @@ from slipstick.estimators.scaling.laws.strong_scaling_priors import (
     TURNS,
     UNREPEATED,
 )
-from slipstick.estimators.scaling.repeats import FEW_RUNS
 from slipstick.estimators.symbolic.lambdified import FloatArray
 
 Levels = tuple[tuple[float, float], ...]

@@ -16,7 +16,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.common.renamed_arguments import checked
 from slipstick.estimators.scaling.extrapolate import extrapolate
-from slipstick.estimators.scaling.repeats import (
+from slipstick.estimators.scaling.laws.repeats import (
     Statistic,
     error_of,
     noise_at,
@@ -282,7 +282,7 @@ def _along(
     wanted = given.get(name)
     known = extrapolate(series, to[:, line.column], None if wanted == "setting" else wanted, level=level)
     others = [other for i, other in enumerate(names) if i != line.column]
-    why = f"grows with {name}: what each does alone cannot be told"
+    why = f"grows with {name}: their effects are not separated"
     kinds = tuple(known.kind if i == line.column else given.get(other, known.kind) for i, other in enumerate(names))
     law = Slice(line.column, known).law(names, kinds)
     shares, answers = tuple(known.shares.items()), []
@@ -307,8 +307,8 @@ def _along(
             )
         )
     reasons = tuple(known.kind_reason if i == line.column else why for i in range(len(names)))
-    said = f"{' and '.join([name, *others])} grow together: a target off their line is answered as if it lay on it"
-    notes = (said, *known.assumptions[1:])
+    stated = f"{' and '.join([name, *others])} grow together: a target off their line is answered as if it lay on it"
+    notes = (stated, *known.assumptions[1:])
     return SurfacePrediction(names, kinds, reasons, len(series), level, tuple(answers), notes)
 
 

@@ -109,7 +109,7 @@ class PlantedAnswers:
 
 
 def planted_answers(seed: int, each: int) -> PlantedAnswers:
-    """What is said of so many series of each law."""
+    """What is predicted of so many series of each law."""
     rows = []
     for place, name in enumerate(NAMES):
         generator = np.random.default_rng([seed, place])
@@ -117,9 +117,9 @@ def planted_answers(seed: int, each: int) -> PlantedAnswers:
             law, series = planted(name, generator)
             to = series.x[-1] * np.array(RATIOS)
             answer = extrapolate(series, to, "strong")
-            said = [verdict.probability or 0.0 for verdict in answer.verdicts]
+            stated = [verdict.probability or 0.0 for verdict in answer.verdicts]
             words = [verdict.word == "trust" for verdict in answer.verdicts]
-            times = (law(to), answer.value, answer.low, answer.high, said, words, amdahl(series, to))
+            times = (law(to), answer.value, answer.low, answer.high, stated, words, amdahl(series, to))
             rows.append(([name] * len(to), RATIOS, *times))
     return PlantedAnswers(*(np.concatenate(column) for column in zip(*rows, strict=True)))
 
@@ -143,8 +143,8 @@ def planted_rows() -> Iterator[ValidationRow]:
     for low, high in ((0.0, 0.25), (0.25, 0.5), (0.5, 0.65), (0.65, 0.8), (0.8, 0.9), (0.9, 1.01)):
         some = every.only((every.probability >= low) & (every.probability < high))
         if len(some.truth):
-            said, held = 100 * float(np.mean(some.probability)), 100 * float(np.mean(some.near))
-            yield _row(f"said {low:.0%} .. {min(high, 1.0):.0%}", some, "within 20 %", held, None, {"said": said})
+            stated, held = 100 * float(np.mean(some.probability)), 100 * float(np.mean(some.near))
+            yield _row(f"said {low:.0%} .. {min(high, 1.0):.0%}", some, "within 20 %", held, None, {"said": stated})
 
 
 def _row(

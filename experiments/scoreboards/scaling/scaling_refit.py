@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.fitting.fitted_file import FittedFile, digest
+from slipstick.estimators.fitting.least_squares import lowest
 from slipstick.estimators.scaling.averaged_scaling import averaged, points_of
 from slipstick.estimators.scaling.laws.marginal_likelihood import believe
 from slipstick.estimators.scaling.laws.priors import FITTED_NAME, PRIORS, STRETCH, CodesPriors, Priors, regime
@@ -116,12 +117,10 @@ class Scores:
         return self._fitted(side, some, min(STRENGTHS, key=left_out))
 
     def _fitted(self, side: float, some: npt.NDArray[np.bool_], strength: float) -> FloatArray:
-        from scipy.optimize import minimize
-
         def penalised(coefficients: FloatArray) -> float:
             return self.loss(coefficients, side, some) + strength * float(coefficients[1:] @ coefficients[1:])
 
-        return np.asarray(minimize(penalised, np.zeros(len(NOTHING)), method="Powell").x)
+        return lowest(penalised, np.zeros(len(NOTHING)))
 
 
 def learned(evidence: Evidence, cases: Sequence[CodeCase], without: Sequence[str] = ()) -> CodesPriors:

@@ -91,7 +91,7 @@ def test_nodes_and_cells_that_grow_together_are_answered_along_their_line_and_wi
     # half the cells: anything between the time of all of them, half of it and twice it fits the points as well
     assert off.low is not None and off.high is not None and off.low < along.time / 2 and off.high > 2 * along.time
     assert off.verdict is not None and off.verdict.word == "wide" and "grew together" in off.verdict.reason
-    assert "cells: weak (grows with nodes: what each does alone cannot be told)" in found.assumptions
+    assert "cells: weak (grows with nodes: their effects are not separated)" in found.assumptions
 
 
 @pytest.mark.parametrize(

@@ -60,10 +60,10 @@ def _delta(fields: ConfigFields, layers: int) -> LinearAttention:
 
 def _kimi(fields: ConfigFields, layers: int, width: int) -> LinearAttention:
     section = fields.document.get("linear_attn_config")
-    own = type(fields)(section if isinstance(section, dict) else fields.document, fields.where)
-    heads, size = own.whole("num_heads") or 1, own.whole("head_dim") or 1
-    taps = own.optional("short_conv_kernel_size") or 4
-    fields.wrong += own.wrong
+    nested = type(fields)(section if isinstance(section, dict) else fields.document, fields.where)
+    heads, size = nested.whole("num_heads") or 1, nested.whole("head_dim") or 1
+    taps = nested.optional("short_conv_kernel_size") or 4
+    fields.wrong += nested.wrong
     fields.given("num_heads", "short_conv_kernel_size")
     inner = heads * size
     return LinearAttention(

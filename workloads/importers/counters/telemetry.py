@@ -61,12 +61,12 @@ def read_telemetry(path: Path) -> tuple[Reported, ...]:
             if name in DEVICES or name in ("timestamp", "Date", "Time"):
                 continue
             value = number_written(cell.split()[0]) if cell else None
-            said = cell.split()[1] if value is not None and len(cell.split()) == 2 else unit
-            one = made.setdefault((device, name), Reported(device, name, said))
+            named_unit = cell.split()[1] if value is not None and len(cell.split()) == 2 else unit
+            one = made.setdefault((device, name), Reported(device, name, named_unit))
             if value is None:
                 one.missing += 1
             else:
-                one.unit = one.unit or said
+                one.unit = one.unit or named_unit
                 one.values.append(value)
     known = tuple(one for one in made.values() if one.values)
     if not known:

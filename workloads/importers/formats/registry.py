@@ -562,14 +562,14 @@ READ_BY: Mapping[str, tuple[Target, ...]] = {
 """What each verb reads as its file, by the verb's first word."""
 
 
-def of_another_verb(words: Sequence[str], said: str) -> str:
+def of_another_verb(words: Sequence[str], message: str) -> str:
     """What an error adds where a verb was handed a file of another verb: the file's kind and that verb; else "".
 
-    `words`: of the command line; `said`: the error, which may say it already.
+    `words`: of the command line; `message`: the error, which may say it already.
     """
     targets = READ_BY.get(words[0] if words else "")
     path = next((word for word in words[1:] if not word.startswith("-") and Path(word).is_file()), "")
-    if targets is None or not path or " takes it" in said:
+    if targets is None or not path or " takes it" in message:
         return ""
     try:
         kind = identify(path)

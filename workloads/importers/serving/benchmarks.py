@@ -272,14 +272,14 @@ def _guide(entry: Entry) -> dict[str, Any]:
 
 
 def _trtllm(entry: Entry) -> dict[str, Any]:
-    asked, reached = entry["request_info"], entry["performance"]
+    request, reached = entry["request_info"], entry["performance"]
     streaming, engine = entry.get("streaming_metrics") or {}, entry.get("engine") or {}
-    count, users = float(asked["num_requests"]), asked.get("avg_num_concurrent_requests")
+    count, users = float(request["num_requests"]), request.get("avg_num_concurrent_requests")
     return {
         "completed": count, "max_concurrency": users and max(1, round(float(users))),
         "duration": float(reached["total_latency_ms"]) * 1e-3,
-        "total_input_tokens": count * float(asked["avg_input_length"]),
-        "total_output_tokens": count * float(asked["avg_output_length"]),
+        "total_input_tokens": count * float(request["avg_input_length"]),
+        "total_output_tokens": count * float(request["avg_output_length"]),
         "output_throughput": reached["system_output_throughput_tok_s"],
         "mean_e2el_ms": reached.get("avg_request_latency_ms"), "mean_ttft_ms": streaming.get("avg_ttft_ms"),
         "mean_tpot_ms": streaming.get("avg_tpot_ms"), "backend": "trtllm", "model_id": engine.get("model"),

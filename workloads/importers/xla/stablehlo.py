@@ -204,7 +204,7 @@ _COMPARED = re.compile(r"compare\S*\s+(LT|LE|NE)\b|comparison_direction[< ](LT|L
 def _trips(blocks: Sequence[Function], carried: Mapping[str, str], known: Mapping[str, int]) -> int | None:
     """How often a loop is run: its condition compares a counter with a constant, its body adds another one."""
     condition, body = blocks
-    own = dict(zip(condition.arguments, carried.values(), strict=False)) or carried
+    by_argument = dict(zip(condition.arguments, carried.values(), strict=False)) or carried
     ends_at, steps_by = (
         {**known, **{one.results[0]: n for one in block.statements if (n := whole_constant(one)) is not None}}
         for block in blocks
@@ -215,9 +215,9 @@ def _trips(blocks: Sequence[Function], carried: Mapping[str, str], known: Mappin
     if compare is None or direction is None or ends != compare.results or len(compare.operands) != 2:
         return None
     counter, last = compare.operands
-    limit = ends_at.get(last, known.get(own.get(last, "")))
-    first = known.get(own.get(counter, ""))
-    place = list(own).index(counter) if counter in own else -1
+    limit = ends_at.get(last, known.get(by_argument.get(last, "")))
+    first = known.get(by_argument.get(counter, ""))
+    place = list(by_argument).index(counter) if counter in by_argument else -1
     returned = next((one.operands for one in body.statements if one.operation.endswith("return")), ())
     if limit is None or first is None or not 0 <= place < len(returned):
         return None
