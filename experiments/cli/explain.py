@@ -104,10 +104,9 @@ def register(app: typer.Typer) -> None:
             from slipstick.experiments.report.print_job_explanation import print_reasons
 
             only(context, "a job", JOB)
-            given_as = tuple(job_settings(set, number))
-            print_reasons(
-                JobRequest(workload, on, estimator, given_as, dtype, form=format, calibration=calibration), rows
-            )
+            numbers = tuple(job_settings(set, number))
+            job = JobRequest(workload, on, estimator, numbers, dtype, form=format, calibration=calibration)
+            print_reasons(job, rows)
             return
         if not (workload and on):
             raise InputError("give a WORKLOAD and --on MACHINE (or --trace FILE)")

@@ -12,7 +12,7 @@ from slipstick.experiments.scoring.fitted_files import ShippedFiles
 HOME = "slipstick.experiments.scoreboards"
 REFITS: Mapping[str, str] = {
     "bandwidth": "cpu.bandwidth_board",
-    "collectives": "parallel.collective_fit",
+    "collectives": "parallel.collectives_board",
     "cpu-library": "vision.cpu_library_fit",
     "host": "programs.host_fit",
     "libraries": "gpu.library_spread",
@@ -23,12 +23,12 @@ REFITS: Mapping[str, str] = {
     "power-limit": "energy.power_limit_scores",
     "programs": "programs.program_refit",
     "ratios": "whatif.ratio_fit",
-    "recurrences": "programs.recurrent_fit",
+    "recurrences": "programs.recurrences_board",
     "scaling": "scaling.scaling_refit",
     "serving": "serving.serving_refit",
     "serving-power": "energy.serving_power_fit",
     "sparse": "spmv.spmv_refit",
-    "tpu": "tpu.tpu_fit",
+    "tpu": "tpu.tpu_board",
     "training": "training.training_fit",
 }
 """Modules below `HOME` by the name of what they fit."""

@@ -145,7 +145,8 @@ def test_a_kernel_library_is_named_by_the_user() -> None:
     assert "with vllm 0.22.0" in answers["vllm"].why
     vllm, sglang = (one.answer() for one in answers.values())
     assert vllm.time != sglang.time
-    assert any("vllm 0.22.0" in text for text in vllm.assumptions)
+    given = [(one.name, one.value, one.origin) for one in vllm.conditions]
+    assert ("machine.runtime.library", "vllm", "given") in given
     with pytest.raises(InputError, match=r"kernel library 'cutlass' \(known: sglang 0.5.10, vllm 0.22.0\)"):
         question("llama-2-7b-inference", "h200", settings={"machine.runtime.library": "cutlass"})
     own = machine("h200").using({"runtime.library": "my kernels 3"})
@@ -267,4 +268,4 @@ def test_a_traced_program_answers_as_its_operations_do(machine_name: str) -> Non
     first = question(graph, machine_name).answer()
     for metadata in others:
         other = Workload(graph.name, graph.operations, graph.edges, graph.defaults, metadata)
-        assert question(other, machine_name).answer().time == pytest.approx(first.time, rel=1e-9)
+        assert question(other, machine_name).answer().time == pytest.approx(first.time, rel=1e-5)

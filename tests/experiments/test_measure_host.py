@@ -100,7 +100,7 @@ def test_command_import_of_the_hosts_own_tools(tmp_path: Path, capsys: pytest.Ca
     fields = {row["field"]: row["value"] for row in json.loads(capsys.readouterr().out)}
     assert (fields["clock"], fields["cores_per_cluster"]) == (3.4e9, 2)
     assert cli.run(["machines", "import", str(xml)]) == 2
-    assert "hwloc does not state the clock" in capsys.readouterr().err
+    assert "states no clock" in capsys.readouterr().err
     listed = tmp_path / "box.json"
     entries = {"Model name:": "x @ 2.00GHz", "Core(s) per socket:": "8", "L2 cache:": "8 MiB (8 instances)"}
     listed.write_text(json.dumps({"lscpu": [{"field": k, "data": v} for k, v in entries.items()]}))

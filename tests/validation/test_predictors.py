@@ -123,7 +123,7 @@ def test_the_verb_scores_a_function_and_a_file_beside_ours(tmp_path: Path) -> No
         return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
 
     wrote = slipstick("--export-cases", "cases.csv")
-    assert wrote.returncode == 0 and "4 cases written" in wrote.stderr
+    assert wrote.returncode == 0 and "5 cases written" in wrote.stderr
     with (tmp_path / "cases.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
     lines = [f'"{row["case"]}",{row["measured_s"]}' for row in rows]
