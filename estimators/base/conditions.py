@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from slipstick.common.formatting import number_shown
-from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_kind import workload_kind
+
+if TYPE_CHECKING:
+    from slipstick.hwmodels.machine import Machine
+    from slipstick.workloads.graph.workload import Workload
 
 Origin: TypeAlias = Literal["given", "file", "default", "unknown"]
 """The question sets it; the machine or the workload states it; what is usual was taken; nobody said."""

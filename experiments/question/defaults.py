@@ -76,7 +76,7 @@ def default(
     dtype: str | None = None,
     chosen: Collection[str] = (),
 ) -> Default:
-    """The best answer for a workload on a machine; see `Asked`.
+    """The best answer for a workload on a machine; `run`: numbers of one execution, by name; see `Asked`.
 
     Raises InputError where the data type is unknown.
     """

@@ -111,7 +111,7 @@ def _shared(unit: str, better: Better, ending: str, head_ending: str, names: str
 
 
 SECONDS = """
-    arrival attention base busiest_time by_formula call calls contention cost counted cpu cpu_time default
+    arrival attention base busiest_time by_formula call calls contention cost counted cpu cpu_time default device host
     duration epoch exhaustive first_token fixed flop formula gather_beyond_L2 image irregular_row itl_p50 kernels
     last_token latency mean mean_step mean_tpot measured measured_step median median_time network_time nonzero
     operations p90 p99 phase_time plain predicted processor_time profiled projected prompts read repeat roofline

@@ -141,7 +141,7 @@ def test_a_benchmark_of_an_alias_says_so(tmp_path: Path, capsys: pytest.CaptureF
         path = tmp_path / "vllm.json"
         path.write_text(json.dumps({**SERVED, "model_id": name}))
         assert run(["read", str(path)]) == 0
-        assert ("Qwen/Qwen2-7B ships as qwen2.5-7b" in capsys.readouterr().out) == other
+        assert ("Qwen/Qwen2-7B ships as qwen2.5-7b" in " ".join(capsys.readouterr().out.split())) == other
 
 
 def test_calibrate_leads_from_a_workload_to_what_fits_it(capsys: pytest.CaptureFixture[str]) -> None:

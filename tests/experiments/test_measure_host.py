@@ -107,7 +107,7 @@ def test_command_import_of_the_hosts_own_tools(tmp_path: Path, capsys: pytest.Ca
     assert cli.run(["machines", "import", str(listed), "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)[0]["value"] == 2e9
     assert cli.run(["machines", "import", str(tmp_path / "box.ini")]) == 2
-    assert "unknown kind of machine file '.ini'" in capsys.readouterr().err
+    assert "no such file" in capsys.readouterr().err
 
 
 def test_command_detect(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -41,7 +41,7 @@ def test_every_verb_prints_what_serve_prints(name: str, capsys: pytest.CaptureFi
 
 def test_several_users_are_a_servers_and_refused_of_llama_cpp() -> None:
     of_server = ss.estimate("llama-3.1-8b", "rtx-4090", settings={"run.concurrency": 4}, dtype="q4_k_m")
-    assert any("vllm" in text for text in of_server.assumptions)
+    assert any("vllm" in one.value + one.note for one in of_server.conditions)
     both = {"machine.runtime.library": "llama.cpp"}
     with pytest.raises(InputError, match=r"run.concurrency = 4: llama.cpp answers for one user on one device"):
         ss.estimate("llama-3.1-8b", "rtx-4090", settings={**both, "run.concurrency": 4})

@@ -115,7 +115,7 @@ def test_names_of_the_statistics(tmp_path: Path, capsys: pytest.CaptureFixture[s
             notes = [text for text in found["assumptions"] if "repeats" in text]
             assert notes[0].startswith(f"12 measurements: the {word} of the repeats of each threads is used")
             assert ("is in the band" in notes[0]) == (word == "least")
-            assert found["measured"][0]["time_s"] == (100 if word == "least" else 101)
+            assert found["measured"][0]["measured_s"] == (100 if word == "least" else 101)
 
 
 def test_the_commands_of_the_page(

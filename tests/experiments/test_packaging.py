@@ -67,7 +67,6 @@ def test_what_the_wheel_leaves_out_is_imported_by_nothing_that_it_holds(wheel: z
     }
     assert users == {
         "slipstick/experiments/cli/validate.py",  # says what to do
-        "slipstick/experiments/scoring/scoreboard_catalog.py",  # finds boards by their files
     }
 
 

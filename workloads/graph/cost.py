@@ -211,6 +211,10 @@ def bind_amount(amount: Amount, values: Mapping[str, Amount]) -> Amount:
     return number
 
 
+MAY_BE_NONE = ("context", "prompt")
+"""Sizes of which there may be none: tokens before a step, and tokens of a prompt in it."""
+
+
 def check_size(name: str, value: Amount, defaults: Mapping[str, float], space: str = "workload") -> None:
     """Check a size that is a number: whole and >= 1; any > 0 of a share.
 
@@ -222,6 +226,6 @@ def check_size(name: str, value: Amount, defaults: Mapping[str, float], space: s
     if not isinstance(value, (int, float)):
         return
     if not (name.endswith(("_ratio", "_load")) or float(defaults.get(name, 1)) % 1):
-        check_count(f"{space}.{name}", value)
+        check_count(f"{space}.{name}", value, 0 if name in MAY_BE_NONE else 1)
     elif not 0 < value <= LARGEST:
         raise InputError(f"{space}.{name} = {value:g}: want a finite number > 0")

@@ -76,7 +76,8 @@ class FittedFamily:
         return np.asarray(self.family.matrix(x, self.knots) @ self.coefficients)
 
     def held(self, x: FloatArray) -> str:
-        """The least family that says the same at `x`: an n^3 of which no cube is left is a line."""
+        """The least family that says the same at the values `x`, shape (points,):
+        an n^3 of which no cube is left is a line."""
         parts = self.family.matrix(x, self.knots) * self.coefficients
         seen = (parts >= law.NEGLIGIBLE * parts.sum(axis=1, keepdims=True)).any(axis=0)
         used = {self.family.term(int(column), self.knots) for column in np.flatnonzero(seen)}

@@ -97,7 +97,7 @@ class Scores:
         return cls(*(np.concatenate(column) for column in zip(*rows, strict=True)))
 
     def loss(self, coefficients: FloatArray, side: float, some: npt.NDArray[np.bool_]) -> float:
-        """Mean pinball loss on one side of the median, every code counting alike."""
+        """Mean pinball loss (of normal scores) on one side of the median; every code has the same weight."""
         off = np.clip(side * self.scores[some], -LARGEST, LARGEST)[:, None]
         off = off - np.exp(np.clip(self.regimes[some] @ coefficients, *STRETCH))[:, None] * SCORES
         each = np.where(off > 0.0, QUANTILES * off, (QUANTILES - 1.0) * off).sum(axis=1)
@@ -105,7 +105,7 @@ class Scores:
         return float(each @ (1.0 / count[code]) / len(count))
 
     def stretch(self, side: float, some: npt.NDArray[np.bool_]) -> FloatArray:
-        """Coefficients of the stretch, shrunk as predicts best what is left out of some of the targets."""
+        """Coefficients of the log stretch, shrunk as predicts best what is left out of some of the targets."""
 
         def left_out(strength: float) -> float:
             each = [(self.codes == code) & some for code in names]

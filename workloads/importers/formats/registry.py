@@ -29,7 +29,7 @@ Target = Literal[
 ]  # fmt: skip
 COMMANDS: dict[Target, tuple[str, ...]] = {
     "timeline": ("slipstick replay {file} --on MACHINE",),
-    "counters": ("slipstick estimate WORKLOAD --on MACHINE --parts 10",),
+    "counters": ("slipstick estimate WORKLOAD --on MACHINE --top 10",),
     "serving": ("slipstick read {file} --on MACHINE",),
     "series": ("slipstick extrapolate {file} --to VALUE",),
     "graph": ("slipstick workloads import {file} --out w.json", "slipstick estimate {file} --on MACHINE"),
