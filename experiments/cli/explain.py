@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,10 +23,18 @@ from slipstick.experiments.cli.vocabulary import (
     option,
 )
 
+if TYPE_CHECKING:
+    from slipstick.estimators.base.estimate import Estimate
+    from slipstick.experiments.question.question import Question
+
+
 FIRST = {"bottlenecks": 3, "moves": 6, "elasticities": 5, "ranking": 6}
 """Tables of the short answer, and at most so many rows of each: with heads and lines it is 30 lines long."""
 ASSUMED = 4
 """Lines below them: the model, warnings, the runtime; `estimate` has all."""
+
+TYPED = "COMMANDLINE"
+"""The source of an option that was written down."""
 
 
 def register(app: typer.Typer) -> None:
@@ -80,7 +88,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.explain.evaluator import Evaluator
         from slipstick.experiments.explain.remedies import move_rows
         from slipstick.experiments.question.dtype_domain import remarks as doubts_of
-        from slipstick.experiments.question.question import Question, question
+        from slipstick.experiments.question.question import question
         from slipstick.experiments.question.settings import prices
         from slipstick.experiments.question.unused_inputs import examined
         from slipstick.experiments.question.user_code import of_work, own_or_none
@@ -136,8 +144,7 @@ def register(app: typer.Typer) -> None:
             "changes": lambda: why.cheapest_changes(query, target, dials=dials) if vary or dials.is_formula else [],
         }
         few = format == "table" and not (verbose or vary or cost or report)
-        source = context.get_parameter_source("target")
-        first = FIRST | ({"changes": 4} if source is not None and source.name == "COMMANDLINE" else {})
+        first = FIRST | ({"changes": 4} if getattr(context.get_parameter_source("target"), "name", "") == TYPED else {})
         if few:
             makers = {name: makers[name] for name in first if name in makers}
         tables: dict[str, list[dict[str, Any]]] = {}
@@ -153,20 +160,17 @@ def register(app: typer.Typer) -> None:
             solved = cheapest_together(query, target, prices(cost))
             tables["together"] = solved.rows()
         if against:
-            others = {name: question(subject, name, estimator, settings, dtype) for name in [on, *against]}
-            tables["ranking"] = why.ranking(others)
+            each = [on, *against]
+            tables["ranking"] = why.ranking({a: question(subject, a, estimator, settings, dtype) for a in each})
         if report:
             from slipstick.experiments.report.explain_page import write
 
             page = write(query, answer, tables, target, report)
         remarks = why.notes(query, dials, [*(vary or []), *(prices(cost) if cost else [])])
         if format == "json":
-            head = {"workload": query.workload.name, "machine": query.machine.name, "time_s": answer.time}
-            whole = {**head, "assumptions": list(answer.assumptions), "notes": remarks, **tables}
-            depends = depends_on(answer.conditions, answer.not_used)
-            emit(
-                [whole], format, remarks=warnings_among(doubts_of(query)), provenance=answer.provenance, depends=depends
-            )
+            whole = [{**_head(query, answer), "notes": remarks, **tables}]
+            beside = depends_on(answer.conditions, answer.not_used)
+            emit(whole, format, remarks=warnings_among(doubts_of(query)), provenance=answer.provenance, depends=beside)
             return
         if format == "csv":
             emit(tables["elasticities"], format)
@@ -234,3 +238,9 @@ def _few(tables: Mapping[str, list[dict[str, Any]]], first: Mapping[str, int]) -
     changes = [row for row in tables.get("changes", []) if not row["quantity"].startswith(ours)]
     every = {**tables, "elasticities": elasticities, "changes": changes}
     return {name: every[name][:most] for name, most in first.items() if name in every}
+
+
+def _head(query: Question, answer: Estimate) -> dict[str, Any]:
+    """What a JSON answer begins with."""
+    names = {"workload": query.workload.name, "machine": query.machine.name}
+    return {**names, "time_s": answer.time, "assumptions": list(answer.assumptions)}

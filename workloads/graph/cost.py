@@ -211,7 +211,7 @@ def bind_amount(amount: Amount, values: Mapping[str, Amount]) -> Amount:
     return number
 
 
-MAY_BE_NONE = ("context", "prompt")
+MAY_BE_NONE = ("context", "past", "prompt")
 """Sizes of which there may be none: tokens before a step, and tokens of a prompt in it."""
 
 

@@ -4,84 +4,25 @@ The rule: for every m >= 5 the first m values are known (four, where a series ha
 predicted; truth is the median of the repeats; errors are binned by ratio = value / largest known value. Constants of
 the method were tuned on the folder that `SLIPSTICK_DATA` names; `scored` names other sources. Nothing is fitted here,
 so no key has to leave the training data.
-
-Later values of public scaling series, from their first ones; held out: the series of the same source.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
-from slipstick.common.errors import InputError
 from slipstick.estimators.fitting import scores
 from slipstick.estimators.scaling.extrapolate import extrapolate_many
 from slipstick.estimators.scaling.series import KINDS, Series
 from slipstick.estimators.symbolic.lambdified import FloatArray
-from slipstick.experiments.calibrate.public_data import scored_file, why_missing
 from slipstick.experiments.scoreboards.scaling.code_series import code_rows
 from slipstick.experiments.scoreboards.scaling.random_series import random_rows
 from slipstick.experiments.scoreboards.scaling.series_collection import ScalingSeries, read_collection
 from slipstick.experiments.scoring.score import Board, Data, Front, Scored, relative
 from slipstick.experiments.scoring.score_rows import ValidationRow
-from slipstick.experiments.scoring.scored_cases import Case, CaseSet, Input, Measured, StatedTime
-
-FILES = ("scaling/index.csv", "scaling/series.csv")
-
-
-def case_set(scored: Path | None) -> CaseSet:
-    """Inputs: kind, parameter, the known values and their median times, and the value that is wanted (`to`).
-
-    Raises InputError where the public data are missing.
-    """
-    index, series = (scored_file(name, scored) for name in FILES)
-    if index is None or series is None:
-        raise InputError(why_missing(FILES[1], scored))
-    collection = read_collection(index, series)
-    measured = [one for each in collection for one in _cases(each)]
-    memory: dict[str, Target] = {}
-
-    def answers(field: str) -> Callable[[], list[StatedTime | None]]:
-        def read() -> list[StatedTime | None]:
-            if not memory:
-                memory.update({_name(one.series, one.size, one.to): one for one in predictions(collection)})
-            return [_prediction(memory[one.case.name], field) for one in measured]
-
-        return read
-
-    references = {"ours": answers("ours"), "amdahl": answers("amdahl"), "last value": answers("last")}
-    return CaseSet("scaling", "source", tuple(measured), references)
-
-
-def _name(series: str, size: int, to: float) -> str:
-    return f"{series}, {size} values, {to:g}"
-
-
-def _cases(each: ScalingSeries) -> list[Measured]:
-    result = []
-    for known, later, truth in cases(each):
-        shared: dict[str, Input] = {
-            "kind": each.kind,
-            "parameter": each.parameter,
-            "known": known.x,
-            "times_s": known.y,
-        }
-        for to, seconds in zip(later, truth, strict=True):
-            case = Case(_name(each.name, len(known.x), float(to)), each.source, {**shared, "to": float(to)}, each.kind)
-            result.append(Measured(case, float(seconds)))
-    return result
-
-
-def _prediction(one: Target, field: str) -> StatedTime | None:
-    if field != "ours":
-        return StatedTime(getattr(one, field)) if field == "last" or one.kind == "strong" else None
-    banded = one.low == one.low and one.low > 0
-    return StatedTime(one.ours, one.low, one.high) if banded else StatedTime(one.ours)
-
 
 LEVEL = 0.8
 LATER = "later values of each series"
