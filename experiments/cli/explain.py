@@ -160,8 +160,7 @@ def register(app: typer.Typer) -> None:
             solved = cheapest_together(query, target, prices(cost))
             tables["together"] = solved.rows()
         if against:
-            each = [on, *against]
-            tables["ranking"] = why.ranking({a: question(subject, a, estimator, settings, dtype) for a in each})
+            tables["ranking"] = why.ranking(_each(subject, [on, *against], estimator, settings, dtype))
         if report:
             from slipstick.experiments.report.explain_page import write
 
@@ -244,3 +243,10 @@ def _head(query: Question, answer: Estimate) -> dict[str, Any]:
     """What a JSON answer begins with."""
     names = {"workload": query.workload.name, "machine": query.machine.name}
     return {**names, "time_s": answer.time, "assumptions": list(answer.assumptions)}
+
+
+def _each(subject: Any, machines: list[str], *more: Any) -> dict[str, Question]:
+    """The question on each machine, by its name."""
+    from slipstick.experiments.question.question import question
+
+    return {name: question(subject, name, *more) for name in machines}

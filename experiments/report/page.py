@@ -1,7 +1,4 @@
-"""One self-contained HTML page: charts, tables, formulas and the source of each number; opens without a network.
-
-Formulas drawn by the browser itself: sympy's presentation MathML, with cases as a table and names as text.
-"""
+"""One self-contained HTML page: charts, tables, formulas and the source of each number; opens without a network."""
 
 from __future__ import annotations
 
@@ -11,81 +8,15 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from sympy.printing.mathml import MathMLPresentationPrinter
-
 from slipstick.common.answer import Answer
 from slipstick.common.columns import Column, ShownColumn, is_number, shown_columns
 from slipstick.common.formatting import number_shown
-from slipstick.common.lazy_sympy import sp
 from slipstick.common.renamed_arguments import checked
 from slipstick.common.writer import atomic_write
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.experiments.question.objectives import FRONT
 from slipstick.experiments.report.plots import Picture, svg
 from slipstick.hwmodels.machine import Machine, describe
-
-
-class _MathPrinter(MathMLPresentationPrinter):  # type: ignore[misc]
-    """Piecewise as cases, symbols as words, products as dots."""
-
-    def _node(self, name: str, *children: Any) -> Any:
-        """An element; texts are escaped here, since sympy's text nodes write themselves as they are."""
-        node = self.dom.createElement(name)
-        for child in children:
-            node.appendChild(self.dom.createTextNode(escape(child)) if isinstance(child, str) else child)
-        return node
-
-    def _print_Symbol(self, symbol: sp.Symbol, style: str = "plain") -> Any:
-        return self._node("mi", symbol.name.replace("_", " "))
-
-    def _print_Float(self, value: sp.Float) -> Any:
-        text = f"{float(value):.6g}"
-        digits, _, power = text.partition("e")
-        if not power:
-            return self._node("mn", text)
-        raised = self._node("msup", self._node("mn", "10"), self._node("mn", str(int(power)).replace("-", "\u2212")))
-        return (
-            raised
-            if digits == "1"
-            else self._node("mrow", self._node("mn", digits), self._node("mo", "\u00b7"), raised)
-        )
-
-    def _print_Largest(self, expression: sp.Expr) -> Any:
-        return self._call("max", expression)
-
-    def _print_Smallest(self, expression: sp.Expr) -> Any:
-        return self._call("min", expression)
-
-    def _call(self, name: str, expression: sp.Expr) -> Any:
-        inner: list[Any] = []
-        for argument in expression.args:
-            inner += [self._print(argument), self._node("mo", ",")]
-        return self._node("mrow", self._node("mo", name), self._node("mo", "("), *inner[:-1], self._node("mo", ")"))
-
-    def _print_Piecewise(self, expression: sp.Piecewise) -> Any:
-        rows = [
-            self._node(
-                "mtr",
-                self._node("mtd", self._print(value)),
-                self._node(
-                    "mtd",
-                    self._node("mtext", "else" if condition == sp.true else "if\u00a0"),
-                    *([] if condition == sp.true else [self._print(condition)]),
-                ),
-            )
-            for value, condition in expression.args
-        ]
-        return self._node("mrow", self._node("mo", "{"), self._node("mtable", *rows))
-
-
-def mathml(expression: sp.Expr, left: str = "") -> str:
-    """A ``<math>`` element of `left` = expression."""
-    printer = _MathPrinter({"mul_symbol": "\u00b7"})
-    node = printer._print(expression)
-    text = node.toxml()
-    equals = f"<mi>{escape(left)}</mi><mo>=</mo>" if left else ""
-    return f'<math display="block"><mrow>{equals}{text}</mrow></math>'
-
 
 MAX_TABLE_ROWS = 500
 
@@ -320,6 +251,8 @@ def _cell(shown: Any, value: Any, attribute: str) -> str:
 def formula_html(formula: Formula, left: str = "T") -> str:
     """A formula typeset as MathML, which browsers draw by themselves, with the full names as text below."""
     import sympy as sp
+
+    from slipstick.experiments.report.typeset import mathml
 
     names = short_names(formula.names)
     expression = formula.expression.xreplace({s: sp.Symbol(names[str(s)]) for s in formula.expression.free_symbols})

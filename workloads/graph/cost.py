@@ -211,8 +211,8 @@ def bind_amount(amount: Amount, values: Mapping[str, Amount]) -> Amount:
     return number
 
 
-MAY_BE_NONE = ("context", "past", "prompt")
-"""Sizes of which there may be none: tokens before a step, and tokens of a prompt in it."""
+MAY_BE_NONE = ("context", "finished", "past", "prompt")
+"""Sizes of which there may be none: tokens before a step, tokens of a prompt in it, prompts that end in it."""
 
 
 def check_size(name: str, value: Amount, defaults: Mapping[str, float], space: str = "workload") -> None:
