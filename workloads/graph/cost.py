@@ -211,7 +211,7 @@ def bind_amount(amount: Amount, values: Mapping[str, Amount]) -> Amount:
     return number
 
 
-MAY_BE_NONE = ("context", "finished", "past", "prompt")
+MAY_BE_NONE = ("context", "decodes", "finished", "past", "prompt")
 """Sizes of which there may be none: tokens before a step, tokens of a prompt in it, prompts that end in it."""
 
 
