@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import cached_property
 from typing import Any, get_args
 
 from slipstick.common.errors import InputError
@@ -44,33 +45,41 @@ SAME = 1e-9
 """Relative difference below which two numbers of answers are one."""
 
 
-@dataclass(frozen=True)
 class AnswerNumbers:
-    """The numbers of an answer: those of its time, and those beside it (joules, dollars, bytes, shares), by name."""
+    """The numbers of an answer, by name: those of its time, and those beside it (joules, dollars, bytes, shares).
 
-    times: Mapping[str, float | None]
-    beside: Mapping[str, float | None]
+    What stands beside the time is computed where it is asked for: where the times differ already, it is not.
+    """
+
+    def __init__(self, answer: Estimate, query: Question | None = None) -> None:
+        """Of an estimate alone, or with the energy, cost and memory that the question has beside it."""
+        self._answer, self._query = answer, query
 
     @classmethod
     def of(cls, query: Question) -> AnswerNumbers:
         """Of the answer to a question; raises InputError where it has none."""
-        answer = query.answer()
-        made = cls.of_estimate(answer)
-        beside = dict(made.beside)
-        consumed, _ = consumptions(query)
-        beside |= {one.name: float(one({}, answer.time)) for one in consumed}
-        if memory := facts(query, answer).memory:
-            beside |= {"memory": memory.needed, "memory there": memory.there}
-        return cls(made.times, beside)
+        return cls(query.answer(), query)
 
-    @classmethod
-    def of_estimate(cls, answer: Estimate) -> AnswerNumbers:
-        """Of an estimate alone."""
-        numbers: dict[bool, dict[str, float | None]] = {True: {}, False: {}}
-        for one in answer.quantities.values():
-            ends = {one.name: one.value, f"{one.name} low": one.low, f"{one.name} high": one.high}
-            numbers[one.name in BESIDE or one.name in answer.metrics] |= ends
-        return cls(numbers[False], numbers[True])
+    @cached_property
+    def times(self) -> Mapping[str, float | None]:
+        return self._ends(beside=False)
+
+    @cached_property
+    def beside(self) -> Mapping[str, float | None]:
+        numbers = self._ends(beside=True)
+        if self._query is not None:
+            consumed, _ = consumptions(self._query)
+            numbers |= {one.name: float(one({}, self._answer.time)) for one in consumed}
+            if memory := facts(self._query, self._answer).memory:
+                numbers |= {"memory": memory.needed, "memory there": memory.there}
+        return numbers
+
+    def _ends(self, *, beside: bool) -> dict[str, float | None]:
+        numbers: dict[str, float | None] = {}
+        for one in self._answer.quantities.values():
+            if (one.name in BESIDE or one.name in self._answer.metrics) == beside:
+                numbers |= {one.name: one.value, f"{one.name} low": one.low, f"{one.name} high": one.high}
+        return numbers
 
     def moved(self, other: AnswerNumbers) -> str:
         """ "time" where the times differ, else the names beside it that do; "" where the answers are alike."""
@@ -231,9 +240,7 @@ def _reads(query: Question, function: CompiledEstimator, name: str, ends: tuple[
         return True
 
     def at(value: float) -> AnswerNumbers:
-        return AnswerNumbers.of_estimate(
-            query.estimator.estimate_at(query.workload, query.machine, query.run, {name: value})
-        )
+        return AnswerNumbers(query.estimator.estimate_at(query.workload, query.machine, query.run, {name: value}))
 
     try:
         return bool(at(ends[0]).moved(at(ends[1])))

@@ -56,16 +56,16 @@ class _PlainLoader(_BoundedComposer, yaml.CSafeLoader if yaml.__with_libyaml__ e
         return super().construct_mapping(node, deep)
 
 
-def _scalar(loader: Any, node: Any) -> Any:
-    return loader.construct_scalar(node)
+def _plain(loader: Any, node: Any) -> Any:
+    return loader.construct_mapping(node) if isinstance(node, yaml.MappingNode) else loader.construct_scalar(node)
 
 
 def loader(text_tags: Sequence[str]) -> type[Any]:
-    """A class of loaders in which scalars with one of the tags are texts."""
+    """A class of loaders in which scalars with one of the tags are texts, and mappings are plain ones."""
 
     class Loader(_PlainLoader):
         pass
 
     for tag in text_tags:
-        Loader.add_constructor(tag, _scalar)
+        Loader.add_constructor(tag, _plain)
     return Loader

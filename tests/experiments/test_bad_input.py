@@ -156,7 +156,7 @@ OPTIONS: dict[str, tuple[list[str], str]] = {
     ),
     "a context below zero": (
         ["estimate", "decode:llama-3-8b", "--on", "h100", "--set", "run.context=-3"],
-        "run.context = -3: want a whole number >= 1",
+        "run.context = -3: want a whole number >= 0",
     ),
     "weight for a time": (
         ["estimate", "mlp", *ON, "--estimator", "roofline", "--set", "estimator.operation.overhead=2kg"],
