@@ -42,7 +42,6 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "kernel": "the code that computes a product",
         "caches": "the state of the caches before a product",
         "cache_state": "which times of blocks: streaming (sweeps) or hot (first cache)",
-        "metric": "time or energy of the published set",
         # sizes and counts
         "devices": "how many accelerators",
         "concurrency": "users of a closed loop, each with one request at a time",
@@ -137,10 +136,7 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "minimum": "samples that make a cluster",
         "representatives": "how many iterations are chosen",
         "warm_up": "iterations that are slow for being first: leave-out | keep",
-        "folds": "folds of a cross-validation",
         "epochs": "epochs of training a network",
-        "trials": "hyper-parameters that are tried",
-        "blocks": "how many labelled blocks are drawn",
         "executor": "what computes the points",
         "scheduler": "address of a dask scheduler",
         "share": "I/N, one of N shares of the work, for array jobs",
