@@ -90,7 +90,7 @@ def link_of(machine: Machine, ranks: int) -> str:
     held = ", ".join(f"{name} of {link.width}" for name, link in links.items()) or "none"
     wider = f"--set machine.links.{next(reversed(links))}.width={ranks}, or " if links else ""
     raise InputError(
-        f"machine {machine.name!r}: no link joins {ranks} devices (links: {held}): use fewer ranks (--tp, --replicas), or "
+        f"machine {machine.name!r}: no link joins {ranks} devices (links: {held}): use fewer ranks (--tp), or "
         f"state the network that joins them: {wider}links: {{network: {{bandwidth: 50 GB/s, width: {ranks}}}}} in a "
         "machine file that extends this one"
     )

@@ -222,8 +222,8 @@ class Deployment:
                 f"{format_quantity(shares.held_bytes, 'byte')} of weights a device and "
                 f"{format_quantity(CONTEXT_BYTES + self._work_bytes, 'byte')} beside them, "
                 f"{format_quantity(usable, 'byte')} usable of {format_quantity(device.capacity, 'byte')}, the share of "
-                f"memory that engines take (utilization {self.memory_share:g}; for another one set the capacity that it "
-                f"leaves, --set machine.memory.{self.machine.main_memory}.capacity="
+                f"memory that engines take (utilization {self.memory_share:g}; for another, the capacity that it "
+                f"leaves: --set machine.memory.{self.machine.main_memory}.capacity="
                 f"{device.capacity * FULLER / self.memory_share / 1e9:.4g}GB for {FULLER:g}); "
                 "use more devices, a larger tensor degree or a smaller type of weights"
             )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slipstick.common.errors import InputError
-from slipstick.common.readers import read_csv_rows, read_number, unknown_name
+from slipstick.common.readers import read_csv_rows, read_number, unknown_name, whole_of
 from slipstick.estimators.training.layout_step_time import PRECISIONS
 from slipstick.estimators.training.own_steps import UpdatedStep
 from slipstick.experiments.calibrate.measured_argument import known_time
@@ -95,10 +95,7 @@ class _Row:
         """A whole number; the default where the cell is empty."""
         if name not in self.cells:
             return default
-        value = read_number(self.cells[name], self.path, self.line, name, 1, MOST_DEVICES)
-        if value != int(value):
-            raise InputError(f"{self.path}: line {self.line}: {name} = {value:g}: want a whole number")
-        return int(value)
+        return whole_of(self.cells[name], f"{self.path}: line {self.line}: {name}", 1, MOST_DEVICES)
 
     def log(self) -> TrainingLog | None:
         """The log that the row names, beside the CSV."""

@@ -17,7 +17,6 @@ from slipstick.estimators.symbolic.lambdified import FloatArray
 MAX_READINGS = 2_000_000
 LARGEST_READING = 1e30
 """Cubes of numbers beyond it are no longer finite."""
-SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0}
 Row = tuple[str, tuple[float, ...], float]
 """Region, point, seconds."""
 

@@ -19,6 +19,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.readers import (
     csv_separator,
     decimal_mark,
+    number_of,
     pointed,
     read_csv_rows,
     read_json,
@@ -26,16 +27,15 @@ from slipstick.common.readers import (
     require_mapping,
     unknown_name,
 )
-from slipstick.common.units import parse_clock, parse_quantity, refuse_rate
+from slipstick.common.units import SECONDS, named_unit, parse_clock, parse_quantity, refuse_rate, time_columns
 from slipstick.estimators.scaling.laws.repeats import Statistic
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.extrapolate.caliper import read_caliper, read_caliper_folder
 from slipstick.experiments.extrapolate.extra_p import read_extrap_json, read_extrap_lines, read_extrap_text
-from slipstick.experiments.extrapolate.measurement_table import SECONDS, Readings, Row, readings
+from slipstick.experiments.extrapolate.measurement_table import Readings, Row, readings
 from slipstick.experiments.extrapolate.series_fields import (
     as_list,
     as_mapping,
-    as_number,
     field_of,
     is_number,
     numeric_names,
@@ -68,11 +68,11 @@ def read_hyperfine(fields: Mapping[str, Any], path: object) -> Readings:
     def rows() -> Iterator[Row]:
         for i, given in enumerate(every):
             where = f"{path}: results[{i}]"
-            point = tuple(as_number(given[name], f"{where}: {name}") for name in numeric)
+            point = tuple(number_of(given[name], f"{where}: {name}") for name in numeric)
             words = [programs[i]] if programs else []
             region = ", ".join([*words, *(f"{name}={given.get(name)}" for name in texts)])
             for seconds in done[i]:
-                yield region, point, as_number(seconds, where)
+                yield region, point, number_of(seconds, where)
 
     if not numeric:
         raise InputError(f"{path}: no numeric parameter: run hyperfine with --parameter-scan or --parameter-list")
@@ -142,9 +142,9 @@ def read_pytest_benchmark(fields: Mapping[str, Any], path: object) -> Readings:
             stats = as_mapping(field_of(entry, "stats", where), where)
             rest = ", ".join(f"{key}={value}" for key, value in params.items() if key not in numeric)
             base = str(entry.get("name", "")).partition("[")[0]
-            point = tuple(as_number(params[name], f"{where}: {name}") for name in numeric)
+            point = tuple(number_of(params[name], f"{where}: {name}") for name in numeric)
             for seconds in as_list(stats.get("data") or [field_of(stats, "median", where)], where):
-                yield f"{base}[{rest}]" if rest else base, point, as_number(seconds, where)
+                yield f"{base}[{rest}]" if rest else base, point, number_of(seconds, where)
 
     if not numeric:
         raise InputError(f"{path}: no benchmark has a numeric parameter (pytest.mark.parametrize)")
@@ -177,7 +177,7 @@ def read_google_benchmark(fields: Mapping[str, Any], path: object) -> Readings:
                 arguments[key or f"argument{1 + sum(k.startswith('argument') for k in arguments)}"] = float(value)
             else:
                 words.append(word)
-        rows.append(("/".join(words), arguments, as_number(field_of(entry, "real_time", where), where) * SECONDS[unit]))
+        rows.append(("/".join(words), arguments, number_of(field_of(entry, "real_time", where), where) * SECONDS[unit]))
     if not rows:
         raise InputError(f"{path}: holds no benchmark runs{f': all {failed} failed' if failed else ''}")
     numeric = numeric_names([arguments for _, arguments, _ in rows])
@@ -210,7 +210,7 @@ def read_asv(fields: Mapping[str, Any], path: object) -> Readings:
             rest = [str(v) for v, p in zip(chosen, lists, strict=True) if p is not numeric[0]]
             number = float(next(v for v, p in zip(chosen, lists, strict=True) if p is numeric[0]))
             region = f"{name}({', '.join(rest)})" if rest else str(name)
-            rows.append((region, (number,), as_number(seconds, f"{path}: results.{name}")))
+            rows.append((region, (number,), number_of(seconds, f"{path}: results.{name}")))
     left_out = f"{failed} of {failed + len(rows)} runs left out: they failed, or were skipped (null)"
     named = "asv names parameters in benchmarks.json: here it is 'param'"
     return readings(iter(rows), ["param"], path, (named, left_out) if failed else (named,))
@@ -259,7 +259,6 @@ def read_cube_folder(folder: Path, metric: str | None = None) -> Readings:
 _Rows: TypeAlias = list[tuple[int, dict[str, str]]]
 """Rows of a CSV, each with its line."""
 REGION_COLUMNS = ("region", "series", "callpath", "benchmark", "name")
-TIME_COLUMNS = ("time", "runtime", "seconds", "duration", "elapsed", "walltime", "wall_time", "value")
 CPU_COLUMNS = ("cpu_time_s", "busiest_time_s")
 """CPU times beside the wall time, as `slipstick measure scaling` writes them: taken where --column names one."""
 IGNORED_COLUMNS = ("rep", "repeat", "repetition", "run", "iteration", *CPU_COLUMNS)
@@ -269,9 +268,6 @@ LEAST_IDENTITIES, LARGE_IDENTITY = 3, 10_000
 _IDENTITY = re.compile(r"(^|_)(job|id|uuid|pid|jobid)($|_)|jobid", re.IGNORECASE)
 EXIT_COLUMNS = {"exitcode", "exitstatus", "exitval", "exitvalue", "returncode"}
 """What people call the code that a run ended with, letters alone: 0 where it did not fail."""
-_UNIT_SUFFIX = re.compile(r"^(?P<name>.+?)[\s_]*[\[(_ /](?P<unit>s|ms|us|µs|ns|min|h)[\])]?$")
-_UNIT_OF_EACH = re.compile(r"(s|ms|us|µs|ns|min|h)(?: ?/| per |_per_)")
-"""Of times such as ns/op and ms_per_step."""
 
 
 def read(path: str | os.PathLike[str], time: str | None = None) -> Readings:
@@ -292,7 +288,7 @@ def read(path: str | os.PathLike[str], time: str | None = None) -> Readings:
         Where the file cannot be read, or holds no times, or the column is one of rates.
     """
     path = Path(path)
-    if time is not None and _looks_like_time(time) is None:
+    if time is not None and not time_columns([time]):
         refuse_rate(time, path)
     if path.is_dir():
         cali = next(iter(path.glob("*.cali")), None)
@@ -413,7 +409,7 @@ def read_csv(path: str | os.PathLike[str], time: str | None = None) -> Readings:
     region_column = next((name for name in REGION_COLUMNS if name in header and name != time_column), None)
     times, notes = _times(rows, time_column, path)
     skip = {time_column, region_column, *IGNORED_COLUMNS, *_exit_columns(header)}
-    candidates = [name for name in header if name not in skip and _looks_like_time(name) is None]
+    candidates = [name for name in header if name not in skip and not time_columns([name])]
     numeric = [name for name in candidates if is_number(rows[0][1][name])]
     regions, more = _regions(rows, region_column, [name for name in candidates if name not in numeric])
     notes = (*notes, *failed, *more)
@@ -497,18 +493,8 @@ def _statistic(columns: Sequence[str], time: str) -> Statistic:
     return "least" if time in CPU_COLUMNS or set(columns) >= MEASURED_HERE else "median"
 
 
-def _looks_like_time(name: str) -> str | None:
-    """The unit of a column whose name says that it is a time, else None."""
-    if name.lower() in TIME_COLUMNS[:-1] or re.sub("[^a-z]", "", name.lower()) == "wallclocktime":
-        return "s"
-    match = _UNIT_SUFFIX.match(name)
-    if match and any(match["name"].lower().endswith(word) for word in TIME_COLUMNS[:-1]):
-        return match["unit"]
-    return None
-
-
 def _time_column(header: Sequence[str], path: object) -> str:
-    columns = [name for name in header if _looks_like_time(name) is not None and name not in CPU_COLUMNS]
+    columns = time_columns(name for name in header if name not in CPU_COLUMNS)
     if len(columns) == 1:
         return columns[0]
     if columns:
@@ -517,18 +503,16 @@ def _time_column(header: Sequence[str], path: object) -> str:
 
 
 def _times(rows: Sequence[tuple[int, dict[str, str]]], column: str, path: object) -> tuple[FloatArray, tuple[str, ...]]:
-    unit = _looks_like_time(column)
-    if unit is None and (match := _UNIT_OF_EACH.match(column)):
-        unit = match[1]
+    unit = named_unit(column)[1]
     plain = [is_number(row[column]) for _, row in rows]
     if all(plain):
-        notes = () if unit and column.lower() not in TIME_COLUMNS else (f"{column} is taken to be in seconds",)
+        notes = () if unit else (f"{column} is taken to be in seconds",)
         times = _column(rows, column, path)
         bad = np.flatnonzero(~(np.isfinite(times) & (times > 0)))
         if len(bad):
             line, row = rows[bad[0]]
             raise InputError(f"{path}: line {line}: {column} = {row[column]}, want a finite number > 0")
-        return times * SECONDS[unit or "s"], notes
+        return times * SECONDS[unit], notes
     clock = [parse_clock(row[column]) for _, row in rows]
     if all(clock):
         return np.array(clock, dtype=np.float64), (f"{column}: hours, minutes and seconds",)

@@ -222,15 +222,80 @@ def read_number(
 
     Raises InputError where the text is no finite number of [low, high]; names file, line and column.
     """
+    return number_of(text, f"{path}: line {line}: {column}", low, high)
+
+
+def number_of(value: object, where: str, low: float = -math.inf, high: float = math.inf, unit: str = "") -> float:
+    """One finite number of a file, or a text that says one, within its range: what every reader's numbers pass.
+
+    `where`: file and field; `unit`: of the file, for messages.
+    Raises InputError where the value is no such number.
+    """
+    text = f"{where} = {value!r:.42}"
     try:
-        value = float(text)
-    except ValueError:
-        raise InputError(f"{path}: line {line}: {column} = {text[:40]!r} is no number") from None
-    if not math.isfinite(value):
-        raise InputError(f"{path}: line {line}: {column} = {text[:40]!r} is not finite")
-    if not low <= value <= high:
-        raise InputError(f"{path}: line {line}: {column} = {value:g} lies outside [{low:g}, {high:g}]")
-    return value
+        number = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{text} is no number") from None
+    if not math.isfinite(number):
+        raise InputError(f"{text} is not finite" if isinstance(value, (str, float)) else f"{text} is no number")
+    if not low <= number <= high:
+        raise InputError(f"{where} = {number:g}{unit and f' {unit}'} lies outside [{low:g}, {high:g}]")
+    return number
+
+
+def whole_of(value: object, where: str, low: int = 0, high: int = 10**18) -> int:
+    """One whole number of a file, or a text that says one, within its range; all its digits count.
+
+    Raises InputError where the value is no such number.
+    """
+    text = str(value).strip()
+    number = whole_number(text.removeprefix("-"))
+    if number is None:  # 8.0, as spreadsheets and pandas write it
+        number = int(float(text)) if re.fullmatch(r"-?\d{1,15}\.0+", text, re.ASCII) else None
+    elif text.startswith("-"):
+        number = -number
+    if number is None or isinstance(value, bool) or not low <= number <= high:
+        most = f", at most {high:,}" if number is not None and number > high else ""
+        raise InputError(f"{where} = {value!r:.42}: want a whole number >= {low:,}{most}")
+    return number
+
+
+def json_lines(text: str, path: object, most: int = 2_000_000) -> Iterator[tuple[str, Any]]:
+    """The documents of JSON lines, each with its file and line; empty lines are passed over.
+
+    Raises InputError where a line is no JSON, or there are more than `most`.
+    """
+    for number, line in enumerate(text.splitlines(), 1):
+        if number > most:
+            raise InputError(f"{path}: more than {most:,} lines")
+        if line.strip():
+            yield f"{path}: line {number}", parse_json(line, f"{path}: line {number}")
+
+
+def table_rows(
+    path: str | os.PathLike[str], under: str = "rows", limit_bytes: int = DEFAULT_LIMIT_BYTES, most: int = 2_000_000
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Rows of named values, each with its file and place: CSV with a header, a JSON list, or JSON lines.
+
+    `under`: what the rows are, and the field that holds their list where the document is none itself.
+    Raises InputError where the file is none of these, or has no rows, or more than `most`.
+    """
+    text = read_text(path, limit_bytes).strip()
+    rows: Iterable[tuple[str, Any]]
+    if text[:1] not in ("[", "{"):
+        rows = ((f"{path}: line {line}", row) for line, row in read_csv_rows(path, (), limit_bytes, most))
+    elif text[0] == "{" and "\n" in text and text.partition("\n")[0].rstrip().endswith("}"):
+        rows = json_lines(text, path, most)
+    else:
+        document = parse_json(text, path)
+        listed = document.get(under) if isinstance(document, Mapping) else document
+        if not isinstance(listed, list) or not listed:
+            raise InputError(f"{path}: want a list of {under}, or an object whose {under!r} is one")
+        rows = ((f"{path}: {under}[{i}]", row) for i, row in enumerate(listed))
+    for number, (where, row) in enumerate(rows):
+        if number >= most:
+            raise InputError(f"{path}: more than {most:,} {under}")
+        yield where, require_mapping(row, where, "a row")
 
 
 _WRITTEN = re.compile(r"\s*[+-]?(\d[\d.,'\u2019\u00a0\u202f]*)(?:[eE][+-]?\d+)?(?=$|[^\w.,:/-])")

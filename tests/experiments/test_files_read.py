@@ -127,7 +127,9 @@ def test_a_benchmark_that_contradicts_itself_is_refused(tmp_path: Path, wrong: d
 def test_a_rate_of_llama_bench_that_contradicts_its_time_is_refused(tmp_path: Path) -> None:
     one = runs_made.llama_tests()[0]
     (tmp_path / "a").write_text(json.dumps([one | {"avg_ts": 2 * one["avg_ts"]}]))
-    with pytest.raises(InputError, match=r"test 0: avg_ts = 20480 contradicts \(n_prompt \+ n_gen\) / avg_ns = 10240"):
+    with pytest.raises(
+        InputError, match=r"tests\[0\]: avg_ts = 20480 contradicts \(n_prompt \+ n_gen\) / avg_ns = 10240"
+    ):
         read_llama_bench(tmp_path / "a")
 
 

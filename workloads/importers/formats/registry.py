@@ -12,6 +12,7 @@ from typing import Literal
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import csv_separator, number_written
+from slipstick.common.units import time_columns
 from slipstick.workloads.importers.counters.summaries import summary_columns
 from slipstick.workloads.importers.counters.telemetry import is_telemetry
 from slipstick.workloads.importers.formats.look import (
@@ -229,12 +230,12 @@ def _slurm(seen: FileHeader) -> bool:
 def _iterations(seen: FileHeader) -> bool:
     """A row an iteration: its sequence length and its time, nothing that counts workers."""
     names = {re.sub(r"[^a-z]", "", name.lower()) for name in seen.columns}
-    return bool(names & _LENGTHS) and bool(names & _STEPS) and any(_TIME.fullmatch(c.lower()) for c in seen.columns)
+    return bool(names & _LENGTHS) and bool(names & _STEPS) and bool(time_columns(seen.columns))
 
 
 def _times(seen: FileHeader) -> bool:
     """A header with a column of times, and a row of as many cells."""
-    return _table(seen) and any(_TIME.fullmatch(name.lower()) for name in seen.columns)
+    return _table(seen) and bool(time_columns(seen.columns))
 
 
 def _table(seen: FileHeader) -> bool:
@@ -250,9 +251,6 @@ def _table(seen: FileHeader) -> bool:
 
 _LENGTHS = {"seqlen", "sequencelength", "seqlength", "length", "sl"}
 _STEPS = {"iteration", "iter", "step", "batchindex", "index"}
-_TIME = re.compile(
-    r"(.*[ _])?(run|wall_?)?(time|seconds|duration|elapsed)([ _]?[\[(]?(s|ms|us|µs|ns|min|h|sec|seconds)[\])]?)?"
-)
 _ONNX = re.compile(rb"\x08[\x03-\x0f]\x12.{1,60}", re.DOTALL)
 _LSCPU = re.compile(r"^(Architecture|CPU op-mode\(s\)|Vendor ID|CPU\(s\)): +\S", re.MULTILINE)
 _PERF_INTERVAL = re.compile(r"^\s*\d{1,9}\.\d{6,9}[,;|\t]")

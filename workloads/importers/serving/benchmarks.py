@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from slipstick.common.errors import InputError
-from slipstick.common.readers import decimal_mark, number_written, parse_json
+from slipstick.common.readers import decimal_mark, json_lines, number_written, parse_json
 from slipstick.common.units import parse_quantity
 
 Entry: TypeAlias = Mapping[str, Any]
@@ -108,10 +108,9 @@ def json_entries(text: str, path: object) -> list[Entry]:
     try:
         document = parse_json(text, path)
     except InputError:
-        lines = [line for line in text.splitlines() if line.strip()]
-        if len(lines) < 2 or not lines[0].lstrip().startswith("{") or not lines[0].rstrip().endswith("}"):
+        if not text.strip().partition("\n")[0].rstrip().endswith("}"):
             raise
-        document = [parse_json(line, f"{path}: line {number}") for number, line in enumerate(lines, 1)]
+        document = [entry for _, entry in json_lines(text, path, MOST_LINES)]
     entries = document if isinstance(document, list) else [document]
     if len(entries) == 1 and isinstance(entries[0], Mapping) and isinstance(entries[0].get("benchmarks"), list):
         given = entries[0].get("args")  # GuideLLM: a benchmark a rate or number of users

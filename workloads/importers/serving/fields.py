@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from slipstick.common.errors import InputError
+from slipstick.common.readers import number_of
 
 MOST_ERRORS = 8
 AGREEMENT = 0.05
@@ -24,18 +23,13 @@ class Fields:
 
     def number(self, entry: Mapping[str, Any], name: str, where: str, low: float = 0.0, high: float = 1e15) -> float:
         """A number of the file's unit within [low, high]; `low` where it is wrong (`finish` then raises)."""
-        value = entry.get(name)
-        if isinstance(value, str) and len(value) < 40:
-            with suppress(ValueError):
-                value = float(value)
-        if name not in entry:
-            self.wrong.append(f"{where}: no field {name}")
-        elif isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-            self.wrong.append(f"{where}: {name} = {str(value)[:40]!r}: want a number")
-        elif not low <= value <= high:
-            self.wrong.append(f"{where}: {name} = {value:g} lies outside [{low:g}, {high:g}]")
+        if name in entry:
+            try:
+                return number_of(entry[name], f"{where}: {name}", low, high)
+            except InputError as error:
+                self.wrong.append(str(error))
         else:
-            return float(value)
+            self.wrong.append(f"{where}: no field {name}")
         return low
 
     def optional(self, entry: Mapping[str, Any], name: str, where: str, low: float = 0.0) -> float | None:

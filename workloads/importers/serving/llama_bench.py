@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from slipstick.common.errors import InputError
-from slipstick.common.readers import parse_json, read_csv_rows, read_text, require_mapping
+from slipstick.common.readers import read_text, table_rows
 from slipstick.workloads.importers.serving.fields import Fields, text_of
 
 MOST_ROWS = 100_000
@@ -72,24 +72,9 @@ def read_llama_bench(path: Path) -> tuple[LocalRun, ...]:
 
 def _entries(path: Path) -> list[tuple[str, Mapping[str, Any]]]:
     text = read_text(path)
-    start = text.lstrip()[:1]
-    if start not in ("[", "{") and any(_HEAD.match(line) for line in text.splitlines()[:MOST_ROWS]):
-        start = "|"  # below what its backends say
-    if start == "[":
-        entries = list(parse_json(text, path))[: MOST_ROWS + 1]
-        result = [(f"test {number}", entry) for number, entry in enumerate(entries)]
-    elif start == "{":
-        lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
-        result = [
-            (f"line {number}", parse_json(line, f"{path}: line {number}")) for number, line in lines[: MOST_ROWS + 1]
-        ]
-    elif start == "|":
-        result = _table(text, path)
-    else:
-        result = [(f"line {line}", row) for line, row in read_csv_rows(path, ("avg_ns", "n_prompt", "n_gen"))]
-    if len(result) > MOST_ROWS:
-        raise InputError(f"{path}: more than {MOST_ROWS:,} tests")
-    return [(where, require_mapping(entry, path, where)) for where, entry in result]
+    if text.lstrip()[:1] not in ("[", "{") and any(_HEAD.match(line) for line in text.splitlines()[:MOST_ROWS]):
+        return _table(text, path)  # below what its backends say
+    return [(where.removeprefix(f"{path}: "), entry) for where, entry in table_rows(path, "tests", most=MOST_ROWS)]
 
 
 def _table(text: str, path: Path) -> list[tuple[str, Mapping[str, Any]]]:
