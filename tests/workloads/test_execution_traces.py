@@ -13,6 +13,7 @@ from slipstick.common.errors import InputError
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.importers.detect import import_file
 from slipstick.workloads.importers.traces.execution_trace import import_execution_trace
 from slipstick.workloads.importers.traces.measured_trace import import_measured_steps
 
@@ -136,3 +137,34 @@ def test_measured_steps_without_an_accelerator_hold_the_outermost_operations(tmp
     path.write_text(json.dumps({"traceEvents": events}))
     (step,) = import_measured_steps(path)
     assert set(step.seconds) == {"aten::linear", "aten::relu"}
+
+
+def test_a_trace_of_a_cpu_is_a_workload_with_the_flop_that_torch_counts(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    from torch.utils.flop_counter import FlopCounterMode
+
+    attention = torch.nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True)
+    model = torch.nn.Sequential(
+        torch.nn.Conv1d(8, 32, 3, padding=1), torch.nn.ReLU(), torch.nn.Flatten(1, 1), attention
+    )
+    inputs = torch.randn(4, 8, 32)
+
+    def step() -> None:
+        model(inputs).sum().backward()
+
+    with FlopCounterMode(display=False) as counted:
+        step()
+    path = tmp_path / "cpu.json"
+    for shapes in (True, False):
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=shapes) as recorded:
+            step()
+        recorded.export_chrome_trace(str(path))
+        if not shapes:
+            with pytest.raises(InputError, match="no event names a step"):
+                import_file(path)
+            continue
+        workload = import_file(path).bound()
+        flop = sum(float(amount) for name, amount in workload.cost.items() if name.startswith("flop.matrix"))
+        attended = 3 * 2 * 2 * 4 * 4 * 32 * 32 * 8  # two products forward, four backward: torch counts none on a CPU
+        assert flop == counted.get_total_flops() + attended and not workload.uncounted
+        assert {op.attributes.get("phase") for op in workload} == {None, "backward"}
