@@ -5,6 +5,7 @@ Files of benchmark tools: hyperfine, asv, pytest-benchmark, Google Benchmark; an
 
 from __future__ import annotations
 
+import csv
 import itertools
 import os
 import re
@@ -20,11 +21,13 @@ from slipstick.common.readers import (
     csv_separator,
     decimal_mark,
     number_of,
+    parse_json,
     pointed,
     read_csv_rows,
-    read_json,
     read_number,
+    read_text,
     require_mapping,
+    table_rows,
     unknown_name,
 )
 from slipstick.common.units import SECONDS, named_unit, parse_clock, parse_quantity, refuse_rate, time_columns
@@ -43,7 +46,7 @@ from slipstick.experiments.extrapolate.series_fields import (
 )
 from slipstick.experiments.extrapolate.slurm_jobs import read_slurm
 from slipstick.workloads.importers.formats.look import look
-from slipstick.workloads.importers.formats.registry import elsewhere, identify
+from slipstick.workloads.importers.formats.registry import GOOGLE, elsewhere, identify
 from slipstick.workloads.importers.serving.llama_bench import read_llama_bench
 
 MAX_PROFILES = 10_000
@@ -265,6 +268,7 @@ IGNORED_COLUMNS = ("rep", "repeat", "repetition", "run", "iteration", *CPU_COLUM
 MEASURED_HERE = {"rep", "time_s", "cpu_time_s"}
 """Columns of `slipstick measure scaling`: its repeats are one program on one host, so the least of them counts."""
 LEAST_IDENTITIES, LARGE_IDENTITY = 3, 10_000
+_PARTED = re.compile(r"\d{1,3}(,\d{3})*(\.\d+)?")
 _IDENTITY = re.compile(r"(^|_)(job|id|uuid|pid|jobid)($|_)|jobid", re.IGNORECASE)
 EXIT_COLUMNS = {"exitcode", "exitstatus", "exitval", "exitvalue", "returncode"}
 """What people call the code that a run ended with, letters alone: 0 where it did not fail."""
@@ -329,12 +333,20 @@ def read_llama_series(path: Path, metric: str | None = None) -> Readings:
     return readings(iter(rows), names, path, ("time: avg_ns",))
 
 
+_AGGREGATE = re.compile(r"_(mean|median|stddev|cv|BigO|RMS|min|max)$")
+
+
 def read_json_file(path: Path, metric: str | None = None) -> Readings:
-    """A JSON document of a tool, known by its keys.
+    """A JSON document of a tool, known by its keys; Google Benchmark's CSV as well.
 
     Raises InputError where the layout is unknown, or a field is wrong.
     """
-    fields = require_mapping(read_json(path), path, "file")
+    text = read_text(path)
+    if (start := text.find(GOOGLE)) >= 0 and not text.lstrip().startswith("{"):
+        rows = csv.DictReader(text[start:].splitlines())
+        kept = [row for row in rows if not _AGGREGATE.search(row["name"] or "")]
+        return read_google_benchmark({"benchmarks": kept}, path)
+    fields = require_mapping(parse_json(text, path), path, "file")
     if "measurements" in fields and "parameters" in fields:
         return read_extrap_json(fields, path, metric)
     entries = fields.get("benchmarks")
@@ -393,10 +405,15 @@ def read_csv(path: str | os.PathLike[str], time: str | None = None) -> Readings:
     `value` names its parameter in the rows.
     Raises InputError where there are no rows, no names of columns, no time column, or no parameter with numbers.
     """
-    rows = list(read_csv_rows(path))
+    rows = list(read_csv_rows(path)) if not look(path).json else [
+        (number, {name: "" if value is None else str(value) for name, value in row.items()})
+        for number, (_, row) in enumerate(table_rows(path), 1)
+    ]  # fmt: skip
     if not rows:
         raise InputError(f"{path}: no rows below the header")
-    header = list(rows[0][1])
+    header = [name for name in rows[0][1] if not _numbers_rows(name, [row.get(name) for _, row in rows])]
+    if different := next((line for line, row in rows if row.keys() != rows[0][1].keys()), 0):
+        raise InputError(f"{path}: row {different}: other fields than those of row 1")
     rows, failed = _without_failed(rows, header, path)
     if all(is_number(name) for name in header):
         raise InputError(
@@ -472,11 +489,19 @@ def _pointed(rows: _Rows, time_column: str, path: object) -> _Rows:
     there a cell with a comma is more often a list than a number.
     """
     alone = csv_separator(look(str(path)).text.partition("\n")[0]) == ","
-    cells = ((line, row[name], False) for line, row in rows for name in ([time_column] if alone else row))
-    mark = decimal_mark(cells, path)
+    parted = [name for name in rows[0][1] if all(_PARTED.fullmatch(row[name]) for _, row in rows)]
+    chosen = dict.fromkeys([time_column, *parted]) if alone else rows[0][1]
+    mark = decimal_mark(((line, row[name], False) for line, row in rows for name in chosen), path)
     if mark == ",":
         return [(line, {name: pointed(cell, mark) for name, cell in row.items()}) for line, row in rows]
-    return [(line, {**row, time_column: pointed(row[time_column], mark)}) for line, row in rows]
+    return [(line, {**row, **{name: pointed(row[name], mark) for name in chosen}}) for line, row in rows]
+
+
+def _numbers_rows(name: str, cells: Sequence[str | None]) -> bool:
+    """Whether a column without a name counts the rows, as pandas writes the index of a frame."""
+    return bool(re.fullmatch(r"(Unnamed: \d+)?", name)) and cells in (
+        [str(first + i) for i in range(len(cells))] for first in (0, 1)
+    )
 
 
 def _is_identity(name: str, cells: Sequence[str]) -> bool:

@@ -50,15 +50,20 @@ def unknown_name(thing: str, name: object, known: Sequence[str], listed_by: str 
 
 
 def read_text(path: str | os.PathLike[str], limit_bytes: int = DEFAULT_LIMIT_BYTES) -> str:
-    """The content of a UTF-8 file (see `read_bytes`).
+    """The content of a file of text (see `read_bytes` and `encoding`).
 
-    Raises InputError where the file cannot be opened, is longer than `limit_bytes`, or is not UTF-8.
+    Raises InputError where the file cannot be opened, is longer than `limit_bytes`, or is no such text.
     """
     content = read_bytes(path, limit_bytes)
     try:
-        return content.decode("utf-8-sig")
+        return content.decode(encoding(content))
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 text (byte {error.start})") from None
+
+
+def encoding(content: bytes) -> str:
+    """The encoding of a text: UTF-8, or UTF-16 where it begins with that mark, as spreadsheets and PowerShell write."""
+    return "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
 
 
 def read_json(path: str | os.PathLike[str], limit_bytes: int = DEFAULT_LIMIT_BYTES) -> Any:
@@ -167,9 +172,56 @@ def check_bounds(document: Any, path: object, limit: int = MAX_DEPTH) -> None:
         level = below
 
 
+MARKS = ",;\t|"
+
+
 def csv_separator(header: str) -> str:
-    """What separates the columns of a CSV: the comma, or the semicolon or tab where its header holds no comma."""
-    return next((mark for mark in ",;\t" if mark in header), ",")
+    """What separates the columns of a table: the first of `MARKS` that its header holds, else blanks."""
+    return next((mark for mark in MARKS if mark in header), " " if len(header.split()) > 1 else ",")
+
+
+def split_cells(line: str, mark: str = "") -> list[str]:
+    """The cells of one line; between bars as Markdown writes them.
+
+    `mark`: what separates them; as the line itself says where it is left out.
+    """
+    mark = mark or csv_separator(line)
+    if mark == " ":
+        return line.split()
+    cells = line.strip().strip("|").split("|") if mark == "|" else next(csv.reader([line], delimiter=mark), [])
+    return [cell.strip() for cell in cells]
+
+
+def _table(text: str) -> Iterator[tuple[int, list[str]]]:
+    """The cells of the header and of each row below it, with their lines.
+
+    Lines of comments before the header are passed over; of these the last is the header where numbers follow it.
+    """
+    stream, skipped, comment = io.StringIO(text, newline=None), 0, ""
+    line = stream.readline()
+    while line and (not line.strip() or line.startswith("#")):
+        skipped, comment = skipped + 1, line.strip("# \n") or comment
+        at = stream.tell()
+        line = stream.readline()
+    mark = csv_separator(comment if comment and _is_head(comment, line) else line)
+    if comment and _is_head(comment, line):
+        yield skipped, split_cells(comment, mark)
+    stream.seek(at if skipped else 0)
+    if mark in " |":
+        for number, line in enumerate(stream, skipped + 1):
+            if line.strip("|-: \n"):
+                yield number, split_cells(line, mark)
+        return
+    reader = csv.reader(stream, strict=True, delimiter=mark)
+    try:
+        yield from ((skipped + reader.line_num, row) for row in reader if row)
+    except csv.Error as error:
+        raise InputError(f"line {skipped + reader.line_num}: not CSV ({error})") from None
+
+
+def _is_head(comment: str, line: str) -> bool:
+    names, cells = split_cells(comment), split_cells(line)
+    return len(names) == len(cells) and all(number_written(cell) is not None for cell in cells)
 
 
 def read_csv_rows(
@@ -178,41 +230,38 @@ def read_csv_rows(
     limit_bytes: int = DEFAULT_LIMIT_BYTES,
     limit_rows: int = 2_000_000,
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """Rows of a CSV file with a header, each with its line number.
+    """Rows of a CSV file, or of another table with a header, each with its line number (see `csv_separator`).
 
-    Values are separated by commas, or by semicolons or tabs where the header holds no comma.
     Raises InputError where a required column is missing, a column repeats, a row is too short or too long, or there are
     too many.
     """
     text = read_text(path, limit_bytes)
     if "\0" in text:
         raise InputError(f"{path}: holds NUL bytes; is it a CSV file?")
-    reader = csv.reader(io.StringIO(text), strict=True, delimiter=csv_separator(text.partition("\n")[0]))
     try:
-        first = next(reader, [])
+        rows = _table(text)
+        _, first = next(rows, (0, []))
         header = [" ".join(name.split()) for name in first]  # a name is one line of an error
         if not any(header):
-            raise InputError(f"{path}: is empty; want a header line with columns {', '.join(required) or 'by name'}")
+            raise InputError(f"is empty; want a header line with columns {', '.join(required) or 'by name'}")
         if len(header) > MAX_COLUMNS:
-            raise InputError(f"{path}: {len(header):,} columns, more than {MAX_COLUMNS:,}")
+            raise InputError(f"{len(header):,} columns, more than {MAX_COLUMNS:,}")
         repeated = sorted({name for name in header if header.count(name) > 1})
         if repeated:
-            raise InputError(f"{path}: column {repeated[0]!r} stands twice in the header")
+            raise InputError(f"column {repeated[0]!r} stands twice in the header")
         for name in required:
             if name not in header:
-                raise InputError(f"{path}: no column {name!r} (columns: {', '.join(header)})")
-        for number, row in enumerate(reader, 1):
-            if not row:
-                continue
+                raise InputError(f"no column {name!r} (columns: {', '.join(header)})")
+        for number, (line, row) in enumerate(rows, 1):
             if number > limit_rows:
-                raise InputError(f"{path}: more than {limit_rows} rows")
+                raise InputError(f"more than {limit_rows} rows")
             if row == first:
-                raise InputError(f"{path}: line {reader.line_num}: the header again: two files in one; read each alone")
+                raise InputError(f"line {line}: the header again: two files in one; read each alone")
             if len(row) != len(header):
-                raise InputError(f"{path}: line {reader.line_num}: {len(row)} values for {len(header)} columns")
-            yield reader.line_num, dict(zip(header, (value.strip() for value in row), strict=True))
-    except csv.Error as error:
-        raise InputError(f"{path}: line {reader.line_num}: not CSV ({error})") from None
+                raise InputError(f"line {line}: {len(row)} values for {len(header)} columns")
+            yield line, dict(zip(header, (value.strip() for value in row), strict=True))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
 
 
 def read_number(

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from slipstick.common.errors import InputError
 from slipstick.common.opener import MEGABYTE
-from slipstick.common.readers import csv_separator, decimal_mark, number_written, pointed, read_text
+from slipstick.common.readers import csv_separator, decimal_mark, number_written, pointed, read_text, split_cells
 from slipstick.common.units import SECONDS, named_unit, parse_quantity
 from slipstick.workloads.importers.counters.counted import MOST_REGIONS, Counted, merged
 
@@ -132,7 +132,7 @@ def _rows(lines: Sequence[str], head: int, width: int) -> Iterator[tuple[int, li
 
 def _split(line: str, mark: str = "") -> list[str]:
     try:
-        return [cell.strip() for cell in next(csv.reader([line[:LONGEST]], delimiter=mark or csv_separator(line)), [])]
+        return split_cells(line[:LONGEST], mark)
     except csv.Error:
         return []
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from slipstick.common.errors import InputError
-from slipstick.common.readers import csv_separator, number_written
+from slipstick.common.readers import csv_separator, number_written, split_cells
 from slipstick.common.units import time_columns
 from slipstick.workloads.importers.counters.summaries import summary_columns
 from slipstick.workloads.importers.counters.telemetry import is_telemetry
@@ -238,19 +237,27 @@ def _times(seen: FileHeader) -> bool:
     return _table(seen) and bool(time_columns(seen.columns))
 
 
+def _any_table(seen: FileHeader) -> bool:
+    """A table, or rows of named values with a time as JSON: what is left when no tool's sign was seen."""
+    return _table(seen) or (seen.json and bool(_FLAT.match(seen.text) and time_columns(seen.keys)))
+
+
 def _table(seen: FileHeader) -> bool:
     """A header of words, and a row of as many cells with a number among them."""
-    rows = [line for line in seen.lines if line.strip() and not line.startswith("#")][:2]
-    if len(rows) < 2 or len(seen.columns) < 2 or seen.text[:1] in "{[|<%":
+    rows = [line for line in seen.lines if line.strip("|-: ") and not line.startswith("#")][:2]
+    if not rows or len(seen.columns) < 2 or seen.text[:1] in "{[<%":
         return False
-    mark = csv_separator(rows[0])
-    cells = next(csv.reader([rows[1]], delimiter=mark), [])
+    cells = split_cells(rows[-1], csv_separator(rows[0]))
     plain = all(number_written(name) is None for name in seen.columns)
     return plain and len(cells) == len(seen.columns) and any(number_written(cell) is not None for cell in cells)
 
 
 _LENGTHS = {"seqlen", "sequencelength", "seqlength", "length", "sl"}
 _STEPS = {"iteration", "iter", "step", "batchindex", "index"}
+GOOGLE = "name,iterations,real_time,cpu_time,time_unit"
+"""Of the header of Google Benchmark's CSV, below lines on the machine."""
+_FLAT = re.compile(r"\[?\s*\{[^{}\[\]]*\}\s*(,|\]|\{)")
+"""Rows of named values as JSON: a list of them, or lines."""
 _ONNX = re.compile(rb"\x08[\x03-\x0f]\x12.{1,60}", re.DOTALL)
 _LSCPU = re.compile(r"^(Architecture|CPU op-mode\(s\)|Vendor ID|CPU\(s\)): +\S", re.MULTILINE)
 _PERF_INTERVAL = re.compile(r"^\s*\d{1,9}\.\d{6,9}[,;|\t]")
@@ -347,8 +354,9 @@ FORMATS: tuple[Format, ...] = (
         "machine and commit information",
     ),
     Format(
-        "google-benchmark", "Google Benchmark, JSON", "series", lambda seen: seen.has("benchmarks", "real_time"),
-        "PROGRAM --benchmark_format=json",
+        "google-benchmark", "Google Benchmark, JSON or CSV", "series",
+        lambda seen: seen.has("benchmarks", "real_time") or any(line.startswith(GOOGLE) for line in seen.lines[:100]),
+        "PROGRAM --benchmark_format=json (or csv)",
         "real times over the arguments in the name",
         "aggregates, CPU times, failed runs (counted)",
     ),
@@ -513,7 +521,7 @@ FORMATS: tuple[Format, ...] = (
         "addresses, call chains",
     ),
     Format(
-        "table", "table, CSV", "series", _table,
+        "table", "table, CSV or JSON", "series", _any_table,
         "by one's own program",
         "the column that --column names",
         "columns of text that differ in every row",
