@@ -185,7 +185,7 @@ def _readings(profiles: Sequence[tuple[Path, Profile]], where: Path) -> Readings
     rows: list[Row] = []
     for _, profile in profiles:
         point = tuple(profile.numbers[name] for name in names) or (1.0,)
-        rows += [(region, point, seconds) for region, seconds in profile.times.items() if seconds > 0]
+        rows += [(region, point, seconds) for region, seconds in profile.times.items()]
     metrics = sorted({profile.metric for _, profile in profiles})
     others = [name for name in varying if name not in names]
     notes = [f"time: {', '.join(metrics)}"]

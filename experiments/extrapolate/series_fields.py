@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slipstick.common.errors import InputError
-from slipstick.common.readers import number_of, require_mapping
+from slipstick.common.readers import number_of, require_mapping, with_e
 
 
 def numeric_names(points: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -21,7 +21,7 @@ def is_number(value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return False
     try:
-        float(value)
+        float(with_e(value))  # type: ignore[arg-type]
     except ValueError:
         return False
     return True

@@ -29,8 +29,9 @@ from slipstick.common.readers import (
     require_mapping,
     table_rows,
     unknown_name,
+    with_e,
 )
-from slipstick.common.units import SECONDS, named_unit, parse_clock, parse_quantity, refuse_rate, time_columns
+from slipstick.common.units import LONGEST, SECONDS, named_unit, parse_clock, parse_quantity, refuse_rate, time_columns
 from slipstick.estimators.scaling.laws.repeats import Statistic
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.extrapolate.caliper import read_caliper, read_caliper_folder
@@ -254,7 +255,7 @@ def read_cube_folder(folder: Path, metric: str | None = None) -> Readings:
                         totals[name] = totals.get(name, 0.0) + longest
             except Exception as error:  # the parser raises whatever a broken file makes it stumble over
                 raise InputError(f"{profile}: cannot be read as a CUBE profile ({type(error).__name__})") from None
-            yield from ((name, point, seconds) for name, seconds in totals.items() if seconds > 0)
+            yield from ((name, point, seconds) for name, seconds in totals.items())
 
     return readings(rows(), names, folder, ("times are those of the slowest location, without callees",))
 
@@ -533,7 +534,7 @@ def _times(rows: Sequence[tuple[int, dict[str, str]]], column: str, path: object
     if all(plain):
         notes = () if unit else (f"{column} is taken to be in seconds",)
         times = _column(rows, column, path)
-        bad = np.flatnonzero(~(np.isfinite(times) & (times > 0)))
+        bad = np.flatnonzero(~((times > 0) & (times * SECONDS[unit] <= LONGEST)))
         if len(bad):
             line, row = rows[bad[0]]
             raise InputError(f"{path}: line {line}: {column} = {row[column]}, want a finite number > 0")
@@ -556,12 +557,13 @@ def _times(rows: Sequence[tuple[int, dict[str, str]]], column: str, path: object
             seconds[i] = parse_quantity(row[column], "s")
         except ValueError as error:
             raise InputError(f"{path}: line {line}: {column}: {error}") from None
+        number_of(seconds[i], f"{path}: line {line}: {column}", 1e-12, LONGEST, "s")
     return seconds, ()
 
 
 def _column(rows: Sequence[tuple[int, dict[str, str]]], column: str, path: object) -> npt.NDArray[np.float64]:
     try:
-        return np.array([row[column] for _, row in rows], dtype=np.float64)
+        return np.array([with_e(row[column]) for _, row in rows], dtype=np.float64)
     except ValueError:
         line, row = next((line, row) for line, row in rows if not is_number(row[column]))
         raise InputError(f"{path}: line {line}: {column} = {row[column][:40]!r} is no number") from None

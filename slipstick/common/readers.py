@@ -282,7 +282,7 @@ def number_of(value: object, where: str, low: float = -math.inf, high: float = m
     """
     text = f"{where} = {value!r:.42}"
     try:
-        number = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
+        number = math.nan if isinstance(value, bool) else float(with_e(value))  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"{text} is no number") from None
     if not math.isfinite(number):
@@ -290,6 +290,14 @@ def number_of(value: object, where: str, low: float = -math.inf, high: float = m
     if not low <= number <= high:
         raise InputError(f"{where} = {number:g}{unit and f' {unit}'} lies outside [{low:g}, {high:g}]")
     return number
+
+
+_FORTRAN = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+))[dD]([-+]?\d{1,3})\s*")
+
+
+def with_e(value: object) -> object:
+    """A text with Fortran's exponent, 8.0D+00, as other languages write it; anything else as it is."""
+    return _FORTRAN.sub(r"\1e\2", value) if isinstance(value, str) and _FORTRAN.fullmatch(value) else value
 
 
 def whole_of(value: object, where: str, low: int = 0, high: int = 10**18) -> int:
@@ -421,6 +429,7 @@ def number_written(text: str, mark: str = ".") -> float | None:
 
 def pointed(text: str, mark: str) -> str:
     """The text with the number that it begins with as Python writes it: "1.203,45 ms" as "1203.45 ms"."""
+    text = str(with_e(text))
     match = _LOCAL[mark].match(text)
     if match is None:
         return text

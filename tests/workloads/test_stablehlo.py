@@ -123,3 +123,48 @@ def test_a_spread_convolution_counts_its_inputs(tmp_path: Path) -> None:
 def test_contradictions_are_said_with_their_line(tmp_path: Path, old: str, new: str, said: str) -> None:
     with pytest.raises(InputError, match=said):
         import_stablehlo(written(tmp_path, programs_made.STABLEHLO.replace(old, new)))
+
+
+LOOP = """func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %first = stablehlo.constant dense<FIRST> : tensor<i32>
+  %last = stablehlo.constant dense<LAST> : tensor<i32>
+  %r:2 = stablehlo.while(%i = %first, %h = %x) : tensor<i32>, tensor<8x8xf32>
+   cond {
+    %p = stablehlo.compare WAY, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %p : tensor<i1>
+  } do {
+    %by = stablehlo.constant dense<2> : tensor<i32>
+    %d = stablehlo.dot_general %h, %h, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+    %j = stablehlo.MOVED %i, %by : tensor<i32>
+    stablehlo.return %j, %d : tensor<i32>, tensor<8x8xf32>
+  }
+  return %r#1 : tensor<8x8xf32>
+}
+"""  # noqa: E501 - as it is printed
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "way", "moved", "trips"),
+    [
+        (0, 9, "LT, %i, %last", "add", 5),
+        (0, 10, "GE, %last, %i", "add", 6),
+        (10, 0, "GT, %i, %last", "subtract", 5),
+        (10, 0, "NE, %i, %last", "subtract", 5),
+        (10, 0, "LT, %i, %last", "subtract", 0),
+        (0, 10, "LT, %i, %last", "subtract", None),
+        (0, 9, "NE, %i, %last", "add", None),
+    ],
+)
+def test_turns_of_a_loop_are_counted(
+    tmp_path: Path, first: int, last: int, way: str, moved: str, trips: int | None
+) -> None:
+    text = LOOP.replace("FIRST", str(first)).replace("LAST", str(last)).replace("WAY", way).replace("MOVED", moved)
+    if trips == 0:
+        with pytest.raises(InputError, match="no operation that takes time"):
+            import_stablehlo(written(tmp_path, text))
+        return
+    workload = import_stablehlo(written(tmp_path, text))
+    if trips is None:
+        assert workload.uncounted == ("while",)
+    else:
+        assert sum(float(op.cost["flop.matrix.float32"] * op.times) for op in workload) == trips * 2 * 8**3

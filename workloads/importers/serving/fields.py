@@ -10,6 +10,8 @@ from slipstick.common.errors import InputError
 from slipstick.common.readers import number_of
 
 MOST_ERRORS = 8
+UNSET = (None, "", "not set", "None", "null", "N/A", "n/a")
+"""How programs write that a figure was not set, or is not known."""
 AGREEMENT = 0.05
 """Share by which a rounded figure may differ from what the others make of it."""
 
@@ -34,7 +36,7 @@ class Fields:
 
     def optional(self, entry: Mapping[str, Any], name: str, where: str, low: float = 0.0) -> float | None:
         """A number of the file's unit, or None where the field is missing or empty."""
-        return None if entry.get(name) in (None, "") else self.number(entry, name, where, low)
+        return None if entry.get(name) in UNSET else self.number(entry, name, where, low)
 
     def agrees(self, entry: Mapping[str, Any], name: str, computed: float, means: str, where: str) -> None:
         """Note where a figure of the file is not what its other fields make of it, within `AGREEMENT`.

@@ -26,7 +26,7 @@ from slipstick.workloads.graph.kinds import AXES, product
 from slipstick.workloads.graph.workload import Attribute, Workload
 from slipstick.workloads.graph.workload_kind import WORK, program_kind
 from slipstick.workloads.importers.formats.registry import identify
-from slipstick.workloads.importers.xla.hlo_text import read_hlo
+from slipstick.workloads.importers.xla.hlo_text import read_hlo, turns
 from slipstick.workloads.importers.xla.kernels import Read, compiled
 from slipstick.workloads.importers.xla.mlir_text import (
     Function,
@@ -212,7 +212,7 @@ MAX_CALLS = 64
 MAX_TRIPS = 10**9
 _TRIPS = re.compile(r"trips = (\d{1,9}) @([\w.$\-]+)\(")
 _CARRIED = re.compile(r"(%[\w$.\-]+)\s*=\s*(%[\w$.\-]+(?:#\d+)?)")
-_COMPARED = re.compile(r"compare\S*\s+(LT|LE|NE)\b|comparison_direction[< ](LT|LE|NE)>")
+_COMPARED = re.compile(r"(?:compare\S*\s+|comparison_direction[< ])(LT|LE|GT|GE|NE)\b")
 
 
 def _trips(blocks: Sequence[Function], carried: Mapping[str, str], known: Mapping[str, int]) -> int | None:
@@ -228,7 +228,9 @@ def _trips(blocks: Sequence[Function], carried: Mapping[str, str], known: Mappin
     ends = condition.statements[-1].operands if condition.statements else ()
     if compare is None or direction is None or ends != compare.results or len(compare.operands) != 2:
         return None
-    counter, last = compare.operands
+    (counter, last), way = compare.operands, direction[1]
+    if counter not in by_argument:  # the end stands first
+        counter, last, way = last, counter, way.translate(str.maketrans("LG", "GL"))
     limit = ends_at.get(last, known.get(by_argument.get(last, "")))
     first = known.get(by_argument.get(counter, ""))
     place = list(by_argument).index(counter) if counter in by_argument else -1
@@ -236,12 +238,13 @@ def _trips(blocks: Sequence[Function], carried: Mapping[str, str], known: Mappin
     if limit is None or first is None or not 0 <= place < len(returned):
         return None
     inside = list(body.arguments or carried)[place]
-    added = next((one for one in body.statements if returned[place] in one.results), None)
-    steps = [name for name in (added.operands if added and added.operation.endswith(".add") else ()) if name != inside]
-    step = steps_by.get(steps[0]) if len(steps) == 1 and added and inside in added.operands else None
-    if not step or step < 1 or ((limit - first) % step and "NE" in direction.groups()):
+    moved = next((one for one in body.statements if returned[place] in one.results), None)
+    steps = [steps_by[name] for name in (moved.operands if moved else ()) if name != inside and name in steps_by]
+    if moved is None or len(steps) != 1 or moved.operation.rpartition(".")[2] not in ("add", "subtract"):
         return None
-    return max(0, -(-(limit - first + (1 if "LE" in direction.groups() else 0)) // step))
+    if inside not in moved.operands:
+        return None
+    return turns(way, first, limit, -steps[0] if moved.operation.endswith("subtract") else steps[0])
 
 
 def import_stablehlo(path: str | os.PathLike[str]) -> Workload:
