@@ -141,14 +141,11 @@ def _imported(name: str) -> Workload | None:
     if kind.target != "graph" and kind.key not in ("chakra", "chrome-trace"):
         raise elsewhere(name, "graph")
     try:
-        made = import_file(name)
+        return import_file(name)
     except InputError:
         if kind.key != "chrome-trace":
             raise
         raise elsewhere(name, "graph") from None
-    if kind.key == "chrome-trace" and all(op.kind == "uncounted" for op in made):  # kernels, which hold no work
-        raise elsewhere(name, "graph")
-    return made
 
 
 @checked

@@ -531,34 +531,29 @@ def _time_column(header: Sequence[str], path: object) -> str:
 def _times(rows: Sequence[tuple[int, dict[str, str]]], column: str, path: object) -> tuple[FloatArray, tuple[str, ...]]:
     unit = named_unit(column)[1]
     plain = [is_number(row[column]) for _, row in rows]
-    if all(plain):
-        notes = () if unit else (f"{column} is taken to be in seconds",)
-        times = _column(rows, column, path)
-        bad = np.flatnonzero(~((times > 0) & (times * SECONDS[unit] <= LONGEST)))
-        if len(bad):
-            line, row = rows[bad[0]]
-            raise InputError(f"{path}: line {line}: {column} = {row[column]}, want a finite number > 0")
-        return times * SECONDS[unit], notes
-    clock = [parse_clock(row[column]) for _, row in rows]
-    if all(clock):
-        return np.array(clock, dtype=np.float64), (f"{column}: hours, minutes and seconds",)
-    for line, row in rows:
-        if not row[column]:
-            raise InputError(f"{path}: line {line}: {column} is empty")
-    if any(plain):
+    clock = [] if any(plain) else [parse_clock(row[column]) for _, row in rows]
+    if any(plain) and not all(plain):
         first, other = plain.index(True), plain.index(False)
+        where = f"{path}: line {rows[other][0]}: {column}"
+        if not rows[other][1][column]:
+            raise InputError(f"{where} is empty")
         raise InputError(
             f"{path}: {column}: some times carry a unit ({rows[other][1][column]!r}, line {rows[other][0]}), others "
             f"none ({rows[first][1][column]!r}, line {rows[first][0]})"
         )
     seconds = np.empty(len(rows))
     for i, (line, row) in enumerate(rows):
+        where, spelt = f"{path}: line {line}: {column}", clock[i] if clock and all(clock) else None
         try:
-            seconds[i] = parse_quantity(row[column], "s")
+            written = float(str(with_e(row[column]))) * SECONDS[unit] if plain[i] else parse_quantity(row[column], "s")
         except ValueError as error:
-            raise InputError(f"{path}: line {line}: {column}: {error}") from None
-        number_of(seconds[i], f"{path}: line {line}: {column}", 1e-12, LONGEST, "s")
-    return seconds, ()
+            if spelt is None:
+                raise InputError(f"{where}{f': {error}' if row[column] else ' is empty'}") from None
+            written = spelt
+        seconds[i] = number_of(spelt or written, where, 1e-12, LONGEST, "s")
+    if all(plain):
+        return seconds, () if unit else (f"{column} is taken to be in seconds",)
+    return seconds, (f"{column}: hours, minutes and seconds",) if clock and all(clock) else ()
 
 
 def _column(rows: Sequence[tuple[int, dict[str, str]]], column: str, path: object) -> npt.NDArray[np.float64]:

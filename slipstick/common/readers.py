@@ -61,6 +61,30 @@ def read_text(path: str | os.PathLike[str], limit_bytes: int = DEFAULT_LIMIT_BYT
         raise InputError(f"{path}: not UTF-8 text (byte {error.start})") from None
 
 
+def read_lines(path: str | os.PathLike[str], limit_bytes: int, most: int) -> list[str]:
+    """The lines of a file of text.
+
+    Raises InputError where it is none, or has more than `most`.
+    """
+    lines = read_text(path, limit_bytes).splitlines()
+    if len(lines) > most:
+        raise InputError(f"{path}: more than {most:,} lines")
+    return lines
+
+
+def bar_tables(lines: Sequence[str], *columns: str) -> Iterator[tuple[int, dict[str, str]]]:
+    """Rows of the first Markdown table that has these columns, each with its line; other lines are passed over."""
+    names: list[str] = []
+    for number, line in enumerate(lines, 1):
+        if not line.lstrip().startswith("|") or not line.strip("|-: "):
+            continue
+        cells = split_cells(line, "|")
+        if names:
+            yield number, dict(zip(names, cells, strict=False))
+        elif {*columns} <= {*cells}:
+            names = cells
+
+
 def encoding(content: bytes) -> str:
     """The encoding of a text: UTF-8, or UTF-16 where it begins with that mark, as spreadsheets and PowerShell write."""
     return "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"

@@ -92,7 +92,7 @@ def test_likwid_takes_whole_rates_and_sums_over_cores(files: dict[str, Path]) ->
 @pytest.mark.parametrize(
     ("name", "old", "new", "said"),
     [
-        ("ncu.csv", '"msecond","2",', '"msecond","2","a","b","c"', "line 4: 14 values for 12 columns; line 11"),
+        ("ncu.csv", '"msecond","2",', '"msecond","2","a","b","c"', "line 4: 14 values for 12 columns; .2. line 11"),
         ("ncu.csv", '"Kernel Name"', '"Kernel"', "no header with the column"),
         ("pmc.csv", "1000000,", "many,", "line 2: Counter_Value = 'many'"),
         ("perf-stat.json", "4000000000.000000", "<not counted>", "no event was counted"),

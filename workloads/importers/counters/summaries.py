@@ -17,7 +17,7 @@ from pathlib import Path
 
 from slipstick.common.errors import InputError
 from slipstick.common.opener import MEGABYTE
-from slipstick.common.readers import csv_separator, decimal_mark, number_written, pointed, read_text, split_cells
+from slipstick.common.readers import csv_separator, decimal_mark, number_written, pointed, read_lines, split_cells
 from slipstick.common.units import SECONDS, named_unit, parse_quantity
 from slipstick.workloads.importers.counters.counted import MOST_REGIONS, Counted, merged
 
@@ -53,9 +53,7 @@ def read_summary(path: Path) -> tuple[Counted, ...]:
 
     Raises InputError where no line is the header of a summary, or a number cannot be read; names file and line.
     """
-    lines = read_text(path, LIMIT_BYTES).splitlines()
-    if len(lines) > MOST_LINES:
-        raise InputError(f"{path}: more than {MOST_LINES:,} lines")
+    lines = read_lines(path, LIMIT_BYTES, MOST_LINES)
     seen = summary_columns(lines)
     chosen = _chosen(seen[1]) if seen else None
     if seen is None or chosen is None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from slipstick.common.errors import InputError
 from slipstick.common.opener import MEGABYTE
-from slipstick.common.readers import number_written, read_text
+from slipstick.common.readers import number_written, read_lines
 from slipstick.workloads.importers.counters.counted import counted_number
 
 LIMIT_BYTES = 256 * MEGABYTE
@@ -78,9 +78,7 @@ def read_telemetry(path: Path) -> tuple[Reported, ...]:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str], list[str], list[str]]]:
-    lines = read_text(path, LIMIT_BYTES).splitlines()
-    if len(lines) > MOST_LINES:
-        raise InputError(f"{path}: more than {MOST_LINES:,} lines")
+    lines = read_lines(path, LIMIT_BYTES, MOST_LINES)
     first, names, units = "", list[str](), list[str]()
     for number, line in enumerate(lines, 1):
         if not line.strip():

@@ -8,8 +8,8 @@ from typing import Any
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import number_of
+from slipstick.common.records import counted_problems
 
-MOST_ERRORS = 8
 UNSET = (None, "", "not set", "None", "null", "N/A", "n/a")
 """How programs write that a figure was not set, or is not known."""
 AGREEMENT = 0.05
@@ -55,9 +55,7 @@ class Fields:
         Raises InputError where something was wrong; names the first fields.
         """
         if self.wrong:
-            more = len(self.wrong) - MOST_ERRORS
-            note = "; ".join(self.wrong[:MOST_ERRORS]) + (f"; and {more} more" if more > 0 else "")
-            raise InputError(f"{self.path}: {note}")
+            raise InputError(f"{self.path}: {counted_problems(self.wrong)}")
 
 
 def text_of(entry: Mapping[str, Any], name: str) -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slipstick.common.errors import InputError
-from slipstick.common.readers import read_text
+from slipstick.common.readers import read_lines
 from slipstick.workloads.graph.assembly import Tensor
 from slipstick.workloads.importers.xla.mlir_text import (
     DTYPES,
@@ -64,9 +64,7 @@ def read_hlo(path: Path) -> dict[str, Function]:
 
     Raises InputError where the file holds no entry, a shape cannot be meant, or an operand is not there.
     """
-    lines = read_text(path, LIMIT_BYTES).splitlines()
-    if len(lines) > MAX_LINES:
-        raise InputError(f"{path}: more than {MAX_LINES:,} lines")
+    lines = read_lines(path, LIMIT_BYTES, MAX_LINES)
     computations: dict[str, list[_Instruction]] = {}
     current: list[_Instruction] | None = None
     for number, line in enumerate(lines, 1):
