@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from slipstick.common.errors import InputError
+from slipstick.common.errors import InputError, errors_at
 from slipstick.common.readers import read_csv_rows, read_number, unknown_name, whole_number, whole_of
 from slipstick.estimators.engine_steps.engines import engine_of
 from slipstick.estimators.engine_steps.fitted_steps import server_on
@@ -49,10 +49,8 @@ def read_measured_steps(
                 raise unknown_name(f"column in {path}:", name, COLUMNS)
         if cells["time_s"]:
             seconds = read_number(cells["time_s"], path, line, "time_s", low=1e-7, high=1e4)
-            try:
+            with errors_at(f"{path}: line {line}"):
                 made.append(TimedServerStep(_step(cells, path, line, machine, engine), seconds))
-            except InputError as error:
-                raise InputError(str(error) if str(path) in str(error) else f"{path}: line {line}: {error}") from None
     if not made:
         raise InputError(f"{path}: no line has a time_s: fill in what was measured, in seconds")
     return tuple(made)

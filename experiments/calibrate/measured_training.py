@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slipstick.common.errors import InputError
+from slipstick.common.errors import InputError, errors_at
 from slipstick.common.readers import read_csv_rows, read_number, unknown_name, whole_of
 from slipstick.estimators.training.layout_step_time import PRECISIONS
 from slipstick.estimators.training.own_steps import UpdatedStep
@@ -152,7 +152,7 @@ def _step(row: _Row, batch: int, sequence: int, precision: str) -> UpdatedStep:
         if stated is not None
         else read_number(row.cells["step_s"], row.path, row.line, "step_s", 1e-9, LONGEST)
     )
-    try:
+    with errors_at(f"{row.path}: line {row.line}"):
         layout = TrainingLayout(
             data=devices // ranks, shard=shard, recompute=_RECOMPUTE[recompute], **degrees
         )  # fmt: skip
@@ -163,6 +163,3 @@ def _step(row: _Row, batch: int, sequence: int, precision: str) -> UpdatedStep:
             kind,
             seconds,
         )
-    except InputError as error:
-        text = str(error)
-        raise error if text.startswith(str(row.path)) else InputError(f"{row.path}: line {row.line}: {text}") from None

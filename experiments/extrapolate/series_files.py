@@ -500,9 +500,8 @@ def _pointed(rows: _Rows, time_column: str, path: object) -> _Rows:
 
 def _numbers_rows(name: str, cells: Sequence[str | None]) -> bool:
     """Whether a column without a name counts the rows, as pandas writes the index of a frame."""
-    return bool(re.fullmatch(r"(Unnamed: \d+)?", name)) and cells in (
-        [str(first + i) for i in range(len(cells))] for first in (0, 1)
-    )
+    unnamed = re.fullmatch(r"(Unnamed: \d+)?", name) is not None
+    return unnamed and any(all(cell == str(first + i) for i, cell in enumerate(cells)) for first in (0, 1))
 
 
 def _is_identity(name: str, cells: Sequence[str]) -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from slipstick.common.errors import InputError
+from slipstick.common.errors import InputError, errors_at
 from slipstick.common.opener import DEFAULT_LIMIT_BYTES, MAX_DEPTH, MEGABYTE, read_bytes
 
 
@@ -262,7 +262,7 @@ def read_csv_rows(
     text = read_text(path, limit_bytes)
     if "\0" in text:
         raise InputError(f"{path}: holds NUL bytes; is it a CSV file?")
-    try:
+    with errors_at(str(path)):
         rows = _table(text)
         _, first = next(rows, (0, []))
         header = [" ".join(name.split()) for name in first]  # a name is one line of an error
@@ -284,8 +284,6 @@ def read_csv_rows(
             if len(row) != len(header):
                 raise InputError(f"line {line}: {len(row)} values for {len(header)} columns")
             yield line, dict(zip(header, (value.strip() for value in row), strict=True))
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
 
 
 def read_number(

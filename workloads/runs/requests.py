@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstick.common.errors import InputError
+from slipstick.common.errors import InputError, errors_at
 from slipstick.common.readers import json_lines, number_of, read_text, require_mapping, whole_of
 
 LONGEST = 10_000_000
@@ -111,10 +111,8 @@ def recorded(path: str | os.PathLike[str]) -> tuple[Request, ...]:
         ]
         arrival = entry.get("arrival_s")
         seconds = None if arrival is None else number_of(arrival, f"{where}: arrival_s", unit="s")
-        try:
+        with errors_at(where):
             requests.append(Request(tokens[0], tokens[1], seconds, tokens[2]))
-        except InputError as error:
-            raise InputError(f"{where}: {error}") from None
     if not requests:
         raise InputError(f"{path}: no requests; want a line of JSON each with input_tokens and output_tokens")
     if len({r.arrival is None for r in requests}) > 1:

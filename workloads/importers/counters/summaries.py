@@ -87,9 +87,9 @@ def _chosen(names: Sequence[str]) -> tuple[str, str, str, str] | None:
     named = next((plain[one] for one in NAMES if one in plain), None)
     calls = next((plain[one] for one in CALLS if one in plain), "")
     timed: dict[str, tuple[str, str]] = {}
-    for name in plain.values():
-        stem, unit = named_unit(name)
-        timed.setdefault(" ".join(stem.split()), (name, unit))
+    for column in plain.values():
+        stem, unit = named_unit(column)
+        timed.setdefault(" ".join(stem.split()), (column, unit))
     device = next((stem for stem in timed if DEVICE.fullmatch(stem)), None)
     stem = device or next((one for one in TIMES if one in timed), None)
     alone = stem == "duration" and "kernelname" in plain  # rocprof 1: a line a kernel

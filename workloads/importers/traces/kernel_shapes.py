@@ -78,7 +78,8 @@ def kernel_operations(table: EventTable, where: str) -> dict[int, Op]:
 
 
 def _of_texts(table: EventTable, name: int, text: int) -> Op | None:
-    return (pieces_of_event(table, name, text) or [None])[0]  # the two products of a backward convolution are alike
+    made = pieces_of_event(table, name, text)
+    return made[0] if made else None  # the two products of a backward convolution are alike
 
 
 def pieces_of_event(table: EventTable, name: int, text: int) -> list[Op] | None:

@@ -127,7 +127,7 @@ class _Plan:
             self.nodes[u].reads[0].elements if role == "reduce" else -1 - u
             for u, role in zip(users, roles, strict=True)
         }
-        costly = bool(node.pieces) and node.pieces[0].attributes.get("function") in COSTLY  # type: ignore[index]
+        costly = any(piece.attributes.get("function") in COSTLY for piece in node.pieces or ())
         return len(readers) == 1 or (not costly and (len(readers) - 1) * read <= (len(readers) + 1) * written)
 
     def kernels(self) -> list[ImportedNode]:
