@@ -416,6 +416,7 @@ def read_csv(path: str | os.PathLike[str], time: str | None = None) -> Readings:
     if different := next((line for line, row in rows if row.keys() != rows[0][1].keys()), 0):
         raise InputError(f"{path}: row {different}: other fields than those of row 1")
     rows, failed = _without_failed(rows, header, path)
+    failed += ("a column without a name numbers the rows: left out",) * (len(header) < len(rows[0][1]))
     if all(is_number(name) for name in header):
         raise InputError(
             f"{path}: line 1: want the names of the columns, such as threads,time_s; got {', '.join(header)}"

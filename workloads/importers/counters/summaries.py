@@ -91,11 +91,11 @@ def _chosen(names: Sequence[str]) -> tuple[str, str, str, str] | None:
         stem, unit = named_unit(column)
         timed.setdefault(" ".join(stem.split()), (column, unit))
     device = next((stem for stem in timed if DEVICE.fullmatch(stem)), None)
-    stem = device or next((one for one in TIMES if one in timed), None)
-    alone = stem == "duration" and "kernelname" in plain  # rocprof 1: a line a kernel
-    if named is None or stem is None or not (calls or alone):
+    taken = device or next((one for one in TIMES if one in timed), None)
+    alone = taken == "duration" and "kernelname" in plain  # rocprof 1: a line a kernel
+    if named is None or taken is None or not (calls or alone):
         return None
-    return named, calls, *timed[stem]
+    return named, calls, *timed[taken]
 
 
 def _seconds(text: str, mark: str, unit: str, where: str) -> float:
