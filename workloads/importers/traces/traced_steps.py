@@ -3,7 +3,7 @@
 The events come from `traces.chrome_trace`; a step is what stands between two marks of the profiler
 (``ProfilerStep#N``), or the whole trace where there is none. On each branch of calls the outermost operation is taken
 whose name and shapes (torch.profiler, record_shapes=True) say its work, whether the host ran it or a device did: such
-a step can be asked on any machine.
+a step has an estimate on any machine.
 """
 
 from __future__ import annotations
