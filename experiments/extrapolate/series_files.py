@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.common.errors import InputError
+from slipstick.common.errors import InputError, errors_at
 from slipstick.common.readers import (
     csv_separator,
     decimal_mark,
@@ -292,7 +292,11 @@ def read(path: str | os.PathLike[str], time: str | None = None) -> Readings:
     InputError
         Where the file cannot be read, or holds no times, or the column is one of rates.
     """
-    path = Path(path)
+    with errors_at(str(path)):
+        return _read(Path(path), time)
+
+
+def _read(path: Path, time: str | None) -> Readings:
     if time is not None and not time_columns([time]):
         refuse_rate(time, path)
     if path.is_dir():

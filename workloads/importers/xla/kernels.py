@@ -184,7 +184,7 @@ def _role(node: ImportedNode) -> Role:
         return "free"
     if kind == "elementwise" or (kind == "move" and node.name in LOOPS):
         return "loop"
-    return "reduce" if node.name in ("reduce", "argmax") and node.reads else "alone"
+    return "reduce" if kind == "reduction" and node.name in ("reduce", "argmax") else "alone"
 
 
 def _domain(node: ImportedNode, role: Role) -> float:
