@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 from slipstick.common.errors import InputError
@@ -149,6 +149,62 @@ def implausible(machine: Machine) -> Iterator[str]:
     idle, cap = machine.power.idle, machine.power.cap
     if cap is not None and idle > cap:
         yield _line("power.idle", idle, f"at most power.cap, {format_quantity(cap, 'W')}", "W")
+
+
+def stated_and_followed(machine: Machine) -> list[dict[str, str | float]]:
+    """A row for each rate of a systolic array or of lanes: what is stated, what the geometry makes, and the ratio.
+
+    A cell of an array, or a lane, does one multiply-add a cycle: a ratio of 2 is two of them, of .5 half a one.
+
+    >>> from slipstick.hwmodels.catalog import machine
+    >>> [round(row["ratio"], 2) for row in stated_and_followed(machine("tpu-v7"))]
+    [5.03, 10.05, 5.03]
+    """
+    rows: list[dict[str, str | float]] = []
+    for name, engine in machine.engines.items():
+        cells = engine.rows * engine.columns * engine.arrays
+        counted = f"{engine.arrays} x {engine.rows} x {engine.columns} cells" if cells else f"{engine.lanes} lanes"
+        for dtype, rate in engine.flop_per_cycle.items():
+            if followed := 2 * (cells or engine.lanes or 0):
+                path = f"engines.{name}.flop_per_cycle.{dtype}"
+                row = {"field": path, "stated": rate, "geometry": counted, "followed": followed}
+                rows.append({**row, "ratio": rate / followed})
+    return rows
+
+
+def odd_in_catalogue(machine: Machine, others: Sequence[Machine]) -> Iterator[str]:
+    """A line for each number, or balance of two, that lies outside those of other machines of its kind."""
+    known: dict[str, tuple[Callable[[Machine], float], str]] = {
+        "clock": (lambda one: one.clock, "Hz"),
+        "main memory's bandwidth": (lambda one: one.bandwidth(one.main_memory), "byte/s"),
+        "bandwidth of the last cache over that of main memory": (_cache_over_memory, ""),
+        "flop of its fastest engine for a byte of main memory": (_balance, "flop/byte"),
+        "watts of the cap for 1e12 flop/s of its fastest engine": (_watts, "W"),
+    }
+    for what, (number, unit) in known.items():
+        values = sorted(filter(None, map(number, others)))
+        value = number(machine)
+        if value and values and not values[0] <= value <= values[-1]:
+            low, high, here = (format_quantity(one, unit) for one in (values[0], values[-1], value))
+            yield f"{what}: {here}, {len(values)} others of its kind have {low} to {high}"
+
+
+def _fastest(machine: Machine) -> float:
+    rates = [max(engine.flop_per_cycle.values(), default=0.0) for engine in machine.engines.values()]
+    return max(rates, default=0.0) * machine.clock * machine.cores
+
+
+def _balance(machine: Machine) -> float:
+    return _fastest(machine) / machine.bandwidth(machine.main_memory)
+
+
+def _watts(machine: Machine) -> float:
+    return (machine.power.cap or 0.0) / (_fastest(machine) or 1.0) * 1e12
+
+
+def _cache_over_memory(machine: Machine) -> float:
+    levels = [name for name, level in machine.memory.items() if level.capacity]
+    return machine.bandwidth(levels[-2]) / machine.bandwidth(levels[-1]) if len(levels) > 1 else 0.0
 
 
 def _unreached(machine: Machine) -> Iterator[str]:
