@@ -113,7 +113,7 @@ class Compiled:
         """Every name that has a say: those in the formulas or that these follow, free ones in amounts of operations."""
         named = (group.formula.sizes_read for group in self.groups)
         names = frozenset(self.schedule.names).union(self._row_symbols, *named)
-        also = (one.names for name, one in follows(self.machine).items() if name in names)
+        also = (one.names for name, one in [*follows(self.machine).items(), *self.followed.items()] if name in names)
         return frozenset(name for name in names.union(*also) if not name.endswith(f".{REACHED}"))
 
     def following(self, values: Mapping[str, Any]) -> dict[str, FloatArray]:

@@ -10,6 +10,7 @@ from slipstick.common.lazy_sympy import sp
 from slipstick.common.records import Same
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.formula_steps import FormulaSteps
+from slipstick.hwmodels.link import Dies
 from slipstick.hwmodels.machine import REACHED, Machine
 
 SOURCE = "stated numbers times the ratio of the geometry that they are stated at; what connections between dies leave"
@@ -21,8 +22,9 @@ def followed(machine: Machine, free: Collection[str]) -> Mapping[str, FormulaSte
 
 
 def follows(machine: Machine) -> Mapping[str, FormulaSteps]:
-    """All numbers that follow others."""
-    return followed(machine, [f"machine.{name}" for name in machine.numbers])
+    """All numbers that follow others; dies are a number of the machine where it says of what they are."""
+    names = [name for name in machine.numbers if name != "dies.count" or machine.stated.dies != Dies()]
+    return followed(machine, [f"machine.{name}" for name in names])
 
 
 @lru_cache(maxsize=64)
