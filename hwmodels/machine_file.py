@@ -166,8 +166,7 @@ def stated_and_followed(machine: Machine) -> list[dict[str, str | float]]:
         counted = f"{engine.arrays} x {engine.rows} x {engine.columns} cells" if cells else f"{engine.lanes} lanes"
         for dtype, rate in engine.flop_per_cycle.items():
             if followed := 2 * (cells or engine.lanes or 0):
-                path = f"engines.{name}.flop_per_cycle.{dtype}"
-                row = {"field": path, "stated": rate, "geometry": counted, "followed": followed}
+                row = {"rate": f"{name}.{dtype}", "flop_per_cycle": rate, "geometry": counted, "followed": followed}
                 rows.append({**row, "ratio": rate / followed})
     return rows
 

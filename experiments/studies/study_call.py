@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from slipstick.common.errors import InputError
 from slipstick.common.renamed_arguments import checked
 from slipstick.experiments.question.axes import quantity
-from slipstick.experiments.question.objectives import CASE, with_front
+from slipstick.experiments.question.objectives import CASE, with_front, with_objectives
 from slipstick.experiments.question.settings import Value
 from slipstick.experiments.studies.runner import plan, run_study
 from slipstick.experiments.studies.shipped_studies import study_path
@@ -82,7 +82,7 @@ class AskTell:
 
     def __init__(self, file: str | Path | Study, *, allow_code: Collection[str] = ()) -> None:
         self.study = file if isinstance(file, Study) else load_study(study_path(str(file)), allow_code)
-        self.cases = plan(self.study).cases
+        self.cases, self.wanted = plan(self.study).cases, self.study.wanted()
         self.known: list[dict[str, Any]] = []
 
     def ask(self, point: Mapping[str, Value]) -> dict[str, Any]:
@@ -112,8 +112,10 @@ class AskTell:
         """All that was asked and told, with the columns `front` and `front_probability`."""
         import pandas as pd
 
-        frame, wanted = pd.DataFrame(self.known), self.study.wanted()
-        return with_front(frame, wanted, self.study.asked, self.study.level)[0] if len(wanted) > 1 else frame
+        frame = pd.DataFrame(self.known)
+        if len(self.wanted) < 2:
+            return with_objectives(frame, self.wanted, self.study.asked)[0]
+        return with_front(frame, self.wanted, self.study.asked, self.study.level)[0]
 
     def _answer(self, point: Mapping[str, Value]) -> dict[str, Any]:
         given = {name: str(value) for name, value in point.items() if name in CASE}
