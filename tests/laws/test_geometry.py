@@ -138,3 +138,28 @@ def test_a_link_between_dies_varies_as_it_is_set(tmp_path: Path) -> None:
     known = {row["quantity"]: row["elasticity"] for row in rows}
     assert known["machine.dies.bandwidth"] == pytest.approx(-1, abs=0.02)
     assert known["machine.memory.HBM3.bandwidth"] == 0
+
+
+@pytest.mark.parametrize(("on", "network"), [("h100-sxm", "spmv-grid"), ("mi250x-gcd", "spmv-uniform")])
+def test_the_last_cache_acts_on_sparse_products_steadily(on: str, network: str) -> None:
+    """More of it is never slower, a little more is a little faster, and the cache that is stated answers as before.
+
+    Whatever its size, all comes from main memory at a hundredth of the footprint, and all from the cache at ten times.
+    """
+    made = machine(on)
+    cache = list(made.memory)[-2]
+    footprint = float(question(network, on).workload.operations[0].dims["footprint"])
+    sizes = footprint * np.geomspace(0.01, 10, 121)
+    path = f"machine.memory.{cache}.capacity"
+    seconds = whatif(network, on, {path: sizes}).frame.time_s.to_numpy()
+    steps = np.diff(np.log(seconds))
+    assert steps.max() <= 1e-12 and steps.min() > -0.12 and seconds[0] > 1.4 * seconds[-1]
+    near, far = (f"machine.memory.{cache}.bytes_per_cycle", f"machine.memory.{made.main_memory}.bandwidth")
+    held, streamed = (
+        [
+            whatif(network, made.using({path[8:]: size}), {name: ["1x", "2x"]}).frame.time_ratio[1]
+            for name in (near, far)
+        ]
+        for size in (sizes[-1], sizes[0])
+    )
+    assert held[0] < 1 and held[1] == pytest.approx(1) and streamed[0] == pytest.approx(1) and streamed[1] < 1
