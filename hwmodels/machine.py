@@ -183,10 +183,9 @@ class Machine(Record):
         made = validated(Machine, data, f"machine {self.name!r}")
         if ratios := self._scaled(made):
             for path, ratio in ratios.items():
-                value: Any = made.get(path)
-                _put(data, path, value * ratio, made)
-                if isinstance(value, int) and (value * ratio).is_integer():
-                    _put(data, path, round(value * ratio), made)
+                number = made.get(path)
+                scaled = number * ratio
+                _put(data, path, round(scaled) if isinstance(number, int) and scaled.is_integer() else scaled, made)
                 sources[path] = f"{made.source_of(path)} (x {ratio:g} by what-if of the geometry)"
             data["sources"] = {**sources}
             made = validated(Machine, data, f"machine {self.name!r}")
@@ -227,8 +226,8 @@ class Machine(Record):
         Each die moves 1 / count of the bytes, all but its own memory's share of them over its connection.
         """
         dies = self.dies
-        own = 1 / dies.count if dies.local is None else dies.local
-        return dies.count / (1 - own) * dies.bandwidth if dies.bandwidth is not None and own < 1 else math.inf
+        local = 1 / dies.count if dies.local is None else dies.local
+        return dies.count / (1 - local) * dies.bandwidth if dies.bandwidth is not None and local < 1 else math.inf
 
     def after_weights(self, weights: float) -> Machine:
         """As `using` of `runtime.weights_between` with bytes > 0; nothing else is checked anew."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from slipstick.common.errors import InputError
@@ -166,44 +166,34 @@ def stated_and_followed(machine: Machine) -> list[dict[str, str | float]]:
         counted = f"{engine.arrays} x {engine.rows} x {engine.columns} cells" if cells else f"{engine.lanes} lanes"
         for dtype, rate in engine.flop_per_cycle.items():
             if followed := 2 * (cells or engine.lanes or 0):
-                row = {"rate": f"{name}.{dtype}", "flop_per_cycle": rate, "geometry": counted, "followed": followed}
-                rows.append({**row, "ratio": rate / followed})
+                rows.append({"rate": f"{name}.{dtype}", "flop_per_cycle": rate, "geometry": counted})
+                rows[-1] |= {"followed": followed, "ratio": rate / followed}
     return rows
 
 
 def odd_in_catalogue(machine: Machine, others: Sequence[Machine]) -> Iterator[str]:
     """A line for each number, or balance of two, that lies outside those of other machines of its kind."""
-    known: dict[str, tuple[Callable[[Machine], float], str]] = {
-        "clock": (lambda one: one.clock, "Hz"),
-        "main memory's bandwidth": (lambda one: one.bandwidth(one.main_memory), "byte/s"),
-        "bandwidth of the last cache over that of main memory": (_cache_over_memory, ""),
-        "flop of its fastest engine for a byte of main memory": (_balance, "flop/byte"),
-        "watts of the cap for 1e12 flop/s of its fastest engine": (_watts, "W"),
+    there = [_balances(one) for one in others]
+    for (what, unit), here in _balances(machine).items():
+        values = sorted(one[what, unit] for one in there if one[what, unit])
+        if here and values and not values[0] <= here <= values[-1]:
+            low, high, value = (format_quantity(one, unit) for one in (values[0], values[-1], here))
+            yield f"{what}: {value}, {len(values)} others of its kind have {low} to {high}"
+
+
+def _balances(machine: Machine) -> dict[tuple[str, str], float]:
+    """Numbers that machines of a kind have in common, by name and unit; 0 where one is not stated."""
+    rates = [rate for engine in machine.engines.values() for rate in engine.flop_per_cycle.values()]
+    flop = max(rates, default=0.0) * machine.clock * machine.cores
+    levels = [machine.bandwidth(name) for name, level in machine.memory.items() if level.capacity]
+    main = machine.bandwidth(machine.main_memory)
+    return {
+        ("clock", "Hz"): machine.clock,
+        ("main memory's bandwidth", "byte/s"): main,
+        ("bandwidth of the last cache over that of main memory", ""): levels[-2] / main if len(levels) > 1 else 0.0,
+        ("flop of its fastest engine for a byte of main memory", "flop/byte"): flop / main,
+        ("watts of the cap for 1e12 flop/s", "W"): (machine.power.cap or 0.0) / flop * 1e12 if flop else 0.0,
     }
-    for what, (number, unit) in known.items():
-        values = sorted(filter(None, map(number, others)))
-        value = number(machine)
-        if value and values and not values[0] <= value <= values[-1]:
-            low, high, here = (format_quantity(one, unit) for one in (values[0], values[-1], value))
-            yield f"{what}: {here}, {len(values)} others of its kind have {low} to {high}"
-
-
-def _fastest(machine: Machine) -> float:
-    rates = [max(engine.flop_per_cycle.values(), default=0.0) for engine in machine.engines.values()]
-    return max(rates, default=0.0) * machine.clock * machine.cores
-
-
-def _balance(machine: Machine) -> float:
-    return _fastest(machine) / machine.bandwidth(machine.main_memory)
-
-
-def _watts(machine: Machine) -> float:
-    return (machine.power.cap or 0.0) / (_fastest(machine) or 1.0) * 1e12
-
-
-def _cache_over_memory(machine: Machine) -> float:
-    levels = [name for name, level in machine.memory.items() if level.capacity]
-    return machine.bandwidth(levels[-2]) / machine.bandwidth(levels[-1]) if len(levels) > 1 else 0.0
 
 
 def _unreached(machine: Machine) -> Iterator[str]:

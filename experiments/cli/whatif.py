@@ -134,7 +134,7 @@ def register(app: typer.Typer) -> None:
             page, picture = write(result, report, study.measurements(), study.wanted())
         columns, names = result.columns, list[str]()
         if objective:
-            frame, names = with_front(result.frame, study.wanted(), study.asked)
+            frame, names = with_front(result.frame, study.wanted(), study.query_of)
             columns = columns_of(frame)
         if format != "table":
             emit(

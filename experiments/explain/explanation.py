@@ -135,9 +135,9 @@ def _turn(dials: Evaluator, name: str) -> float | None:
     return float(values[jumps[0] + 1]) if len(jumps) else None
 
 
-def shown_elasticities(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows for people: without columns that say nothing of any of them."""
-    empty = [name for name in (*SIDES, "turns_at") if all(row[name] is None for row in rows)]
+def shown(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows for people: without columns of kinks and turns where none of them has one."""
+    empty = [name for name in (*SIDES, "turns_at") if all(row.get(name) is None for row in rows)]
     return [{name: cell for name, cell in row.items() if name not in empty} for row in rows]
 
 

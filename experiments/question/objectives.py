@@ -76,7 +76,7 @@ def consumptions(
 
 Objective: TypeAlias = str | tuple[str, Callable[..., float]]
 """A word, NAME=FORMULA, or a name and a function of machine, workload and answer."""
-Asked: TypeAlias = Callable[[Mapping[str, Any]], Question]
+QueryOf: TypeAlias = Callable[[Mapping[str, Any]], Question]
 """The question that a row of a table answers, by the row's columns workload, machine and dtype, if it has them."""
 
 
@@ -93,20 +93,20 @@ def objective_of(word: str, allow_code: Collection[str] = ()) -> Objective:
 
 
 def with_objectives(
-    frame: pd.DataFrame, wanted: Sequence[Objective], asked: Asked | None = None
+    frame: pd.DataFrame, wanted: Sequence[Objective], query_of: QueryOf | None = None
 ) -> tuple[pd.DataFrame, list[str]]:
     """The table with a column for each objective, and the names of those columns.
 
     `wanted`: "time", "energy", "cost", the name of a column, NAME=FORMULA of columns and of the machine's and the
         workload's numbers ("area=machine.cores*2.5"), or (NAME, FUNCTION of machine, workload and answer).
-    `asked`: the question of each row, where formulas may name what no column holds.
+    `query_of`: the question of each row, where formulas may name what no column holds.
     Raises InputError where an objective is none of these.
     """
     names: list[str] = []
     for word in wanted:
         name, formula = word if isinstance(word, tuple) else _named(word)
         if formula is not None:
-            frame = with_column(frame, name, formula, asked)
+            frame = with_column(frame, name, formula, query_of)
         else:
             name = COLUMNS.get(name, name)
         if name not in frame:
@@ -124,7 +124,7 @@ def _named(word: str) -> tuple[str, str | None]:
 
 
 def with_column(
-    frame: pd.DataFrame, name: str, formula: str | Callable[..., float], asked: Asked | None = None
+    frame: pd.DataFrame, name: str, formula: str | Callable[..., float], query_of: QueryOf | None = None
 ) -> pd.DataFrame:
     """The table with a further column: a price, an area (see `with_objectives`)."""
     cases = [column for column in CASE if column in frame]
@@ -132,7 +132,7 @@ def with_column(
     made = np.full(len(frame), np.nan)
     for members in map(np.asarray, groups):
         rows = frame.iloc[members]
-        question = asked(rows.iloc[0].to_dict()) if asked and len(rows) else None
+        question = query_of(rows.iloc[0].to_dict()) if query_of and len(rows) else None
         made[members] = (
             _of_code(rows, name, formula, question) if callable(formula) else _of(rows, name, formula, question)
         )
@@ -217,7 +217,7 @@ def _staircase(points: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
 
 
 def with_front(
-    frame: pd.DataFrame, wanted: Sequence[Objective], asked: Asked | None = None, level: float = DEFAULT_LEVEL
+    frame: pd.DataFrame, wanted: Sequence[Objective], query_of: QueryOf | None = None, level: float = DEFAULT_LEVEL
 ) -> tuple[pd.DataFrame, list[str]]:
     """The table with its objectives and a column `front`, and the objectives' columns.
 
@@ -227,7 +227,7 @@ def with_front(
 
     Parameters
     ----------
-    wanted, asked
+    wanted, query_of
         As `with_objectives` takes them.
     level
         Probability of the bands.
@@ -246,7 +246,7 @@ def with_front(
     >>> front["front"].tolist()
     [True, True, False]
     """
-    frame, names = with_objectives(frame, wanted, asked)
+    frame, names = with_objectives(frame, wanted, query_of)
     if len(names) < 2:
         raise InputError(f"a Pareto front needs two objectives or more, got {', '.join(map(str, wanted)) or 'none'}")
     values = frame[names].to_numpy(dtype=float)
@@ -263,7 +263,7 @@ def with_front(
     made = {FRONT: _fronts(values, known)}
     if {"low_ratio", "high_ratio"} <= set(frame.columns) and len(frame) <= DRAWN_POINTS:
         made[PROBABILITY] = np.mean(
-            [_fronts(drawn, known) for drawn in _drawn(frame, wanted, values, asked, level)], axis=0
+            [_fronts(drawn, known) for drawn in _drawn(frame, wanted, values, query_of, level)], axis=0
         )
     return frame.assign(**made), names
 
@@ -276,12 +276,16 @@ def _fronts(values: npt.NDArray[np.float64], groups: Sequence[npt.NDArray[np.int
 
 
 def _drawn(
-    frame: pd.DataFrame, wanted: Sequence[Objective], values: npt.NDArray[np.float64], asked: Asked | None, level: float
+    frame: pd.DataFrame,
+    wanted: Sequence[Objective],
+    values: npt.NDArray[np.float64],
+    query_of: QueryOf | None,
+    level: float,
 ) -> Iterator[npt.NDArray[np.float64]]:
     """The objectives with the ratio of each point drawn from its band: by the power of the time that each has there."""
     spread = np.log(frame["high_ratio"] / frame["low_ratio"]).to_numpy(dtype=float) / 2 / quantile(level, None)
     longer = {name: frame[name] * SLIGHTLY for name in (*COLUMNS.values(), "time_ratio") if name in frame}
-    moved, names = with_objectives(frame.assign(**longer), wanted, asked)
+    moved, names = with_objectives(frame.assign(**longer), wanted, query_of)
     with np.errstate(divide="ignore", invalid="ignore"):
         powers = np.nan_to_num(np.log(moved[names].to_numpy(dtype=float) / values) / np.log(SLIGHTLY))
     generator = np.random.default_rng(0)

@@ -10,7 +10,7 @@ import numpy as np
 
 from slipstick.common.columns import Better
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL
-from slipstick.experiments.question.objectives import FRONT, PROBABILITY, Asked, Objective, with_front, work_columns
+from slipstick.experiments.question.objectives import FRONT, PROBABILITY, Objective, QueryOf, with_front, work_columns
 from slipstick.experiments.report.page import Section, picture_html
 from slipstick.experiments.report.plots import Chart, Marks
 
@@ -27,10 +27,13 @@ TITLES = {"time_s": "time [s]", "energy_J": "energy [J]", "cost_usd": "cost [$]"
 
 
 def marked(
-    frame: pd.DataFrame, wanted: Sequence[Objective] = (), asked: Asked | None = None, level: float = DEFAULT_LEVEL
+    frame: pd.DataFrame, wanted: Sequence[Objective] = (), query_of: QueryOf | None = None, level: float = DEFAULT_LEVEL
 ) -> tuple[pd.DataFrame, list[str]]:
-    """The table with its front by the wanted objectives; unchanged where there are none."""
-    return with_front(frame, list(wanted), asked, level) if wanted else (frame, [])
+    """The table with its front by the wanted objectives; unchanged where there are none.
+
+    `query_of`, `level`: as `with_front` takes them; the level is the probability of the bands.
+    """
+    return with_front(frame, list(wanted), query_of, level) if wanted else (frame, [])
 
 
 def best(frame: pd.DataFrame, rows: int, ratio: str = "time_ratio", better: Better = "less") -> pd.DataFrame:

@@ -279,7 +279,7 @@ class Study(Record):
         """
         return [objective_of(word, self._trusted) for word in words or self.objectives]
 
-    def asked(self, row: Mapping[str, Any]) -> Question:
+    def query_of(self, row: Mapping[str, Any]) -> Question:
         """The question of a row of the results; its case's, of the first where the row names none."""
         first = {"workload": self.workloads[0], "machine": self.machines[0], "dtype": self.dtypes[0]}
         return self.question(*(row.get(name, value) for name, value in first.items()))

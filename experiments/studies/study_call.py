@@ -1,4 +1,4 @@
-"""The verb `study` as a function: a study's file in, its answers out; and asked point by point."""
+"""The verb `study` as a function: a study's file in, its answers out; and one point after the other."""
 
 from __future__ import annotations
 
@@ -114,8 +114,8 @@ class AskTell:
 
         frame = pd.DataFrame(self.known)
         if len(self.wanted) < 2:
-            return with_objectives(frame, self.wanted, self.study.asked)[0]
-        return with_front(frame, self.wanted, self.study.asked, self.study.level)[0]
+            return with_objectives(frame, self.wanted, self.study.query_of)[0]
+        return with_front(frame, self.wanted, self.study.query_of, self.study.level)[0]
 
     def _answer(self, point: Mapping[str, Value]) -> dict[str, Any]:
         given = {name: str(value) for name, value in point.items() if name in CASE}
@@ -124,7 +124,7 @@ class AskTell:
         if not whose:
             raise InputError(f"point: study {self.study.name!r} has no case of {given}")
         case, named = whose[0]
-        machine = self.study.asked({name: value for name, value in named.items() if value is not None}).machine
+        machine = self.study.query_of({name: value for name, value in named.items() if value is not None}).machine
         values = {name: quantity(name, str(value), machine) for name, value in point.items() if name not in CASE}
         return {**{name: value for name, value in named.items() if value is not None}, **case.work.at(values)}
 
