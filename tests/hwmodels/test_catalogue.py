@@ -130,6 +130,13 @@ def test_every_card_has_a_link() -> None:
     assert [name for name in cards if not machine(name).links] == []
 
 
+def test_what_is_stated_stands_beside_what_follows_from_the_geometry(capsys: pytest.CaptureFixture[str]) -> None:
+    """Two multiply-adds, a half, a quarter of one a cell and cycle are what Gaudi 2 states by type."""
+    assert run(["machines", "check", "gaudi2", "--format", "json"]) == 0
+    ratios = {row["rate"].rpartition(".")[2]: row["ratio"] for row in json.loads(capsys.readouterr().out)}
+    assert (ratios["bfloat16"], ratios["float8"], ratios["tfloat32"]) == (1, 2, 0.25)
+
+
 def test_machines_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["machines", "compare", "h100-sxm", "b200-sxm", "--format", "json"]) == 0
     rows = {row["quantity"]: row for row in json.loads(capsys.readouterr().out)}
