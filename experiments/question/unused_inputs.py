@@ -26,6 +26,7 @@ from slipstick.experiments.question.settings import Value
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.machine_fields import named_shown
 from slipstick.hwmodels.runtime import CacheState, Runtime
+from slipstick.workloads.graph.workload_kind import workload_kind
 
 NOT_READ = "this answer does not read it"
 BOUNDED = "read, but something else bounds the time"
@@ -40,6 +41,8 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "dtype": ("float32", "bfloat16", "float16", "float8"),
 }
 """Other values of what is no number."""
+WHOLE_LAWS = ("requests", "training")
+"""Kinds of work that a law answers whole, without its operations."""
 _WITH_UNIT = re.compile(r"(\d+(?:\.\d+)?(?:e[-+]?\d+)?) *([A-Za-z%/]+)")
 SAME = 1e-9
 """Relative difference below which two numbers of answers are one."""
@@ -104,7 +107,11 @@ def examined(query: Question) -> Estimate:
     def numbers(given: Mapping[str, Value]) -> AnswerNumbers:
         return AnswerNumbers.of(original.put(given))
 
-    unused, read = unused_of(original.given, numbers, query.machine)
+    given, sizes = dict(original.given), _sizes_of_operations(query)
+    now = AnswerNumbers(answer, query)
+    asked = {name: value for name, value in given.items() if name not in sizes}
+    kept = {name: value for name, value in given.items() if name in sizes}
+    unused, read = unused_of(asked, lambda some: numbers({**kept, **some}), query.machine, now)
     usual = query.estimator.run_defaults(query.machine)  # what is set to its usual value is not dropped
     unused = tuple(one for one in unused if not _is_usual(one, query.run, usual))
     dropped, notes = {one.name for one in unused}, {one.name: one.note for one in read}
@@ -114,21 +121,33 @@ def examined(query: Question) -> Estimate:
     return replace(answer, conditions=tuple(conditions), not_used=unused)
 
 
+def _sizes_of_operations(query: Question) -> frozenset[str]:
+    """Sizes that the operations hold, which no default answer over operations passes over: they need no question."""
+    if not query.by_default or workload_kind(query.workload) in WHOLE_LAWS:
+        return frozenset()
+    bound = {f"workload.{name}" for name in query.sizes if name not in query.run}
+    return frozenset(bound | {f"run.{name}" for name in query.run if name in query.workload.symbols})
+
+
 def _is_usual(one: NotUsed, run: Mapping[str, float], usual: Mapping[str, float]) -> bool:
     space, _, name = one.name.partition(".")
     return space == "run" and name in usual and run.get(name) == usual[name]
 
 
 def unused_of(
-    given: Mapping[str, Value], numbers: Callable[[Mapping[str, Value]], AnswerNumbers], machine: Machine | None
+    given: Mapping[str, Value],
+    numbers: Callable[[Mapping[str, Value]], AnswerNumbers],
+    machine: Machine | None,
+    now: AnswerNumbers | None = None,
 ) -> tuple[tuple[NotUsed, ...], tuple[Condition, ...]]:
     """What of `given` no number of the answer reads, and the rest as conditions.
 
     `numbers`: the numbers of the answer with these set; raises InputError where it is refused.
     `machine`: as it answers, with the values of its fields; None where none is named.
+    `now`: the numbers with all of it set, where they are known.
     """
     unused, read = [], []
-    now = numbers(given)
+    now = numbers(given) if now is None else now
     for name, value in given.items():
         rest = {other: each for other, each in given.items() if other != name}
         moved = _moved(now, numbers, rest, refused="time")  # it is refused without what it needs
