@@ -254,3 +254,14 @@ def test_float16_takes_a_gpu_that_has_both_the_time_of_bfloat16() -> None:
     for name in ("decode:llama-3.2-3b", "prompt:llama-3.2-3b"):
         times = {dtype: ss.estimate(name, "a100-sxm-80gb", dtype=dtype).time for dtype in ("fp16", "bf16")}
         assert times["fp16"] == pytest.approx(times["bf16"])
+
+
+@pytest.mark.parametrize("machine", ["h100-sxm", "a100-sxm-80gb", "l40s"])
+def test_an_unnamed_engine_is_no_surer_than_any_that_was_measured(machine: str) -> None:
+    """Under none that is known: the mean of their bands was narrower than that of vLLM, the least sure of them."""
+
+    def scatter(engine: str | None) -> float:
+        settings = {"workload.decodes": "8"} | ({} if engine is None else {"machine.runtime.library": engine})
+        return ss.question("decode:llama-3.1-8b", machine, settings=settings).answer().spread.total or 0.0
+
+    assert scatter(None) >= max(scatter("vllm"), scatter("sglang"))
