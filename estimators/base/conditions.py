@@ -89,6 +89,15 @@ def release_note(version: str, measured: Iterable[str], taken: str) -> str:
     return f"{where} than the measured {span}: answered as {taken}, band wider"
 
 
+def omitted_conditions(omitted: Iterable[tuple[str, float]]) -> tuple[Condition, ...]:
+    """What a file leaves out of the work, with what it adds to the band."""
+    return tuple(
+        Condition("not counted", words, "file", f"band x{number_shown(factor)} either way")
+        for words, factor in omitted
+        if factor > 1
+    )
+
+
 def by_release(versions: Iterable[str]) -> list[str]:
     """Releases, oldest first."""
     return sorted(versions, key=lambda version: (numbers_of_release(version), version))

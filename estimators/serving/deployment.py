@@ -10,7 +10,7 @@ from functools import cached_property
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import format_quantity
 from slipstick.common.records import FrozenDict
-from slipstick.estimators.base.conditions import Condition
+from slipstick.estimators.base.conditions import Condition, omitted_conditions
 from slipstick.estimators.engine_steps.engines import ServingFit, cache_for, engine_condition
 from slipstick.estimators.engine_steps.first_token import FirstParts, FirstToken
 from slipstick.estimators.engine_steps.fitted_steps import (
@@ -258,6 +258,7 @@ class Deployment:
             engine_condition(self.fitted, self.groups, named, seconds),
             Condition("dtype", self.stored, "file" if self.stored == self.model.weights else "given"),
             Condition("cache_dtype", kind, "default" if self.cache_type == AUTO else "given", why),
+            *omitted_conditions(self.model.omitted),
         )
 
     def assumptions(self) -> tuple[str, ...]:

@@ -213,6 +213,7 @@ class Serving(Answer):
     def first_half_width(self) -> float:
         """Half of the 80 % band of the log time to the first token, under this traffic."""
         half = self.deployment.fitted.first_half_width(self.first_parts, self.deployment.groups)
+        half = math.hypot(half, self.deployment.model.unmeasured)
         return beside_runs(half, _left(self.deployment, self.traffic)[2], FIRST_REPEATS)
 
     @property
