@@ -149,6 +149,9 @@ def conditions_of(
     }
     for one in known:
         made[one.name] = one if one.name not in made else replace(one, origin="given")
+    if workload.uncounted:
+        names = ", ".join(workload.uncounted)
+        made["not counted"] = Condition("not counted", names, "file", "but by their bytes, band wider by their share")
     stated = base.stated.runtime.model_fields_set
     for field, name in of_runtime.items():
         value = getattr(used.runtime, field)

@@ -54,7 +54,7 @@ class AnswerNumbers:
     What stands beside the time is computed where it is asked for: where the times differ already, it is not.
     """
 
-    def __init__(self, answer: Estimate, query: Question | None = None) -> None:
+    def __init__(self, answer: Estimate | None, query: Question | None = None) -> None:
         """Of an estimate alone, or with the energy, cost and memory that the question has beside it."""
         self._answer, self._query = answer, query
 
@@ -63,6 +63,13 @@ class AnswerNumbers:
         """Of the answer to a question; raises InputError where it has none."""
         return cls(query.answer(), query)
 
+    @classmethod
+    def stated(cls, times: Mapping[str, float | None], beside: Mapping[str, float | None]) -> AnswerNumbers:
+        """Of an answer that is no estimate."""
+        made = cls(None)
+        made.__dict__.update(times=times, beside=beside)
+        return made
+
     @cached_property
     def times(self) -> Mapping[str, float | None]:
         return self._ends(beside=False)
@@ -70,7 +77,7 @@ class AnswerNumbers:
     @cached_property
     def beside(self) -> Mapping[str, float | None]:
         numbers = self._ends(beside=True)
-        if self._query is not None:
+        if self._query is not None and self._answer is not None:
             consumed, _ = consumptions(self._query)
             numbers |= {one.name: float(one({}, self._answer.time)) for one in consumed}
             if memory := facts(self._query, self._answer).memory:
@@ -79,6 +86,8 @@ class AnswerNumbers:
 
     def _ends(self, *, beside: bool) -> dict[str, float | None]:
         numbers: dict[str, float | None] = {}
+        if self._answer is None:
+            return numbers
         for one in self._answer.quantities.values():
             if (one.name in BESIDE or one.name in self._answer.metrics) == beside:
                 numbers |= {one.name: one.value, f"{one.name} low": one.low, f"{one.name} high": one.high}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,27 @@ def test_what_moves_bytes_or_joules_alone_says_so() -> None:
         next(one for one in made.conditions if one.name.endswith("capacity")).note == "moves memory there, not the time"
     )
     assert not made.not_used
+
+
+def test_an_operator_that_is_not_counted_is_a_condition_and_widens() -> None:
+    """Half of a network's time by bytes alone cannot be surer than the same network counted whole."""
+    counted = ss.workload("gpt2-inference")
+    ops = tuple(replace(op, kind="uncounted") if op.kind == "elementwise" else op for op in counted)
+    plain = question(counted, "h100-sxm").answer()
+    other = question(replace(counted, operations=ops, uncounted=("aten::foo x 12",)), "h100-sxm").answer()
+    assert (other.spread.total or 0.0) > (plain.spread.total or 0.0)
+    assert [one.value for one in other.conditions if one.name == "not counted"] == ["aten::foo x 12"]
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [["serve", "llama-3.1-8b", "--concurrency", "2", "--num-requests", "20"], ["plan", "training", "llama-3.1-8b"]],
+)
+def test_other_verbs_say_what_they_do_not_read(verb: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    training = "training" in verb
+    words = [*verb, "--on", "h100-dgx" if training else "h100-sxm", *(["--devices", "8", "--batch", "16"] if training else [])]
+    assert run([*words, "--set", "machine.runtime.streams=4"]) == 0
+    assert "not used: machine.runtime.streams" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_word_that_is_the_default_is_used() -> None:
