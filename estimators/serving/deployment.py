@@ -37,7 +37,7 @@ from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language.weight_types import AUTO, CACHE_BYTES, weight_type
 
 MEMORY_SHARE = 0.9
-"""Of a device's memory that engines take (vLLM: gpu_memory_utilization)."""
+"""Of a device's memory that engines take: vLLM's gpu_memory_utilization (vllm/config/cache.py, 0.9 in 0.2 to 0.19)."""
 CONTEXT_BYTES = 666e6
 """Of the engine's context and its libraries, on each device; with `_work_bytes` it gives the 2,588 blocks of 16 tokens
 that vLLM 0.19 found on an RTX 4090 with Llama-3.1-8B (casys-kaist/LLMServingSim, 5daddb2): one figure, one constant."""
@@ -85,7 +85,7 @@ class Deployment:
 
     def __post_init__(self) -> None:
         if not 0 < self.memory_share <= 1:
-            raise InputError(f"share of memory = {self.memory_share:g}: want more than 0, at most 1")
+            raise InputError(f"run.memory_share = {self.memory_share:g}: want more than 0, at most 1")
 
     @property
     def devices(self) -> int:
@@ -249,6 +249,7 @@ class Deployment:
         """The engine with its release, how weights and the cache are stored."""
         named = Condition("engine", self.runs_under, "given" if self.engine else "file")
         kind, why = self.cache
+        usual = self.memory_share == MEMORY_SHARE
 
         def seconds(groups: Mapping[str, str]) -> float:
             step = StepTime.for_machine(self.machine, self.shares, self.fitted.parameters(groups))
@@ -258,8 +259,12 @@ class Deployment:
             engine_condition(self.fitted, self.groups, named, seconds),
             Condition("dtype", self.stored, "file" if self.stored == self.model.weights else "given"),
             Condition("cache_dtype", kind, "default" if self.cache_type == AUTO else "given", why),
+            Condition(
+                "run.memory_share", f"{self.memory_share:g}",
+                *(("default", "vLLM's gpu_memory_utilization") if usual else ("given", "")),
+            ),
             *omitted_conditions(self.model.omitted),
-        )
+        )  # fmt: skip
 
     def assumptions(self) -> tuple[str, ...]:
         """What an answer takes for granted."""

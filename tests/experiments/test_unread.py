@@ -67,8 +67,8 @@ def test_an_operator_that_is_not_counted_is_a_condition_and_widens() -> None:
     [["serve", "llama-3.1-8b", "--concurrency", "2", "--num-requests", "20"], ["plan", "training", "llama-3.1-8b"]],
 )
 def test_other_verbs_say_what_they_do_not_read(verb: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    training = "training" in verb
-    words = [*verb, "--on", "h100-dgx" if training else "h100-sxm", *(["--devices", "8", "--batch", "16"] if training else [])]
+    devices = ["--on", "h100-dgx", "--devices", "8", "--batch", "16"]
+    words = [*verb, *(devices if "training" in verb else ["--on", "h100-sxm"])]
     assert run([*words, "--set", "machine.runtime.streams=4"]) == 0
     assert "not used: machine.runtime.streams" in " ".join(capsys.readouterr().out.split())
 
