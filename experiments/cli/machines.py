@@ -1,4 +1,4 @@
-"""slipstick machines list|show|compare|import|detect"""
+"""slipstick machines list|show|check|compare|import|detect"""
 
 from __future__ import annotations
 
@@ -51,6 +51,25 @@ def register(app: typer.Typer) -> None:
         title = f"{shown.name}{family}, fingerprint {shown.fingerprint}"
         notes = [title, shown.description, reached_in_words(shown), _issue_in_words(shown)]
         _emit_fields(shown, format, [note for note in notes if note])
+
+    @machines.command()
+    def check(
+        name: Annotated[str, typer.Argument(help="a shipped machine, or the path of a YAML file")],
+        format: Format = "table",
+    ) -> None:
+        """Which answers read each number of a machine, and which numbers none reads."""
+        from slipstick.experiments.question.unused_inputs import readers_of_fields
+        from slipstick.experiments.report.output import emit
+        from slipstick.hwmodels.catalog import machine
+
+        checked = machine(name)
+        readers, refused = readers_of_fields(checked)
+        rows = [
+            {"field": field, "read_by": ", ".join(kinds) or "no default answer"} for field, kinds in readers.items()
+        ]
+        unread = [field for field, kinds in readers.items() if not kinds]
+        notes = [f"{checked.name}: {len(readers) - len(unread)} of {len(readers)} numbers are read by some answer"]
+        emit(rows, format, notes=notes, below=[f"no answer of kind {kind}: {why}" for kind, why in refused.items()])
 
     @machines.command()
     def compare(

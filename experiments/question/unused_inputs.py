@@ -21,7 +21,7 @@ from slipstick.estimators.base.protocols import CompiledEstimator
 from slipstick.estimators.composition.energy_and_cost import Consumption
 from slipstick.experiments.question.facts import facts
 from slipstick.experiments.question.objectives import consumptions
-from slipstick.experiments.question.question import Question
+from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.question.settings import Value
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.machine_fields import named_shown
@@ -258,6 +258,42 @@ def unused_names(query: Question, names: Sequence[str]) -> tuple[NotUsed, ...]:
     return tuple(
         NotUsed(name, "", NOT_READ) for name in names if function.read is not None and name not in function.read
     )
+
+
+KINDS_OF_ANSWERS: Mapping[str, str] = {
+    "kernel": "gemm",
+    "program": "gpt2-inference",
+    "step of a server": "decode:llama-3.1-8b",
+    "requests": "llama-3.1-8b",
+    "training": "train:llama-3.1-8b",
+    "collective": "all-reduce",
+}
+"""Kinds of answers, and the work that stands for each."""
+
+
+def readers_of_fields(machine: Machine) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
+    """Each numeric field of a machine with what reads it by default: kinds of answers, energy, cost, memory; and why a
+    kind has no answer on it. Kernels are asked in each data type of which the machine states a rate."""
+    numbers = {name: float(value) for name, value in machine.numbers.items() if value is not None}
+    readers: dict[str, list[str]] = {name: [] for name in machine.numbers}
+    refused = {}
+    types = sorted({one for engine in machine.engines.values() for one in engine.flop_per_cycle})
+    asked = [(kind, workload, None) for kind, workload in KINDS_OF_ANSWERS.items()]
+    for kind, workload, dtype in (*asked, *(("kernel", KINDS_OF_ANSWERS["kernel"], one) for one in types)):
+        try:
+            query = question(workload, machine, dtype=dtype)
+            paths = tuple(f"machine.{name}" for name in numbers)
+            function = query.estimator.compile(query.workload, query.machine, paths, query.run)
+            beside = [] if kind in WHOLE_LAWS else consumptions(query)[0]
+        except InputError as error:
+            refused |= {kind: str(error)} if dtype is None else {}
+            continue
+        for name, value in numbers.items():
+            read = [kind] if _reads(query, function, f"machine.{name}", (value / 2, value * 2)) else []
+            read += [one.name for one in beside if one.reads(f"machine.{name}")]
+            readers[name] += [each for each in read if each not in readers[name]]
+    main = f"memory.{machine.main_memory}.capacity"
+    return {name: (*each, *(["memory"] if name == main else [])) for name, each in readers.items()}, refused
 
 
 def _reads(query: Question, function: CompiledEstimator, name: str, ends: tuple[float, float]) -> bool:

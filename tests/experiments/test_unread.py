@@ -62,17 +62,6 @@ def test_an_operator_that_is_not_counted_is_a_condition_and_widens() -> None:
     assert [one.value for one in other.conditions if one.name == "not counted"] == ["aten::foo x 12"]
 
 
-@pytest.mark.parametrize(
-    "verb",
-    [["serve", "llama-3.1-8b", "--concurrency", "2", "--num-requests", "20"], ["plan", "training", "llama-3.1-8b"]],
-)
-def test_other_verbs_say_what_they_do_not_read(verb: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    devices = ["--on", "h100-dgx", "--devices", "8", "--batch", "16"]
-    words = [*verb, *(devices if "training" in verb else ["--on", "h100-sxm"])]
-    assert run([*words, "--set", "machine.runtime.streams=4"]) == 0
-    assert "not used: machine.runtime.streams" in " ".join(capsys.readouterr().out.split())
-
-
 def test_a_word_that_is_the_default_is_used() -> None:
     made = _estimate("gpt2-inference", "h100-sxm", dtype="float32", mode="eager")
     assert not made.not_used and {"dtype", "mode"} <= {one.name for one in made.conditions if one.origin == "given"}
@@ -218,4 +207,20 @@ def test_a_field_that_is_set_moves_the_time_or_is_said() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("machine", MACHINES)
 def test_every_field_that_is_set_moves_the_time_or_is_said(machine: str) -> None:
-    assert not _wrong([case for case in EVERY if case[0] == machine])
+    """Each field of a machine once: the work and the factor in turn."""
+    cases = [case for case in EVERY if case[0] == machine]
+    fields = list(dict.fromkeys(name for _, _, name, _ in cases))
+    turn = [[case for case in cases if case[2] == name] for name in fields]
+    assert not _wrong([some[place % len(some)] for place, some in enumerate(turn)])
+
+
+def test_a_check_of_a_machine_names_what_reads_each_field(capsys: pytest.CaptureFixture[str]) -> None:
+    """A kernel's time stands still for a field that the check says it does not read, and for no other."""
+    assert run(["machines", "check", "xeon-platinum-8480", "--format", "json"]) == 0
+    readers = {row["field"]: row["read_by"] for row in json.loads(capsys.readouterr().out)}
+    machine = ss.machine("xeon-platinum-8480")
+    assert readers["memory.DRAM.capacity"].endswith("memory") and "kernel" in readers["clock"]
+    before = question("gemm", machine).answer().time
+    for field in ("memory.L2.line", "threads_per_core", "runtime.streams", "memory.DRAM.bandwidth", "clock"):
+        slower = machine.using({field: type(machine.get(field))(machine.get(field) * 0.5) or 1})
+        assert ("kernel" in readers[field]) == (question("gemm", slower).answer().time != before), field
