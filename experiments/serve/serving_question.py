@@ -147,7 +147,7 @@ def examined_serving(answer: Serving, wanted: ServingOptions, load: Traffic) -> 
     def numbers(given: Mapping[str, Value]) -> AnswerNumbers:
         changes = {name.removeprefix(HEAD): value for name, value in given.items()}
         made = replace(wanted, changes=changes).deployment()  # type: ignore[arg-type]
-        return AnswerNumbers(simulated(made, load, answer.limits))
+        return AnswerNumbers.of_estimate(simulated(made, load, answer.limits))
 
     given = {f"{HEAD}{name}": value for name, value in wanted.changes.items()}
     unused, conditions = unused_of(given, numbers, answer.deployment.machine)

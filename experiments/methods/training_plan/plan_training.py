@@ -30,7 +30,7 @@ def examined_plan(plan: TrainingPlan, trained: TrainedBatch, changes: Mapping[st
 
     def numbers(given: Mapping[str, Value]) -> AnswerNumbers:
         at = trained.machine.stated.using({name.removeprefix(HEAD): value for name, value in given.items()})
-        return AnswerNumbers(answer_of(replace(trained, machine=at).under(plan.best[0].layout)))
+        return AnswerNumbers.of_estimate(answer_of(replace(trained, machine=at).under(plan.best[0].layout)))
 
     given = {f"{HEAD}{name}": value for name, value in changes.items()}
     unused, conditions = unused_of(given, numbers, trained.machine)
