@@ -265,7 +265,7 @@ def readers_of_fields(machine: Machine) -> tuple[dict[str, tuple[str, ...]], dic
     kind has no answer on it. Kernels are asked in each data type of which the machine states a rate."""
     numbers = {name: float(value) for name, value in machine.numbers.items() if value is not None}
     readers: dict[str, list[str]] = {name: [] for name in machine.numbers}
-    refused = {}
+    refused: dict[str, str] = {}
     types = sorted({one for engine in machine.engines.values() for one in engine.flop_per_cycle})
     asked = [(kind, workload, None) for kind, workload in KINDS_OF_ANSWERS.items()]
     for kind, workload, dtype in (*asked, *(("kernel", KINDS_OF_ANSWERS["kernel"], one) for one in types)):
