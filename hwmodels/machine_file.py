@@ -151,23 +151,23 @@ def implausible(machine: Machine) -> Iterator[str]:
         yield _line("power.idle", idle, f"at most power.cap, {format_quantity(cap, 'W')}", "W")
 
 
-def stated_and_followed(machine: Machine) -> list[dict[str, str | float]]:
-    """A row for each rate of a systolic array or of lanes: what is stated, what the geometry makes, and the ratio.
+def stated_and_followed(machine: Machine) -> dict[str, dict[str, str | float]]:
+    """Each rate of a systolic array or of lanes by its field: stated, its geometry, and the ratio to what that makes.
 
     A cell of an array, or a lane, does one multiply-add a cycle: a ratio of 2 is two of them, of .5 half a one.
 
     >>> from slipstick.hwmodels.catalog import machine
-    >>> [round(row["ratio"], 2) for row in stated_and_followed(machine("tpu-v7"))]
+    >>> [round(row["ratio"], 2) for row in stated_and_followed(machine("tpu-v7")).values()]
     [5.03, 10.05, 5.03]
     """
-    rows: list[dict[str, str | float]] = []
+    rows: dict[str, dict[str, str | float]] = {}
     for name, engine in machine.engines.items():
         cells = engine.rows * engine.columns * engine.arrays
         counted = f"{engine.arrays} x {engine.rows} x {engine.columns} cells" if cells else f"{engine.lanes} lanes"
         for dtype, rate in engine.flop_per_cycle.items():
-            if followed := 2 * (cells or engine.lanes or 0):
-                rows.append({"rate": f"{name}.{dtype}", "flop_per_cycle": rate, "geometry": counted})
-                rows[-1] |= {"followed": followed, "ratio": rate / followed}
+            if follows := 2 * (cells or engine.lanes or 0):
+                field = f"engines.{name}.flop_per_cycle.{dtype}"
+                rows[field] = {"stated": rate, "geometry": counted, "ratio": rate / follows}
     return rows
 
 

@@ -47,7 +47,8 @@ def _shipped(name: str) -> LanguageModel:
     from slipstick.workloads.importers.configs.huggingface import from_config
 
     shapes = from_config(_documents()[name], f"shipped model {name}", name)
-    return replace(shapes, cache="", quantiser="")  # of no checkpoint's file
+    omitted = (*shapes.omitted, *_documents()[name].get("omits", {}).items())
+    return replace(shapes, cache="", quantiser="", omitted=omitted)  # of no checkpoint's file
 
 
 @cache

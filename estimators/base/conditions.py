@@ -89,6 +89,15 @@ def release_note(version: str, measured: Iterable[str], taken: str) -> str:
     return f"{where} than the measured {span}: answered as {taken}, band wider"
 
 
+def omitted_conditions(omitted: Iterable[tuple[str, float]]) -> tuple[Condition, ...]:
+    """What a file leaves out of the work, with what it adds to the band."""
+    return tuple(
+        Condition("not counted", words, "file", f"band x{number_shown(factor)} either way")
+        for words, factor in omitted
+        if factor > 1
+    )
+
+
 def by_release(versions: Iterable[str]) -> list[str]:
     """Releases, oldest first."""
     return sorted(versions, key=lambda version: (numbers_of_release(version), version))
@@ -140,6 +149,9 @@ def conditions_of(
     }
     for one in known:
         made[one.name] = one if one.name not in made else replace(one, origin="given")
+    if workload.uncounted:
+        names = ", ".join(workload.uncounted)
+        made["not counted"] = Condition("not counted", names, "file", "but by their bytes, band wider by their share")
     stated = base.stated.runtime.model_fields_set
     for field, name in of_runtime.items():
         value = getattr(used.runtime, field)

@@ -181,6 +181,7 @@ AMOUNTS = FrozenDict(
     tpot_limit="s",
     latency_limit="s",
     burstiness="1",
+    memory_share="1",
     length_range="1",
     prefix_hit_rate="1",
     draft_tokens="1",

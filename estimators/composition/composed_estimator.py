@@ -386,14 +386,12 @@ class ComposedEstimator(EstimatorBase):
     def assumptions(self, workload: Workload, machine: Machine) -> tuple[str, ...]:
         """What every answer takes for granted: dtypes, cache state."""
         dtypes = [served(machine, *name.split(".")[1:]) for name in arithmetic_of(Same(workload))]
-        counted = f"not counted but by their bytes: {', '.join(workload.uncounted)}" if workload.uncounted else ""
         texts = (
             self._caches(machine),
             *geometry_notes(machine),
             *notes_on_dtypes(Same(workload)),
             *precision_notes(workload.metadata),
             f"flop as {', '.join(dtypes)}" if dtypes else "",
-            counted,
         )
         return tuple(text for text in texts if text)
 

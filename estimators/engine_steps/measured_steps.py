@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -86,25 +87,67 @@ class ServerStep:
 
 @dataclass(frozen=True)
 class TimedFirstToken:
-    """A time to the first token, and what it is made of."""
+    """A time to the first token, and what it is made of.
+
+    `left`: log of measured over simulated median and mean, once the laws were moved: what phases of a run hold.
+    """
 
     parts: FirstParts
     seconds: float
+    left: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass(frozen=True)
 class TimedServerStep:
-    """A step and its seconds; `first` is the first token of the run whose mean step this is, where it was measured."""
+    """A step and its seconds.
+
+    `first`: the first token of the run whose mean step this is, where it was measured.
+    `load`: of that run: logs of users (of requests/s where these come as a stream), and of tokens read and made by a
+        request; nothing where a single step was timed.
+    `doubt`: what of its file cannot hold together, in words.
+    """
 
     step: ServerStep
     seconds: float
     first: TimedFirstToken | None = None
+    load: tuple[float, ...] = ()
+    doubt: str = ""
 
 
 def engine_of_steps(steps: Sequence[TimedServerStep]) -> str:
     """The engine that all steps ran under; "" where they differ or there are none."""
     engines = {one.step.engine for one in steps}
     return engines.pop() if len(engines) == 1 else ""
+
+
+def left_by_runs(
+    known: Sequence[TimedServerStep], here: ServerStep, load: Sequence[float]
+) -> tuple[float, float, float, float]:
+    """What measured runs leave of the median and the mean first token under a load (logs), and how near they lie.
+
+    `here`: a step of the question; runs of another model, layout or machine say nothing of its phases.
+    `load`: see `TimedServerStep`. Nearness is 1 at the load of a run and 0 far from all of them: of those whose first
+        token was measured, and of all.
+    """
+
+    def served(one: ServerStep) -> tuple[object, ...]:
+        return one.model, one.layout, one.stored, one.machine.fingerprint
+
+    runs = [one for one in known if len(one.load) == len(load) and served(one.step) == served(here)]
+    if not runs:
+        return 0.0, 0.0, 0.0, 0.0
+    apart = np.array([np.sum(np.subtract(run.load, load) ** 2) for run in runs])
+    weights = np.exp(-apart / (2 * NEAR_LOAD**2))
+    firsts = weights * [run.first is not None for run in runs]
+    left = np.array([run.first.left if run.first else (0.0, 0.0) for run in runs])
+    median, mean = firsts @ left / max(1.0, float(firsts.sum()))
+    return float(median), float(mean), float(firsts.max()), float(weights.max())
+
+
+NEAR_LOAD = math.log(4.0)
+"""Logs of users or lengths over which phases of one run stop holding for another. A judgement."""
+FIRST_REPEATS, STEP_REPEATS = 0.1, 0.04
+"""Standard deviations of the logs of a first and of a further token between two runs of one load. A judgement."""
 
 
 @dataclass(frozen=True, eq=False)

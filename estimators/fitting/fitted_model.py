@@ -175,7 +175,8 @@ def mean_of_levels(values: Mapping[str, FloatArray]) -> dict[str, float]:
 def half_over_levels(halves: npt.ArrayLike, seconds: npt.ArrayLike) -> FloatArray:
     """Half of the 80 % band of log time where nobody named the level, shape (rows,).
 
-    One more level differs from the mean of those that were seen as they differ from each other.
+    One more level differs from the mean of those that were seen as they differ from each other, and it may be the least
+    sure of them: who names none knows no more than who names that one.
 
     `halves`, `seconds`: of each row under each level that was seen, shape (levels, rows).
     """
@@ -184,7 +185,7 @@ def half_over_levels(halves: npt.ArrayLike, seconds: npt.ArrayLike) -> FloatArra
     if count == 1:
         return np.asarray(known[0], dtype=float)
     between = np.var(logs, axis=0, ddof=1) * (1 + 1 / count)
-    return np.asarray(np.sqrt(np.mean(known**2, axis=0) + QUANTILE**2 * between), dtype=float)
+    return np.asarray(np.sqrt(np.max(known**2, axis=0) + QUANTILE**2 * between), dtype=float)
 
 
 def _short(value: float) -> float:

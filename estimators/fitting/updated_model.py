@@ -15,7 +15,7 @@ import numpy as np
 from slipstick.common.formatting import ratio_shown
 from slipstick.estimators.fitting.fitted_model import Coordinate, Design, LawFit, slopes_of
 from slipstick.estimators.fitting.group_effects_model import SOURCE, UNGROUPED, FloatArray, LawRows, TimeLaw
-from slipstick.estimators.fitting.user_rows import UserRows, left_out_errors
+from slipstick.estimators.fitting.user_rows import FREEDOM, UserRows, left_out_errors
 
 SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 """Of the way to what the rows say."""
@@ -143,10 +143,22 @@ def with_known(fit: LawFit, law: TimeLaw, rows: LawRows, shared_by: tuple[str, s
         place = int(np.argmin(mean))
         place = place if mean[place] < FALLS * mean[0] and better[place] > MOST else 0
         share, before, after = SHARES[place], float(mean[0]), float(mean[place])
+    off = model.measured - model.at(share * best)
+    scatter = float(np.sqrt((FREEDOM * model.noise[0] ** 2 + off @ off) / (FREEDOM + len(off))))
+    sources = {}
+    if scatter > model.noise[0]:  # what the law cannot follow is no smaller beside what was measured
+        model = replace(model, noise=np.full(len(off), scatter))
+        best, sources = (
+            model.likeliest(np.ones(len(rows), dtype=bool), best),
+            dict.fromkeys(_sources(fit, rows), scatter),
+        )
     known = model.roots @ model.left(best) @ model.roots.T
     covariance = (1 - share) * opened.covariance + share * known
-    moved = opened.logs + share * (model.roots @ best)
-    return Known(replace(opened, logs=moved, covariance=(covariance + covariance.T) / 2), share, before, after)
+    moved = replace(
+        opened, logs=opened.logs + share * (model.roots @ best), covariance=(covariance + covariance.T) / 2,
+        scatter={**opened.scatter, **sources},
+    )  # fmt: skip
+    return Known(moved, share, before, after)
 
 
 def _sources(fit: LawFit, rows: LawRows) -> frozenset[str]:

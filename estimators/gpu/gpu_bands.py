@@ -33,6 +33,8 @@ are said to widen it."""
 
 
 ATTENTION = "attention"
+UNCOUNTED = 1.0
+"""Standard deviation of the log of an operation's time of which only the bytes are counted. A judgement."""
 SHAPES, WIDER = "shapes beyond the measured", ", wider band"
 
 
@@ -131,8 +133,9 @@ def band(
 ) -> float:
     """Standard deviation of log time of a whole: of one class as if all its operations erred alike, of several
     classes independently; wider beyond the measured shapes, for weights stored narrower than they are multiplied, for
-    the convolutions of a `network`. Where a host issues the operations, in `host` seconds, either may be the longer
-    (`longer_of`). What programs say errs by `of_programs`; `places` says which shapes lie outside, and how far."""
+    the convolutions of a `network`, and for operations of which the bytes alone are counted. Where a host issues the
+    operations, in `host` seconds, either may be the longer (`longer_of`). What programs say errs by `of_programs`;
+    `places` says which shapes lie outside, and how far."""
     names = [class_of(one.op) for one in spent]
     stds = [scatter[name].at(one.time) if name in scatter else LINKS for name, one in zip(names, spent, strict=True)]
     unmeasured = [places(one.op) if one.contribution > 0 else None for one in spent]
@@ -141,7 +144,8 @@ def band(
     programs = np.array([one.programs for one in spent])
     errors: dict[str, float] = {}
     whole = convolutions = 0.0
-    stds = np.hypot((1 - programs) * alone, programs * of_programs).tolist()
+    known = np.hypot((1 - programs) * alone, programs * of_programs)
+    stds = np.where([one.op.kind == "uncounted" for one in spent], UNCOUNTED, known).tolist()
     for one, name, std in zip(spent, names, stds, strict=True):
         errors[name] = errors.get(name, 0.0) + std * one.contribution
         whole += one.contribution

@@ -10,7 +10,7 @@ from functools import cached_property
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import format_quantity
 from slipstick.common.records import FrozenDict
-from slipstick.estimators.base.conditions import Condition
+from slipstick.estimators.base.conditions import Condition, omitted_conditions
 from slipstick.estimators.engine_steps.engines import ServingFit, cache_for, engine_condition
 from slipstick.estimators.engine_steps.first_token import FirstParts, FirstToken
 from slipstick.estimators.engine_steps.fitted_steps import (
@@ -37,7 +37,7 @@ from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language.weight_types import AUTO, CACHE_BYTES, weight_type
 
 MEMORY_SHARE, FULLER = 0.9, 0.98
-"""Of a device's memory that engines take (vLLM: gpu_memory_utilization)."""
+"""Of a device's memory that engines take: vLLM's gpu_memory_utilization (vllm/config/cache.py, 0.9 in 0.2 to 0.19)."""
 CONTEXT_BYTES = 666e6
 """Of the engine's context and its libraries, on each device; with `_work_bytes` it gives the 2,588 blocks of 16 tokens
 that vLLM 0.19 found on an RTX 4090 with Llama-3.1-8B (casys-kaist/LLMServingSim, 5daddb2): one figure, one constant."""
@@ -85,7 +85,7 @@ class Deployment:
 
     def __post_init__(self) -> None:
         if not 0 < self.memory_share <= 1:
-            raise InputError(f"share of memory = {self.memory_share:g}: want more than 0, at most 1")
+            raise InputError(f"run.memory_share = {self.memory_share:g}: want more than 0, at most 1")
 
     @property
     def devices(self) -> int:
@@ -252,6 +252,7 @@ class Deployment:
         """The engine with its release, how weights and the cache are stored."""
         named = Condition("engine", self.runs_under, "given" if self.engine else "file")
         kind, why = self.cache
+        usual = self.memory_share == MEMORY_SHARE
 
         def seconds(groups: Mapping[str, str]) -> float:
             step = StepTime.for_machine(self.machine, self.shares, self.fitted.parameters(groups))
@@ -261,7 +262,12 @@ class Deployment:
             engine_condition(self.fitted, self.groups, named, seconds),
             Condition("dtype", self.stored, "file" if self.stored == self.model.weights else "given"),
             Condition("cache_dtype", kind, "default" if self.cache_type == AUTO else "given", why),
-        )
+            Condition(
+                "run.memory_share", f"{self.memory_share:g}",
+                *(("default", "vLLM's gpu_memory_utilization") if usual else ("given", "")),
+            ),
+            *omitted_conditions(self.model.omitted),
+        )  # fmt: skip
 
     def assumptions(self) -> tuple[str, ...]:
         """What an answer takes for granted."""
@@ -304,7 +310,8 @@ class Deployment:
     def remarks(self) -> tuple[str, ...]:
         """Where the question leaves the measured runs: a line for each way."""
         line = unseen_machine(self.machine, self.groups, self.fitted)
-        return ((line,) if line else ()) + ((APART,) if self.prefill else ())
+        said = dict.fromkeys(one.doubt for one in self.known if one.doubt)
+        return (*said, *((line,) if line else ()), *((APART,) if self.prefill else ()))
 
 
 def _counted(number: int, what: str) -> str:

@@ -6,6 +6,7 @@ the band are those of `known_steps`. llama.cpp has a law of its own, of one sequ
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -18,7 +19,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
 from slipstick.common.lazy_sympy import sp
 from slipstick.common.records import FrozenDict
-from slipstick.estimators.base.conditions import Condition
+from slipstick.estimators.base.conditions import Condition, omitted_conditions
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.base.operation_model import Clock
 from slipstick.estimators.base.schedule_model import FormulaSchedule, Outcome
@@ -64,6 +65,7 @@ from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.language.language_step import omitted_of
 
 SOURCE = "the law of a server's step (docs/notes/serving.md)"
 LOCAL_SOURCE = "the law of llama.cpp's tokens (docs/notes/serving.md)"
@@ -268,7 +270,8 @@ def served_step(
     """
     step = graph_step(workload, {**workload.defaults, **(run or {})})
     if is_llama_cpp(engine):
-        return _local(step, machine, engine, local or local_fit(backend_of(machine.family)))
+        law = local or local_fit(backend_of(machine.family))
+        return _local(step, machine, engine, law, omitted_of(workload))
     model = workload.name.removesuffix("-decode").removesuffix("-prompt")
     facts = model, float(str(workload.metadata.get("parameters", 0))), step.stored
     groups = groups_on(machine, engine, *facts, named=named)
@@ -282,24 +285,32 @@ def served_step(
 
     made = ComposedEstimator(Needs(), EngineStep(fitted.parameters(groups)), SOURCE)
     line = unseen_machine(machine, groups, fitted)
+    left_out = omitted_of(workload)
+    half = math.hypot(fitted.half_width(row, groups), *(math.log(factor) for _, factor in left_out))
     return ServingAnswer(
-        _banded(made, fitted.half_width(row, groups), "measured serving rows"),
+        _banded(made, half, "measured serving rows"),
         engine,
         (line,) if line else (),
-        (engine_condition(fitted, groups, Condition("engine", engine, "file"), seconds),),
+        (
+            engine_condition(fitted, groups, Condition("engine", engine, "file"), seconds),
+            *omitted_conditions(left_out),
+        ),
     )
 
 
-def _local(step: GraphStep, machine: Machine, engine: str, fitted: LocalFit) -> ServingAnswer:
+def _local(
+    step: GraphStep, machine: Machine, engine: str, fitted: LocalFit, left_out: Sequence[tuple[str, float]]
+) -> ServingAnswer:
     if step.sequences > 1:
         raise InputError(f"{engine} answers for one sequence, not for {step.sequences:g}: give a server's engine")
     groups = local_groups_on(machine, step.stored)
     work = LocalWork.of_amounts(step.amounts, step.layers, machine, step.long_bytes)
     prompts = step.sequences == 0
     phase, one = (fitted.prompting, work.per_token(step.amounts)) if prompts else (fitted.generating, work)
-    half = phase.half_width(one, groups)
+    half = math.hypot(phase.half_width(one, groups), *(math.log(factor) for _, factor in left_out))
     made = ComposedEstimator(Needs(), LocalToken(fitted.parameters(groups)), LOCAL_SOURCE)
-    return ServingAnswer(_banded(made, half, "measured runs of llama.cpp and llamafile"), engine)
+    known = omitted_conditions(left_out)
+    return ServingAnswer(_banded(made, half, "measured runs of llama.cpp and llamafile"), engine, conditions=known)
 
 
 def _banded(made: ComposedEstimator, half: float, source: str) -> Calibration:

@@ -14,7 +14,7 @@ from slipstick.estimators.engine_steps.fitted_steps import server_on
 from slipstick.estimators.engine_steps.measured_steps import TimedServerStep
 from slipstick.estimators.engine_steps.speculative_decoding import Speculation
 from slipstick.estimators.serving.batching.scheduler import Scheduler
-from slipstick.estimators.serving.deployment import Deployment
+from slipstick.estimators.serving.deployment import MEMORY_SHARE, Deployment
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.machine_kind import machine_kind
 from slipstick.workloads.language.language_model import LanguageModel
@@ -27,8 +27,8 @@ Preemption = Literal["cached", "recompute", "swap"]
 PREEMPTIONS: Mapping[str, Preemption] = {"cached": "cached", "recompute": "recompute", "swap": "swap"}
 DEGREES = FrozenDict(tensor_parallel=1.0, pipeline_parallel=1.0, data_parallel=1.0, expert_parallel=1.0, replicas=1.0)
 """Of a layout; all but expert_parallel multiply to the devices."""
-RULES = FrozenDict(max_batched_tokens=8192.0, max_num_seqs=256.0)
-"""Tokens of a step, and sequences at a time."""
+RULES = FrozenDict(max_batched_tokens=8192.0, max_num_seqs=256.0, memory_share=MEMORY_SHARE)
+"""Tokens of a step, sequences at a time, and the share of each device's memory."""
 DRAWN = FrozenDict(length_range=0.2, prefix_hit_rate=0.0, burstiness=1.0, seed=0.0)
 """How lengths are drawn, which share of prompts is in the cache, how a stream comes; see `Traffic`."""
 USERS = 1.0
@@ -111,7 +111,9 @@ def deployment_of(
         preemption=PREEMPTIONS[preemption],
     )
     guesses = speculation_of(model, numbers)
-    made = Deployment(model, machine, layout, stored, cache_type, engine, rules=rules, known=known, guesses=guesses)
+    made = Deployment(
+        model, machine, layout, stored, cache_type, engine, numbers["memory_share"], rules, known, guesses=guesses
+    )  # fmt: skip
     if run.get("link_bandwidth") == 0:
         raise InputError("run.link_bandwidth = 0 byte/s: want more; left out, it is that of the machine's link")
     return _with_prefill(made, numbers)

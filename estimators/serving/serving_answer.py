@@ -20,7 +20,9 @@ from slipstick.common.frames import write_csv
 from slipstick.common.records import FrozenDict
 from slipstick.common.writer import atomic_write
 from slipstick.estimators.base.conditions import Condition, NotUsed, conditions_line, depends_on
+from slipstick.estimators.base.estimate import quantile as quantile_of
 from slipstick.estimators.engine_steps.first_token import FirstParts
+from slipstick.estimators.engine_steps.measured_steps import FIRST_REPEATS, STEP_REPEATS, ServerStep, left_by_runs
 from slipstick.estimators.engine_steps.prompt_steps import first_parts, stepped_prompt_seconds
 from slipstick.estimators.engine_steps.step_amounts import Batch
 from slipstick.estimators.engine_steps.step_time import StepTime
@@ -205,13 +207,14 @@ class Serving(Answer):
     @cached_property
     def least_first(self) -> float:
         """Seconds below which the data sheet lets no first token come: of the prompt with fewest tokens to read."""
-        fewest = min(r.input_tokens - r.cached_tokens for r in self.traffic.requests)
-        return self.deployment.reader.least_first(max(1.0, float(fewest)))
+        return least_first(self.deployment, self.traffic)
 
     @property
     def first_half_width(self) -> float:
         """Half of the 80 % band of the log time to the first token, under this traffic."""
-        return self.deployment.fitted.first_half_width(self.first_parts, self.deployment.groups)
+        half = self.deployment.fitted.first_half_width(self.first_parts, self.deployment.groups)
+        half = math.hypot(half, self.deployment.model.unmeasured)
+        return beside_runs(half, _left(self.deployment, self.traffic)[2], FIRST_REPEATS)
 
     @property
     def first_parts(self) -> FirstParts:
@@ -402,9 +405,41 @@ def serve(deployment: Deployment, traffic: Traffic, limits: Mapping[str, float] 
             step /= 2
     front *= held.front
     served = simulated_run(held, traffic, front) if held.front != 1.0 else served
-    half = math.exp(held.half_width(mean_batch(held, served)))
+    median, mean, _, near = _left(held, traffic)
+    half = math.exp(beside_runs(held.half_width(mean_batch(held, served)), near, STEP_REPEATS))
     fast, slow = simulated_run(held, traffic, front, 1 / half), simulated_run(held, traffic, front, half)
+    if median or mean:
+        least = least_first(held, traffic)
+        served, fast, slow = (one.with_first(math.exp(median), math.exp(mean), least) for one in (served, fast, slow))
     return Serving(held, traffic, FrozenDict(dict(limits or {})), served, fast, slow, deployment.machine.clock)
+
+
+def _left(deployment: Deployment, traffic: Traffic) -> tuple[float, float, float, float]:
+    """See `left_by_runs`."""
+    if not deployment.known or deployment.prefill:
+        return 0.0, 0.0, 0.0, 0.0
+    here = ServerStep(deployment.model, deployment.stored, deployment.machine, "", Batch(), deployment.layout)
+    return left_by_runs(deployment.known, here, load_of(traffic))
+
+
+def beside_runs(half: float, near: float, repeats: float) -> float:
+    """Half of a band of log time: of another run of what was measured where that is near, as without it far away."""
+    return math.hypot(half * math.sqrt(1 - near**2), near * quantile_of(LEVEL, None) * repeats)
+
+
+def least_first(deployment: Deployment, traffic: Traffic) -> float:
+    """See `Serving.least_first`."""
+    fewest = min(r.input_tokens - r.cached_tokens for r in traffic.requests)
+    return deployment.reader.least_first(max(1.0, float(fewest)))
+
+
+def load_of(traffic: Traffic) -> tuple[float, float, float]:
+    """The load of requests as measured first tokens name it: see `TimedFirstToken`."""
+    count = len(traffic.requests)
+    read = sum(r.input_tokens - r.cached_tokens for r in traffic.requests) / count
+    made = sum(r.output_tokens for r in traffic.requests) / count
+    many = math.log(traffic.users) if traffic.users else -100.0 + math.log(traffic.rate or 1e-3)
+    return many, math.log(max(read, 1.0)), math.log(max(made, 1.0))
 
 
 def first_median(deployment: Deployment, traffic: Traffic, served: SimulationResult, front: float) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import shown
 from slipstick.common.records import FrozenDict
-from slipstick.estimators.base.conditions import Condition
+from slipstick.estimators.base.conditions import Condition, omitted_conditions
 from slipstick.estimators.power.energy import MATRIX_ENERGY, pooled_power
 from slipstick.estimators.power.power_cap import (
     LAW,
@@ -237,6 +237,7 @@ class TrainedBatch:
             half, by_software = law.unnamed(columns, self.groups)
         else:
             half = float(law.half_width(columns, [self.groups])[0])
+        half = math.hypot(half, self.model.unmeasured)
         time = time.with_loading(self.loading)
         watts = step_watts(step.machine, time, self._flop_of_a_device(layout), self.precision)
         if watts is not None and clock is None and self.machine.clock < self.machine.stated.clock:
@@ -285,6 +286,11 @@ class TrainingStepAnswer:
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
+        """What trains, and what of the model is not counted."""
+        return (*self._trainer, *omitted_conditions(self.of.model.omitted))
+
+    @property
+    def _trainer(self) -> tuple[Condition, ...]:
         """What trains, with its release; where nobody says, between which of those measured the step lies."""
         made = self.of
         if made.software:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import format_quantity
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.protocols import Estimator
 from slipstick.estimators.engine_steps.fitted_steps import LLAMA_CPP, local_fit, local_groups_on, server_on
 from slipstick.estimators.engine_steps.llama_cpp_fit import LocalFit
@@ -23,7 +25,7 @@ from slipstick.estimators.roofline.physical_bound import TOLERANCE
 from slipstick.estimators.serving.deployment import Deployment
 from slipstick.estimators.serving.engine_step import served_step
 from slipstick.estimators.serving.request_estimator import RequestEstimator
-from slipstick.estimators.serving.serving_answer import mean_batch, serve
+from slipstick.estimators.serving.serving_answer import Serving, load_of, mean_batch, serve
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.language.language_model import LanguageModel
@@ -61,23 +63,54 @@ class TimedServerRun:
 
     `load`, `model`, `tensor`: none where they are those of the question: the traffic, the model that ran, devices that
         share each product.
-    `first`: the first token, where it was measured: statistic ("p50", "mean") and seconds.
+    `first`: the first token, where it was measured: seconds by statistic ("p50", "mean").
+    `doubt`: what of its file cannot hold together, in words.
     """
 
     tpot: float
     load: Traffic | None = None
     model: str | None = None
     tensor: int | None = None
-    first: tuple[str, float] | None = None
+    first: FrozenDict[float] = FrozenDict()
+    doubt: str = ""
 
     def step(self, deployment: Deployment, load: Traffic) -> TimedServerStep:
         """The run's mean decode step, as long as its time of a further token says.
 
         A benchmark measures means over a run, the fitted law speaks of single steps: the run is simulated as it was
         made, and by how much its further token took longer than simulated, by so much did its mean decode step. The
-        same holds of its first token and the law of first tokens.
+        same holds of its first token and the law of first tokens. The run is simulated again under the moved laws,
+        and what is still missing is put right: of the further token in the step, of the first one beside the law.
         Raises InputError where the model does not fit, or the load cannot be served.
         """
+        deployment, load = self._ran(deployment), load if self.load is None else _spread_as(load, self.load)
+        answer = serve(deployment, load)
+        batch = mean_batch(answer.deployment, answer.served)
+        step = ServerStep(
+            deployment.model, deployment.stored, deployment.machine, deployment.runs_under, batch, deployment.layout,
+            deployment.cache_type,
+        )  # fmt: skip
+        seconds = deployment.step.seconds(batch) * self.tpot / answer.band("tpot", "mean")[0]
+        made = TimedServerStep(step, seconds, self._first(deployment, answer), load_of(load), self.doubt)
+        for _ in range(PASSES):
+            known = replace(deployment, known=(made,), engine=step.engine)
+            try:
+                answer = serve(known, load)
+            except InputError:  # faster than the data sheet lets a step be: the first of these is said
+                break
+            missing = self.tpot / answer.band("tpot", "mean")[0]
+            if abs(math.log(missing)) < CLOSE:
+                break
+            made = replace(made, seconds=made.seconds * missing)
+        if made.first is None:
+            return made
+        left = {name: math.log(each / answer.band("ttft", name)[0]) for name, each in self.first.items()}
+        surest = next(iter(left.values()))
+        pair = (left.get("p50", surest), left.get("mean", surest))
+        return replace(made, first=replace(made.first, left=pair))
+
+    def _ran(self, deployment: Deployment) -> Deployment:
+        """The deployment of the question with the model and the ranks that ran."""
         if self.model is not None and self.model != deployment.model.name:
             ran = language_model(self.model)
             if not _same_sizes(ran, deployment.model):
@@ -85,27 +118,39 @@ class TimedServerRun:
         if self.tensor is not None:
             deployment = replace(deployment, layout=replace(deployment.layout, tensor=self.tensor))
             deployment.layout.check(deployment.model)
-        answer = serve(deployment, self.load or load)
-        simulated = answer.band("tpot", "mean")[0]
-        batch = mean_batch(answer.deployment, answer.served)
-        step = ServerStep(
-            deployment.model, deployment.stored, deployment.machine, deployment.runs_under, batch, deployment.layout,
-            deployment.cache_type,
-        )  # fmt: skip
-        timed = None
-        if self.first is not None:
-            statistic, seconds = self.first
-            least = answer.least_first
-            if seconds < least * (1 - TOLERANCE):
-                raise InputError(
-                    f"a measured first token of {format_quantity(seconds, 's')}: {deployment.machine.name} needs at "
-                    f"least {format_quantity(least, 's')} for a prompt of {deployment.model.name} by its data sheet "
-                    f"(are prompts in the cache? --prefix-hit-rate)"
-                )
-            parts = answer.first_parts
-            factor = seconds / answer.band("ttft", statistic)[0]
-            timed = TimedFirstToken(parts, float(deployment.first_token.seconds(parts)) * factor)
-        return TimedServerStep(step, deployment.step.seconds(batch) * self.tpot / simulated, timed)
+        return deployment
+
+    def _first(self, deployment: Deployment, answer: Serving) -> TimedFirstToken | None:
+        """The first token as the law of these reads it; None where none was measured.
+
+        Raises InputError where the data sheet lets none be so short.
+        """
+        if not self.first:
+            return None
+        least, shortest = answer.least_first, min(self.first.values())
+        if shortest < least * (1 - TOLERANCE):
+            raise InputError(
+                f"a measured first token of {format_quantity(shortest, 's')}: {deployment.machine.name} needs at "
+                f"least {format_quantity(least, 's')} for a prompt of {deployment.model.name} by its data sheet "
+                f"(are prompts in the cache? --prefix-hit-rate)"
+            )
+        statistic, seconds = next(iter(self.first.items()))
+        factor = seconds / answer.band("ttft", statistic)[0]
+        parts = answer.first_parts
+        return TimedFirstToken(parts, float(deployment.first_token.seconds(parts)) * factor)
+
+
+def _spread_as(asked: Traffic, ran: Traffic) -> Traffic:
+    """The load of a run whose lengths spread as those of the question: a benchmark says their means alone."""
+    if ran.given or asked.given or ran.length_range:
+        return ran
+    nominal = 1 - asked.length_range / 2
+    lengths = [max(1, round(tokens / nominal)) for tokens in (ran.input_tokens, ran.output_tokens)]
+    return replace(ran, input_tokens=lengths[0], output_tokens=lengths[1], length_range=asked.length_range)
+
+
+PASSES, CLOSE = 3, 0.01
+"""Of simulations under the moved law, and the log that may be left."""
 
 
 @dataclass(frozen=True)

@@ -5,15 +5,20 @@ cancels. So a measured run moves all answers of its question by one factor. The 
 ratio to the measured one, at most that of the model alone; the measured point keeps what differs between two runs.
 On whole networks that no calibration has seen, known at one batch and asked at another, the factor takes the error from
 4.9 to 2.3 % (`python -m slipstick.experiments.scoreboards.whatif.known_time`).
+
+Times at several sizes move the level, and with it the slope over sizes or any smooth course, as far as the rows bear it
+out: candidates of each are weighed by their evidence, and averaged (`SizeLaw`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 
+import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.errors import InputError
@@ -48,6 +53,105 @@ FAR = 2.0
 """Bands away from which a measured time is said to disagree: 80 % bands twice as wide hold 99 %."""
 
 
+NOISES = {0.01: 0.2, 0.02: 0.3, 0.04: 0.3, 0.08: 0.15, 0.16: 0.05}
+"""Standard deviations of the log of a row's time, and how likely each is before the rows are seen."""
+COURSES = ((0.0, 0.0), (0.1, 0.0), (0.3, 0.0), (0.1, 0.1), (0.3, 0.3))
+"""Standard deviations of what rows may show beside a level: a slope over the log of a size, and a smooth course."""
+SMOOTH = 1.5
+"""Logs of a size over which a smooth course changes."""
+MOST_SIZES = 50
+SCATTER = 0.3
+"""Standard deviation of what a model misses where it says nothing of it, in log time."""
+APART = 4.0
+"""Standard deviations of their noise by which two rows of one size contradict each other."""
+
+
+@dataclass(frozen=True, eq=False)
+class SizeLaw:
+    """Log of measured over estimated time as a function of sizes: Gaussian processes, averaged by their evidence.
+
+    `names`: of the sizes.
+    `points`: their logs at the measured rows from the middle of these on, shape (rows, names); `middle`: that middle.
+    `logs`: measured over estimated there, shape (rows,).
+    `candidates`: level, slope, course and noise, each a standard deviation, with the weight of the candidate.
+    """
+
+    names: tuple[str, ...]
+    points: FloatArray
+    middle: FloatArray
+    logs: FloatArray
+    candidates: tuple[tuple[tuple[float, float, float, float], float], ...]
+
+    @classmethod
+    def fitted(cls, rows: Sequence[Mapping[str, float]], logs: Sequence[float], scatter: float) -> SizeLaw:
+        """From sizes by name and the log factor of each row; `scatter`: standard deviation of what the model misses."""
+        names = tuple(sorted(rows[0]))
+        points = np.log([[row[name] for name in names] for row in rows])
+        middle, off = points.mean(axis=0), np.asarray(logs, dtype=float)
+        far = max(scatter, float(np.abs(off).max()))  # a level that the model does not expect is the rows' to show
+        made = cls(names, points - middle, middle, off, ())
+        weighed = []
+        for (slope, course), level, (noise, share) in product(COURSES, {0.0, scatter, far}, NOISES.items()):
+            if level or not slope:
+                one = level, slope, course, noise
+                covariance = made.covariance(one, made.points) + noise**2 * np.eye(len(off))
+                root = np.linalg.cholesky(covariance)
+                evidence = -float(np.sum(np.linalg.solve(root, off) ** 2) / 2 + np.log(np.diag(root)).sum())
+                weighed.append((one, evidence + math.log(share)))
+        most = max(evidence for _, evidence in weighed)
+        whole = sum(math.exp(evidence - most) for _, evidence in weighed)
+        return replace(made, candidates=tuple((one, math.exp(each - most) / whole) for one, each in weighed))
+
+    def covariance(self, candidate: tuple[float, float, float, float], points: FloatArray) -> FloatArray:
+        """Of log factors at points and at the rows, shape (points, rows)."""
+        level, slope, course, _ = candidate
+        apart = np.sum((points[:, None] - self.points[None]) ** 2, axis=2)
+        return np.asarray(
+            level**2 + slope**2 * points @ self.points.T + course**2 * np.exp(-apart / (2 * SMOOTH**2)), dtype=float
+        )
+
+    def at(self, sizes: Mapping[str, npt.ArrayLike]) -> tuple[FloatArray, FloatArray]:
+        """The log factor at sizes, and its standard deviation with the noise of another run, as the sizes broadcast."""
+        arrays = np.broadcast_arrays(*(np.asarray(sizes[name], dtype=float) for name in self.names))
+        points = np.stack([np.log(array.ravel()) for array in arrays], axis=1) - self.middle
+        mean, square = np.zeros(len(points)), np.zeros(len(points))
+        for one, weight in self.candidates:
+            level, slope, course, noise = one
+            within = self.covariance(one, self.points) + noise**2 * np.eye(len(self.logs))
+            across = self.covariance(one, points)
+            middle = across @ np.linalg.solve(within, self.logs)
+            prior = level**2 + slope**2 * np.sum(points**2, axis=1) + course**2
+            left = np.maximum(prior - np.sum(across * np.linalg.solve(within, across.T).T, axis=1), 0.0) + noise**2
+            mean, square = mean + weight * middle, square + weight * (left + middle**2)
+        deviation = np.sqrt(np.maximum(square - mean**2, 0.0))
+        return mean.reshape(arrays[0].shape), deviation.reshape(arrays[0].shape)
+
+    def holds(self, sizes: Mapping[str, float]) -> bool:
+        """Whether a row was measured at these sizes."""
+        point = np.log([sizes[name] for name in self.names]) - self.middle
+        return bool(np.any(np.all(np.abs(self.points - point) < 1e-9, axis=1)))
+
+    def text(self) -> str:
+        """What the rows bear out, in words."""
+        shares = {"no change": 0.0, "a level": 0.0, "a slope over sizes": 0.0, "a course of its own": 0.0}
+        for (level, slope, course, _), weight in self.candidates:
+            words = "a course of its own" if course else "a slope over sizes" if slope else "a level"
+            shares[words if level else "no change"] += weight
+        best = max(shares, key=lambda name: shares[name])
+        return f"at {len(self.logs)} sizes, which bear out {best} ({shares[best]:.0%})"
+
+
+@dataclass(frozen=True)
+class AnsweredRow:
+    """A measured row, asked as a question: its sizes by name, and what answers."""
+
+    sizes: Mapping[str, float]
+    workload: Workload
+    machine: Machine
+    run: Mapping[str, float]
+    estimator: Estimator
+
+
 @dataclass(frozen=True)
 class MeasuredTime:
     """A time of a question as it was put, measured on the machine as it stands; see `Fitted`.
@@ -56,14 +160,19 @@ class MeasuredTime:
     `deviation`: standard deviation of its log within the run; 0 where one time is given.
     `source`: in words: "23.4 ms", "run.log (200 steps)".
     `steps`: the same as steps of training whose layout is known; empty where that of the question is meant.
-    `columns`: least and greatest of what stood beside the times, by name: sizes among them must be the question's.
+    `rows`: times with the numbers that stood beside each, by name; sizes that do not vary must be the question's.
     """
 
     seconds: float
     deviation: float = 0.0
     source: str = ""
     steps: tuple[UpdatedStep, ...] = ()
-    columns: FrozenDict[tuple[float, float]] = FrozenDict()
+    rows: tuple[tuple[FrozenDict[float], float], ...] = ()
+
+    @property
+    def contradictions(self) -> tuple[str, ...]:
+        """What of the file cannot hold together; nothing of one time."""
+        return ()
 
     def __post_init__(self) -> None:
         if not 0 < self.seconds <= LONGEST:
@@ -79,6 +188,44 @@ class MeasuredTime:
         Raises InputError where the measured time is shorter than physics allows, or was measured at other sizes.
         """
         self._require_sizes({**workload.defaults, **run})
+        return self._held(workload, machine, run, instead_of)
+
+    def over_sizes(
+        self,
+        known: Mapping[str, str],
+        here: Mapping[str, float],
+        asked: Callable[[Mapping[str, float]], AnsweredRow],
+    ) -> MeasuredTime:
+        """The same as times over sizes, where more than one stood beside them: each row is asked as it was measured.
+
+        `known`: names of sizes as columns have them -> their dotted names; others are no sizes.
+        `here`: sizes of the question, by name.
+        `asked`: a row by the dotted names of its sizes, as a question.
+        Raises InputError where a size cannot be asked, or there are too many.
+        """
+        values = {name: {row[name] for row, _ in self.rows if name in row} for name in known}
+        varied = sorted(name for name, each in values.items() if len(each) > 1)
+        whole = [(row, seconds) for row, seconds in self.rows if all(name in row for name in varied)]
+        if not varied or not whole:
+            return self
+        fixed = {name: each for name, each in values.items() if len(each) == 1}
+        by_size: dict[tuple[float, ...], list[float]] = {}
+        for row, seconds in whole:
+            by_size.setdefault(tuple(row[name] for name in varied), []).append(seconds)
+        if len(by_size) > MOST_SIZES:
+            raise InputError(
+                f"--measured {self.source}: {len(by_size):,} sizes ({', '.join(varied)}): want at most {MOST_SIZES}"
+            )
+        answered = tuple(
+            (asked({known[name]: size for name, size in zip(varied, sizes, strict=True)}), tuple(times))
+            for sizes, times in sorted(by_size.items())
+        )
+        kept = tuple((FrozenDict({name: row[name] for name in fixed if name in row}), each) for row, each in self.rows)
+        source = f"{self.source.partition(',')[0]}, {len(whole)} times"
+        return MeasuredSizes(self.seconds, self.deviation, source, self.steps, kept, answered, FrozenDict(here))
+
+    def _held(self, workload: Workload, machine: Machine, run: Mapping[str, float], instead_of: Estimator) -> Estimator:
+        """See `for_question`."""
         if isinstance(instead_of, TrainingEstimator):
             return replace(instead_of, known=self.steps or (self._step(workload, machine, run, instead_of),))
         if isinstance(instead_of, RequestEstimator):
@@ -86,21 +233,34 @@ class MeasuredTime:
                 workload, machine, run, instead_of
             )
         held = MatchedToTime(instead_of, self, workload, machine, FrozenDict({k: float(v) for k, v in run.items()}))
-        least = max(held.plain_at(machine).least, _arithmetic(instead_of.model.graph(workload, machine), machine, run))
-        if self.seconds < least * (1 - TOLERANCE):
+        self._require_possible(self.seconds, held.plain_at(machine).least, workload, machine, run, instead_of)
+        return held
+
+    def _require_possible(
+        self,
+        seconds: float,
+        least: float,
+        workload: Workload,
+        machine: Machine,
+        run: Mapping[str, float],
+        by: Estimator,
+    ) -> None:
+        least = max(least, _arithmetic(by.model.graph(workload, machine), machine, run))
+        if seconds < least * (1 - TOLERANCE):
             raise InputError(
                 f"--measured {self.source}: {workload.name} on {machine.name} needs at least {shown(least, 's')} by "
                 "its data sheet: was it another data type (--dtype), size or machine, or several executions?"
             )
-        return held
 
     def _require_sizes(self, numbers: Mapping[str, float]) -> None:
-        for name, (low, high) in self.columns.items():
-            if name in numbers and not low == high == numbers[name]:
-                sizes = f"{low:g}" if low == high else f"{low:g} to {high:g}"
+        for name in {name for row, _ in self.rows for name in row if name.split(".")[-1] in numbers}:
+            sizes = {row[name] for row, _ in self.rows if name in row}
+            asked = numbers[name.split(".")[-1]]
+            if sizes != {asked}:
                 raise InputError(
-                    f"--measured {self.source}: was measured at {name} = {sizes}, and the question asks {name} = "
-                    f"{numbers[name]:g}: want rows of that alone (a column that counts steps is called step)"
+                    f"--measured {self.source}: was measured at {name} = {', '.join(f'{one:g}' for one in sizes)}, and "
+                    f"the question asks {name} = {asked:g}: want rows of that alone, or of several sizes "
+                    "(a column that counts steps is called step)"
                 )
 
     def _step(
@@ -109,6 +269,61 @@ class MeasuredTime:
         """A step of training under the layout of the question."""
         made, layout = law.of_run(workload, machine, run)
         return UpdatedStep(layout, made.batch, made.sequence, made.precision, self.seconds)
+
+
+@dataclass(frozen=True)
+class MeasuredSizes(MeasuredTime):
+    """Times of a question at several sizes.
+
+    `answered`: each size as it was asked, with the times of its rows [s].
+    `asked`: sizes of the question, by name.
+    """
+
+    answered: tuple[tuple[AnsweredRow, tuple[float, ...]], ...] = ()
+    asked: FrozenDict[float] = FrozenDict()
+
+    def _held(self, workload: Workload, machine: Machine, run: Mapping[str, float], instead_of: Estimator) -> Estimator:
+        """The estimator times a factor that hangs on the sizes; steps of training and of a server move their laws."""
+        medians = [(row, float(np.median(times))) for row, times in self.answered]
+        if isinstance(instead_of, TrainingEstimator):
+            steps = (
+                replace(self, seconds=seconds)._step(row.workload, row.machine, row.run, instead_of)
+                for row, seconds in medians
+            )
+            return replace(instead_of, known=tuple(steps))
+        if isinstance(instead_of, RequestEstimator):
+            runs = (
+                TimedServerRun(seconds, instead_of.of_run(row.workload, row.machine, row.run)[1])
+                for row, seconds in medians
+            )
+            return MeasuredRuns(tuple(runs), self.source).for_question(workload, machine, run, instead_of)
+        logs, scatters = [], []
+        for row, seconds in medians:
+            plain = row.estimator.estimate(row.workload, row.machine, row.run)
+            self._require_possible(seconds, plain.least, row.workload, row.machine, row.run, row.estimator)
+            logs.append(math.log(seconds / plain.time))
+            scatters.append(plain.spread.total or 0.0)
+        law = SizeLaw.fitted([row.sizes for row, _ in medians], logs, float(np.median(scatters)) or SCATTER)
+        asked = {**workload.defaults, **run, **self.asked}
+        here = {name: asked[name] for name in law.names if name in asked}
+        here |= {name: machine.get(name.removeprefix("machine.")) for name in law.names if name.startswith("machine.")}
+        if missing := sorted(set(law.names) - here.keys()):
+            raise InputError(f"--measured {self.source}: give the question's {', '.join(missing)}")
+        numbers = FrozenDict({name: float(value) for name, value in run.items()})
+        return MatchedToTime(instead_of, self, workload, machine, numbers, law, FrozenDict(here))
+
+    @property
+    def contradictions(self) -> tuple[str, ...]:
+        """Rows of one size whose times differ by more than runs do."""
+        lines = []
+        for row, times in self.answered:
+            if (apart := max(times) / min(times)) > math.exp(APART * math.sqrt(2) * REPEAT):
+                at = ", ".join(f"{name} = {value:g}" for name, value in row.sizes.items())
+                lines.append(
+                    f"{DISAGREES}{self.source}) contradicts itself: rows of {at} differ by x{ratio_shown(apart)}, and "
+                    "their median counts: was something else not the same?"
+                )
+        return tuple(lines)
 
 
 def _arithmetic(graph: Workload, machine: Machine, run: Mapping[str, float]) -> float:
@@ -125,13 +340,16 @@ class MatchedToTime(AsInner):
     """An estimator times the factor by which a measured time of its question differs.
 
     `measured`: what it is held to.
-    `workload`, `machine`, `run`: what was measured.
+    `workload`, `machine`, `run`: what was measured; at several sizes, the question's own.
+    `sizes`, `here`: how the factor hangs on sizes, and what they are there; None where one time was measured.
     """
 
     measured: MeasuredTime
     workload: Workload
     machine: Machine
     run: FrozenDict[float] = FrozenDict()
+    sizes: SizeLaw | None = None
+    here: FrozenDict[float] = FrozenDict()
 
     @cached_property
     def _known(self) -> dict[tuple[str, str], Estimate]:
@@ -149,13 +367,22 @@ class MatchedToTime(AsInner):
             self._known[key] = self.inner.estimate(self.workload, there, self.run)
         return self._known[key]
 
-    def factor(self, machine: Machine) -> float:
+    def factor(self, machine: Machine, run: Mapping[str, float] | None = None) -> float:
         """Measured over estimated."""
+        if self.sizes is not None:
+            return float(np.exp(self.sizes.at(self._at(machine, run or {}))[0]))
         return self.measured.seconds / self.plain_at(machine).time
+
+    def _at(self, machine: Machine, run: Mapping[str, float]) -> dict[str, float]:
+        """The sizes of a question, by the names that the law has for them."""
+        fields = {name: machine.get(name.removeprefix("machine.")) for name in self.here if name.startswith("machine.")}
+        return {**self.here, **{name: run[name] for name in self.here if name in run}, **fields}
 
     @property
     def repeats(self) -> float:
         """Standard deviation of the log of another run's time of the measured question."""
+        if self.sizes is not None:
+            return float(self.sizes.at(self.here)[1])
         return math.hypot(REPEAT, self.measured.deviation)
 
     def measured_uncertainty(self, machine: Machine) -> MeasuredUncertainty | None:
@@ -165,7 +392,7 @@ class MatchedToTime(AsInner):
 
     def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
         """The inner answer [s] times the factor; its band is that of the ratio to what was measured."""
-        best, factor = self.inner.estimate(workload, machine, run), self.factor(machine)
+        best, factor = self.inner.estimate(workload, machine, run), self.factor(machine, run)
         time = max(best.time * factor, min(best.least, best.time))
         grown = time / best.time
         parts = [
@@ -176,8 +403,9 @@ class MatchedToTime(AsInner):
             best, time=time, parts=tuple(parts), fixed=best.fixed * grown, band=None,
             energy=None if best.energy is None else self._joules(workload, machine, run, best.energy * grown, time),
             spread=Spread(residual=self._spread(best, workload, machine, run or {})),
-            assumptions=(*best.assumptions, self._said(machine)), doubts=(*best.doubts, *self._far(machine)),
-            provenance="measured" if self._same(workload, run or {}) and self._here(machine) else "calibrated",
+            assumptions=(*best.assumptions, self._said(machine)),
+            doubts=(*best.doubts, *self.measured.contradictions, *self._far(machine)),
+            provenance="measured" if self._measured_itself(workload, machine, run or {}) else "calibrated",
         )  # fmt: skip
 
     def _joules(
@@ -190,8 +418,16 @@ class MatchedToTime(AsInner):
             return grown
 
     def _same(self, workload: Workload, run: Mapping[str, float]) -> bool:
-        """Whether the workload at its sizes is the one that was measured."""
-        return workload == self.workload and FrozenDict({k: float(v) for k, v in run.items()}) == self.run
+        """Whether the workload at its sizes is the one that was measured, but for sizes that the law knows."""
+        numbers = {name: float(value) for name, value in run.items() if name not in self.here}
+        known = {name: value for name, value in self.run.items() if name not in self.here}
+        return workload == self.workload and numbers == known
+
+    def _measured_itself(self, workload: Workload, machine: Machine, run: Mapping[str, float]) -> bool:
+        """Whether the question is what was measured."""
+        if not (self._same(workload, run) and self._here(machine)):
+            return False
+        return self.sizes is None or self.sizes.holds(self._at(machine, run))
 
     def _here(self, machine: Machine) -> bool:
         """Whether the machine is the one of the measurement; the runtime may have been chosen since."""
@@ -203,7 +439,7 @@ class MatchedToTime(AsInner):
         plain = self.plain_at(machine)
         same, here = self._same(workload, run), self._here(machine)
         if same and here:
-            return self.repeats
+            return self.repeats if self.sizes is None else float(self.sizes.at(self._at(machine, run))[1])
         there, now = plain.spread, best.spread
         if there.total is None or now.total is None:
             return None
@@ -214,7 +450,8 @@ class MatchedToTime(AsInner):
 
     def _said(self, machine: Machine) -> str:
         times = ratio_shown(self.factor(machine))
-        words = f"held to what was measured ({self.measured.source}), x{times} of the model's answer"
+        rows = f" {self.sizes.text()}" if self.sizes is not None else ""
+        words = f"held to what was measured ({self.measured.source}{rows}), x{times} of the model's answer"
         scatter = self.plain_at(machine).spread.total
         if scatter is None:
             return words
@@ -237,7 +474,12 @@ class MatchedToTime(AsInner):
         self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
     ) -> CompiledEstimator:
         """The inner function times the factor: seconds as a function of arrays."""
-        function, factor = self.inner.compile(workload, machine, free, run), self.factor(machine)
+        function, factor = self.inner.compile(workload, machine, free, run), self.factor(machine, run)
+        called = {one: one if one in self.here else one.partition(".")[2] for one in free}
+        varied = FrozenDict({one: name for one, name in called.items() if name in self.here})
+        if self.sizes is not None and varied:
+            at = FrozenDict(self._at(machine, run or {}))
+            return Longer(function, 1.0, OverSizes(self.sizes, at, varied))
         if isinstance(function, Compiled):
             return _longer(function, factor)
         if isinstance(function, PowerCappedTimes):
@@ -262,11 +504,29 @@ def _longer(function: Compiled, factor: float) -> Compiled:
 
 
 @dataclass(frozen=True)
+class OverSizes:
+    """The factor of a law of sizes at arrays of free quantities.
+
+    `here`: the law's sizes where they are not free; `varied`: free names, and what the law calls them.
+    """
+
+    law: SizeLaw
+    here: FrozenDict[float]
+    varied: FrozenDict[str]
+
+    def __call__(self, values: Mapping[str, npt.ArrayLike]) -> FloatArray:
+        """Measured over estimated, in the shape to which the arrays broadcast."""
+        sizes: dict[str, npt.ArrayLike] = {**self.here}
+        return np.exp(self.law.at(sizes | {name: values[free] for free, name in self.varied.items()})[0])
+
+
+@dataclass(frozen=True)
 class Longer:
-    """A function of seconds times a factor; see `CompiledEstimator`."""
+    """A function of seconds times a factor, and one that hangs on sizes; see `CompiledEstimator`."""
 
     inner: CompiledEstimator
     factor: float
+    sizes: OverSizes | None = None
 
     @property
     def free(self) -> tuple[str, ...]:
@@ -285,8 +545,9 @@ class Longer:
 
     @property
     def read(self) -> frozenset[str] | None:
-        """As the inner function."""
-        return self.inner.read
+        """As the inner function; it reads the sizes of a law as well."""
+        inner = self.inner.read
+        return inner if inner is None or self.sizes is None else inner | self.sizes.varied.keys()
 
     @property
     def base(self) -> Mapping[str, float]:
@@ -295,4 +556,4 @@ class Longer:
 
     def __call__(self, values: Mapping[str, npt.ArrayLike]) -> FloatArray:
         """Seconds, in the shape to which the arrays broadcast."""
-        return self.factor * self.inner(values)
+        return self.factor * self.inner(values) * (1.0 if self.sizes is None else self.sizes(values))

@@ -10,14 +10,18 @@ from __future__ import annotations
 
 import math
 import os
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slipstick.common.errors import InputError
+from slipstick.common.formatting import shown
 from slipstick.common.readers import read_csv_rows, read_number
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.protocols import Fitted
+from slipstick.estimators.base.ratio_band import DISAGREES
 from slipstick.estimators.power.power_limit_run import PowerLimitRun
 from slipstick.estimators.training.training_estimator import MeasuredTraining
 from slipstick.estimators.user_measured.measured_serving import (
@@ -26,7 +30,7 @@ from slipstick.estimators.user_measured.measured_serving import (
     MeasuredTokens,
     TimedServerRun,
 )
-from slipstick.estimators.user_measured.measured_time import MeasuredTime
+from slipstick.estimators.user_measured.measured_time import MOST_SIZES, MeasuredTime
 from slipstick.experiments.calibrate.measured_argument import known_time
 from slipstick.experiments.calibrate.measured_steps import holds_steps, read_measured_steps
 from slipstick.experiments.calibrate.measured_training import holds_training, read_known
@@ -34,10 +38,19 @@ from slipstick.hwmodels.catalog import machine_of_device
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.importers.formats.look import look
 from slipstick.workloads.importers.formats.registry import Format, identify
-from slipstick.workloads.importers.iteration_logs import LENGTH_COLUMNS, LOG_LIMIT_BYTES, MOST_ITERATIONS, read_log
+from slipstick.workloads.importers.iteration_logs import (
+    LENGTH_COLUMNS,
+    LOG_LIMIT_BYTES,
+    MOST_ITERATIONS,
+    TIME_COLUMNS,
+    read_log,
+)
 
 COLUMNS = ("time_s", "power_W")
 MOST_ROWS, LONGEST, MOST_WATTS = 1000, 1e9, 1e6
+
+if TYPE_CHECKING:
+    from slipstick.workloads.importers.serving.vllm_bench import ServedRun
 
 
 def holds_run(path: str | os.PathLike[str]) -> bool:
@@ -61,6 +74,8 @@ def read_run(path: str | os.PathLike[str]) -> PowerLimitRun:
 
 NAMESPACES = ("run.", "machine.", "workload.")
 STEPS = ("iteration", "iter", "step", "index")
+ENDS = ("_s", "_ms", "_us")
+"""Of columns that are times."""
 MEDIAN = 1.2533
 """Standard error of a median over that of a mean, of normal values: sqrt(pi / 2)."""
 RUNS, LOCAL, TRACE, MEGATRON = "vllm-bench", "llama-bench", "chrome-trace", "megatron"
@@ -96,11 +111,6 @@ def read_known_answer(known: str, machine: Machine, engine: str = "") -> Fitted 
         return read_run(known)
     if {"kind", "time_s"} <= columns:
         return None
-    if any(name.startswith(NAMESPACES) for name in columns):
-        raise InputError(
-            f"{known}: times under settings: say what they fit, --fit estimator.NAME, to slipstick whatif (estimate "
-            "takes no table of settings: give the time of this question, --measured 23.4ms)"
-        )
     return _logged(known, machine, kind)
 
 
@@ -122,30 +132,41 @@ def _logged(path: str, machine: Machine, kind: Format | None) -> MeasuredTime:
     steps = f"median of {count:,} steps" if count > 1 else "1 step"
     source, spread = f"{Path(path).name}, {steps}", MEDIAN * deviation / math.sqrt(count)
     layout = kind is not None and kind.key == MEGATRON and "devices" in read_training_log(path).settings
-    return MeasuredTime(seconds, spread, source, tuple(read_known(path)) if layout else (), _columns(path))
+    return MeasuredTime(seconds, spread, source, tuple(read_known(path)) if layout else (), _rows(path))
 
 
-def _columns(path: str) -> FrozenDict[tuple[float, float]]:
-    """Least and greatest of each column of numbers of a CSV; lengths that vary are left out, as steps of one run do."""
+def _rows(path: str) -> tuple[tuple[FrozenDict[float], float], ...]:
+    """Times of a CSV with the numbers beside each; lengths that vary from step to step of one run are left out."""
     if not Path(path).name.removesuffix(".gz").endswith(".csv"):
-        return FrozenDict()
-    ranges: dict[str, tuple[float, float]] = {}
-    for _, row in read_csv_rows(path, limit_bytes=LOG_LIMIT_BYTES, limit_rows=MOST_ITERATIONS):
+        return ()
+    times, rows = (
+        read_log(path).times,
+        list(read_csv_rows(path, limit_bytes=LOG_LIMIT_BYTES, limit_rows=MOST_ITERATIONS)),
+    )
+    columns = look(path).columns
+    lengths = set() if len(rows) <= MOST_SIZES and not columns & {*STEPS} else {*LENGTH_COLUMNS}
+    made = []
+    for (line, row), seconds in zip(rows, [] if times is None else times.tolist(), strict=True):
+        numbers = {}
         for name, text in row.items():
-            try:
-                value = float(text)
-            except ValueError:
+            if name in STEPS or name in TIME_COLUMNS or name.endswith(ENDS):
                 continue
-            low, high = ranges.get(name, (value, value))
-            ranges[name] = min(low, value), max(high, value)
-    return FrozenDict({name: ends for name, ends in ranges.items() if name not in LENGTH_COLUMNS or ends[0] == ends[1]})
+            with suppress(ValueError):
+                numbers[name] = float(text)
+            if name.startswith(NAMESPACES) and name not in numbers:
+                raise InputError(f"{path}: line {line}: {name} = {text[:40]!r}: want a number in SI units")
+        made.append((FrozenDict(numbers), seconds))
+    varied = {
+        name for name in lengths for row, _ in made if row.get(name, made[0][0].get(name)) != made[0][0].get(name)
+    }
+    return tuple((FrozenDict({k: v for k, v in row.items() if k not in varied}), seconds) for row, seconds in made)
 
 
 def _refuse_scaling(path: str) -> None:
     """Times over threads or nodes are no steps of one run: their median is the time of no question."""
     from slipstick.estimators.scaling.series import counts_workers
 
-    columns, ends = look(path).columns, ("_s", "_ms", "_us")
+    columns, ends = look(path).columns, ENDS
     counted = [name for name in sorted(columns) if counts_workers(name) and not name.endswith(ends)]
     if not counted or columns & {*STEPS, *LENGTH_COLUMNS}:  # rows of one run: a column may say which rank they are of
         return
@@ -188,15 +209,17 @@ def runs_of(path: str) -> tuple[TimedServerRun, ...]:
     kind = identify(path)
     if kind is not None and kind.key != RUNS:
         raise InputError(f"{path}: {kind.name}: says nothing of a server (want the JSON of vllm bench serve)")
+    runs = read_vllm_bench(Path(path))
     made = [
         TimedServerRun(
             run.tpot,
             traffic_of(run),
             model_called(run.model) if run.model else None,
             run.tensor,
-            next(((FIRST[name], run.times[f"ttft {name}"]) for name in FIRST if f"ttft {name}" in run.times), None),
+            FrozenDict({FIRST[name]: run.times[f"ttft {name}"] for name in FIRST if f"ttft {name}" in run.times}),
+            _contradiction(run, Path(path).name + (f", run {number}" if len(runs) > 1 else "")),
         )
-        for run in read_vllm_bench(Path(path))
+        for number, run in enumerate(runs)
         if run.tpot is not None and run.output_tokens >= FEWEST_TOKENS
     ]
     if not made:
@@ -204,6 +227,29 @@ def runs_of(path: str) -> tuple[TimedServerRun, ...]:
     return tuple(made[:MOST_SIMULATED])
 
 
+def _contradiction(run: ServedRun, where: str) -> str:
+    """What of a run's own numbers cannot hold together; "" where all may."""
+    first, users, further = run.times.get("ttft mean", run.times.get("ttft median")), run.users, run.output_tokens - 1
+    if first is None or run.tpot is None:
+        return ""
+    latency = first + run.tpot * further
+    whole = run.times.get("e2el mean", run.times.get("e2el median"))
+    if whole is not None and not latency / APART < whole < latency * APART:
+        return (
+            f"{DISAGREES}{where}) contradicts itself: a first token of {shown(first, 's')} and {further:,.0f} of "
+            f"{shown(run.tpot, 's')} make {shown(latency, 's')}, and it says {shown(whole, 's')} a request"
+        )
+    most = users * run.output_tokens / latency if users else math.inf
+    if run.output_rate > APART * most:
+        return (
+            f"{DISAGREES}{where}) contradicts itself: {users:,} users whose requests take {shown(latency, 's')} get at "
+            f"most {most:,.0f} tokens/s, and it says {run.output_rate:,.0f}"
+        )
+    return ""
+
+
+APART = 1.2
+"""Factor between what numbers of one file say of each other, beyond which they contradict."""
 FIRST = {"median": "p50", "mean": "mean"}
 """Statistics of a first token, the surer first: a mean holds the burst with which a benchmark begins."""
 FEWEST_TOKENS = 2

@@ -54,9 +54,11 @@ def register(app: typer.Typer) -> None:
 
     @machines.command()
     def check(
-        name: Annotated[str, typer.Argument(help="a YAML file, or a shipped machine")], format: Format = "table"
+        name: Annotated[str, typer.Argument(help="a shipped machine, or the path of a YAML file")],
+        format: Format = "table",
     ) -> None:
-        """What a machine states beside what its geometry makes of it, and what is odd against its kind."""
+        """Which answers read each number of a machine, what its geometry makes of its rates, and what is odd."""
+        from slipstick.experiments.question.unused_inputs import readers_of_fields
         from slipstick.experiments.report.output import emit
         from slipstick.hwmodels.catalog import machine, machine_names
         from slipstick.hwmodels.machine_file import implausible, odd_in_catalogue, stated_and_followed
@@ -67,11 +69,25 @@ def register(app: typer.Typer) -> None:
         others = [
             one for one in map(machine, machine_names()) if machine_kind(one) == kind and one.name != checked.name
         ]
+        readers, refused = readers_of_fields(checked)
+        followed = stated_and_followed(checked)
+        rows = [
+            {"field": field, "read_by": ", ".join(kinds) or "no default answer", **followed.get(field, {})}
+            for field, kinds in readers.items()
+        ]
+        unread = [field for field, kinds in readers.items() if not kinds]
+        notes = [
+            f"{checked.name}, {kind}: {len(readers) - len(unread)} of {len(readers)} numbers are read by some answer"
+        ]
+        geometry = [
+            f"{field}: {row['stated']:,} flop a cycle stated, {row['ratio']:.3g} x what {row['geometry']} do by one "
+            "multiply-add a cycle"
+            for field, row in followed.items()
+        ]
+        below = [f"no answer of kind {one}: {why}" for one, why in refused.items()]
         odd = [f"odd: {text}" for text in (*odd_in_catalogue(checked, others), *implausible(checked))]
-        notes = [f"{checked.name}, {kind}: a cell, or a lane, does one multiply-add (2 flop) a cycle at a ratio of 1"]
-        rows = stated_and_followed(checked)
-        notes += [] if rows else ["no rows and columns, and no lanes, are stated: rates follow the cores alone"]
-        emit(rows, format, notes=notes, below=odd or [f"odd: nothing, beside {len(others)} others of its kind"])
+        odd = odd or [f"odd: nothing, beside {len(others)} others of its kind"]
+        emit(rows, format, notes=notes, below=[*geometry, *below, *odd])
 
     @machines.command()
     def compare(

@@ -43,6 +43,7 @@ def register(app: typer.Typer) -> None:
         cache_dtype: CacheDtype = "auto",
         price: Annotated[str | None, option("price", "h100-sxm=2.5,mi300x=2")] = None,
         max_batched_tokens: StepTokens = 8192,
+        memory_share: Annotated[float, option("memory_share", min=0.0, max=1.0)] = 0.9,
         draft_tokens: Annotated[int, option("draft_tokens", min=0)] = 0,
         acceptance: Annotated[float, option("acceptance", "0.7", min=0.0)] = 0.0,
         draft_cost: Annotated[float, option("draft_cost", "0: a head of one layer", min=0.0)] = 0.0,
@@ -68,6 +69,7 @@ def register(app: typer.Typer) -> None:
             model, names, types, float(input_tokens), float(output_tokens), devices, engine, cache_dtype,
             limits(limit) if limit else FrozenDict(), prices(price or "", names), Scheduler(max_batched_tokens, 1024),
             measured, FrozenDict(draft_tokens=float(draft_tokens), acceptance=acceptance, draft_cost=draft_cost),
+            memory_share,
         ).run()  # fmt: skip
         if out:
             from slipstick.common.frames import write_csv

@@ -57,6 +57,7 @@ def register(app: typer.Typer) -> None:
         num_requests: Annotated[int | None, option("num_requests", min=1, max=100_000)] = None,
         max_batched_tokens: StepTokens = 8192,
         max_num_seqs: Annotated[int, option("max_num_seqs", min=1)] = 256,
+        memory_share: Annotated[float, option("memory_share", min=0.0, max=1.0)] = 0.9,
         draft_tokens: Annotated[int, option("draft_tokens", min=0)] = 0,
         acceptance: Annotated[float, option("acceptance", "0.7", min=0.0)] = 0.0,
         draft_cost: Annotated[float, option("draft_cost", "0: a head of one layer", min=0.0)] = 0.0,
@@ -114,7 +115,7 @@ def register(app: typer.Typer) -> None:
             max_batched_tokens, max_num_seqs, draft_tokens, acceptance, draft_cost,
             chunked_prefill, preemption, changes=changes, known=None if measured and is_run(measured) else measured,
             prefill_workers=prefill_workers, prefill_tensor=prefill_tp,
-            link_bandwidth=_link(link_bandwidth),
+            link_bandwidth=_link(link_bandwidth), memory_share=memory_share,
         )  # fmt: skip
         load = traffic(
             input_tokens=input_tokens, output_tokens=output_tokens, users=concurrency, rate=rate, requests=requests,

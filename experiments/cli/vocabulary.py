@@ -77,6 +77,7 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "num_requests": "how many requests are simulated",
         "max_batched_tokens": "most tokens of one step of the server (of each data-parallel rank)",
         "max_num_seqs": "most requests that the server runs together (on each data-parallel rank)",
+        "memory_share": "of each device's memory that the server takes (vLLM: --gpu-memory-utilization)",
         "draft_tokens": "tokens that speculative decoding guesses in a step",
         "acceptance": "chance that a guessed token is kept",
         "draft_cost": "time of guessing a token over that of a plain step",

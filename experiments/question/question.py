@@ -19,6 +19,7 @@ from slipstick.estimators.base.protocols import Estimator, Fitted
 from slipstick.estimators.base.schedule_model import check_run_number
 from slipstick.estimators.base.shipped_estimator import ShippedEstimator
 from slipstick.estimators.symbolic.parameters import parameters
+from slipstick.estimators.user_measured.measured_time import AnsweredRow, MeasuredTime
 from slipstick.experiments.question import registry
 from slipstick.experiments.question.axes import Values, axes_of
 from slipstick.experiments.question.defaults import as_executed, default, kept_open
@@ -297,6 +298,8 @@ def _resolved(
         known = chosen.run_names(graph, target)
         run = {**{name: value for name, value in given.items() if name in known}, **run}
     if calibration is not None:
+        if isinstance(calibration, MeasuredTime) and calibration.rows:
+            calibration = _over_sizes(calibration, chosen, workload, base, estimator, values, wanted_type, run)
         chosen = calibration.for_question(graph, base, run, chosen)
         why, reason, remarks, conditions = "", "", (), ()  # those are the default answer's; a calibration says its own
     if values["estimator"]:
@@ -318,6 +321,40 @@ def _resolved(
         remarks,
     )
     return replace(made, original=original, conditions=conditions, reason=reason)
+
+
+def _over_sizes(
+    measured: MeasuredTime,
+    chosen: Estimator,
+    workload: Workload,
+    base: Machine,
+    estimator: str | ShippedEstimator | Estimator | None,
+    values: Mapping[str, Mapping[str, Value]],
+    dtype: str | None,
+    run: Mapping[str, float],
+) -> MeasuredTime:
+    """Times with what stood beside them: those over sizes as questions, each on the machine as it stands."""
+    sizes = workload.symbols | workload.defaults.keys()
+    numbers = chosen.run_names(workload, base)
+    names = {name for row, _ in measured.rows for name in row}
+    known = {name: name for name in names if name.partition(".")[0] in values}
+    known |= {name: f"workload.{name}" for name in names & sizes}
+    known |= {name: f"run.{name}" for name in names - sizes if name in numbers}
+    stands = {name: value for name, value in values["machine"].items() if name.startswith("runtime.")}
+
+    def asked(row: Mapping[str, float]) -> AnsweredRow:
+        at = {space: {**each} for space, each in {**values, "machine": stands}.items()}
+        for name, value in row.items():
+            space, _, short = name.partition(".")
+            for other in ("run", "workload"):
+                at[other].pop(short, None)
+            at[space][short] = value
+        query = _resolved(workload, base, estimator, at, dtype)
+        short_named = {name if name.startswith("machine.") else name.partition(".")[2]: v for name, v in row.items()}
+        return AnsweredRow(short_named, query.workload, query.machine, query.run, query.estimator)
+
+    here = {name: number_of(f"workload.{name}", value) for name, value in values["workload"].items()}
+    return measured.over_sizes(known, {**workload.defaults, **here, **run}, asked)
 
 
 def _for_one_user(

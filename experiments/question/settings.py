@@ -41,7 +41,7 @@ SIZES = {"batch": "decodes", "seq_len": "context"}
 """Words for the sizes of a serving step: sequences that write a token, and the tokens behind them."""
 SERVER = (
     *("concurrency", "rate", "num_requests", "length_range", "prefix_hit_rate", "burstiness", "max_batched_tokens"),
-    *("max_num_seqs", "replicas", "draft_tokens", "acceptance", "draft_cost"),
+    *("max_num_seqs", "memory_share", "replicas", "draft_tokens", "acceptance", "draft_cost"),
 )
 """Numbers of a server's run."""
 LAYOUT = (

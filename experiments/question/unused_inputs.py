@@ -21,11 +21,12 @@ from slipstick.estimators.base.protocols import CompiledEstimator
 from slipstick.estimators.composition.energy_and_cost import Consumption
 from slipstick.experiments.question.facts import facts
 from slipstick.experiments.question.objectives import consumptions
-from slipstick.experiments.question.question import Question
+from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.question.settings import Value
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.machine_fields import named_shown
 from slipstick.hwmodels.runtime import CacheState, Runtime
+from slipstick.workloads.graph.workload_kind import workload_kind
 
 NOT_READ = "this answer does not read it"
 BOUNDED = "read, but something else bounds the time"
@@ -40,6 +41,8 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "dtype": ("float32", "bfloat16", "float16", "float8"),
 }
 """Other values of what is no number."""
+WHOLE_LAWS = ("requests", "training")
+"""Kinds of work that a law answers whole, without its operations."""
 _WITH_UNIT = re.compile(r"(\d+(?:\.\d+)?(?:e[-+]?\d+)?) *([A-Za-z%/]+)")
 SAME = 1e-9
 """Relative difference below which two numbers of answers are one."""
@@ -102,7 +105,11 @@ def examined(query: Question) -> Estimate:
     def numbers(given: Mapping[str, Value]) -> AnswerNumbers:
         return AnswerNumbers.of(original.put(given))
 
-    unused, read = unused_of(original.given, numbers, query.machine)
+    given, sizes = dict(original.given), _sizes_of_operations(query)
+    now = AnswerNumbers.of(query)
+    asked = {name: value for name, value in given.items() if name not in sizes}
+    kept = {name: value for name, value in given.items() if name in sizes}
+    unused, read = unused_of(asked, lambda some: numbers({**kept, **some}), query.machine, now)
     usual = query.estimator.run_defaults(query.machine)  # what is set to its usual value is not dropped
     unused = tuple(one for one in unused if not _is_usual(one, query.run, usual))
     dropped, notes = {one.name for one in unused}, {one.name: one.note for one in read}
@@ -112,21 +119,33 @@ def examined(query: Question) -> Estimate:
     return replace(answer, conditions=tuple(conditions), not_used=unused)
 
 
+def _sizes_of_operations(query: Question) -> frozenset[str]:
+    """Sizes that the operations hold, which no default answer over operations passes over: they need no question."""
+    if not query.by_default or workload_kind(query.workload) in WHOLE_LAWS:
+        return frozenset()
+    bound = {f"workload.{name}" for name in query.sizes if name not in query.run}
+    return frozenset(bound | {f"run.{name}" for name in query.run if name in query.workload.symbols})
+
+
 def _is_usual(one: NotUsed, run: Mapping[str, float], usual: Mapping[str, float]) -> bool:
     space, _, name = one.name.partition(".")
     return space == "run" and name in usual and run.get(name) == usual[name]
 
 
 def unused_of(
-    given: Mapping[str, Value], numbers: Callable[[Mapping[str, Value]], AnswerNumbers], machine: Machine | None
+    given: Mapping[str, Value],
+    numbers: Callable[[Mapping[str, Value]], AnswerNumbers],
+    machine: Machine | None,
+    now: AnswerNumbers | None = None,
 ) -> tuple[tuple[NotUsed, ...], tuple[Condition, ...]]:
     """What of `given` no number of the answer reads, and the rest as conditions.
 
     `numbers`: the numbers of the answer with these set; raises InputError where it is refused.
     `machine`: as it answers, with the values of its fields; None where none is named.
+    `now`: the numbers with all of it set, where they are known.
     """
     unused, read = [], []
-    now = numbers(given)
+    now = numbers(given) if now is None else now
     for name, value in given.items():
         rest = {other: each for other, each in given.items() if other != name}
         moved = _moved(now, numbers, rest, refused="time")  # it is refused without what it needs
@@ -228,6 +247,42 @@ def unused_names(query: Question, names: Sequence[str]) -> tuple[NotUsed, ...]:
     return tuple(
         NotUsed(name, "", NOT_READ) for name in names if function.read is not None and name not in function.read
     )
+
+
+KINDS_OF_ANSWERS: Mapping[str, str] = {
+    "kernel": "gemm",
+    "program": "gpt2-inference",
+    "step of a server": "decode:llama-3.1-8b",
+    "requests": "llama-3.1-8b",
+    "training": "train:llama-3.1-8b",
+    "collective": "all-reduce",
+}
+"""Kinds of answers, and the work that stands for each."""
+
+
+def readers_of_fields(machine: Machine) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
+    """Each numeric field of a machine with what reads it by default: kinds of answers, energy, cost, memory; and why a
+    kind has no answer on it. Kernels are asked in each data type of which the machine states a rate."""
+    numbers = {name: float(value) for name, value in machine.numbers.items() if value is not None}
+    readers: dict[str, list[str]] = {name: [] for name in machine.numbers}
+    refused: dict[str, str] = {}
+    types = sorted({one for engine in machine.engines.values() for one in engine.flop_per_cycle})
+    asked = [(kind, workload, None) for kind, workload in KINDS_OF_ANSWERS.items()]
+    for kind, workload, dtype in (*asked, *(("kernel", KINDS_OF_ANSWERS["kernel"], one) for one in types)):
+        try:
+            query = question(workload, machine, dtype=dtype)
+            paths = tuple(f"machine.{name}" for name in numbers)
+            function = query.estimator.compile(query.workload, query.machine, paths, query.run)
+            beside = [] if kind in WHOLE_LAWS else consumptions(query)[0]
+        except InputError as error:
+            refused |= {kind: str(error)} if dtype is None else {}
+            continue
+        for name, value in numbers.items():
+            read = [kind] if _reads(query, function, f"machine.{name}", (value / 2, value * 2)) else []
+            read += [one.name for one in beside if one.reads(f"machine.{name}")]
+            readers[name] += [each for each in read if each not in readers[name]]
+    main = f"memory.{machine.main_memory}.capacity"
+    return {name: (*each, *(["memory"] if name == main else [])) for name, each in readers.items()}, refused
 
 
 def _reads(query: Question, function: CompiledEstimator, name: str, ends: tuple[float, float]) -> bool:

@@ -425,7 +425,7 @@ def _model(path: str, given: ReadOptions) -> Read:
 
     model = language_model(path)
     kept = f", weights {model.weights}"
-    stated = "".join(f"; {doubt}" for doubt in model.doubts)
+    stated = "".join(f"; {doubt}" for doubt in (*model.doubts, *(words for words, _ in model.omitted)))
     return f"{model.name}, {model.parameters:,} parameters{kept}{stated}", [], None
 
 

@@ -16,12 +16,13 @@ from slipstick.common.columns import RATE, SHARE, Column
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import count_shown, money_shown, share_shown, shown
 from slipstick.common.records import FrozenDict
+from slipstick.estimators.base.conditions import Condition, conditions_line, depends_on
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.engine_steps.measured_steps import TimedServerStep, cached_measured, engine_of_steps
 from slipstick.estimators.engine_steps.step_amounts import Batch
 from slipstick.estimators.serving.batching.closed_loop import Load, steady
 from slipstick.estimators.serving.batching.scheduler import Scheduler
-from slipstick.estimators.serving.deployment import Deployment
+from slipstick.estimators.serving.deployment import MEMORY_SHARE, Deployment
 from slipstick.estimators.serving.server_config import GUESSED, speculation_of
 from slipstick.experiments.calibrate.measured_argument import known_time
 from slipstick.experiments.methods.power.facility import price_text
@@ -243,9 +244,21 @@ class Plan(Answer):
         return (*lines, *(f"left out: {reason} ({count} layouts)" for reason, count in most))
 
     @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """What the pick depends on; where none is sure, the first candidate."""
+        served = (self.best or self.candidates[0]).served
+        return served.deployment.conditions if served else ()
+
+    @property
+    def depends(self) -> Mapping[str, Sequence[Mapping[str, str]]]:
+        """Conditions of the pick; what is given here is read, or refused."""
+        return depends_on(self.conditions, ())
+
+    @property
     def notes(self) -> tuple[str, ...]:
-        """Which first token is meant, how many requests run together, and what is guessed where tokens are."""
-        lines = ["first token: the median of a settled closed loop; the mean of `serve` also counts its beginning"]
+        """Conditions, which first token is meant, how many requests run together, what is guessed where tokens are."""
+        lines = [conditions_line(self.conditions)] if self.conditions else []
+        lines += ["first token: the median of a settled closed loop; the mean of `serve` also counts its beginning"]
         best, served = self.best, self.candidates[0].served
         together = math.ceil(best.users / best.layout.data) if best else 0
         if together > Scheduler().max_num_seqs:
@@ -309,6 +322,7 @@ class Search:
     rules: Scheduler = Scheduler()
     known: str | None = None
     guesses: FrozenDict[float] = GUESSED
+    memory_share: float = MEMORY_SHARE
 
     def run(self) -> Plan:
         """Every layout under every load.
@@ -372,7 +386,7 @@ class Search:
     ) -> Iterator[ServingChoice]:
         engine = self.engine or engine_of_steps(known)
         deployment = Deployment(
-            model, at, layout, stored, self.cache_type, engine, rules=self.rules, known=known,
+            model, at, layout, stored, self.cache_type, engine, self.memory_share, self.rules, known,
             guesses=speculation_of(model, self.guesses),
         )  # fmt: skip
         rules, seconds = deployment.scheduler, deployment.seconds()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.engine_steps.measured_steps import TimedServerStep, engine_of_steps
-from slipstick.estimators.serving.deployment import Deployment
+from slipstick.estimators.serving.deployment import MEMORY_SHARE, Deployment
 from slipstick.estimators.serving.request_estimator import RequestEstimator, simulated
 from slipstick.estimators.serving.server_config import DEFAULTS, POOL, deployment_of, run_of
 from slipstick.estimators.serving.serving_answer import Serving
@@ -69,6 +69,7 @@ class ServingOptions:
     prefill_workers: int = 0
     prefill_tensor: int = 0
     link_bandwidth: float = 0.0
+    memory_share: float = MEMORY_SHARE
 
     def deployment(self) -> Deployment:
         """The model on the machine.
@@ -110,7 +111,7 @@ class ServingOptions:
 
     def _run(self, layout: Layout) -> dict[str, float]:
         degrees = {name: float(getattr(layout, field)) for field, name in PARALLEL.items()}
-        names = ("max_batched_tokens", "max_num_seqs", "draft_tokens", "acceptance", "draft_cost")
+        names = ("max_batched_tokens", "max_num_seqs", "memory_share", "draft_tokens", "acceptance", "draft_cost")
         pool = (self.prefill_workers, self.prefill_tensor, self.link_bandwidth)
         apart = {name: float(value) for name, value in zip(POOL, pool, strict=True) if value}
         return {**degrees, **{name: float(getattr(self, name)) for name in names}, **apart}

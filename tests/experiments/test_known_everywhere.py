@@ -6,12 +6,13 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import slipstick as ss
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.estimate import Estimate
-from slipstick.estimators.user_measured.measured_time import MeasuredTime
+from slipstick.estimators.user_measured.measured_time import MeasuredTime, SizeLaw
 from slipstick.experiments.calibrate.calibrated import read_calibration
 from slipstick.experiments.cli.cli import run
 from tests.runs_made import LLAMA_TABLE, MEGATRON_LOG, SERVED, TRAINER_STATE
@@ -182,3 +183,86 @@ def test_training_of_a_language_model_moves_to_its_step(tmp_path: Path) -> None:
         assert abs(math.log(held.time / measured)) < 0.5 * math.log(1.2)
         ends, before = held.interval(), plain.interval()
         assert ends and before and ends[1] / ends[0] < before[1] / before[0]
+
+
+OWN = "batch,time_s\n2,0.0652\n4,0.118\n8,0.221\n16,0.431\n32,0.86\n"
+
+
+def _at_batch(batch: int, known: str | None) -> Estimate:
+    calibration = None if known is None else read_calibration(None, known, "h100-sxm")
+    return ss.question("gpt2", "h100-sxm", batch=batch, calibration=calibration).answer()
+
+
+@pytest.mark.parametrize("head", ["batch", "run.batch", "workload.batch"])
+def test_own_times_over_sizes_need_no_name_of_what_is_fitted(tmp_path: Path, head: str) -> None:
+    """Each measured size is answered as it was measured, and one beside them no wider than without."""
+    path = tmp_path / "own.csv"
+    path.write_text(OWN.replace("batch", head))
+    for line in OWN.splitlines()[1:]:
+        batch, seconds = line.split(",")
+        answer = _at_batch(int(batch), str(path))
+        low, high = answer.interval() or (0.0, 0.0)
+        assert low < float(seconds) < high and answer.provenance == "measured"
+    plain, held = _at_batch(64, None).interval(), _at_batch(64, str(path)).interval()
+    assert plain and held and held[1] / held[0] < plain[1] / plain[0]
+
+
+def test_a_sweep_over_measured_sizes_says_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "own.csv"
+    path.write_text(OWN)
+    calibration = read_calibration(None, str(path), "h100-sxm")
+    frame = ss.whatif("gpt2", "h100-sxm", {"run.batch": [4, 8, 32]}, calibration=calibration).frame
+    for batch, seconds in zip(frame["run.batch"], frame.time_s, strict=True):
+        assert seconds == pytest.approx(_at_batch(int(batch), str(path)).time)
+
+
+def test_rows_of_one_size_that_differ_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "own.csv"
+    path.write_text(OWN + "8,0.45\n")
+    assert run(["estimate", "gpt2", "--on", "h100-sxm", "--verbose", "--measured", str(path)]) == 0
+    assert "contradicts itself: rows of batch = 8 differ by x2.04" in capsys.readouterr().out
+
+
+def _planted(files: int) -> tuple[float, float]:
+    """Shares of planted tables: left-out sizes no worse than without; repeats of measured points in their bands.
+
+    A fourth of the tables is as the model says, others have a level, a level and a slope, and a course beside these.
+    """
+    draw, sizes = np.random.default_rng(47), np.array([2.0, 4.0, 8.0, 16.0, 32.0])
+    logs, good, held = np.log(sizes) - np.log(sizes).mean(), [], []
+    for number in range(files):
+        kind, noise = number % 4, (0.01, 0.028, 0.05)[number % 3]
+        truth = draw.normal(0, 0.17) * (kind > 0) + draw.normal(0, 0.12) * logs * (kind > 1)
+        truth = truth + (kind > 2) * draw.normal(0, 0.1) * np.cos(1.3 * logs + draw.uniform(0, 6))
+        rows, again = (truth + draw.normal(0, noise, 5) for _ in range(2))
+
+        def law(keep: list[int], rows: np.ndarray = rows) -> SizeLaw:
+            return SizeLaw.fitted([{"batch": sizes[i]} for i in keep], [rows[i] for i in keep], 0.17)
+
+        middle, deviation = law([0, 1, 2, 3, 4]).at({"batch": sizes})
+        held += list(np.abs(again - middle) < 1.2816 * deviation)
+        left_out = [law([i for i in range(5) if i != out]).at({"batch": sizes[out]})[0] for out in range(5)]
+        good.append(np.abs(rows - np.array(left_out).ravel()).mean() <= np.abs(rows).mean() + noise)
+    return float(np.mean(good)), float(np.mean(held))
+
+
+@pytest.mark.parametrize("files", [24, pytest.param(200, marks=pytest.mark.slow)])
+def test_left_out_sizes_of_a_table_are_no_worse_and_bands_hold_a_repeat(files: int) -> None:
+    good, held = _planted(files)
+    assert good >= 0.95
+    assert 0.78 <= held <= 0.90
+
+
+def test_three_own_steps_of_training_lie_in_their_bands(tmp_path: Path) -> None:
+    """Beside what the law cannot follow no band may be narrower than what it misses."""
+    path = tmp_path / "own.csv"
+    path.write_text("batch,time_s\n128,3.2\n256,5.2\n512,9.4\n")
+    inside = []
+    for batch, seconds in ((128, 3.2), (256, 5.2), (512, 9.4)):
+        layout = {"tensor_parallel": 4, "pipeline_parallel": 2, "data_parallel": 8, "batch": batch}
+        calibration = read_calibration(None, str(path), "h100-dgx")
+        settings = {f"run.{name}": value for name, value in layout.items()}
+        answer = ss.question("train:llama-3.1-8b", "h100-dgx", settings=settings, calibration=calibration).answer()
+        low, high = answer.interval() or (0.0, 0.0)
+        inside.append(low < seconds < high)
+    assert sum(inside) >= 2

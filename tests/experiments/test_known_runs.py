@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import slipstick as ss
 from slipstick.common.errors import InputError
+from slipstick.estimators.base.estimate import Estimate
 from slipstick.estimators.engine_steps.first_token import FirstParts, FirstToken
 from slipstick.estimators.serving.serving_answer import serve
+from slipstick.experiments.calibrate.calibrated import read_calibration
 from slipstick.experiments.cli.cli import run
 from slipstick.experiments.serve.measured_runs import traffic_of
 from slipstick.experiments.serve.serving_question import ServingOptions
@@ -188,3 +193,77 @@ def test_the_table_that_llama_bench_prints(tmp_path: Path) -> None:
     path.write_text(LLAMA_TABLE.replace("pp512", "what"))
     with pytest.raises(InputError, match="n_prompt"):
         read_llama_bench(path)
+
+
+def _of_users(users: int, path: Path | None = None) -> Estimate:
+    calibration = None if path is None else read_calibration(None, str(path), "h100-sxm")
+    load = {"concurrency": users, "input_tokens": 1024, "output_tokens": 128, "num_requests": 200}
+    settings = {f"run.{name}": value for name, value in load.items()}
+    return ss.question("llama-3.1-8b", "h100-sxm", settings=settings, calibration=calibration).answer()
+
+
+def _benchmark(path: Path, users: int, times: Mapping[str, float]) -> Path:
+    """A benchmark of 200 requests whose lengths are the question's at the mean."""
+    bare = {key: value for key, value in SERVED.items() if not key.endswith("_ms")}
+    made = {"max_concurrency": users, "tp": 1, "num_prompts": 200, "completed": 200, "request_throughput": 200 / 70}
+    made |= {"total_input_tokens": 184_320, "total_output_tokens": 23_040, "output_throughput": 23_040 / 70}
+    names = {"tpot": "mean_tpot_ms", "ttft": "mean_ttft_ms", "ttft_p50": "median_ttft_ms"}
+    path.write_text(json.dumps({**bare, **made, **{names[name]: 1e3 * value for name, value in times.items()}}))
+    return path
+
+
+def _repeats(files: int, folder: Path) -> tuple[dict[str, list[bool]], dict[str, list[float]]]:
+    """Planted servers, each measured twice: whether the second lies in the band, and log of the answer over the first.
+
+    Two runs differ by 4 % in further tokens and by 10 % in first ones.
+    """
+    draw, scatter = np.random.default_rng(47), {"tpot": 0.04, "ttft": 0.1, "ttft_p50": 0.1}
+    plain = {users: _of_users(users).quantities for users in (2, 16, 64)}
+    held: dict[str, list[bool]] = {name: [] for name in scatter}
+    off: dict[str, list[float]] = {name: [] for name in scatter}
+    for number in range(files):
+        users = (2, 16, 64)[number % 3]
+        first = draw.normal(0.15, 0.3)
+        factors = {"tpot": abs(draw.normal(0, 0.15)), "ttft": first, "ttft_p50": first + draw.normal(0, 0.1)}
+        runs = [
+            {
+                n: plain[users][n].value * math.exp(factors[n] + draw.normal(0, s / math.sqrt(2)))
+                for n, s in scatter.items()
+            }
+            for _ in range(2)
+        ]
+        answer = _of_users(users, _benchmark(folder / "bench.json", users, runs[0])).quantities
+        for name in scatter:
+            held[name].append((answer[name].low or 0.0) <= runs[1][name] <= (answer[name].high or math.inf))
+            off[name].append(abs(math.log(answer[name].value / runs[0][name])))
+    return held, off
+
+
+@pytest.mark.parametrize("files", [3, pytest.param(60, marks=pytest.mark.slow)])
+def test_a_benchmark_is_met_through_its_simulated_run(files: int, tmp_path: Path) -> None:
+    """Median and mean of the first token together, and the further token; a second run lies in the band."""
+    held, off = _repeats(files, tmp_path)
+    for name, values in off.items():
+        assert np.median(values) < 0.03, name
+        if files > 10:
+            assert 0.70 <= np.mean(held[name]) <= 0.97, name  # two standard errors of 60 below and above
+    assert files < 10 or 0.78 <= np.mean([one for values in held.values() for one in values]) <= 0.90
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"output_throughput": 1462.9, "request_throughput": 11.429, "duration": 35.0}, "get at most"),
+        ({"mean_e2el_ms": 9000.0}, "9 s a request"),
+    ],
+)
+def test_a_contradiction_inside_a_benchmark_is_said(
+    changed: dict[str, float], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """16 users whose requests take 2.7 s get no 1,463 tokens/s, and 127 times 20 ms are no 9 s."""
+    path = tmp_path / "bench.json"
+    path.write_text(json.dumps({**SERVED, **changed}))
+    asked = ["llama-3.1-8b", "--on", "a100-sxm-80gb", "--concurrency", "16", "--num-requests", "32"]
+    for verb in (["serve"], ["estimate", "--verbose"]):
+        said = " ".join(answered([*verb, *asked, "--measured", str(path)], capsys).split())
+        assert "contradicts itself" in said and words in said

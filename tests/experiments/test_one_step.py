@@ -254,3 +254,26 @@ def test_float16_takes_a_gpu_that_has_both_the_time_of_bfloat16() -> None:
     for name in ("decode:llama-3.2-3b", "prompt:llama-3.2-3b"):
         times = {dtype: ss.estimate(name, "a100-sxm-80gb", dtype=dtype).time for dtype in ("fp16", "bf16")}
         assert times["fp16"] == pytest.approx(times["bf16"])
+
+
+@pytest.mark.parametrize("machine", ["h100-sxm", "a100-sxm-80gb", "l40s"])
+def test_an_unnamed_engine_is_no_surer_than_any_that_was_measured(machine: str) -> None:
+    """Under none that is known: the mean of their bands was narrower than that of vLLM, the least sure of them."""
+
+    def scatter(engine: str | None) -> float:
+        settings = {"workload.decodes": "8"} | ({} if engine is None else {"machine.runtime.library": engine})
+        return ss.question("decode:llama-3.1-8b", machine, settings=settings).answer().spread.total or 0.0
+
+    assert scatter(None) >= max(scatter("vllm"), scatter("sglang"))
+
+
+@pytest.mark.parametrize(
+    ("workload", "at"), [("decode:glm-5", "b200-sxm"), ("glm-5", "b200-sxm"), ("train:glm-5", "h100-dgx")]
+)
+def test_what_a_model_leaves_out_is_a_condition_and_in_the_band(workload: str, at: str) -> None:
+    """The indexer of GLM-5's attention is not counted: public decode steps took 1.39 times its answer."""
+    settings = {"run.tensor_parallel": 8} if workload == "glm-5" else {}
+    answer = ss.question(workload, at, settings=settings).answer()
+    assert any(one.name == "not counted" and "indexer" in one.value and one.note for one in answer.conditions)
+    low, high = answer.interval() or (1.0, 1.0)
+    assert low * 1.39 < answer.time < high / 1.39

@@ -210,3 +210,30 @@ def test_a_cap_above_the_boards_own_says_that_it_changes_nothing(capsys: pytest.
     assert "a cap above the board's rated 700 W raises no clock" in capsys.readouterr().out
     assert run(words) == 0
     assert "raises no clock" not in capsys.readouterr().out
+
+
+def test_a_server_takes_the_share_of_memory_that_is_given(capsys: pytest.CaptureFixture[str]) -> None:
+    """Half of 80 GB less 16 GB of weights holds far fewer tokens than nine tenths, and a tenth holds not even these."""
+    words = [
+        "serve",
+        "llama-3.1-8b",
+        "--on",
+        "h100-sxm",
+        "--concurrency",
+        "2",
+        "--num-requests",
+        "20",
+        "--format",
+        "json",
+    ]
+    held = {}
+    for share in ("0.5", "0.9"):
+        assert run([*words, "--memory-share", share]) == 0
+        answer = json.loads(capsys.readouterr().out)[0]
+        held[share] = answer["cache_tokens"]
+        (said,) = [one for one in answer["conditions"] if one["name"] == "run.memory_share"]
+        assert (said["value"], said["origin"]) == (share, "given" if share == "0.5" else "default")
+    per_token = 2 * 32 * 8 * 128 * 2  # bytes: keys and values of 32 layers, 8 heads of 128, in 16 bits
+    assert held["0.9"] - held["0.5"] == pytest.approx(0.4 * 80e9 / per_token, rel=0.05)
+    assert run([*words, "--memory-share", "0.1"]) == 2
+    assert "does not fit" in capsys.readouterr().err

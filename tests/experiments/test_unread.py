@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,16 @@ def test_what_moves_bytes_or_joules_alone_says_so() -> None:
         next(one for one in made.conditions if one.name.endswith("capacity")).note == "moves memory there, not the time"
     )
     assert not made.not_used
+
+
+def test_an_operator_that_is_not_counted_is_a_condition_and_widens() -> None:
+    """Half of a network's time by bytes alone cannot be surer than the same network counted whole."""
+    counted = ss.workload("gpt2-inference")
+    ops = tuple(replace(op, kind="uncounted") if op.kind == "elementwise" else op for op in counted)
+    plain = question(counted, "h100-sxm").answer()
+    other = question(replace(counted, operations=ops, uncounted=("aten::foo x 12",)), "h100-sxm").answer()
+    assert (other.spread.total or 0.0) > (plain.spread.total or 0.0)
+    assert [one.value for one in other.conditions if one.name == "not counted"] == ["aten::foo x 12"]
 
 
 def test_a_word_that_is_the_default_is_used() -> None:
@@ -196,4 +207,20 @@ def test_a_field_that_is_set_moves_the_time_or_is_said() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("machine", MACHINES)
 def test_every_field_that_is_set_moves_the_time_or_is_said(machine: str) -> None:
-    assert not _wrong([case for case in EVERY if case[0] == machine])
+    """Each field of a machine once: the work and the factor in turn."""
+    cases = [case for case in EVERY if case[0] == machine]
+    fields = list(dict.fromkeys(name for _, _, name, _ in cases))
+    turn = [[case for case in cases if case[2] == name] for name in fields]
+    assert not _wrong([some[place % len(some)] for place, some in enumerate(turn)])
+
+
+def test_a_check_of_a_machine_names_what_reads_each_field(capsys: pytest.CaptureFixture[str]) -> None:
+    """A kernel's time stands still for a field that the check says it does not read, and for no other."""
+    assert run(["machines", "check", "xeon-platinum-8480", "--format", "json"]) == 0
+    readers = {row["field"]: row["read_by"] for row in json.loads(capsys.readouterr().out)}
+    machine = ss.machine("xeon-platinum-8480")
+    assert readers["memory.DRAM.capacity"].endswith("memory") and "kernel" in readers["clock"]
+    before = question("gemm", machine).answer().time
+    for field in ("memory.L2.line", "threads_per_core", "runtime.streams", "memory.DRAM.bandwidth", "clock"):
+        slower = machine.using({field: type(machine.get(field))(machine.get(field) * 0.5) or 1})
+        assert ("kernel" in readers[field]) == (question("gemm", slower).answer().time != before), field

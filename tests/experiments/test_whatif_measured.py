@@ -44,7 +44,6 @@ def test_times_over_threads_are_no_steps_of_a_run(tmp_path: Path, capsys: pytest
             ["--set", "workload.l=2", "--measured", "TIMES", *FIT],
             "unknown symbol of workload 'gemm' 'l' (known: k, m, n)",
         ),
-        (["--measured", "TIMES"], "say what they fit, --fit estimator.NAME"),
         (FIT, "give --measured FILE with --fit NAME"),
     ],
 )

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+import slipstick as ss
 from slipstick.common.errors import InputError
 from slipstick.workloads.importers.configs.huggingface import from_config
+from slipstick.workloads.language.language_step import language_step
 from slipstick.workloads.language.weight_types import weight_bytes, weight_type
 
 
@@ -364,6 +366,9 @@ def test_layers_that_keep_a_state_are_named_and_their_band_is_wider() -> None:
     model = from_config({"model_type": kind, **fields}, "one", "one")
     assert "64 layers of Mamba are counted by bytes and flop alone" in model.stands_for
     assert (model.cache_bytes(), model.unmeasured > 0) == (0.0, True)
+    step = ss.question(language_step(model, purpose="decode"), "h100-sxm").answer()  # as wide as `serve`
+    assert 1.2816 * (step.spread.total or 0.0) >= model.unmeasured
+    assert any("Mamba" in one.value for one in step.conditions)
     with pytest.raises(InputError, match="an encoder, which writes no tokens"):
         from_config({"model_type": "roberta", **fields}, "one", "one")
 

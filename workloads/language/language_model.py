@@ -6,6 +6,7 @@ published totals. A multiply-add is two flop.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -80,8 +81,9 @@ class LinearAttention:
     measured: int = 0
 
 
-UNMEASURED = 0.5
-"""Half width of log time where a kind of layer is counted by its bytes and flop alone: a factor of 1.65 each way."""
+UNMEASURED, UNREAD, UNPACKED = 1.65, 1.2, 2.0
+"""Factors by which a time may be off, either way, where a kind of layer is counted by its bytes and flop alone or not
+at all, where numbers of a file were not understood, and where weights are stored in an unknown type. Judgements."""
 
 
 def impossible(numbers: Mapping[str, Any], words: Mapping[str, str] | None = None) -> list[str]:
@@ -140,7 +142,10 @@ class LanguageModel:
     beside
         Parameters beside all these, stored in 16 bits: biases, learned positions, what sees, hears or encodes.
     doubts
-        What of the model is not counted, or only by its bytes: a phrase each.
+        What is to be known of how the model was read: a phrase each.
+    omitted
+        What of its steps is not counted, or only by its bytes, and the factor by which a time may be off for it, either
+        way.
     weights
         How the file says its weights are stored ("bf16", "fp8", "mxfp4", ...; see `weight_types`).
     published
@@ -184,6 +189,7 @@ class LanguageModel:
     typed: str = ""
     context: int | None = None
     doubts: tuple[str, ...] = ()
+    omitted: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
         if wrong := impossible(vars(self)):
@@ -193,12 +199,12 @@ class LanguageModel:
     def stands_for(self) -> str:
         """That its numbers answer for another name, and what they leave out; "" where they are all its own."""
         sibling = [f"{self.typed} by the numbers of {self.name}, whose shapes it shares"] if self.typed else []
-        return "; ".join([*sibling, *self.doubts])
+        return "; ".join([*sibling, *self.doubts, *(words for words, _ in self.omitted)])
 
     @property
     def unmeasured(self) -> float:
-        """What a kind of layer that no measured run has adds to the half width of the log of a time."""
-        return UNMEASURED if self.linear and not self.linear.measured else 0.0
+        """What is not counted, or only by its bytes, adds to the half width of the log of a time."""
+        return math.hypot(*(math.log(factor) for _, factor in self.omitted))
 
     @cached_property
     def attention_layers(self) -> int:

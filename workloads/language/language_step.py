@@ -8,6 +8,7 @@ it; `finished` prompts are scored; `tensor`, `pipeline`, `data` and `expert` are
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
@@ -67,6 +68,8 @@ def language_step(model: LanguageModel, stored: str | None = None, purpose: Purp
     known: dict[str, Attribute] = {"parameters": model.parameters, "linear_weights": linear, "routed_weights": routed}
     if model.stands_for:
         known["stands_for"] = model.stands_for
+    if model.omitted:
+        known |= {"omitted": "; ".join(words for words, _ in model.omitted), "off_by": math.exp(model.unmeasured)}
     if model.cache and writer.kind.name == model.weights:
         known |= {"cache": model.cache, "quantiser": model.quantiser}
     metadata = _stored(FrozenDict(known), writer.kind)
@@ -76,6 +79,12 @@ def language_step(model: LanguageModel, stored: str | None = None, purpose: Purp
     return replace(
         bound, defaults=FrozenDict({name: value for name, value in defaults.items() if name in bound.symbols})
     )
+
+
+def omitted_of(step: Workload) -> tuple[tuple[str, float], ...]:
+    """What a step does not count of its model, and by which factor its time may be off for it, either way."""
+    words = str(step.metadata.get("omitted", ""))
+    return ((words, float(str(step.metadata["off_by"]))),) if words else ()
 
 
 def on_one_device(step: Workload) -> Workload:

@@ -112,6 +112,27 @@ class SimulationResult(Answer):
         """Steps that were made, all replicas together."""
         return int(self.stretches[:, 3].sum())
 
+    def with_first(self, median: float, mean: float, least: float) -> SimulationResult:
+        """The same with first tokens whose median and mean are so many times as long, none below `least` seconds.
+
+        Each is a power of what it was over the median, so that none changes places; later tokens come as much later.
+        """
+        was = self.ttft
+        middle, wanted = float(np.median(was)), mean * float(was.mean())
+        over = np.log(np.maximum(was, 1e-12) / middle)
+
+        def stretched(power: float) -> FloatArray:
+            return np.asarray(median * middle * np.exp(np.clip(power * over, -50.0, 50.0)))
+
+        low, high = 0.0, 8.0
+        for _ in range(60):
+            power = (low + high) / 2
+            low, high = (power, high) if stretched(power).mean() < wanted else (low, power)
+        times = np.maximum(stretched(low), least)
+        ratio = times / np.maximum(was, 1e-12)
+        ends = {name: self.arrived + (getattr(self, name) - self.arrived) * ratio for name in ("placed", "read")}
+        return replace(self, first=self.arrived + times, last=self.last + times - was, **ends)
+
     def share(self, what: str) -> float:
         """Share of the run in which a replica works ("busy"), or reads prompts ("prompt")."""
         spans = self.stretches[:, 2] - self.stretches[:, 1]

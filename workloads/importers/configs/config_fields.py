@@ -8,6 +8,7 @@ from typing import Any
 
 from slipstick.common.errors import InputError
 from slipstick.workloads.importers.configs.state_layers import STATES
+from slipstick.workloads.language.language_model import UNMEASURED
 
 LARGEST = 10**9
 MOST_LAYERS = 10_000
@@ -131,12 +132,12 @@ class ConfigFields:
             return []
         return [one - first for one in value]
 
-    def mixers(self, layers: int, doubts: list[str]) -> list[str]:
+    def mixers(self, layers: int, omitted: list[tuple[str, float]]) -> list[str]:
         """What mixes the tokens of each layer: "full", "window" or a word of `STATES`; empty where no field says."""
         self._read |= {"full_attn_layers", "kda_layers"}
         for name in ("layer_types", "layers_block_type"):
             if words := self.listed(name, layers):
-                return [self._mixer(word, doubts) for word in words]
+                return [self._mixer(word, omitted) for word in words]
         if self.document.get("attn_type_list"):
             return ["full" if word == "1" else "lightning" for word in self.listed("attn_type_list", layers)]
         for name, first, other in (
@@ -154,14 +155,15 @@ class ConfigFields:
         return []
 
     @staticmethod
-    def _mixer(word: str, doubts: list[str]) -> str:
+    def _mixer(word: str, omitted: list[tuple[str, float]]) -> str:
         plain = word.lower()
         if plain in WINDOWS:
             return "window"
         if plain in STATES:
             return plain
-        if plain not in FULL and (doubt := f"layers of kind {word[:40]!r} are counted as attention") not in doubts:
-            doubts.append(doubt)
+        doubt = f"layers of kind {word[:40]!r} are counted as attention", UNMEASURED
+        if plain not in FULL and doubt not in omitted:
+            omitted.append(doubt)
         return "full"
 
     def unread(self) -> list[str]:

@@ -27,7 +27,15 @@ from slipstick.workloads.importers.configs.model_classes import (
     UNGATED,
 )
 from slipstick.workloads.importers.configs.state_layers import STATES, state_layers
-from slipstick.workloads.language.language_model import Experts, LanguageModel, Latent, impossible
+from slipstick.workloads.language.language_model import (
+    UNMEASURED,
+    UNPACKED,
+    UNREAD,
+    Experts,
+    LanguageModel,
+    Latent,
+    impossible,
+)
 from slipstick.workloads.language.weight_types import CACHE_BYTES, partly, weight_type
 
 _LIMIT_BYTES = 4_000_000
@@ -90,17 +98,18 @@ def from_config(document: Mapping[str, Any], where: object, name: str) -> Langua
     fields = ConfigFields({**left_out, **document}, where, kind)
     habits = _habits(fields, kind)
     doubts = [] if kind in HABITS else [f"model_type {kind[:40]!r} is not known: laid out by its fields"]
-    numbers = _numbers(fields, kind, habits, doubts)
+    omitted: list[tuple[str, float]] = []
+    numbers = _numbers(fields, kind, habits, omitted)
     if not isinstance(quantised := whole.get("quantization_config"), (Mapping, type(None))):
         fields.wrong.append(f"quantization_config = {str(quantised)[:40]!r}: want an object")
     fields.check(impossible(numbers, _WORDS))
     if (linear := numbers["linear"]) and linear.layers and not linear.measured:
-        doubts.append(f"{linear.layers} layers of {linear.name} are counted by bytes and flop alone: wider band")
+        omitted.append((f"{linear.layers} layers of {linear.name} are counted by bytes and flop alone", UNMEASURED))
     numbers["beside"], prefix = _beside(fields, whole, numbers, habits)
     if unread := fields.unread():
-        doubts.append(f"not counted, as their meaning is not known: {', '.join(unread)}")
+        omitted.append((f"not counted, as their meaning is not known: {', '.join(unread)}", UNREAD))
     numbers |= {**{key: habits[key] for key in _OWN}, **_cached(whole, where)}
-    model = LanguageModel(name=name, **numbers, doubts=(*doubts, *prefix))
+    model = LanguageModel(name=name, **numbers, doubts=(*doubts, *prefix), omitted=tuple(omitted))
     beside = whole.get("published_quantization")  # of a checkpoint of fewer bits
     published = _stored(model, {"quantization_config": beside}).weights if beside else ""
     return replace(_stored(model, whole), published=published)
@@ -161,14 +170,16 @@ def _habits(fields: ConfigFields, kind: str) -> dict[str, int]:
     return habits
 
 
-def _numbers(fields: ConfigFields, kind: str, habits: dict[str, int], doubts: list[str]) -> dict[str, Any]:
+def _numbers(
+    fields: ConfigFields, kind: str, habits: dict[str, int], omitted: list[tuple[str, float]]
+) -> dict[str, Any]:
     width, known_layers = fields.whole(*_WIDTH), fields.whole(*_LAYERS, high=MOST_LAYERS)
     letters = fields.letters("hybrid_override_pattern", known_layers or 0)
     mixed = [letter for letter in letters if letter in "M*"]
     if letters:  # each letter is a mixer or a feed-forward; here a layer is a mixer, and may have a feed-forward
         known_layers = len(mixed)
     layers = known_layers or 0
-    kinds = ["mamba" if one == "M" else "full" for one in mixed] or fields.mixers(layers, doubts)
+    kinds = ["mamba" if one == "M" else "full" for one in mixed] or fields.mixers(layers, omitted)
     linear = state_layers(fields, kind, sum(one in STATES for one in kinds) if kinds else layers, width or 0)
     alone = linear is not None and linear.layers == layers  # then intermediate_size is the mixer's own
     bare = max(0, 2 * layers - len(letters)) if letters else layers if alone and kind in STATE_CLASSES else 0
@@ -337,7 +348,8 @@ def _stored(model: LanguageModel, document: Mapping[str, Any]) -> LanguageModel:
     scheme = _scheme(quantised)
     if not scheme:
         method = str(quantised.get("quant_method") or quantised.get("quant_algo"))[:40]
-        return replace(model, doubts=(*model.doubts, f"weights quantised by {method!r} are counted in 16 bits"))
+        words = f"weights quantised by {method!r} are counted in 16 bits"
+        return replace(model, omitted=(*model.omitted, (words, UNPACKED)))
     named = [str(one) for key in KEPT_LISTS for one in (quantised.get(key) or ()) if isinstance(one, str)]
     kind = weight_type(scheme)
     attention, feed = (
