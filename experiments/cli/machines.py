@@ -80,8 +80,8 @@ def register(app: typer.Typer) -> None:
             f"{checked.name}, {kind}: {len(readers) - len(unread)} of {len(readers)} numbers are read by some answer"
         ]
         geometry = [
-            f"{field}: {row['stated']:,} flop a cycle stated, {row['ratio']:.3g} x what {row['geometry']} do by one "
-            "multiply-add a cycle"
+            f"{field}: {row['stated']:,.10g} flop a cycle stated, {row['ratio']:.3g} x what {row['geometry']} do "
+            "by one multiply-add a cycle"
             for field, row in followed.items()
         ]
         below = [f"no answer of kind {one}: {why}" for one, why in refused.items()]
