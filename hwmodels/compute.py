@@ -21,6 +21,8 @@ class Engine(Record):
         The shape of a systolic array, in multiply-add cells; 0 where the unit is no such array.
     arrays
         Systolic arrays a core has.
+    lanes
+        Lanes of a core at which the rates are stated: other lanes scale them.
     dataflow
         What stays in a systolic array: outputs, weights or inputs.
     """
@@ -29,6 +31,7 @@ class Engine(Record):
     rows: int = Field(default=0, ge=0)
     columns: int = Field(default=0, ge=0)
     arrays: int = Field(default=1, ge=1)
+    lanes: int | None = Field(default=None, ge=1)
     dataflow: Literal["output_stationary", "weight_stationary", "input_stationary"] = "weight_stationary"
 
     def rated(self, dtype: str) -> str:

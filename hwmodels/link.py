@@ -1,4 +1,4 @@
-"""What connects machines, and machines with their hosts."""
+"""What connects machines, machines with their hosts, and the dies of one machine."""
 
 from __future__ import annotations
 
@@ -32,3 +32,21 @@ class Link(Record):
     width: int = Field(default=2, ge=2)
     shared_by: int = Field(default=1, ge=1)
     generation: int = Field(default=0, ge=0)
+
+
+class Dies(Record):
+    """The dies that together are one machine: its cores, caches and memory are stated of all of them.
+
+    Parameters
+    ----------
+    count
+        At which the cores, the caches and the memory that the whole machine shares are stated: other counts scale them.
+    bandwidth
+        One direction of one die's connection to all others; None where none bounds.
+    local
+        Share of a die's traffic with main memory that its own memory serves; None: interleaved, 1 / count.
+    """
+
+    count: int = Field(default=1, ge=1)
+    bandwidth: BytesPerSecond | None = None
+    local: float | None = Field(default=None, ge=0, le=1)

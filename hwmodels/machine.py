@@ -5,6 +5,7 @@ A machine as a notebook shows it: each number with its unit, each source once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping
 from functools import cached_property
 from html import escape
@@ -20,7 +21,7 @@ from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict, Record, content_digest, form_of, short, unit_at, validated
 from slipstick.common.units import DollarsPerHour, Hertz, PerCycle, parse_multiple
 from slipstick.hwmodels.compute import Engine
-from slipstick.hwmodels.link import Link
+from slipstick.hwmodels.link import Dies, Link
 from slipstick.hwmodels.memory import Level
 from slipstick.hwmodels.power import Power
 from slipstick.hwmodels.runtime import Runtime
@@ -41,6 +42,10 @@ def machine_html(machine: Machine) -> str:
 NOT_TIMED = {"name", "description", "family", "aliases", "price", "sources", "base_clock", "peak_clock", "rated_clock"}
 """Fields that change no measured time."""
 HALF = ("bfloat16", "float16")
+CHANGED = "what-if: "
+"""How the source of a number begins that was set."""
+REACHED = "reached"
+"""Of main memory: what the connections between dies leave of its bandwidth, by the path of a field."""
 
 
 class Machine(Record):
@@ -70,6 +75,8 @@ class Machine(Record):
         Of one thread when 1, 2, ... hardware threads of its core are busy (beyond the last entry, the last holds).
     cores_per_cluster, cores_per_die, cores_per_numa, cores_per_socket
         Borders of the memory system; None where there is one domain. A die's clusters share one link to main memory.
+    dies
+        Those that together are the machine, and what joins them.
     engines
         By unit name: "vector", "matrix", "special".
     memory
@@ -101,6 +108,7 @@ class Machine(Record):
     cores_per_die: int | None = Field(default=None, ge=1)
     cores_per_numa: int | None = Field(default=None, ge=1)
     cores_per_socket: int | None = Field(default=None, ge=1)
+    dies: Dies = Dies()
     engines: FrozenDict[Engine]
     memory: FrozenDict[Level]
     links: FrozenDict[Link] = FrozenDict()
@@ -147,6 +155,9 @@ class Machine(Record):
     def using(self, changes: Mapping[str, Any] | None = None, **named: Any) -> Machine:
         """The same machine with some fields changed: the what-if verb.
 
+        Rates stay those of the geometry at which they are stated: rows, columns, arrays, lanes, channels and dies
+        scale them by the ratio (see `scaled_by`), also where a rate is set beside.
+
         Parameters
         ----------
         changes, named
@@ -167,17 +178,62 @@ class Machine(Record):
         sources = dict(self.sources)
         for path, value in {**(changes or {}), **named}.items():
             _put(data, path, value, self)
-            sources[path] = f"what-if: {value!r} instead of {short(self.get(path))}"
+            sources[path] = f"{CHANGED}{value!r} instead of {short(self.get(path))}"
         data["sources"] = sources
         made = validated(Machine, data, f"machine {self.name!r}")
+        if ratios := self._scaled(made):
+            for path, ratio in ratios.items():
+                number = made.get(path)
+                scaled = number * ratio
+                _put(data, path, round(scaled) if isinstance(number, int) and scaled.is_integer() else scaled, made)
+                sources[path] = f"{made.source_of(path)} (x {ratio:g} by what-if of the geometry)"
+            data["sources"] = {**sources}
+            made = validated(Machine, data, f"machine {self.name!r}")
         made._stated = self.stated if changes or named else self._stated
         return made
+
+    def _scaled(self, made: Machine) -> dict[str, float]:
+        """What the changed geometry of another machine scales there, and by what."""
+        ratios: dict[str, float] = {}
+        for path, scaled in self.geometry.items():
+            stated, there = self.get(path), made.get(path)
+            if stated and there and there != stated:  # 0: no array any more
+                ratios |= {name: ratios.get(name, 1.0) * there / stated for name in scaled}
+        return ratios
+
+    @cached_property
+    def geometry(self) -> dict[str, tuple[str, ...]]:
+        """Counts that are stated, and the numbers stated at them, which grow with them: all by dotted path."""
+        scaled: dict[str, tuple[str, ...]] = {}
+        for name, engine in self.engines.items():
+            rates = tuple(f"engines.{name}.flop_per_cycle.{dtype}" for dtype in engine.flop_per_cycle)
+            sides = ("rows", "columns", "arrays") if engine.rows and engine.columns else ()
+            scaled |= {f"engines.{name}.{side}": rates for side in (*sides, *["lanes"] * bool(engine.lanes))}
+        shared: list[str] = []
+        for name, level in self.memory.items():
+            at = f"memory.{name}."
+            curve = [f"{at}bandwidth_by_cores.{i}.1" for i in range(len(level.bandwidth_by_cores))]
+            rates = (*(at + rate for rate in ("bandwidth", "bytes_per_cycle") if getattr(level, rate)), *curve)
+            scaled |= {f"{at}channels": rates} if level.channels else {}
+            if level.per == "machine":  # bytes a cycle are a core's
+                shared += [f"{at}capacity", *(rate for rate in rates if not rate.endswith("bytes_per_cycle"))]
+        return {**scaled, "dies.count": ("cores", *shared)}
+
+    @property
+    def between_dies(self) -> float:
+        """Bandwidth of main memory that the connections between dies let through; infinite where none bounds.
+
+        Each die moves 1 / count of the bytes, all but its own memory's share of them over its connection.
+        """
+        dies = self.dies
+        local = 1 / dies.count if dies.local is None else dies.local
+        return dies.count / (1 - local) * dies.bandwidth if dies.bandwidth is not None and local < 1 else math.inf
 
     def after_weights(self, weights: float) -> Machine:
         """As `using` of `runtime.weights_between` with bytes > 0; nothing else is checked anew."""
         old = {name: getattr(self, name) for name in type(self).__pydantic_fields__}
         runtime = Runtime.model_construct(**{**fields_in(self.runtime), "weights_between": weights})
-        changed = f"what-if: {weights!r} instead of {short(self.runtime.weights_between)}"
+        changed = f"{CHANGED}{weights!r} instead of {short(self.runtime.weights_between)}"
         sources = FrozenDict({**self.sources, "runtime.weights_between": changed})
         made = Machine.model_construct(**{**old, "runtime": runtime, "sources": sources})
         made._stated = self.stated
@@ -206,6 +262,8 @@ class Machine(Record):
         return {}
 
     def _at(self, path: str) -> Any:
+        if path.endswith(f".{REACHED}") and path == f"memory.{self.main_memory}.{REACHED}":
+            return min(self._product(self.stated_factors(self.main_memory)), self.between_dies)
         value: Any = self
         above = ""
         for name in path.split("."):
@@ -281,6 +339,12 @@ class Machine(Record):
         """
         if level not in self.memory:
             raise unknown_name(f"memory level of machine {self.name!r}", level, list(self.memory))
+        if level == self.main_memory and self.dies.bandwidth is not None:
+            return (f"memory.{level}.{REACHED}",)
+        return self.stated_factors(level)
+
+    def stated_factors(self, level: str) -> tuple[str, ...]:
+        """The same without what the connections between dies leave of it."""
         if self.memory[level].bandwidth is not None:
             return (f"memory.{level}.bandwidth",)
         return (f"memory.{level}.bytes_per_cycle", "clock", "cores")

@@ -15,14 +15,14 @@ from slipstick.common.columns import Column
 from slipstick.common.formatting import typed_shown
 from slipstick.common.records import unit_at
 from slipstick.hwmodels.compute import Engine
-from slipstick.hwmodels.link import Link
+from slipstick.hwmodels.link import Dies, Link
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.machine_inheritance import WORD
 from slipstick.hwmodels.memory import Level
 from slipstick.hwmodels.power import Power
 from slipstick.hwmodels.runtime import Runtime
 
-PARTS = {record.__name__: record for record in (Engine, Level, Link, Power, Runtime)}
+PARTS = {record.__name__: record for record in (Dies, Engine, Level, Link, Power, Runtime)}
 NOUNS = {"object": "a mapping by name", "array": "a list", "string": "a text", "integer": "a whole number"}
 
 

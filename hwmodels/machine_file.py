@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from slipstick.common.errors import InputError
@@ -149,6 +149,51 @@ def implausible(machine: Machine) -> Iterator[str]:
     idle, cap = machine.power.idle, machine.power.cap
     if cap is not None and idle > cap:
         yield _line("power.idle", idle, f"at most power.cap, {format_quantity(cap, 'W')}", "W")
+
+
+def stated_and_followed(machine: Machine) -> list[dict[str, str | float]]:
+    """A row for each rate of a systolic array or of lanes: what is stated, what the geometry makes, and the ratio.
+
+    A cell of an array, or a lane, does one multiply-add a cycle: a ratio of 2 is two of them, of .5 half a one.
+
+    >>> from slipstick.hwmodels.catalog import machine
+    >>> [round(row["ratio"], 2) for row in stated_and_followed(machine("tpu-v7"))]
+    [5.03, 10.05, 5.03]
+    """
+    rows: list[dict[str, str | float]] = []
+    for name, engine in machine.engines.items():
+        cells = engine.rows * engine.columns * engine.arrays
+        counted = f"{engine.arrays} x {engine.rows} x {engine.columns} cells" if cells else f"{engine.lanes} lanes"
+        for dtype, rate in engine.flop_per_cycle.items():
+            if followed := 2 * (cells or engine.lanes or 0):
+                rows.append({"rate": f"{name}.{dtype}", "flop_per_cycle": rate, "geometry": counted})
+                rows[-1] |= {"followed": followed, "ratio": rate / followed}
+    return rows
+
+
+def odd_in_catalogue(machine: Machine, others: Sequence[Machine]) -> Iterator[str]:
+    """A line for each number, or balance of two, that lies outside those of other machines of its kind."""
+    there = [_balances(one) for one in others]
+    for (what, unit), here in _balances(machine).items():
+        values = sorted(one[what, unit] for one in there if one[what, unit])
+        if here and values and not values[0] <= here <= values[-1]:
+            low, high, value = (format_quantity(one, unit) for one in (values[0], values[-1], here))
+            yield f"{what}: {value}, {len(values)} others of its kind have {low} to {high}"
+
+
+def _balances(machine: Machine) -> dict[tuple[str, str], float]:
+    """Numbers that machines of a kind have in common, by name and unit; 0 where one is not stated."""
+    rates = [rate for engine in machine.engines.values() for rate in engine.flop_per_cycle.values()]
+    flop = max(rates, default=0.0) * machine.clock * machine.cores
+    levels = [machine.bandwidth(name) for name, level in machine.memory.items() if level.capacity]
+    main = machine.bandwidth(machine.main_memory)
+    return {
+        ("clock", "Hz"): machine.clock,
+        ("main memory's bandwidth", "byte/s"): main,
+        ("bandwidth of the last cache over that of main memory", ""): levels[-2] / main if len(levels) > 1 else 0.0,
+        ("flop of its fastest engine for a byte of main memory", "flop/byte"): flop / main,
+        ("watts of the cap for 1e12 flop/s", "W"): (machine.power.cap or 0.0) / flop * 1e12 if flop else 0.0,
+    }
 
 
 def _unreached(machine: Machine) -> Iterator[str]:

@@ -30,6 +30,8 @@ class Level(Record):
         Of one access that misses the nearer levels.
     line
         Bytes moved at once.
+    channels
+        At which the bandwidth is stated: others scale it.
     duplex
         half: loads and stores share the path to the nearer level; full: each has a path of its own.
     ecc
@@ -49,6 +51,7 @@ class Level(Record):
     bandwidth_by_cores: tuple[tuple[int, BytesPerSecond], ...] = ()
     latency: Seconds | None = None
     line: int = Field(default=64, ge=1)
+    channels: int | None = Field(default=None, ge=1)
     duplex: Literal["half", "full"] = "half"
     ecc: Literal["aside", "inline"] = "aside"
     per_byte: JoulesPerByte | None = None

@@ -28,6 +28,7 @@ from .estimators.scaling import Series as Series
 
 # Studies and pages
 from .experiments.studies.study_call import study as study
+from .experiments.studies.study_call import AskTell as AskTell
 from .experiments.studies.study import load_study as load_study
 from .experiments.studies.runner import run_study as run_study
 from .experiments.studies.study import Study as Study

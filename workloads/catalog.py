@@ -8,6 +8,7 @@ from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from slipstick.common.errors import InputError
 from slipstick.common.opener import is_there
 from slipstick.common.readers import read_json
 from slipstick.common.renamed_arguments import checked
@@ -137,9 +138,14 @@ def _imported(name: str) -> Workload | None:
     kind = identify(name)
     if kind is None or kind.target in ("model", "matrix") or kind.key == "workload":
         return None
-    if kind.target != "graph" and kind.key != "chakra":
+    if kind.target != "graph" and kind.key not in ("chakra", "chrome-trace"):
         raise elsewhere(name, "graph")
-    return import_file(name)
+    try:
+        return import_file(name)
+    except InputError:
+        if kind.key != "chrome-trace":
+            raise
+        raise elsewhere(name, "graph") from None
 
 
 @checked

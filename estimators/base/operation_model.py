@@ -192,19 +192,6 @@ def _rows(model: FormulaModel, operations: Sequence[Op], machine: Machine, known
     return tuple(rows)
 
 
-def names_read(model: FormulaModel, operations: Sequence[Op], machine: Machine) -> frozenset[str]:
-    """The names in the formulas of some operations, whose sizes may be open.
-
-    Raises InputError where a formula is in no seconds.
-    """
-    form = promised_form(model, machine)
-    known = Formulas() if form is None else formulas_of(type(model), form)
-    firsts = {model.key(op, machine): op for op in reversed(operations)}
-    formulas = [known.get(repr(key), partial(_lowered, model, op, machine)) for key, op in firsts.items()]
-    known.keep()
-    return frozenset().union(*(formula.names for formula in formulas))
-
-
 def _lowered(model: FormulaModel, op: Op, machine: Machine) -> Evaluable:
     return _in_seconds(model.formula(op, machine), op).lowered
 

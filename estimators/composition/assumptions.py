@@ -6,7 +6,7 @@ from slipstick.common.formatting import format_quantity
 from slipstick.common.records import Same
 from slipstick.estimators.composition.workload_cache import resident
 from slipstick.estimators.roofline.roofline import widened
-from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.machine import CHANGED, Machine
 from slipstick.workloads.graph.footprint import attends_to_cache
 from slipstick.workloads.graph.workload import Workload
 
@@ -19,6 +19,19 @@ def served(machine: Machine, unit: str, dtype: str) -> str:
     rated = [name for name in ("matrix", "vector") if name in machine.engines]
     rated = [name for name in rated if dtype in machine.engines[name].flop_per_cycle]
     return f"{unit}.{dtype}" + (" on the vector engine" if unit == "matrix" and rated == ["vector"] else "")
+
+
+def geometry_notes(machine: Machine) -> tuple[str, ...]:
+    """What of the geometry is not as stated, by how much that scales the rates, and that a rate is set beside it."""
+    lines = []
+    for path, scaled in machine.stated.geometry.items():
+        before, now = machine.stated.get(path), machine.get(path)
+        if not before or before == now:
+            continue
+        set_too = [name for name in scaled if machine.source_of(name).startswith(CHANGED)]
+        beside = f", and a rate that is set beside ({', '.join(set_too)})" if set_too else ""
+        lines.append(f"{path} {now:g} instead of {before:g} scales what is stated by {now / before:.4g}{beside}")
+    return tuple(lines)
 
 
 def fusion_notes(before: Workload, after: Workload) -> tuple[str, ...]:

@@ -14,15 +14,17 @@ import numpy.typing as npt
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import Same
+from slipstick.estimators.base.operation_model import machine_values
 from slipstick.estimators.base.schedule_model import AMOUNTS
 from slipstick.estimators.composition.formula_group_steps import GroupSteps
 from slipstick.estimators.composition.formula_groups import Group
+from slipstick.estimators.composition.geometry import followed, follows
 from slipstick.estimators.symbolic.batched_sum import Tables, Term, TermRows
 from slipstick.estimators.symbolic.formula_steps import FormulaSteps
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.symbolic.lambdified.formula_cache import CachedParts
 from slipstick.estimators.symbolic.parameters import Parameter
-from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.machine import REACHED, Machine
 from slipstick.workloads.graph.cost import symbols_of
 from slipstick.workloads.graph.workload import Workload
 
@@ -88,6 +90,7 @@ class Compiled:
                 if array.ndim == 0 and len(self._checked) < MAX_KNOWN:
                     self._checked.add((name, float(array)))
         shape = np.broadcast_shapes(*(array.shape for array in arrays.values())) if arrays else ()
+        arrays |= self.following(arrays)
         known = self._known
         if int(np.prod(shape)) <= BLOCK_POINTS or not shape:
             return np.array(np.broadcast_to(self._evaluate(arrays, known), shape))
@@ -107,9 +110,25 @@ class Compiled:
 
     @cached_property
     def read(self) -> frozenset[str]:
-        """Every name that has a say: those in the formulas, and free ones in the amounts of operations."""
+        """Every name that has a say: those in the formulas or that these follow, free ones in amounts of operations."""
         named = (group.formula.sizes_read for group in self.groups)
-        return frozenset(self.schedule.names).union(self._row_symbols, *named)
+        names = frozenset(self.schedule.names).union(self._row_symbols, *named)
+        also = (one.names for name, one in [*follows(self.machine).items(), *self.followed.items()] if name in names)
+        return frozenset(name for name in names.union(*also) if not name.endswith(f".{REACHED}"))
+
+    def following(self, values: Mapping[str, Any]) -> dict[str, FloatArray]:
+        """What numbers of the machine become that follow the free ones; `values`: of the free ones."""
+        return {name: one.evaluate({**self._stated, **values}) for name, one in self.followed.items()}
+
+    @cached_property
+    def followed(self) -> Mapping[str, FormulaSteps]:
+        """Numbers of the machine that follow the free ones."""
+        return followed(self.machine, self.free)
+
+    @cached_property
+    def _stated(self) -> dict[str, float]:
+        """Today's values of what those formulas name."""
+        return {n: v for one in self.followed.values() for n, v in machine_values(one, self.machine).items()}
 
     @property
     def made(self) -> tuple[Group, ...]:
@@ -121,7 +140,8 @@ class Compiled:
         """The formula of each group with the base put in, taken apart."""
         terms: list[tuple[Term, ...]] = []
         for group in self.groups:
-            known = {name: self.base[name] for name in group.formula.names if name in self.base}
+            fixed = self.base.keys() - self.followed.keys()
+            known = {name: self.base[name] for name in group.formula.names if name in fixed}
             terms.append(group.formula.terms(known, self._parts))
         return tuple(terms)
 

@@ -32,11 +32,12 @@ from slipstick.estimators.base.operation_model import (
 )
 from slipstick.estimators.base.operation_shares import Parts
 from slipstick.estimators.base.schedule_model import FormulaSchedule, Outcome, Schedule
-from slipstick.estimators.composition.assumptions import fusion_notes, memory_notes, served, stands_for
+from slipstick.estimators.composition.assumptions import fusion_notes, geometry_notes, memory_notes, served, stands_for
 from slipstick.estimators.composition.compiled_estimator import Compiled, check_free, leaves_operations
 from slipstick.estimators.composition.energy_and_cost import energy_of
 from slipstick.estimators.composition.formula_group_steps import SCHEDULE, group_steps
 from slipstick.estimators.composition.formula_groups import Group, constant_group, groups_of
+from slipstick.estimators.composition.geometry import follows
 from slipstick.estimators.composition.power_capped import (
     CAP,
     CLOCK,
@@ -300,6 +301,8 @@ class ComposedEstimator(EstimatorBase):
         base: dict[str, float] = {f"estimator.{name}": value for name, (value, _) in all_parameters.items()}
         for formula in (whole, *(group.formula for group in groups)):
             base |= machine_values(formula, self.as_found(bound, machine))
+        for name, followed_by in follows(machine).items():
+            base |= machine_values(followed_by, machine) if name in base else {}
         base |= {f"run.{name}": float(value) for name, value in {**defaults, **run}.items()}
         bounds = {name: note for name, (_, note) in all_parameters.items()}
         return Compiled(groups, whole, base, free, machine, bounds, identity)
@@ -386,6 +389,7 @@ class ComposedEstimator(EstimatorBase):
         counted = f"not counted but by their bytes: {', '.join(workload.uncounted)}" if workload.uncounted else ""
         texts = (
             self._caches(machine),
+            *geometry_notes(machine),
             *notes_on_dtypes(Same(workload)),
             *precision_notes(workload.metadata),
             f"flop as {', '.join(dtypes)}" if dtypes else "",

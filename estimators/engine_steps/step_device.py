@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slipstick.common.errors import InputError
+from slipstick.common.formatting import format_quantity
 from slipstick.estimators.engine_steps.vendor_efficiency import libraries_of
 from slipstick.hwmodels.compute import Engine
 from slipstick.hwmodels.machine import Machine
@@ -63,11 +64,7 @@ class Device:
         """
         unit, plain, narrow = rated_types(machine, compute)
         level = machine.memory[machine.main_memory]
-        joined = [link.bandwidth for name, link in machine.links.items() if name != "infeed" and link.width >= ranks]
-        if ranks > 1 and not joined:
-            raise InputError(
-                f"machine {machine.name!r}: no link joins {ranks} devices (links: {', '.join(machine.links) or 'none'})"
-            )
+        joined = link_of(machine, ranks) if ranks > 1 else ""
         if level.capacity is None:
             raise InputError(f"machine {machine.name!r}: memory.{machine.main_memory}.capacity is not stated")
         return cls(
@@ -75,10 +72,35 @@ class Device:
             float(level.capacity),
             machine.peak(unit, plain),
             machine.peak(unit, narrow),
-            joined[0] if joined else math.inf,
+            machine.links[joined].bandwidth if joined else math.inf,
             int(compute in FOUR_BITS and narrow == plain),
             **vars(libraries_of(machine.family)),
         )
+
+
+def link_of(machine: Machine, ranks: int) -> str:
+    """The nearest link that joins so many devices.
+
+    Raises InputError where none does; says how to state one.
+    """
+    links = {name: link for name, link in machine.links.items() if name != "infeed"}
+    for name, link in links.items():
+        if link.width >= ranks:
+            return name
+    held = ", ".join(f"{name} of {link.width}" for name, link in links.items()) or "none"
+    wider = f"--set machine.links.{next(reversed(links))}.width={ranks}, or " if links else ""
+    raise InputError(
+        f"machine {machine.name!r}: no link joins {ranks} devices (links: {held}): use fewer ranks (--tp), or "
+        f"state the network that joins them: {wider}links: {{network: {{bandwidth: 50 GB/s, width: {ranks}}}}} in a "
+        "machine file that extends this one"
+    )
+
+
+def joining(machine: Machine, ranks: int) -> str:
+    """The topology that is taken of so many devices, in words."""
+    name = link_of(machine, ranks)
+    link = machine.links[name]
+    return f" over {name} ({format_quantity(link.bandwidth, 'byte/s')} a device one way, at most {link.width} devices)"
 
 
 def rated_types(machine: Machine, compute: str) -> tuple[str, str, str]:

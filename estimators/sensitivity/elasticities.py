@@ -13,6 +13,7 @@ import numpy as np
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
 from slipstick.common.lazy_sympy import sp
+from slipstick.estimators.base.operation_model import machine_values
 from slipstick.estimators.composition.compiled_estimator import Compiled
 from slipstick.estimators.composition.formula_group_steps import GroupSteps
 from slipstick.estimators.symbolic.formula import Formula
@@ -66,7 +67,8 @@ def sensitivity(function: Compiled, values: Mapping[str, Any] | None = None) -> 
         raise InputError("this estimator is no formula (a table or a simulation): it has no gradient")
     free = {name: np.asarray(value, dtype=np.float64) for name, value in (values or {}).items()}
     time = function(free)
-    known: dict[str, Any] = {**function.base, **free}
+    stated: dict[str, Any] = {**function.base, **free}
+    known = {**stated, **function.following(free)}
     open_ = {name.partition(".")[2]: name for name in free if name.startswith(("workload.", "run."))}
     totals: dict[str, Any] = {n: 0.0 for n in function.schedule.names if n.startswith(("time.", "count."))}
     slopes: dict[str, dict[str, Any]] = {}  # quantity -> total of a lane -> derivative
@@ -88,11 +90,26 @@ def sensitivity(function: Compiled, values: Mapping[str, Any] | None = None) -> 
                 if name in lanes:
                     ridges[quantity] = ridges.get(quantity, False) | turns
         ridges[name] = ridges.get(name, False) | turns
+    _pass_on(function, stated, gradient, ridges)
     elasticity = {
-        name: np.broadcast_to(np.asarray(slope) * known[name] / time, time.shape) for name, slope in gradient.items()
+        name: np.broadcast_to(np.asarray(slope) * stated[name] / time, time.shape) for name, slope in gradient.items()
     }
     turning = {name: np.broadcast_to(ridges.get(name, False), time.shape) for name in elasticity}
     return Sensitivity(time, elasticity, turning)
+
+
+def _pass_on(function: Compiled, stated: dict[str, Any], gradient: dict[str, Any], ridges: dict[str, Any]) -> None:
+    """Slopes by numbers of the machine that follow others become slopes by these."""
+    for formula in function.followed.values():
+        stated |= {
+            name: value for name, value in machine_values(formula, function.machine).items() if name not in stated
+        }
+    for name in [name for name in function.followed if name in gradient]:
+        formula, slope, turned = function.followed[name], gradient.pop(name), ridges.pop(name, False)
+        turns = formula.turns(stated)
+        for other, each in formula.gradient(stated).items():
+            gradient[other] = gradient.get(other, 0.0) + slope * each
+            ridges[other] = ridges.get(other, False) | turned | turns.get(other, False)
 
 
 def _add_group(

@@ -25,7 +25,7 @@ from slipstick.estimators.engine_steps.measured_steps import TimedServerStep, ca
 from slipstick.estimators.engine_steps.prompt_steps import LoopSteps, first_parts, least_prompt_seconds
 from slipstick.estimators.engine_steps.speculative_decoding import Speculation
 from slipstick.estimators.engine_steps.step_amounts import Batch, Shares
-from slipstick.estimators.engine_steps.step_device import widening
+from slipstick.estimators.engine_steps.step_device import joining, widening
 from slipstick.estimators.engine_steps.step_law import StepSum
 from slipstick.estimators.engine_steps.step_time import StepTime
 from slipstick.estimators.engine_steps.step_time_predictor import StepTimePredictor
@@ -36,7 +36,7 @@ from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language.weight_types import AUTO, CACHE_BYTES, weight_type
 
-MEMORY_SHARE = 0.9
+MEMORY_SHARE, FULLER = 0.9, 0.98
 """Of a device's memory that engines take (vLLM: gpu_memory_utilization)."""
 CONTEXT_BYTES = 666e6
 """Of the engine's context and its libraries, on each device; with `_work_bytes` it gives the 2,588 blocks of 16 tokens
@@ -221,7 +221,10 @@ class Deployment:
                 f"{self.model.name} ({self.stored}) does not fit {self.machine.name} with {self.layout.text()}: "
                 f"{format_quantity(shares.held_bytes, 'byte')} of weights a device and "
                 f"{format_quantity(CONTEXT_BYTES + self._work_bytes, 'byte')} beside them, "
-                f"{format_quantity(usable, 'byte')} usable of {format_quantity(device.capacity, 'byte')}; "
+                f"{format_quantity(usable, 'byte')} usable of {format_quantity(device.capacity, 'byte')}, the share of "
+                f"memory that engines take (utilization {self.memory_share:g}; for another, the capacity that it "
+                f"leaves: --set machine.memory.{self.machine.main_memory}.capacity="
+                f"{device.capacity * FULLER / self.memory_share / 1e9:.4g}GB for {FULLER:g}); "
                 "use more devices, a larger tensor degree or a smaller type of weights"
             )
         return blocks * self.rules.block * self.layout.data
@@ -262,10 +265,8 @@ class Deployment:
 
     def assumptions(self) -> tuple[str, ...]:
         """What an answer takes for granted."""
-        words = [
-            self.layout.text(),
-            *filter(None, [self.model.stands_for]),
-        ]
+        joined = joining(self.machine, self.layout.tensor) if self.layout.tensor > 1 else ""
+        words = [self.layout.text() + joined, *filter(None, [self.model.stands_for])]
         if widened := widening(self.machine, self.step.shares.kind.compute):
             words.append(widened)
         if above := beyond_rated(self.machine):

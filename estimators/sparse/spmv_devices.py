@@ -27,9 +27,10 @@ from slipstick.estimators.fitting.scores import normal_spread, weighted_quantile
 from slipstick.estimators.fitting.similarity_weights import fitted_similarity
 from slipstick.estimators.sparse.fitted_documents import Document, from_document, number
 from slipstick.estimators.sparse.reuse_model import is_accelerator
-from slipstick.estimators.symbolic.cache_residency import share_beyond
+from slipstick.estimators.symbolic.cache_residency import capacity_of_all, rated_caches, share_beyond
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest
 from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
@@ -54,7 +55,8 @@ def amounts(machine: Machine, call: float = CALL, stored: str = "csr") -> dict[s
     """What a product does, by term, in seconds at the machine's data-sheet rates (a cycle of one core for each cycle).
 
     * call: a call.
-    * stream: the matrix as it is stored, and the vectors, once each, at the main memory's bandwidth. ELL and SELL-P
+    * stream: the matrix as it is stored, and the vectors, once each, at the main memory's bandwidth where the machine's
+      last cache is the one stated; what another one holds of product after product comes at its own. ELL and SELL-P
       read what slices of 64 rows hold when filled up to their longest row: a thread of ELL stops at its row's end, and
       those beside it wait.
     * row: the partial sums of each row, added up in log2 of its length steps, on all cores.
@@ -69,13 +71,15 @@ def amounts(machine: Machine, call: float = CALL, stored: str = "csr") -> dict[s
     """
     if stored not in FORMATS:
         raise unknown_name("format of a sparse matrix", stored, tuple(FORMATS))
-    caches = [name for name, level in machine.memory.items() if level.capacity][:-1]
+    stated = machine.stated
+    caches = [name for name, level in stated.memory.items() if level.capacity][:-1]
     if not caches:
         raise InputError(f"machine {machine.name!r} has no cache with a capacity before its main memory")
     rows, columns, nonzeros, longest, variation = (symbol(f"operation.{name}") for name in DIMS)
     bandwidth = sp.Mul(*(symbol(f"machine.{path}") for path in machine.bandwidth_factors(machine.main_memory)))
     cycles = symbol("machine.cores") * symbol("machine.clock")
-    beyond = share_beyond(ENTRY * columns, symbol(f"machine.memory.{caches[-1]}.capacity"))
+    held = Largest(1, capacity_of_all(machine, caches[-1]))
+    beyond = share_beyond(ENTRY * columns, held)
     sliced, hybrid = symbol(f"operation.{SLICED}"), symbol(f"operation.{HYBRID}")
     read = {
         "csr": 12 * nonzeros + 12 * rows,
@@ -84,15 +88,32 @@ def amounts(machine: Machine, call: float = CALL, stored: str = "csr") -> dict[s
         "sellp": 12 * sliced + ENTRY * rows,
         "hybrid": hybrid + ENTRY * rows,
     }[stored]
+    whole = read + ENTRY * columns
+    if caches[-1] in rated_caches(stated):
+        # costs were fitted to machines as stated: another cache moves them by what it holds of product after product
+        near = sp.Mul(*(symbol(f"machine.{path}") for path in machine.bandwidth_factors(caches[-1])))
+        kept = stated.memory[caches[-1]].capacity * stated.instances(caches[-1])
+        far, close = (stated.bandwidth(name) for name in (stated.main_memory, caches[-1]))
+        stream = _by_level(whole, held, 1 / bandwidth, 1 / Largest(bandwidth, near))
+        was = _by_level(whole, sp.Float(kept), sp.Integer(1), sp.Float(far / max(far, close)))
+        stream *= whole / was
+    else:
+        stream = whole / bandwidth
     walked = longest / symbol("machine.clock")
     waits = rows * sp.Min(longest * rows / nonzeros, LONGEST) / cycles
     return {
         "call": sp.Float(call),
-        "stream": (read + ENTRY * columns) / bandwidth,
+        "stream": stream,
         "row": rows * sp.log(1 + nonzeros / rows, 2) / cycles,
         "wait": walked if stored in ("ell", "sellp") else waits,
         "gather": nonzeros * sp.Min(variation, 1) * (SECTOR - ENTRY) * beyond / bandwidth,
     }
+
+
+def _by_level(moved: sp.Expr, held: sp.Expr, far: sp.Expr, near: sp.Expr) -> sp.Expr:
+    """Seconds of a cyclic stream of bytes, what a cache holds of it at the cost `near`, the rest at `far` a byte."""
+    beyond = share_beyond(moved, held)
+    return moved * (beyond * far + (1 - beyond) * near)
 
 
 def amount_table(

@@ -178,7 +178,7 @@ class TpuOperations(FormulaModel):
                 return Formula(symbol("operation.host.bytes") / symbol("parameter.label_bandwidth"), "s", SOURCE)
             case "decode":
                 return Formula(symbol("operation.host.seconds"), "s", "the host's cores share the examples")
-        return Formula(memory + start, "s", SOURCE)
+        return Formula(memory + start, "s", SOURCE, FrozenDict(memory=memory))
 
     def occupied(self, operations: Sequence[Op], machine: Machine) -> FloatArray:
         """Seconds in which one execution of each operation holds a core's matrix units, padding included."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from slipstick.common.errors import InputError
-from slipstick.common.readers import read_csv_rows, read_number, unknown_name, whole_number
+from slipstick.common.errors import InputError, errors_at
+from slipstick.common.readers import read_csv_rows, read_number, unknown_name, whole_number, whole_of
 from slipstick.estimators.engine_steps.engines import engine_of
 from slipstick.estimators.engine_steps.fitted_steps import server_on
 from slipstick.estimators.engine_steps.measured_steps import ServerStep, TimedServerStep, usual_steps
@@ -49,10 +49,8 @@ def read_measured_steps(
                 raise unknown_name(f"column in {path}:", name, COLUMNS)
         if cells["time_s"]:
             seconds = read_number(cells["time_s"], path, line, "time_s", low=1e-7, high=1e4)
-            try:
+            with errors_at(f"{path}: line {line}"):
                 made.append(TimedServerStep(_step(cells, path, line, machine, engine), seconds))
-            except InputError as error:
-                raise InputError(str(error) if str(path) in str(error) else f"{path}: line {line}: {error}") from None
     if not made:
         raise InputError(f"{path}: no line has a time_s: fill in what was measured, in seconds")
     return tuple(made)
@@ -67,9 +65,7 @@ def _step(cells: Mapping[str, str], path: object, line: int, machine: Machine, e
         raise InputError(f"{missing[0]} is empty: a {purpose} step needs {' and '.join(SIZES[purpose])}")
     sizes = {size: read_number(cells[size], path, line, size, low=1.0, high=1e8) for size in SIZES[purpose]}
     batch = Batch(**sizes) if purpose == "decode" else Batch(prompt=sizes["prompt"], chunk=sizes["prompt"], finished=1)
-    tensor = whole_number(cells.get("tensor") or "1")
-    if not tensor:
-        raise InputError(f"tensor = {cells['tensor'][:40]!r}: want a whole number of devices")
+    tensor = whole_of(cells.get("tensor") or "1", "tensor", 1)
     served = cells.get("engine") or engine or server_on(machine)
     engine_of(served)
     model, layout = language_model(name), Layout(tensor)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slipstick.common.errors import InputError
-from slipstick.common.readers import read_csv_rows, read_number, unknown_name
+from slipstick.common.errors import InputError, errors_at
+from slipstick.common.readers import read_csv_rows, read_number, unknown_name, whole_of
 from slipstick.estimators.training.layout_step_time import PRECISIONS
 from slipstick.estimators.training.own_steps import UpdatedStep
 from slipstick.experiments.calibrate.measured_argument import known_time
@@ -95,10 +95,7 @@ class _Row:
         """A whole number; the default where the cell is empty."""
         if name not in self.cells:
             return default
-        value = read_number(self.cells[name], self.path, self.line, name, 1, MOST_DEVICES)
-        if value != int(value):
-            raise InputError(f"{self.path}: line {self.line}: {name} = {value:g}: want a whole number")
-        return int(value)
+        return whole_of(self.cells[name], f"{self.path}: line {self.line}: {name}", 1, MOST_DEVICES)
 
     def log(self) -> TrainingLog | None:
         """The log that the row names, beside the CSV."""
@@ -155,7 +152,7 @@ def _step(row: _Row, batch: int, sequence: int, precision: str) -> UpdatedStep:
         if stated is not None
         else read_number(row.cells["step_s"], row.path, row.line, "step_s", 1e-9, LONGEST)
     )
-    try:
+    with errors_at(f"{row.path}: line {row.line}"):
         layout = TrainingLayout(
             data=devices // ranks, shard=shard, recompute=_RECOMPUTE[recompute], **degrees
         )  # fmt: skip
@@ -166,6 +163,3 @@ def _step(row: _Row, batch: int, sequence: int, precision: str) -> UpdatedStep:
             kind,
             seconds,
         )
-    except InputError as error:
-        text = str(error)
-        raise error if text.startswith(str(row.path)) else InputError(f"{row.path}: line {row.line}: {text}") from None

@@ -48,10 +48,8 @@ def read_measurements(
             if not dot or space not in SPACES:
                 known = [*plain, "run.NAME", "machine.NAME", "workload.NAME"]
                 raise unknown_name(f"column in {path}:", column, known)
-            try:
+            with errors_at(f"{path}: line {line}"):
                 value = machine_change(column, text, machine) if space == "machine" else number_of(column, text)
-            except InputError as error:
-                raise InputError(f"{path}: line {line}: {error}") from None
             settings[space][name] = value
         time = read_number(row[column_of_time], path, line, column_of_time, low=1e-12, high=LONGEST)
         key = tuple(text for column, text in row.items() if column != column_of_time)

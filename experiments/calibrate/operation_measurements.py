@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.common.errors import InputError
+from slipstick.common.errors import InputError, errors_at
 from slipstick.common.readers import read_csv_rows, read_number, unknown_name, whole_number
 from slipstick.estimators.gpu.transfer.operation_times import FIXED, OperationTimes
 from slipstick.hwmodels.catalog import machine
@@ -72,19 +72,15 @@ def read_operation_times(
     for (name, kind, dtype, attributes, _), rows in groups.items():
         table = {dim: np.array([sizes[dim] for sizes, _ in rows]) for dim in KINDS[kind].dims}
         times = np.array([time for _, time in rows])
-        try:
+        with errors_at(str(path)):
             forms.append(OperationTimes.of(known[name], kind, dtype, table, times, dict(attributes), path.name))
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from None
     return forms
 
 
 def _machine(name: str, path: Path, line: int) -> Machine:
-    try:
+    with errors_at(f"{path}: line {line}"):
         is_file = name.endswith((".yaml", ".yml")) or "/" in name
         return machine(str(path.parent / name) if is_file else name)
-    except InputError as error:
-        raise InputError(f"{path}: line {line}: {error}") from None
 
 
 def _attributes(row: Mapping[str, str], path: Path, line: int) -> dict[str, Any]:

@@ -186,7 +186,7 @@ def register(app: typer.Typer) -> None:
         for name, table in tables.items():
             if not table:
                 continue
-            emit(table[:rows], format, titles[name], notes, columns=why.COLUMNS)
+            emit(why.shown(table[:rows]), format, titles[name], notes, columns=why.COLUMNS)
             print()
             notes = []
         if few and "changes" in first and not tables["changes"]:

@@ -1,4 +1,4 @@
-"""slipstick machines list|show|compare|import|detect"""
+"""slipstick machines list|show|check|compare|import|detect"""
 
 from __future__ import annotations
 
@@ -51,6 +51,27 @@ def register(app: typer.Typer) -> None:
         title = f"{shown.name}{family}, fingerprint {shown.fingerprint}"
         notes = [title, shown.description, reached_in_words(shown), _issue_in_words(shown)]
         _emit_fields(shown, format, [note for note in notes if note])
+
+    @machines.command()
+    def check(
+        name: Annotated[str, typer.Argument(help="a YAML file, or a shipped machine")], format: Format = "table"
+    ) -> None:
+        """What a machine states beside what its geometry makes of it, and what is odd against its kind."""
+        from slipstick.experiments.report.output import emit
+        from slipstick.hwmodels.catalog import machine, machine_names
+        from slipstick.hwmodels.machine_file import implausible, odd_in_catalogue, stated_and_followed
+        from slipstick.hwmodels.machine_kind import machine_kind
+
+        checked = machine(name)
+        kind = machine_kind(checked)
+        others = [
+            one for one in map(machine, machine_names()) if machine_kind(one) == kind and one.name != checked.name
+        ]
+        odd = [f"odd: {text}" for text in (*odd_in_catalogue(checked, others), *implausible(checked))]
+        notes = [f"{checked.name}, {kind}: a cell, or a lane, does one multiply-add (2 flop) a cycle at a ratio of 1"]
+        rows = stated_and_followed(checked)
+        notes += [] if rows else ["no rows and columns, and no lanes, are stated: rates follow the cores alone"]
+        emit(rows, format, notes=notes, below=odd or [f"odd: nothing, beside {len(others)} others of its kind"])
 
     @machines.command()
     def compare(

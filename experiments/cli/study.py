@@ -102,7 +102,7 @@ def register(app: typer.Typer) -> None:
         place = _folder(chosen.name, folder)
         store = load(place, made.fingerprint)
         missing = len(made.chunks) - len(store.parts())
-        frame, names = marked(store.frame(), objective or chosen.objectives)
+        frame, names = marked(store.frame(), chosen.wanted(objective or ()), chosen.query_of, chosen.level)
         page, picture = write(chosen, made, frame, names, place / "report.html")
         if names:
             front = frame[frame[FRONT]].sort_values(["workload", "time_ratio"])

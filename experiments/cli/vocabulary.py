@@ -96,7 +96,8 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "host_power": "power of the host for each device",
         "pue": "power of the building over that of its computers",
         "target": "ratio to today's time that a change should reach",
-        "objective": "Pareto front over time, energy, cost, or NAME=FORMULA of columns",
+        "objective": "Pareto front over time, energy, cost, NAME=FORMULA of columns and the machine's numbers, or "
+        "NAME=FILE.py:FUNCTION of machine, workload and answer (run)",
         "error": "largest error allowed",
         # what was measured, and what is fitted to it
         "measured": "measured rows that the answer is held to",
@@ -218,7 +219,7 @@ KnownHere = Annotated[
 Dtype = Annotated[str | None, option("dtype", "bfloat16, int8, fp8, mxfp8, nvfp4, int4 (weights), ...")]
 RecordedOn = Annotated[str | None, option("recorded_on", "where it does not say so")]
 Quantity = Annotated[str | None, option("quantity", "of a server: output, ttft, tpot, latency, power, ...")]
-Objective = Annotated[list[str] | None, option("objective")]
+Objective = Annotated[list[TrustedName] | None, option("objective", parser=TrustedName)]
 Runs = Annotated[int | None, option("runs", "each from its own seed", min=1)]
 Seed = Annotated[int, option("seed", min=0)]
 Number = Annotated[list[str] | None, typer.Option(hidden=True)]

@@ -131,10 +131,10 @@ def register(app: typer.Typer) -> None:
         if report:
             from slipstick.experiments.report.whatif_page import write
 
-            page, picture = write(result, report, study.measurements(), study.objectives)
+            page, picture = write(result, report, study.measurements(), study.wanted())
         columns, names = result.columns, list[str]()
         if objective:
-            frame, names = with_front(result.frame, objective)
+            frame, names = with_front(result.frame, study.wanted(), study.query_of)
             columns = columns_of(frame)
         if format != "table":
             emit(

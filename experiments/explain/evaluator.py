@@ -20,7 +20,9 @@ from slipstick.experiments.question.question import Question
 
 IDLE = "machine.power.idle"
 STEP = 1.01
-"""Factor on both sides of today's value between which a slope is taken."""
+"""Factor on both sides of today's value at which a slope of a simulation is taken."""
+NEAREST = 1e-6
+"""Relative distance at which that of a formula is taken on one side of a ridge."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,10 @@ class Evaluator:
     def is_fixed(self, name: str) -> bool:
         """Whether a quantity is the cap of a board, whose times are no formula's with a slope."""
         return name == CAP and self.held is not None
+
+    def is_count(self, name: str) -> bool:
+        """Whether a quantity goes in whole steps."""
+        return name in self.whole or name.startswith(("run.", "workload."))
 
     def turned(self, name: str, factor: float) -> float:
         """The value of a quantity times a factor."""
@@ -151,14 +157,16 @@ def value_of(question: Question, name: str) -> float:
     return float(known[path])
 
 
-def slope(dials: Evaluator, name: str) -> float | None:
-    """d log time / d log quantity between a step below and one above; None where neither can be taken."""
-    whole = name in dials.whole or name.startswith(("run.", "workload."))
-    today = dials.today[name]
+def sides(dials: Evaluator, name: str) -> tuple[float | None, float | None]:
+    """d log time / d log quantity just below and just above today's value; None where there is no value.
+
+    Of a count those to its neighbours; of a formula at `NEAREST`, of a simulation at a step of `STEP`.
+    """
+    today, slopes = dials.today[name], list[float | None]()
     if not today:
-        return None
-    factor = max(STEP, (today + 1) / today) if whole else STEP
-    ends = [(dials.turned(name, scale), dials.ratio(name, scale)) for scale in (1 / factor, factor)]
-    points = sorted({(value, ratio) for value, ratio in [(today, 1.0), *ends] if ratio is not None})
-    (low, below), (high, above) = points[0], points[-1]
-    return float(np.log(above / below) / np.log(high / low)) if high > low else None
+        return None, None
+    step = (1 if dials.is_count(name) else today * (NEAREST if dials.is_formula else STEP - 1)) / today
+    for factor in (1 - step, 1 + step):
+        ratio = dials.ratio(name, factor) if factor > 0 else None
+        slopes.append(None if ratio is None else float(np.log(ratio) / np.log(factor)))
+    return slopes[0], slopes[1]

@@ -14,27 +14,32 @@ from slipstick.common.renamed_arguments import checked
 from slipstick.estimators.base.estimate import FIXED, WAITING, Estimate
 from slipstick.estimators.base.operation_model import grouped, machine_values
 from slipstick.estimators.fitting.calibration import DRAWS, SEED
-from slipstick.estimators.sensitivity.elasticities import crossovers, sensitivity
+from slipstick.estimators.sensitivity.elasticities import Sensitivity, crossovers, sensitivity
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.symbolic.parameters import parameters
-from slipstick.experiments.explain.evaluator import Evaluator, slope
+from slipstick.experiments.explain.evaluator import Evaluator, sides
 from slipstick.experiments.question.dtype_domain import remarks
 from slipstick.experiments.question.facts import HOST
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.question.unused_inputs import unused_names
 from slipstick.hwmodels.machine_fields import unit_of_name
 
+SIDES = ("below", "above")
+"""Columns of the slopes on both sides of a ridge or a step."""
 COLUMNS = (
     *(Column(name, about="quantity", unit_of=unit_of_name) for name in ("value", "today", "needed")),
     Column("turns_at", "turns at", about="quantity", unit_of=unit_of_name),
     Column("ratio_at_twice", "ratio at twice", better="less"),
     Column("at_ridge", "at a ridge"),
+    *(Column(name, f"just {name}") for name in SIDES),
 )
 """Columns of the tables below: values of the quantity that their row names."""
 ELASTICITY = "elasticity: -1 halves the time where the quantity doubles, 0 does not matter"
 OF_ESTIMATOR = "estimator."
 """Names of fitted parameters: nobody can buy them."""
+TURN, TURNS = 0.05, 65
+"""Slopes that differ by so much between two of so many neighbouring points, up to twice today's value, are a turn."""
 SEEN = 0.005
 """Elasticity below which a quantity does not matter."""
 FARTHEST = 1e3
@@ -75,7 +80,10 @@ def notes(question: Question, dials: Evaluator, named: Sequence[str]) -> list[st
 
 
 def elasticity_rows(question: Question, dials: Evaluator | None = None) -> list[dict[str, Any]]:
-    """d log time / d log quantity of every quantity, largest first; where a ridge or step turns is reported.
+    """d log time / d log quantity of every quantity, largest first: the derivative at the point.
+
+    At a ridge or a step the slopes on both sides stand beside it (of a count those to its neighbours), and the first
+    value up to twice today's at which a branch of the law turns, where the ratio at twice leaves the slope for another.
 
     Parameters
     ----------
@@ -93,18 +101,44 @@ def elasticity_rows(question: Question, dials: Evaluator | None = None) -> list[
     """
     dials = dials or Evaluator.of(question)
     known = sensitivity(dials.function, dials.today) if dials.is_formula else None
-    rows = [
-        {
-            "quantity": name,
-            "value": float(value),
-            "elasticity": float(known.elasticity[name]) if known and not dials.is_fixed(name) else slope(dials, name),
-            "ratio_at_twice": dials.ratio(name, 2.0),
-            "at_ridge": bool(known.at_ridge[name]) or dials.is_fixed(name) if known else None,
-        }
-        for name, value in dials.today.items()
-        if known is None or name in known.elasticity
-    ]
+    rows = [_elasticity_row(dials, name, known) for name in dials.today if known is None or name in known.elasticity]
     return sorted(rows, key=lambda row: -abs(float(row["elasticity"] or 0.0)))
+
+
+def _elasticity_row(dials: Evaluator, name: str, known: Sensitivity | None) -> dict[str, Any]:
+    """`known`: the gradient, where a formula answers; else differences."""
+    exact = known is not None and not dials.is_fixed(name)
+    ridge = exact and known is not None and bool(known.at_ridge[name])
+    below, above = (None, None) if exact and not ridge else sides(dials, name)
+    there = [side for side in (below, above) if side is not None]
+    if not exact:
+        ridge = len(there) == 2 and abs(there[0] - there[1]) > TURN
+    return {
+        "quantity": name,
+        "value": float(dials.today[name]),
+        "elasticity": float(known.elasticity[name]) if exact and known else sum(there) / len(there) if there else None,
+        "ratio_at_twice": dials.ratio(name, 2.0),
+        "at_ridge": ridge or dials.is_fixed(name) if known else ridge or None,
+        **dict(zip(SIDES, (below, above) if ridge else (None, None), strict=True)),
+        "turns_at": _turn(dials, name) if known else None,
+    }
+
+
+def _turn(dials: Evaluator, name: str) -> float | None:
+    """The first value, up to twice today's, at which the slope jumps; None where it changes slowly."""
+    factors = np.geomspace(1.0, 2.0, TURNS)
+    ratios = dials.ratios(name, factors)
+    values, places = np.unique([dials.turned(name, factor) for factor in factors[: len(ratios)]], return_index=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slopes = np.diff(np.log(ratios[places])) / np.diff(np.log(values))
+    jumps = np.flatnonzero(np.abs(np.diff(slopes)) > TURN)
+    return float(values[jumps[0] + 1]) if len(jumps) else None
+
+
+def shown(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows for people: without columns of kinks and turns where none of them has one."""
+    empty = [name for name in (*SIDES, "turns_at") if all(row.get(name) is None for row in rows)]
+    return [{name: cell for name, cell in row.items() if name not in empty} for row in rows]
 
 
 def bottleneck_rows(answer: Estimate) -> list[dict[str, Any]]:

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.common.readers import read_json, read_text, require_mapping, unknown_name, whole_number
+from slipstick.common.readers import read_json, read_text, require_mapping, unknown_name, whole_number, whole_of
 from slipstick.experiments.extrapolate.measurement_table import Readings, Row, readings
 from slipstick.experiments.extrapolate.series_fields import as_list, as_mapping, is_number, numeric_names
 
@@ -72,20 +72,13 @@ class Cali:
             raise InputError(f"{where}: __rec = {kind[:40]!r}: want node, ctx or globals")
 
     def _node(self, fields: Mapping[str, list[str]], where: str) -> None:
-        number, attribute = self._whole(fields, "id", where), self._whole(fields, "attr", where)
-        parent = self._whole(fields, "parent", where) if "parent" in fields else None
+        number, attribute = (whole_of(fields.get(name, [""])[0], f"{where}: {name}") for name in ("id", "attr"))
+        parent = whole_of(fields["parent"][0], f"{where}: parent") if "parent" in fields else None
         if parent is not None and parent >= BUILT_IN and parent not in self.nodes:
             raise InputError(f"{where}: parent = {parent}: no such node before this line")
         if len(self.nodes) >= MAX_NODES:
             raise InputError(f"{where}: more than {MAX_NODES:,} nodes")
         self.nodes[number] = _Node(attribute, fields.get("data", [""])[0], parent)
-
-    def _whole(self, fields: Mapping[str, list[str]], name: str, where: str) -> int:
-        text = fields.get(name, [""])[0]
-        number = whole_number(text)
-        if number is None:
-            raise InputError(f"{where}: {name} = {text[:40]!r}: want a whole number")
-        return number
 
     def _snapshot(self, fields: Mapping[str, list[str]], kind: str, where: str) -> None:
         region: list[str] = []
@@ -192,7 +185,7 @@ def _readings(profiles: Sequence[tuple[Path, Profile]], where: Path) -> Readings
     rows: list[Row] = []
     for _, profile in profiles:
         point = tuple(profile.numbers[name] for name in names) or (1.0,)
-        rows += [(region, point, seconds) for region, seconds in profile.times.items() if seconds > 0]
+        rows += [(region, point, seconds) for region, seconds in profile.times.items()]
     metrics = sorted({profile.metric for _, profile in profiles})
     others = [name for name in varying if name not in names]
     notes = [f"time: {', '.join(metrics)}"]

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from slipstick.common.errors import InputError
-from slipstick.common.readers import parse_json, read_text, require_mapping, unknown_name
+from slipstick.common.readers import number_of, parse_json, read_text, require_mapping, unknown_name, whole_of
 from slipstick.common.units import refuse_rate
 from slipstick.experiments.extrapolate.measurement_table import MAX_READINGS, MetricRows, Readings, readings, too_many
-from slipstick.experiments.extrapolate.series_fields import as_identity, as_list, as_number, as_point, field_of
+from slipstick.experiments.extrapolate.series_fields import as_list, as_point, field_of
 
 MAX_LINES = 500_000
 """Of JSON Lines, where each line is a document of its own."""
@@ -71,10 +71,7 @@ def _numbers(text: str, path: object, line: int) -> list[float]:
     words = text.split(maxsplit=MAX_READINGS)
     if len(words) > MAX_READINGS:
         raise too_many(path)
-    try:
-        return [float(word) for word in words]
-    except ValueError:
-        raise InputError(f"{path}: line {line}: {text[:60]!r}: want numbers") from None
+    return [number_of(word, f"{path}: line {line}: a number") for word in words]
 
 
 def _metric(rows: Mapping[str, Any], metric: str | None, path: object) -> tuple[str, tuple[str, ...]]:
@@ -105,7 +102,7 @@ def read_extrap_json(fields: Mapping[str, Any], path: object, metric: str | None
             for entry in as_list(entries, where):
                 point = as_point(field_of(entry, "point", where), len(parameters), where)
                 values = as_list(field_of(entry, "values", where), where)
-                counted.add(name, region, point, len(values), (as_number(value, where) for value in values))
+                counted.add(name, region, point, len(values), (number_of(value, where) for value in values))
     chosen, notes = _metric(counted.rows, metric, path)
     return readings(iter(counted.rows[chosen]), parameters, path, notes)
 
@@ -114,7 +111,7 @@ def _extrap_json_ids(fields: Mapping[str, Any], path: object, metric: str | None
     def named(field: str) -> dict[int, str]:
         entries = as_list(fields.get(field), f"{path}: {field}")
         return {
-            as_identity(field_of(e, "id", f"{path}: {field}"), f"{path}: {field}"): str(
+            whole_of(field_of(e, "id", f"{path}: {field}"), f"{path}: {field}: id"): str(
                 field_of(e, "name", f"{path}: {field}")
             )
             for e in entries
@@ -125,18 +122,23 @@ def _extrap_json_ids(fields: Mapping[str, Any], path: object, metric: str | None
     for entry in as_list(fields.get("coordinates"), f"{path}: coordinates"):
         where = f"{path}: coordinates"
         pairs = as_list(field_of(entry, "parameter_value_pairs", where), where)
-        ordered = sorted(pairs, key=lambda pair: as_identity(field_of(pair, "parameter_id", where), where))
-        values = [as_number(field_of(pair, "parameter_value", where), where) for pair in ordered]
-        points[as_identity(field_of(entry, "id", where), where)] = as_point(values, len(parameters), where)
+        ordered = sorted(
+            pairs, key=lambda pair: whole_of(field_of(pair, "parameter_id", where), f"{where}: parameter_id")
+        )
+        values = [number_of(field_of(pair, "parameter_value", where), where) for pair in ordered]
+        points[whole_of(field_of(entry, "id", where), f"{where}: id")] = as_point(values, len(parameters), where)
     counted = MetricRows(path)
     for entry in as_list(fields["measurements"], f"{path}: measurements"):
         where = f"{path}: measurements"
-        ids = [as_identity(field_of(entry, key, where), where) for key in ("coordinate_id", "callpath_id", "metric_id")]
+        ids = [
+            whole_of(field_of(entry, key, where), f"{where}: {key}")
+            for key in ("coordinate_id", "callpath_id", "metric_id")
+        ]
         tables: tuple[Mapping[int, object], ...] = (points, regions, metrics)
         for number, known, what in zip(ids, tables, ("point", "callpath", "metric"), strict=True):
             if number not in known:
                 raise InputError(f"{where}: no {what} has the id {number}")
-        time = as_number(field_of(entry, "value", where), where)
+        time = number_of(field_of(entry, "value", where), where)
         counted.add(metrics[ids[2]], regions[ids[1]], points[ids[0]], 1, (time,))
     chosen, notes = _metric(counted.rows, metric, path)
     return readings(iter(counted.rows[chosen]), [parameters[key] for key in sorted(parameters)], path, notes)
@@ -168,10 +170,10 @@ def read_extrap_lines(path: Path, metric: str | None = None) -> Readings:
             raise InputError(f"{where}: params: want at least one parameter")
         if set(params) != set(parameters):
             raise InputError(f"{where}: parameters {sorted(params)}, but {sorted(parameters)} before")
-        point = tuple(as_number(params[name], f"{where}: {name}") for name in parameters)
+        point = tuple(number_of(params[name], f"{where}: {name}") for name in parameters)
         value = field_of(entry, "value", where)
         repeats = value if isinstance(value, list) else [value]
         region, name = str(entry.get("callpath", "")), str(entry.get("metric", "time"))
-        counted.add(name, region, point, len(repeats), (as_number(one, where) for one in repeats))
+        counted.add(name, region, point, len(repeats), (number_of(one, where) for one in repeats))
     chosen, notes = _metric(counted.rows, metric, path)
     return readings(iter(counted.rows[chosen]), parameters, path, notes)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.common.readers import unknown_name
+from slipstick.common.readers import number_of, unknown_name
+from slipstick.common.units import LONGEST
 from slipstick.estimators.scaling.laws.repeats import Statistic
 from slipstick.estimators.scaling.series import Series
 from slipstick.estimators.symbolic.lambdified import FloatArray
@@ -17,7 +18,6 @@ from slipstick.estimators.symbolic.lambdified import FloatArray
 MAX_READINGS = 2_000_000
 LARGEST_READING = 1e30
 """Cubes of numbers beyond it are no longer finite."""
-SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0}
 Row = tuple[str, tuple[float, ...], float]
 """Region, point, seconds."""
 
@@ -111,15 +111,23 @@ def too_many(path: object) -> InputError:
 
 
 def readings(rows: Iterator[Row], parameters: Sequence[str], path: object, notes: tuple[str, ...] = ()) -> Readings:
-    """Rows as columns; regions are dropped where there is only one.
+    """Rows as columns; regions are dropped where there is only one, times of 0 s are left out and counted.
 
-    Raises InputError where there are none, or too many.
+    Raises InputError where there are none, or too many, or a time lies outside [0, `LONGEST`] s.
     """
     first = list(itertools.islice(rows, MAX_READINGS + 1))
-    if not first or not parameters:
-        raise InputError(f"{path}: holds no times over a parameter")
     if len(first) > MAX_READINGS:
         raise too_many(path)
+    for region, point, seconds in first:
+        if not 0 <= seconds <= LONGEST:
+            at = ", ".join(f"{name} = {value:g}" for name, value in zip(parameters, point, strict=False))
+            number_of(seconds, f"{path}: {region + ' ' if region else ''}at {at}: time", 0, LONGEST, "s")
+    nothing = sum(not seconds for *_, seconds in first)
+    first = [row for row in first if row[2]]
+    if nothing:
+        notes += (f"{nothing:,} times of 0 s left out",)
+    if not first or not parameters:
+        raise InputError(f"{path}: holds no times over a parameter{f' ({nothing:,} of 0 s)' if nothing else ''}")
     regions = tuple(region for region, _, _ in first)
     return Readings(
         tuple(parameters),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slipstick.common.errors import InputError
-from slipstick.common.readers import require_mapping
+from slipstick.common.readers import number_of, require_mapping, with_e
 
 
 def numeric_names(points: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -21,20 +21,10 @@ def is_number(value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return False
     try:
-        float(value)
+        float(with_e(value))  # type: ignore[arg-type]
     except ValueError:
         return False
     return True
-
-
-def as_number(value: object, where: str) -> float:
-    """A value as a number of the file's unit.
-
-    Raises InputError where it is none.
-    """
-    if not is_number(value):
-        raise InputError(f"{where}: {str(value)[:40]!r} is no number")
-    return float(value)  # type: ignore[arg-type]
 
 
 def as_list(value: object, where: str) -> list[Any]:
@@ -67,16 +57,6 @@ def optional_mapping(entry: object, key: str, where: object) -> Mapping[str, Any
     return require_mapping(as_mapping(entry, where).get(key) or {}, where, key)
 
 
-def as_identity(value: object, where: str) -> int:
-    """A value that must be a whole number.
-
-    Raises InputError where it is none.
-    """
-    if type(value) is not int:
-        raise InputError(f"{where}: id = {str(value)[:40]!r}: want a whole number")
-    return value
-
-
 def as_point(values: object, count: int, where: str) -> tuple[float, ...]:
     """The coordinates of a point, shape (parameters,).
 
@@ -85,4 +65,4 @@ def as_point(values: object, count: int, where: str) -> tuple[float, ...]:
     numbers = values if isinstance(values, list) else [values]
     if len(numbers) != count:
         raise InputError(f"{where}: {len(numbers)} coordinates for {count} parameters")
-    return tuple(as_number(number, where) for number in numbers)
+    return tuple(number_of(number, where) for number in numbers)

@@ -5,6 +5,7 @@ Files of benchmark tools: hyperfine, asv, pytest-benchmark, Google Benchmark; an
 
 from __future__ import annotations
 
+import csv
 import itertools
 import os
 import re
@@ -15,27 +16,30 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.common.errors import InputError
+from slipstick.common.errors import InputError, errors_at
 from slipstick.common.readers import (
     csv_separator,
     decimal_mark,
+    number_of,
+    parse_json,
     pointed,
     read_csv_rows,
-    read_json,
     read_number,
+    read_text,
     require_mapping,
+    table_rows,
     unknown_name,
+    with_e,
 )
-from slipstick.common.units import parse_clock, parse_quantity, refuse_rate
+from slipstick.common.units import LONGEST, SECONDS, named_unit, parse_clock, parse_quantity, refuse_rate, time_columns
 from slipstick.estimators.scaling.laws.repeats import Statistic
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.extrapolate.caliper import read_caliper, read_caliper_folder
 from slipstick.experiments.extrapolate.extra_p import read_extrap_json, read_extrap_lines, read_extrap_text
-from slipstick.experiments.extrapolate.measurement_table import SECONDS, Readings, Row, readings
+from slipstick.experiments.extrapolate.measurement_table import Readings, Row, readings
 from slipstick.experiments.extrapolate.series_fields import (
     as_list,
     as_mapping,
-    as_number,
     field_of,
     is_number,
     numeric_names,
@@ -43,7 +47,7 @@ from slipstick.experiments.extrapolate.series_fields import (
 )
 from slipstick.experiments.extrapolate.slurm_jobs import read_slurm
 from slipstick.workloads.importers.formats.look import look
-from slipstick.workloads.importers.formats.registry import elsewhere, identify
+from slipstick.workloads.importers.formats.registry import GOOGLE, elsewhere, identify
 from slipstick.workloads.importers.serving.llama_bench import read_llama_bench
 
 MAX_PROFILES = 10_000
@@ -68,11 +72,11 @@ def read_hyperfine(fields: Mapping[str, Any], path: object) -> Readings:
     def rows() -> Iterator[Row]:
         for i, given in enumerate(every):
             where = f"{path}: results[{i}]"
-            point = tuple(as_number(given[name], f"{where}: {name}") for name in numeric)
+            point = tuple(number_of(given[name], f"{where}: {name}") for name in numeric)
             words = [programs[i]] if programs else []
             region = ", ".join([*words, *(f"{name}={given.get(name)}" for name in texts)])
             for seconds in done[i]:
-                yield region, point, as_number(seconds, where)
+                yield region, point, number_of(seconds, where)
 
     if not numeric:
         raise InputError(f"{path}: no numeric parameter: run hyperfine with --parameter-scan or --parameter-list")
@@ -142,9 +146,9 @@ def read_pytest_benchmark(fields: Mapping[str, Any], path: object) -> Readings:
             stats = as_mapping(field_of(entry, "stats", where), where)
             rest = ", ".join(f"{key}={value}" for key, value in params.items() if key not in numeric)
             base = str(entry.get("name", "")).partition("[")[0]
-            point = tuple(as_number(params[name], f"{where}: {name}") for name in numeric)
+            point = tuple(number_of(params[name], f"{where}: {name}") for name in numeric)
             for seconds in as_list(stats.get("data") or [field_of(stats, "median", where)], where):
-                yield f"{base}[{rest}]" if rest else base, point, as_number(seconds, where)
+                yield f"{base}[{rest}]" if rest else base, point, number_of(seconds, where)
 
     if not numeric:
         raise InputError(f"{path}: no benchmark has a numeric parameter (pytest.mark.parametrize)")
@@ -177,7 +181,7 @@ def read_google_benchmark(fields: Mapping[str, Any], path: object) -> Readings:
                 arguments[key or f"argument{1 + sum(k.startswith('argument') for k in arguments)}"] = float(value)
             else:
                 words.append(word)
-        rows.append(("/".join(words), arguments, as_number(field_of(entry, "real_time", where), where) * SECONDS[unit]))
+        rows.append(("/".join(words), arguments, number_of(field_of(entry, "real_time", where), where) * SECONDS[unit]))
     if not rows:
         raise InputError(f"{path}: holds no benchmark runs{f': all {failed} failed' if failed else ''}")
     numeric = numeric_names([arguments for _, arguments, _ in rows])
@@ -210,7 +214,7 @@ def read_asv(fields: Mapping[str, Any], path: object) -> Readings:
             rest = [str(v) for v, p in zip(chosen, lists, strict=True) if p is not numeric[0]]
             number = float(next(v for v, p in zip(chosen, lists, strict=True) if p is numeric[0]))
             region = f"{name}({', '.join(rest)})" if rest else str(name)
-            rows.append((region, (number,), as_number(seconds, f"{path}: results.{name}")))
+            rows.append((region, (number,), number_of(seconds, f"{path}: results.{name}")))
     left_out = f"{failed} of {failed + len(rows)} runs left out: they failed, or were skipped (null)"
     named = "asv names parameters in benchmarks.json: here it is 'param'"
     return readings(iter(rows), ["param"], path, (named, left_out) if failed else (named,))
@@ -251,7 +255,7 @@ def read_cube_folder(folder: Path, metric: str | None = None) -> Readings:
                         totals[name] = totals.get(name, 0.0) + longest
             except Exception as error:  # the parser raises whatever a broken file makes it stumble over
                 raise InputError(f"{profile}: cannot be read as a CUBE profile ({type(error).__name__})") from None
-            yield from ((name, point, seconds) for name, seconds in totals.items() if seconds > 0)
+            yield from ((name, point, seconds) for name, seconds in totals.items())
 
     return readings(rows(), names, folder, ("times are those of the slowest location, without callees",))
 
@@ -259,19 +263,16 @@ def read_cube_folder(folder: Path, metric: str | None = None) -> Readings:
 _Rows: TypeAlias = list[tuple[int, dict[str, str]]]
 """Rows of a CSV, each with its line."""
 REGION_COLUMNS = ("region", "series", "callpath", "benchmark", "name")
-TIME_COLUMNS = ("time", "runtime", "seconds", "duration", "elapsed", "walltime", "wall_time", "value")
 CPU_COLUMNS = ("cpu_time_s", "busiest_time_s")
 """CPU times beside the wall time, as `slipstick measure scaling` writes them: taken where --column names one."""
 IGNORED_COLUMNS = ("rep", "repeat", "repetition", "run", "iteration", *CPU_COLUMNS)
 MEASURED_HERE = {"rep", "time_s", "cpu_time_s"}
 """Columns of `slipstick measure scaling`: its repeats are one program on one host, so the least of them counts."""
 LEAST_IDENTITIES, LARGE_IDENTITY = 3, 10_000
+_PARTED = re.compile(r"\d{1,3}(,\d{3})*(\.\d+)?")
 _IDENTITY = re.compile(r"(^|_)(job|id|uuid|pid|jobid)($|_)|jobid", re.IGNORECASE)
 EXIT_COLUMNS = {"exitcode", "exitstatus", "exitval", "exitvalue", "returncode"}
 """What people call the code that a run ended with, letters alone: 0 where it did not fail."""
-_UNIT_SUFFIX = re.compile(r"^(?P<name>.+?)[\s_]*[\[(_ /](?P<unit>s|ms|us|µs|ns|min|h)[\])]?$")
-_UNIT_OF_EACH = re.compile(r"(s|ms|us|µs|ns|min|h)(?: ?/| per |_per_)")
-"""Of times such as ns/op and ms_per_step."""
 
 
 def read(path: str | os.PathLike[str], time: str | None = None) -> Readings:
@@ -291,8 +292,12 @@ def read(path: str | os.PathLike[str], time: str | None = None) -> Readings:
     InputError
         Where the file cannot be read, or holds no times, or the column is one of rates.
     """
-    path = Path(path)
-    if time is not None and _looks_like_time(time) is None:
+    with errors_at(str(path)):
+        return _read(Path(path), time)
+
+
+def _read(path: Path, time: str | None) -> Readings:
+    if time is not None and not time_columns([time]):
         refuse_rate(time, path)
     if path.is_dir():
         cali = next(iter(path.glob("*.cali")), None)
@@ -333,12 +338,20 @@ def read_llama_series(path: Path, metric: str | None = None) -> Readings:
     return readings(iter(rows), names, path, ("time: avg_ns",))
 
 
+_AGGREGATE = re.compile(r"_(mean|median|stddev|cv|BigO|RMS|min|max)$")
+
+
 def read_json_file(path: Path, metric: str | None = None) -> Readings:
-    """A JSON document of a tool, known by its keys.
+    """A JSON document of a tool, known by its keys; Google Benchmark's CSV as well.
 
     Raises InputError where the layout is unknown, or a field is wrong.
     """
-    fields = require_mapping(read_json(path), path, "file")
+    text = read_text(path)
+    if (start := text.find(GOOGLE)) >= 0 and not text.lstrip().startswith("{"):
+        rows = csv.DictReader(text[start:].splitlines())
+        kept = [row for row in rows if not _AGGREGATE.search(row["name"] or "")]
+        return read_google_benchmark({"benchmarks": kept}, path)
+    fields = require_mapping(parse_json(text, path), path, "file")
     if "measurements" in fields and "parameters" in fields:
         return read_extrap_json(fields, path, metric)
     entries = fields.get("benchmarks")
@@ -397,11 +410,17 @@ def read_csv(path: str | os.PathLike[str], time: str | None = None) -> Readings:
     `value` names its parameter in the rows.
     Raises InputError where there are no rows, no names of columns, no time column, or no parameter with numbers.
     """
-    rows = list(read_csv_rows(path))
+    rows = list(read_csv_rows(path)) if not look(path).json else [
+        (number, {name: "" if value is None else str(value) for name, value in row.items()})
+        for number, (_, row) in enumerate(table_rows(path), 1)
+    ]  # fmt: skip
     if not rows:
         raise InputError(f"{path}: no rows below the header")
-    header = list(rows[0][1])
+    header = [name for name in rows[0][1] if not _numbers_rows(name, [row.get(name) for _, row in rows])]
+    if different := next((line for line, row in rows if row.keys() != rows[0][1].keys()), 0):
+        raise InputError(f"{path}: row {different}: other fields than those of row 1")
     rows, failed = _without_failed(rows, header, path)
+    failed += ("a column without a name numbers the rows: left out",) * (len(header) < len(rows[0][1]))
     if all(is_number(name) for name in header):
         raise InputError(
             f"{path}: line 1: want the names of the columns, such as threads,time_s; got {', '.join(header)}"
@@ -413,7 +432,7 @@ def read_csv(path: str | os.PathLike[str], time: str | None = None) -> Readings:
     region_column = next((name for name in REGION_COLUMNS if name in header and name != time_column), None)
     times, notes = _times(rows, time_column, path)
     skip = {time_column, region_column, *IGNORED_COLUMNS, *_exit_columns(header)}
-    candidates = [name for name in header if name not in skip and _looks_like_time(name) is None]
+    candidates = [name for name in header if name not in skip and not time_columns([name])]
     numeric = [name for name in candidates if is_number(rows[0][1][name])]
     regions, more = _regions(rows, region_column, [name for name in candidates if name not in numeric])
     notes = (*notes, *failed, *more)
@@ -476,11 +495,18 @@ def _pointed(rows: _Rows, time_column: str, path: object) -> _Rows:
     there a cell with a comma is more often a list than a number.
     """
     alone = csv_separator(look(str(path)).text.partition("\n")[0]) == ","
-    cells = ((line, row[name], False) for line, row in rows for name in ([time_column] if alone else row))
-    mark = decimal_mark(cells, path)
+    parted = [name for name in rows[0][1] if all(_PARTED.fullmatch(row[name]) for _, row in rows)]
+    chosen = dict.fromkeys([time_column, *parted]) if alone else rows[0][1]
+    mark = decimal_mark(((line, row[name], False) for line, row in rows for name in chosen), path)
     if mark == ",":
         return [(line, {name: pointed(cell, mark) for name, cell in row.items()}) for line, row in rows]
-    return [(line, {**row, time_column: pointed(row[time_column], mark)}) for line, row in rows]
+    return [(line, {**row, **{name: pointed(row[name], mark) for name in chosen}}) for line, row in rows]
+
+
+def _numbers_rows(name: str, cells: Sequence[str | None]) -> bool:
+    """Whether a column without a name counts the rows, as pandas writes the index of a frame."""
+    unnamed = re.fullmatch(r"(Unnamed: \d+)?", name) is not None
+    return unnamed and any(all(cell == str(first + i) for i, cell in enumerate(cells)) for first in (0, 1))
 
 
 def _is_identity(name: str, cells: Sequence[str]) -> bool:
@@ -497,18 +523,8 @@ def _statistic(columns: Sequence[str], time: str) -> Statistic:
     return "least" if time in CPU_COLUMNS or set(columns) >= MEASURED_HERE else "median"
 
 
-def _looks_like_time(name: str) -> str | None:
-    """The unit of a column whose name says that it is a time, else None."""
-    if name.lower() in TIME_COLUMNS[:-1] or re.sub("[^a-z]", "", name.lower()) == "wallclocktime":
-        return "s"
-    match = _UNIT_SUFFIX.match(name)
-    if match and any(match["name"].lower().endswith(word) for word in TIME_COLUMNS[:-1]):
-        return match["unit"]
-    return None
-
-
 def _time_column(header: Sequence[str], path: object) -> str:
-    columns = [name for name in header if _looks_like_time(name) is not None and name not in CPU_COLUMNS]
+    columns = time_columns(name for name in header if name not in CPU_COLUMNS)
     if len(columns) == 1:
         return columns[0]
     if columns:
@@ -517,42 +533,36 @@ def _time_column(header: Sequence[str], path: object) -> str:
 
 
 def _times(rows: Sequence[tuple[int, dict[str, str]]], column: str, path: object) -> tuple[FloatArray, tuple[str, ...]]:
-    unit = _looks_like_time(column)
-    if unit is None and (match := _UNIT_OF_EACH.match(column)):
-        unit = match[1]
+    unit = named_unit(column)[1]
     plain = [is_number(row[column]) for _, row in rows]
-    if all(plain):
-        notes = () if unit and column.lower() not in TIME_COLUMNS else (f"{column} is taken to be in seconds",)
-        times = _column(rows, column, path)
-        bad = np.flatnonzero(~(np.isfinite(times) & (times > 0)))
-        if len(bad):
-            line, row = rows[bad[0]]
-            raise InputError(f"{path}: line {line}: {column} = {row[column]}, want a finite number > 0")
-        return times * SECONDS[unit or "s"], notes
-    clock = [parse_clock(row[column]) for _, row in rows]
-    if all(clock):
-        return np.array(clock, dtype=np.float64), (f"{column}: hours, minutes and seconds",)
-    for line, row in rows:
-        if not row[column]:
-            raise InputError(f"{path}: line {line}: {column} is empty")
-    if any(plain):
+    clock = [] if any(plain) else [parse_clock(row[column]) for _, row in rows]
+    if any(plain) and not all(plain):
         first, other = plain.index(True), plain.index(False)
+        where = f"{path}: line {rows[other][0]}: {column}"
+        if not rows[other][1][column]:
+            raise InputError(f"{where} is empty")
         raise InputError(
             f"{path}: {column}: some times carry a unit ({rows[other][1][column]!r}, line {rows[other][0]}), others "
             f"none ({rows[first][1][column]!r}, line {rows[first][0]})"
         )
     seconds = np.empty(len(rows))
     for i, (line, row) in enumerate(rows):
+        where, spelt = f"{path}: line {line}: {column}", clock[i] if clock and all(clock) else None
         try:
-            seconds[i] = parse_quantity(row[column], "s")
+            written = float(str(with_e(row[column]))) * SECONDS[unit] if plain[i] else parse_quantity(row[column], "s")
         except ValueError as error:
-            raise InputError(f"{path}: line {line}: {column}: {error}") from None
-    return seconds, ()
+            if spelt is None:
+                raise InputError(f"{where}{f': {error}' if row[column] else ' is empty'}") from None
+            written = spelt
+        seconds[i] = number_of(spelt or written, where, 1e-12, LONGEST, "s")
+    if all(plain):
+        return seconds, () if unit else (f"{column} is taken to be in seconds",)
+    return seconds, (f"{column}: hours, minutes and seconds",) if clock and all(clock) else ()
 
 
 def _column(rows: Sequence[tuple[int, dict[str, str]]], column: str, path: object) -> npt.NDArray[np.float64]:
     try:
-        return np.array([row[column] for _, row in rows], dtype=np.float64)
+        return np.array([with_e(row[column]) for _, row in rows], dtype=np.float64)
     except ValueError:
         line, row = next((line, row) for line, row in rows if not is_number(row[column]))
         raise InputError(f"{path}: line {line}: {column} = {row[column][:40]!r} is no number") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.common.readers import unknown_name
+from slipstick.common.readers import number_of, unknown_name
 from slipstick.estimators.scaling.surfaces import SurfacePrediction, extrapolate_surface
 from slipstick.experiments.extrapolate.measurement_table import Readings
 
@@ -19,7 +19,9 @@ def targets_of(text: str, readings: Readings) -> list[list[float]]:
     """
     varying, targets = readings.varying(), []
     for target in text.split(";")[: MAX_TARGETS + 1]:
-        given = {name: _number(value, f"--to {target[:60]!r}") for name, value in _pairs(target, "--to").items()}
+        given = {
+            name: number_of(value, f"--to {target[:60]!r}: {name}") for name, value in _pairs(target, "--to").items()
+        }
         for name in given:
             if name not in readings.parameters:
                 raise unknown_name("parameter", name, readings.parameters)
@@ -70,10 +72,3 @@ def _pairs(text: str, where: str) -> dict[str, str]:
             raise InputError(f"{where} {word[:60]!r}: want NAME=VALUE for each parameter")
         pairs[name.strip()] = value.strip()
     return pairs
-
-
-def _number(text: str, where: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError(f"{where}: want NAME=NUMBER") from None

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from slipstick.estimators.base.estimate import WAITING, Estimate
+from slipstick.estimators.base.estimate import OVERLAP, WAITING, Estimate
 from slipstick.estimators.composition.flop_utilisation import utilisation
 from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.experiments.question.memory_need import MemoryNeed, memory_need
 from slipstick.experiments.question.question import Question
+from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_kind import DECODE, FIRST_INPUT, WorkTimed
 
-HOST = "host"
+HOST, INFEED, ARRAY = "host", "infeed", "array"
 """Bounds what a device waits for: the issue of its operations."""
 
 
@@ -131,6 +133,35 @@ def bounds(answer: Estimate) -> tuple[tuple[str, float], ...]:
     if busy < 1.0:
         shares[HOST] = shares.get(HOST, 0.0) + 1.0 - busy
     return tuple(sorted(shares.items(), key=lambda entry: -entry[1]))
+
+
+IN_WORDS = {"collective": "link", "stream": "memory", "gather": "memory", "reading weights": "memory"}
+"""What bounds a time, by the words of single models and by kinds of operations that say no more."""
+WAITS = 0.05
+"""Share of a step from which on a device that waits for its input is bound by it."""
+
+
+def bound_of(machine: Machine, answer: Estimate) -> str:
+    """What bounds most of a time, in one word: host, infeed, array, compute, memory, link ...; "" where nothing says.
+
+    Work beside the longer side (`OVERLAP`) bounds nothing.
+    """
+    if answer.sides.get("host", 0.0) > answer.sides.get("device", math.inf):
+        return HOST
+    shares = {name: share for name, share in bounds(answer) if name != OVERLAP}
+    if not shares:
+        for part in answer.parts:
+            shares[part.kind] = shares.get(part.kind, 0.0) + part.contribution / answer.time
+    if (waits := answer.metrics.get("infeed", 0.0)) > WAITS:
+        shares[INFEED] = max(waits, shares.pop(HOST, 0.0))
+    words: dict[str, float] = {}
+    engine = machine.engines.get("matrix")
+    of_array = engine is not None and engine.rows and engine.columns
+    for name, share in shares.items():
+        word = "link" if name in machine.links else IN_WORDS.get(name.partition("_")[0], name)
+        word = ARRAY if of_array and word == "compute" else word
+        words[word] = words.get(word, 0.0) + share
+    return max(words, key=words.__getitem__, default="")
 
 
 FLOP, BYTE = "FLOP", "byte"

@@ -153,8 +153,9 @@ _Read = Callable[[str, ReadOptions], Read]
 def _timeline(path: str, given: ReadOptions) -> Read:
     from slipstick.workloads.importers.timeline import read_timeline, replays
     from slipstick.workloads.importers.traces.activity import CALLS, DEVICE
+    from slipstick.workloads.importers.traces.kernel_shapes import LISTS
 
-    table = read_timeline(path)
+    table = read_timeline(path, lists=LISTS)
     category = np.array([name.lower() for name in table.categories] or [""])
     codes = category[table.category] if len(table) else np.array([], dtype=str)
     counts = {name: int(np.count_nonzero(codes == name)) for name in category.tolist()}
@@ -175,8 +176,10 @@ def _timeline(path: str, given: ReadOptions) -> Read:
         commands[0] += f" --step-pattern '{marker}'"
         commands.append(f"slipstick phases {{file}} --step-pattern '{marker}'")
     if not device.any():
-        commands = commands[1:]
+        shaped = table.text is not None and bool((table.text >= 0).any())
+        commands = [*(["slipstick estimate {file} --on MACHINE"] if shaped else []), *commands[1:]]
         line += "; no work of a device, so nothing to replay; times apart from the operations called inside"
+        line += "" if shaped else "; no shapes (record_shapes=True), so no workload of them"
     elif not replays(table, path):
         commands = commands[1:]
         line += "; no call of the host launches these, so nothing to replay: record CPU and device together"

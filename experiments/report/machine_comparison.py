@@ -13,7 +13,7 @@ from slipstick.estimators.base.conditions import conditions_line
 from slipstick.estimators.base.estimate import Estimate
 from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.estimators.schedules.host_issue import HostIssue
-from slipstick.experiments.question.facts import BYTE, FLOP, Facts
+from slipstick.experiments.question.facts import BYTE, FLOP, Facts, bound_of
 from slipstick.experiments.question.memory_need import FITS, MAY, NOT
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.report.summary import rate_shown
@@ -63,6 +63,7 @@ def rows(answers: Sequence[Answered], width: int = 200) -> list[dict[str, Any]]:
         row["memory"] = "" if need is None else f"{WORDS[need.verdict]}{shown(need.needed, 'byte')}"
         if width >= NARROW:
             row["there"] = "" if need is None else shown(need.there, "byte")
+        row["bound_by"] = bound_of(question.machine, answer)
         row["slower"] = f"{ratio_shown(answer.time / best.time)} x"
         row["sure"] = "" if answer is best or sure is None else _sure(sure)
         result.append(row)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slipstick.common.columns import Better
-from slipstick.experiments.question.objectives import FRONT, with_front, work_columns
+from slipstick.estimators.base.estimate import DEFAULT_LEVEL
+from slipstick.experiments.question.objectives import FRONT, PROBABILITY, Objective, QueryOf, with_front, work_columns
 from slipstick.experiments.report.page import Section, picture_html
 from slipstick.experiments.report.plots import Chart, Marks
 
@@ -18,14 +19,21 @@ if TYPE_CHECKING:
 
 MAX_MARKS = 2000
 """Points off the front that a picture shows."""
+MAYBE = 0.2
+"""Probability from which on a point off the front is drawn apart."""
 LOG_FROM = 20.0
 """Axes whose values span this ratio are logarithmic."""
 TITLES = {"time_s": "time [s]", "energy_J": "energy [J]", "cost_usd": "cost [$]"}
 
 
-def marked(frame: pd.DataFrame, wanted: Sequence[str] = ()) -> tuple[pd.DataFrame, list[str]]:
-    """The table with its front by the wanted objectives; unchanged where there are none."""
-    return with_front(frame, list(wanted)) if wanted else (frame, [])
+def marked(
+    frame: pd.DataFrame, wanted: Sequence[Objective] = (), query_of: QueryOf | None = None, level: float = DEFAULT_LEVEL
+) -> tuple[pd.DataFrame, list[str]]:
+    """The table with its front by the wanted objectives; unchanged where there are none.
+
+    `query_of`, `level`: as `with_front` takes them; the level is the probability of the bands.
+    """
+    return with_front(frame, list(wanted), query_of, level) if wanted else (frame, [])
 
 
 def best(frame: pd.DataFrame, rows: int, ratio: str = "time_ratio", better: Better = "less") -> pd.DataFrame:
@@ -60,6 +68,8 @@ def front_chart(frame: pd.DataFrame, x: str, y: str) -> Chart:
     """Two objectives of every point; a large table's other points are thinned evenly, and that is reported."""
     front = frame[frame[FRONT]].sort_values([x, y])
     others = frame[~frame[FRONT]]
+    maybe = others[others[PROBABILITY] >= MAYBE] if PROBABILITY in frame else others.head(0)
+    others = others.drop(maybe.index)
     step = -(-len(others) // MAX_MARKS) or 1
     shown = others.iloc[::step]
     label = f"{len(shown)} of the {len(others)} others" if step > 1 else "others"
@@ -67,6 +77,8 @@ def front_chart(frame: pd.DataFrame, x: str, y: str) -> Chart:
     marks = [Marks("the front", front[x].tolist(), front[y].tolist(), 1)]
     if len(shown):
         marks.insert(0, Marks(label, shown[x].tolist(), shown[y].tolist(), 0, "dot"))
+    if len(maybe):
+        marks.append(Marks(f"on it by {100 * MAYBE:g} % or more", maybe[x].tolist(), maybe[y].tolist(), 2))
     names = [TITLES.get(name, name) for name in (x, y)]
     return Chart(f"{names[1]} against {names[0]}", names[0], names[1], (), tuple(marks), scales[0], scales[1])
 

@@ -15,7 +15,7 @@ from slipstick.common.formatting import ends_shown, ratio_shown, shown
 from slipstick.estimators.base.estimate import Estimate, Measurement
 from slipstick.experiments.explain.evaluator import value_of
 from slipstick.experiments.question.dtype_domain import remarks
-from slipstick.experiments.question.objectives import FRONT, known_only
+from slipstick.experiments.question.objectives import FRONT, Objective, known_only
 from slipstick.experiments.report.page import (
     MAX_TABLE_ROWS,
     Card,
@@ -44,14 +44,14 @@ SUMMARY_STRETCHES = 60
 
 
 def write(
-    answer: WhatIf, path: str | Path, measured: Sequence[Measurement] = (), objectives: Sequence[str] = ()
+    answer: WhatIf, path: str | Path, measured: Sequence[Measurement] = (), objectives: Sequence[Objective] = ()
 ) -> tuple[Path, Path]:
     """Write the page to `path` and its chart beside it as PNG; returns both paths.
 
     `objectives`: of the Pareto front; none where left out.
     """
     question, path = answer.question, Path(path)
-    frame, names = marked(answer.frame, objectives)
+    frame, names = marked(answer.frame, objectives, lambda _: question, answer.level)
     charts = {"ratio": ratio_chart(answer)}
     if measured:  # else the same picture again, with other numbers along its axis
         charts["time"] = time_chart(answer, measured)

@@ -24,7 +24,7 @@ from slipstick.common.formatting import short_name
 from slipstick.common.readers import read_toml
 from slipstick.common.records import FrozenDict, Record, validated
 from slipstick.common.renamed_arguments import checked
-from slipstick.common.trusted_code import TrustedName, named_here
+from slipstick.common.trusted_code import TrustedName, is_own, named_here
 from slipstick.common.writer import atomic_write
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Measurement
 from slipstick.estimators.base.protocols import Fitted
@@ -32,6 +32,7 @@ from slipstick.estimators.fitting.calibration import Calibration, calibrate
 from slipstick.experiments.calibrate.measured_argument import known_time
 from slipstick.experiments.calibrate.measurements import read_measurements
 from slipstick.experiments.question.axes import counts_values, is_count, merged_steps, quantity, values_of
+from slipstick.experiments.question.objectives import Objective, objective_of
 from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.question.registry import estimator_to_fit
 from slipstick.experiments.question.settings import name_and_value, number_of
@@ -218,7 +219,7 @@ class Study(Record):
             name, equals, formula = word.partition("=")
             if not name.strip():
                 raise ValueError(f"objective {word[:60]!r}: want time, energy, cost, a column or NAME=FORMULA")
-            if equals:  # which columns there are is known with the results only
+            if equals and not is_own(formula):  # which columns there are is known with the results only
                 parse_expression(formula, None, f"objective {name.strip()[:60]}")
         return objectives
 
@@ -262,9 +263,26 @@ class Study(Record):
             },
             "what-if",
         )
-        made._trusted = frozenset(name for name in (estimator, workload) if isinstance(name, TrustedName))
+        code = [word.partition("=")[2].strip() for word in objectives if isinstance(word, TrustedName)]
+        typed = (name for name in (estimator, workload) if isinstance(name, TrustedName))
+        made._trusted = frozenset((*typed, *filter(is_own, code)))
         made._graphs = {} if graph is None else {str(workload): graph}
         return made
+
+    def wanted(self, words: Sequence[str] = ()) -> list[Objective]:
+        """Objectives, of the study where none are given, with the functions of those that are code.
+
+        Raises
+        ------
+        InputError
+            Where one is code that the user did not name himself.
+        """
+        return [objective_of(word, self._trusted) for word in words or self.objectives]
+
+    def query_of(self, row: Mapping[str, Any]) -> Question:
+        """The question of a row of the results; its case's, of the first where the row names none."""
+        first = {"workload": self.workloads[0], "machine": self.machines[0], "dtype": self.dtypes[0]}
+        return self.question(*(row.get(name, value) for name, value in first.items()))
 
     @property
     def dtypes(self) -> tuple[str | None, ...]:

@@ -196,9 +196,24 @@ class Task:
         points = self.space.points(start, stop)
         free = {name: values for name, values in points.items() if name != "point"}
         if self.quantities is not None:
+            return self._answered(points)
+        return self._answered(points, self._times(free, start, start + len(points["point"])))
+
+    def at(self, values: Mapping[str, float]) -> dict[str, Any]:
+        """One point, of the space or beside it: the columns of one row.
+
+        Raises InputError where a value is missing, unknown or out of its range.
+        """
+        free = {name: np.array([float(value)]) for name, value in values.items()}
+        made = self._answered({"point": np.zeros(1), **free}, np.asarray(self.function(free), dtype=np.float64))
+        return {name: column[0].item() for name, column in made.items()}
+
+    def _answered(self, points: Mapping[str, FloatArray], times: FloatArray | None = None) -> Columns:
+        free = {name: values for name, values in points.items() if name != "point"}
+        if self.quantities is not None:
             made = self.quantities.columns(free, self.fields, len(points["point"]))
             return {name: np.asarray(values) for name, values in {**points, **made}.items()}
-        times = self._times(free, start, start + len(points["point"]))
+        times = np.empty(0) if times is None else times
         _require_times(times, points)
         # the last digit may differ from the single estimate's: what equals today's time is today's time
         ratios = np.where(np.isclose(times, self.today, rtol=1e-12, atol=0), 1.0, times / self.today)

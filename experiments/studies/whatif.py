@@ -21,7 +21,7 @@ from slipstick.estimators.composition.energy_and_cost import COST, ENERGY
 from slipstick.estimators.composition.power_capped import keep_function
 from slipstick.estimators.schedules.thread_schedule import hardware_threads
 from slipstick.experiments.question.axes import Values
-from slipstick.experiments.question.objectives import BANDS, FRONT
+from slipstick.experiments.question.objectives import BANDS, FRONT, PROBABILITY
 from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.question.settings import Value, with_numbers
 from slipstick.experiments.question.space import Space
@@ -246,11 +246,11 @@ def column_rows(columns: Columns, notes: Sequence[str] = ()) -> list[dict[str, A
     any, stand in a column `note`: JSON and CSV have no other place for them.
     """
     tail = ["time_ratio", *BANDS[:2], "time_s", *BANDS[2:], ENERGY, COST]
-    shown = [name for name in columns if name not in (*tail, "point", FRONT)]
+    shown = [name for name in columns if name not in (*tail, "point", FRONT, PROBABILITY)]
     cases = ("workload", "machine", "dtype")
     shares = [name for name in shown if "." not in name and name not in cases]  # what varies has a namespace
     varied = [name for name in shown if name not in shares]
-    names = [*varied, *tail, *shares, *({FRONT} & set(columns))]
+    names = [*varied, *tail, *shares, *(name for name in (FRONT, PROBABILITY) if name in columns)]
     unknown = [math.nan] * len(columns["time_s"])
     sides = [columns[name].tolist() if name in columns else unknown for name in names]
     rows = [dict(zip(names, row, strict=True)) for row in zip(*sides, strict=True)]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from slipstick.common.errors import InputError
-from slipstick.common.readers import read_yaml, require_mapping
+from slipstick.common.readers import read_yaml, require_mapping, whole_of
 from slipstick.common.records import FrozenDict
 from slipstick.common.units import parse_quantity
 from slipstick.hwmodels.importers.kerncraft_machine import BandwidthKernel, CacheLevel, Curve, KerncraftMachine
@@ -146,14 +146,10 @@ def _curves(benchmarks: Mapping[str, Any], path: object) -> Iterator[Curve]:
                 if not isinstance(values, list) or not isinstance(cores, list) or len(values) != len(cores):
                     raise InputError(f"{path}: {field}.results.{kernel}: want one bandwidth for each of the cores")
                 rates = [_number(value, "byte/s", path, f"{field}.results.{kernel}") for value in values]
-                points = sorted(zip((_core(core, path, field) for core in cores), rates, strict=True))
-                yield Curve(level, _core(threads, path, field), kernel, tuple(points))
-
-
-def _core(value: Any, path: object, field: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_CORES:
-        raise InputError(f"{path}: {field}: {str(value)[:40]!r} is no number of cores or threads")
-    return value
+                points = sorted(
+                    zip((whole_of(core, f"{path}: {field}", 1, MAX_CORES) for core in cores), rates, strict=True)
+                )
+                yield Curve(level, whole_of(threads, f"{path}: {field}", 1, MAX_CORES), kernel, tuple(points))
 
 
 def _written(value: Any) -> str:
@@ -176,12 +172,4 @@ def _number(value: Any, unit: str, path: object, field: str, low: float = 1e-300
 def _count(
     entry: Mapping[str, Any], field: str, path: object, default: int | None = None, low: int = 1, high: int = MAX_CORES
 ) -> int:
-    value = entry.get(field, default)
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, (int, float))
-        or not low <= value <= high
-        or value != int(value)
-    ):
-        raise InputError(f"{path}: {field} = {str(value)[:40]!r}: want a whole number in [{low}, {high}]")
-    return int(value)
+    return whole_of(entry.get(field, default), f"{path}: {field}", low, high)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slipstick.common.errors import InputError
-from slipstick.common.readers import number_written, parse_json, whole_number
+from slipstick.common.readers import number_written, parse_json, whole_number, whole_of
 from slipstick.common.records import validated
 from slipstick.hwmodels.machine import Machine
 
@@ -306,12 +306,7 @@ def _whole(fields: Mapping[str, str], name: str, default: int | None = None) -> 
     text = fields.get(name)
     if text is None and default is not None:
         return default
-    number = None if text is None else whole_number(text)
-    if number is None or not 1 <= number <= 1_000_000:
-        if default is not None and text in ("-", ""):
-            return default
-        raise InputError(f"lscpu: {name} = {text!r}: want a whole number of 1 or more")
-    return number
+    return default if default is not None and text in ("-", "") else whole_of(text, f"lscpu: {name}", 1, 1_000_000)
 
 
 def _cache_level(node: ET.Element) -> str:
@@ -322,8 +317,4 @@ def _cache_level(node: ET.Element) -> str:
 
 
 def _xml_whole(node: ET.Element, name: str) -> int:
-    text = node.get(name, "0")
-    number = whole_number(text)
-    if number is None:
-        raise InputError(f"hwloc: {node.get('type')}.{name} = {text[:40]!r}: want a whole number")
-    return number
+    return whole_of(node.get(name, "0"), f"hwloc: {node.get('type')}.{name}")

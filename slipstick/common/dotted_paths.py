@@ -67,10 +67,14 @@ def as_before(machine: dict[str, Any]) -> dict[str, Any]:
     So a machine that was measured before there was such a field keeps its fingerprint.
     """
     runtime = {name: value for name, value in machine["runtime"].items() if name != "weights_between" or value}
-    memory = {
-        level: {name: value for name, value in fields.items() if name != "ecc" or value != "aside"}
-        for level, fields in machine["memory"].items()
-    }
-    unstated = {"cores_per_die"} if machine["cores_per_die"] is None else set()
-    others = {name: value for name, value in machine.items() if name not in unstated}
-    return {**others, "runtime": runtime, "memory": memory}
+
+    def stated(fields: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in fields.items() if name not in LATER or value != LATER[name]}
+
+    inside = {part: {name: stated(fields) for name, fields in machine[part].items()} for part in ("engines", "memory")}
+    return {**stated(machine), "runtime": runtime, **inside}
+
+
+ONE_DIE = {"count": 1, "bandwidth": None, "local": None}
+LATER: dict[str, Any] = {"cores_per_die": None, "dies": ONE_DIE, "lanes": None, "channels": None, "ecc": "aside"}
+"""Fields that files did not have once, and what says nothing of them."""

@@ -31,7 +31,7 @@ def errors_at(place: str) -> Iterator[None]:
     Raises
     ------
     InputError
-        That which was raised inside, behind the place.
+        That which was raised inside, behind the place where it does not name the file itself.
 
     Examples
     --------
@@ -43,4 +43,5 @@ def errors_at(place: str) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise InputError(f"{place}: {error}") from None
+        text = str(error)
+        raise InputError(text if text.startswith(place.partition(": ")[0]) else f"{place}: {text}") from None

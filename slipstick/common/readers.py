@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from slipstick.common.errors import InputError
+from slipstick.common.errors import InputError, errors_at
 from slipstick.common.opener import DEFAULT_LIMIT_BYTES, MAX_DEPTH, MEGABYTE, read_bytes
 
 
@@ -50,15 +50,44 @@ def unknown_name(thing: str, name: object, known: Sequence[str], listed_by: str 
 
 
 def read_text(path: str | os.PathLike[str], limit_bytes: int = DEFAULT_LIMIT_BYTES) -> str:
-    """The content of a UTF-8 file (see `read_bytes`).
+    """The content of a file of text (see `read_bytes` and `encoding`).
 
-    Raises InputError where the file cannot be opened, is longer than `limit_bytes`, or is not UTF-8.
+    Raises InputError where the file cannot be opened, is longer than `limit_bytes`, or is no such text.
     """
     content = read_bytes(path, limit_bytes)
     try:
-        return content.decode("utf-8-sig")
+        return content.decode(encoding(content))
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 text (byte {error.start})") from None
+
+
+def read_lines(path: str | os.PathLike[str], limit_bytes: int, most: int) -> list[str]:
+    """The lines of a file of text.
+
+    Raises InputError where it is none, or has more than `most`.
+    """
+    lines = read_text(path, limit_bytes).splitlines()
+    if len(lines) > most:
+        raise InputError(f"{path}: more than {most:,} lines")
+    return lines
+
+
+def bar_tables(lines: Sequence[str], *columns: str) -> Iterator[tuple[int, dict[str, str]]]:
+    """Rows of the first Markdown table that has these columns, each with its line; other lines are passed over."""
+    names: list[str] = []
+    for number, line in enumerate(lines, 1):
+        if not line.lstrip().startswith("|") or not line.strip("|-: "):
+            continue
+        cells = split_cells(line, "|")
+        if names:
+            yield number, dict(zip(names, cells, strict=False))
+        elif {*columns} <= {*cells}:
+            names = cells
+
+
+def encoding(content: bytes) -> str:
+    """The encoding of a text: UTF-8, or UTF-16 where it begins with that mark, as spreadsheets and PowerShell write."""
+    return "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
 
 
 def read_json(path: str | os.PathLike[str], limit_bytes: int = DEFAULT_LIMIT_BYTES) -> Any:
@@ -167,9 +196,56 @@ def check_bounds(document: Any, path: object, limit: int = MAX_DEPTH) -> None:
         level = below
 
 
+MARKS = ",;\t|"
+
+
 def csv_separator(header: str) -> str:
-    """What separates the columns of a CSV: the comma, or the semicolon or tab where its header holds no comma."""
-    return next((mark for mark in ",;\t" if mark in header), ",")
+    """What separates the columns of a table: the first of `MARKS` that its header holds, else blanks."""
+    return next((mark for mark in MARKS if mark in header), " " if len(header.split()) > 1 else ",")
+
+
+def split_cells(line: str, mark: str = "") -> list[str]:
+    """The cells of one line; between bars as Markdown writes them.
+
+    `mark`: what separates them; as the line itself says where it is left out.
+    """
+    mark = mark or csv_separator(line)
+    if mark == " ":
+        return line.split()
+    cells = line.strip().strip("|").split("|") if mark == "|" else next(csv.reader([line], delimiter=mark), [])
+    return [cell.strip() for cell in cells]
+
+
+def _table(text: str) -> Iterator[tuple[int, list[str]]]:
+    """The cells of the header and of each row below it, with their lines.
+
+    Lines of comments before the header are passed over; of these the last is the header where numbers follow it.
+    """
+    stream, skipped, comment = io.StringIO(text, newline=None), 0, ""
+    line = stream.readline()
+    while line and (not line.strip() or line.startswith("#")):
+        skipped, comment = skipped + 1, line.strip("# \n") or comment
+        at = stream.tell()
+        line = stream.readline()
+    mark = csv_separator(comment if comment and _is_head(comment, line) else line)
+    if comment and _is_head(comment, line):
+        yield skipped, split_cells(comment, mark)
+    stream.seek(at if skipped else 0)
+    if mark in " |":
+        for number, line in enumerate(stream, skipped + 1):
+            if line.strip("|-: \n"):
+                yield number, split_cells(line, mark)
+        return
+    reader = csv.reader(stream, strict=True, delimiter=mark)
+    try:
+        yield from ((skipped + reader.line_num, row) for row in reader if row)
+    except csv.Error as error:
+        raise InputError(f"line {skipped + reader.line_num}: not CSV ({error})") from None
+
+
+def _is_head(comment: str, line: str) -> bool:
+    names, cells = split_cells(comment), split_cells(line)
+    return len(names) == len(cells) and all(number_written(cell) is not None for cell in cells)
 
 
 def read_csv_rows(
@@ -178,41 +254,36 @@ def read_csv_rows(
     limit_bytes: int = DEFAULT_LIMIT_BYTES,
     limit_rows: int = 2_000_000,
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """Rows of a CSV file with a header, each with its line number.
+    """Rows of a CSV file, or of another table with a header, each with its line number (see `csv_separator`).
 
-    Values are separated by commas, or by semicolons or tabs where the header holds no comma.
     Raises InputError where a required column is missing, a column repeats, a row is too short or too long, or there are
     too many.
     """
     text = read_text(path, limit_bytes)
     if "\0" in text:
         raise InputError(f"{path}: holds NUL bytes; is it a CSV file?")
-    reader = csv.reader(io.StringIO(text), strict=True, delimiter=csv_separator(text.partition("\n")[0]))
-    try:
-        first = next(reader, [])
+    with errors_at(str(path)):
+        rows = _table(text)
+        _, first = next(rows, (0, []))
         header = [" ".join(name.split()) for name in first]  # a name is one line of an error
         if not any(header):
-            raise InputError(f"{path}: is empty; want a header line with columns {', '.join(required) or 'by name'}")
+            raise InputError(f"is empty; want a header line with columns {', '.join(required) or 'by name'}")
         if len(header) > MAX_COLUMNS:
-            raise InputError(f"{path}: {len(header):,} columns, more than {MAX_COLUMNS:,}")
+            raise InputError(f"{len(header):,} columns, more than {MAX_COLUMNS:,}")
         repeated = sorted({name for name in header if header.count(name) > 1})
         if repeated:
-            raise InputError(f"{path}: column {repeated[0]!r} stands twice in the header")
+            raise InputError(f"column {repeated[0]!r} stands twice in the header")
         for name in required:
             if name not in header:
-                raise InputError(f"{path}: no column {name!r} (columns: {', '.join(header)})")
-        for number, row in enumerate(reader, 1):
-            if not row:
-                continue
+                raise InputError(f"no column {name!r} (columns: {', '.join(header)})")
+        for number, (line, row) in enumerate(rows, 1):
             if number > limit_rows:
-                raise InputError(f"{path}: more than {limit_rows} rows")
+                raise InputError(f"more than {limit_rows} rows")
             if row == first:
-                raise InputError(f"{path}: line {reader.line_num}: the header again: two files in one; read each alone")
+                raise InputError(f"line {line}: the header again: two files in one; read each alone")
             if len(row) != len(header):
-                raise InputError(f"{path}: line {reader.line_num}: {len(row)} values for {len(header)} columns")
-            yield reader.line_num, dict(zip(header, (value.strip() for value in row), strict=True))
-    except csv.Error as error:
-        raise InputError(f"{path}: line {reader.line_num}: not CSV ({error})") from None
+                raise InputError(f"line {line}: {len(row)} values for {len(header)} columns")
+            yield line, dict(zip(header, (value.strip() for value in row), strict=True))
 
 
 def read_number(
@@ -222,15 +293,88 @@ def read_number(
 
     Raises InputError where the text is no finite number of [low, high]; names file, line and column.
     """
+    return number_of(text, f"{path}: line {line}: {column}", low, high)
+
+
+def number_of(value: object, where: str, low: float = -math.inf, high: float = math.inf, unit: str = "") -> float:
+    """One finite number of a file, or a text that says one, within its range: what every reader's numbers pass.
+
+    `where`: file and field; `unit`: of the file, for messages.
+    Raises InputError where the value is no such number.
+    """
+    text = f"{where} = {value!r:.42}"
     try:
-        value = float(text)
-    except ValueError:
-        raise InputError(f"{path}: line {line}: {column} = {text[:40]!r} is no number") from None
-    if not math.isfinite(value):
-        raise InputError(f"{path}: line {line}: {column} = {text[:40]!r} is not finite")
-    if not low <= value <= high:
-        raise InputError(f"{path}: line {line}: {column} = {value:g} lies outside [{low:g}, {high:g}]")
-    return value
+        number = math.nan if isinstance(value, bool) else float(with_e(value))  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{text} is no number") from None
+    if not math.isfinite(number):
+        raise InputError(f"{text} is not finite" if isinstance(value, (str, float)) else f"{text} is no number")
+    if not low <= number <= high:
+        raise InputError(f"{where} = {number:g}{unit and f' {unit}'} lies outside [{low:g}, {high:g}]")
+    return number
+
+
+_FORTRAN = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+))[dD]([-+]?\d{1,3})\s*")
+
+
+def with_e(value: object) -> object:
+    """A text with Fortran's exponent, 8.0D+00, as other languages write it; anything else as it is."""
+    return _FORTRAN.sub(r"\1e\2", value) if isinstance(value, str) and _FORTRAN.fullmatch(value) else value
+
+
+def whole_of(value: object, where: str, low: int = 0, high: int = 10**18) -> int:
+    """One whole number of a file, or a text that says one, within its range; all its digits count.
+
+    Raises InputError where the value is no such number.
+    """
+    text = str(value).strip()
+    number = whole_number(text.removeprefix("-"))
+    if number is None:  # 8.0, as spreadsheets and pandas write it
+        number = int(float(text)) if re.fullmatch(r"-?\d{1,15}\.0+", text, re.ASCII) else None
+    elif text.startswith("-"):
+        number = -number
+    if number is None or isinstance(value, bool) or not low <= number <= high:
+        most = f", at most {high:,}" if number is not None and number > high else ""
+        raise InputError(f"{where} = {value!r:.42}: want a whole number >= {low:,}{most}")
+    return number
+
+
+def json_lines(text: str, path: object, most: int = 2_000_000) -> Iterator[tuple[str, Any]]:
+    """The documents of JSON lines, each with its file and line; empty lines are passed over.
+
+    Raises InputError where a line is no JSON, or there are more than `most`.
+    """
+    for number, line in enumerate(text.splitlines(), 1):
+        if number > most:
+            raise InputError(f"{path}: more than {most:,} lines")
+        if line.strip():
+            yield f"{path}: line {number}", parse_json(line, f"{path}: line {number}")
+
+
+def table_rows(
+    path: str | os.PathLike[str], under: str = "rows", limit_bytes: int = DEFAULT_LIMIT_BYTES, most: int = 2_000_000
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Rows of named values, each with its file and place: CSV with a header, a JSON list, or JSON lines.
+
+    `under`: what the rows are, and the field that holds their list where the document is none itself.
+    Raises InputError where the file is none of these, or has no rows, or more than `most`.
+    """
+    text = read_text(path, limit_bytes).strip()
+    rows: Iterable[tuple[str, Any]]
+    if text[:1] not in ("[", "{"):
+        rows = ((f"{path}: line {line}", row) for line, row in read_csv_rows(path, (), limit_bytes, most))
+    elif text[0] == "{" and "\n" in text and text.partition("\n")[0].rstrip().endswith("}"):
+        rows = json_lines(text, path, most)
+    else:
+        document = parse_json(text, path)
+        listed = document.get(under) if isinstance(document, Mapping) else document
+        if not isinstance(listed, list) or not listed:
+            raise InputError(f"{path}: want a list of {under}, or an object whose {under!r} is one")
+        rows = ((f"{path}: {under}[{i}]", row) for i, row in enumerate(listed))
+    for number, (where, row) in enumerate(rows):
+        if number >= most:
+            raise InputError(f"{path}: more than {most:,} {under}")
+        yield where, require_mapping(row, where, "a row")
 
 
 _WRITTEN = re.compile(r"\s*[+-]?(\d[\d.,'\u2019\u00a0\u202f]*)(?:[eE][+-]?\d+)?(?=$|[^\w.,:/-])")
@@ -307,6 +451,7 @@ def number_written(text: str, mark: str = ".") -> float | None:
 
 def pointed(text: str, mark: str) -> str:
     """The text with the number that it begins with as Python writes it: "1.203,45 ms" as "1203.45 ms"."""
+    text = str(with_e(text))
     match = _LOCAL[mark].match(text)
     if match is None:
         return text

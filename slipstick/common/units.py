@@ -7,6 +7,7 @@ Fields say their unit and range in their type: ``clock: Hertz``. What a user wri
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any
@@ -133,6 +134,37 @@ def parse_clock(text: str) -> float | None:
         return None
     days, hours, minutes, seconds = (float((part or "0").replace(",", ".")) for part in match.groups())
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "min": 60.0, "h": 3600.0}
+SECONDS |= dict.fromkeys(("", "s", "sec", "secs", "seconds"), 1.0)
+"""Units of times in files; one that is not stated is the second."""
+TIME_WORDS = ("time", "runtime", "seconds", "duration", "elapsed", "walltime")
+_NAMED_UNIT = re.compile(r"(.+?)(?:[\s_]*[\[(_ /](s|secs?|seconds|[mnuµ]s|min|h)[\])]?|(?<=[a-z])(Ns))")
+_OF_EACH = re.compile(r"()()(s|ms|us|µs|ns|min|h)(?: ?/| per |_per_)")
+
+
+def named_unit(name: str) -> tuple[str, str]:
+    """What a column's name says without its unit, in lower case, and the unit of a time in it; "" where it has none.
+
+    >>> named_unit("Wall time [ms]"), named_unit("TotalDurationNs"), named_unit("threads")
+    (('wall time', 'ms'), ('totalduration', 'ns'), ('threads', ''))
+    """
+    match = _NAMED_UNIT.fullmatch(name) or _OF_EACH.match(name)
+    return (match[1].strip().lower(), (match[2] or match[3]).lower()) if match else (name.strip().lower(), "")
+
+
+def time_columns(names: Iterable[str], words: Sequence[str] = TIME_WORDS, *, alone: bool = False) -> list[str]:
+    """The columns that say a time: the name is one of the words beside its unit, else ends in one, with a unit or not.
+
+    Those that are surest come first: of the same kind, of which others follow only where none is of that kind.
+    `alone`: only names that are one of the words, in the order of these.
+    """
+    stems = {name: named_unit(name) for name in names}
+    exact = [name for word in words for name, (stem, _) in stems.items() if re.sub(r"[\s_]", "", stem) == word]
+    stated = [name for name, (stem, unit) in stems.items() if unit and stem.endswith(tuple(words))]
+    ends = re.compile(rf".*(?:[\s_.(]|run|wall|clock)(?:{'|'.join(map(re.escape, words))})")
+    return exact if alone else exact or stated or [name for name, (stem, _) in stems.items() if ends.fullmatch(stem)]
 
 
 _SPAN = r"(?:s|secs?|seconds?|min|minutes?|h|hours?)(?![a-z])"

@@ -38,6 +38,7 @@ GOOD: dict[str, list[str]] = {
     "study resume": ["study.toml", "--folder", "store"],
     "study report": ["study.toml", "--folder", "store"],
     "machines show": ["h100-sxm"],
+    "machines check": ["h100-sxm"],
     "machines compare": ["h100-sxm", "v100-sxm"],
     "machines import": ["kerncraft.yml"],
     "workloads show": ["gemm"],

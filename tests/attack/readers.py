@@ -120,7 +120,7 @@ ALREADY = {
     "import_stablehlo": "read_any",
     "read_functions": "read_any",
     "load_workload": "import_file",
-    "import_measured_steps": "import_file",
+    "read_traced_steps": "import_file",
     "load_steps": "read_steps",
     "read_event_csv": "phases",
     "read_cube_folder": "needs pycubexr",

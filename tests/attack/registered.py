@@ -13,8 +13,28 @@ LAYERS = ("hwmodels", "workloads", "estimators", "experiments")
 LABORATORY = {"papers", "scoreboards", "scoring"}
 OPENERS = frozenset(
     {
-        *("opened", "read_bytes", "head", "read_private", "read_text", "read_json", "read_yaml", "read_toml"),
-        *("read_csv_rows", "read_arrays", "tables", "own_tables", "written", "import_own", "found_here", "read_cached"),
+        *(
+            "opened",
+            "read_bytes",
+            "head",
+            "read_private",
+            "read_text",
+            "read_lines",
+            "read_json",
+            "read_yaml",
+            "read_toml",
+        ),
+        *(
+            "read_csv_rows",
+            "table_rows",
+            "read_arrays",
+            "tables",
+            "own_tables",
+            "written",
+            "import_own",
+            "found_here",
+            "read_cached",
+        ),
     }
 )
 """The only functions that open files (`tests/house/test_one_opener.py`), and those that import what a user named."""

@@ -14,6 +14,9 @@ from slipstick.estimators.roofline.roofline import Roofline
 from slipstick.estimators.schedules.sequential import Sequential
 from slipstick.estimators.sensitivity.elasticities import crossovers, sensitivity
 from slipstick.estimators.symbolic.formula import Formula
+from slipstick.experiments.explain.evaluator import Evaluator
+from slipstick.experiments.explain.explanation import elasticity_rows
+from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.catalog import workload
 
@@ -109,3 +112,58 @@ def test_a_simulation_has_no_gradient() -> None:
     simulated = xeon_phi.estimator("simulated").compile(workload("phi-cnn-small"), xeon_phi.phi(), ("run.threads",))
     with pytest.raises(InputError, match="no gradient"):
         sensitivity(simulated, {"run.threads": [240.0]})
+
+
+KINDS = [
+    ("gpt2-inference", "h100-sxm", "roofline", {}),
+    ("gemm", "tpu-v6e", None, {}),
+    ("resnet50-inference", "trainium2", None, {}),
+    ("gpt2-inference", "gaudi2", None, {}),
+    ("resnet18-inference", "xeon-e5-2690v2", None, {}),
+    ("phi-cnn-small", "xeon-phi-7120p", None, {"run.threads": 240}),
+    ("stream-triad", "xeon-e5-2695v3", "cpu", {}),
+    ("gpt2-inference", "ascend-910b2", None, {}),
+]
+
+
+@pytest.mark.parametrize(("network", "on", "estimator", "settings"), KINDS)
+def test_ratios_are_the_integral_of_the_elasticity_or_a_turn_is_named(
+    network: str, on: str, estimator: str | None, settings: dict[str, float]
+) -> None:
+    """At 1 %, 10 % and twice: ln ratio is what the elasticity adds up to over ln quantity, kinks included.
+
+    Where the time jumps (folds, rounds of threads) the row names the value, which lies before that ratio's.
+    """
+    asked = question(network, on, estimator, settings)
+    dials = Evaluator.of(asked)
+    assert dials.is_formula
+    rows = {row["quantity"]: row for row in elasticity_rows(asked, dials)}
+    assert len(rows) > 3
+    for name, row in rows.items():
+        if name in dials.whole or dials.is_fixed(name) or not row["value"] > 0:
+            continue
+        near = dials.ratio(name, 1.0001)
+        if not row["at_ridge"] and near is not None:
+            assert row["below"] is row["above"] is None
+            assert np.log(near) / np.log(1.0001) == pytest.approx(row["elasticity"], abs=1e-3), name
+        jumps = row["at_ridge"] and row["above"] is not None and abs(row["above"] - row["elasticity"]) > 0.05
+        for factor in (1.01, 1.1, 2.0):
+            values = row["value"] * np.geomspace(1, factor, 257)
+            if (ratio := dials.ratio(name, factor)) is None:
+                continue
+            along = sensitivity(dials.function, {**dials.today, name: values}).elasticity[name]
+            added = float(np.mean((along[1:] + along[:-1]) / 2) * np.log(factor))
+            turned = row["turns_at"] is not None and row["turns_at"] <= row["value"] * factor * (1 + 1e-9)
+            assert jumps or turned or np.log(ratio) == pytest.approx(added, abs=0.004), (name, factor)
+
+
+def test_both_sides_of_a_kink_stand_beside_its_slope() -> None:
+    """A product bound alike by compute and by memory: -1 and 0 of the clock, 0 and -1 of the bandwidth."""
+    bandwidth_of = "memory.HBM3.bandwidth"
+    fast = machine("h100-sxm").using({"runtime.launch_overhead": 0, bandwidth_of: 1e17})
+    asked = question("gemm", fast, "roofline")
+    even = question("gemm", fast.using({bandwidth_of: 12 * 512**2 / asked.answer().time}), "roofline")
+    rows = {row["quantity"]: row for row in elasticity_rows(even)}
+    clock, bandwidth = rows["machine.clock"], rows[f"machine.{bandwidth_of}"]
+    assert clock["at_ridge"] and (clock["below"], clock["above"]) == pytest.approx((-1, 0), abs=1e-3)
+    assert bandwidth["at_ridge"] and (bandwidth["below"], bandwidth["above"]) == pytest.approx((-1, 0), abs=1e-3)

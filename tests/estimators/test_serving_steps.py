@@ -100,8 +100,12 @@ def test_laws_of_a_step(decodes: int, context: float, prompt: int, faster: float
 
 
 def test_several_ranks_need_a_link() -> None:
-    with pytest.raises(InputError, match="no link joins 4 devices"):
-        step_on("l40s", "llama-3.1-70b", Layout(4))
+    said = r"no link joins 16 devices \(links: pcie of 8\).*--set machine.links.pcie.width=16"
+    with pytest.raises(InputError, match=said):
+        step_on("l40s", "llama-3.1-70b", Layout(16))
+    assert step_on("l40s", "llama-3.1-70b", Layout(4)).device.link == 32e9  # PCI Express 4.0 x16, one way
+    assert step_on("a100-pcie-80gb", "llama-3.1-70b", Layout(2)).device.link == 300e9  # the bridge of two boards
+    assert step_on("a100-pcie-80gb", "llama-3.1-70b", Layout(4)).device.link == 32e9
 
 
 def test_what_ships_never_passes_the_data_sheet() -> None:

@@ -118,9 +118,9 @@ def test_events_without_a_usable_duration_are_counted(wrong: str, tmp_path: Path
 
 def test_recordings_with_impossible_times_are_refused_by_line(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    for wrong, words in (("-1.0", "duration_s = -1 s"), ("NaN", "duration_s = nan s")):
+    for wrong, words in (("-1.0", "duration_s = -1 s lies outside"), ("NaN", "duration_s = nan is not finite")):
         path.write_text(recorded().decode().replace('"duration_s": 1.0', f'"duration_s": {wrong}', 2))
-        with pytest.raises(InputError, match=f"line 1.*{words}: want a number of 0 to"):
+        with pytest.raises(InputError, match=f"line 1.*{words}"):
             read_steps(path, MARKER)
 
 
@@ -173,8 +173,8 @@ def test_steps_that_start_nowhere_are_none(
 @pytest.mark.parametrize(
     ("record", "words"),
     [
-        ({"duration_s": 1e308, "operations": {"a": [1, 0.5, "host"]}}, "line 1.*duration_s = 1e.308 s: want a number"),
-        ({"duration_s": 1.0, "operations": {"a": [1, 1e308, "host"]}}, "line 1.*'a' = 1e.308 s: want a number"),
+        ({"duration_s": 1e308, "operations": {"a": [1, 0.5, "host"]}}, "line 1.*duration_s = 1e.308 s lies outside"),
+        ({"duration_s": 1.0, "operations": {"a": [1, 1e308, "host"]}}, "line 1.*'a' = 1e.308 s lies outside"),
     ],
 )
 def test_recordings_that_say_nothing(

@@ -26,6 +26,7 @@ VERBS = {
     "seqpoint": ["seqpoint", "log.csv"],
     "machines list": ["machines", "list"],
     "machines show": ["machines", "show", "h100-sxm"],
+    "machines check": ["machines", "check", "gaudi2"],
     "machines compare": ["machines", "compare", "h100-sxm", "a100-sxm"],
     "workloads list": ["workloads", "list"],
     "workloads show": ["workloads", "show", "phi-cnn-small"],

@@ -100,7 +100,8 @@ def test_the_verbs_answer_in_json(capsys: pytest.CaptureFixture[str], tmp_path: 
     where = ["phi-cnn-small", "--on", "xeon-phi-7120p", "--set", "run.threads=240", "--format", "json"]
     assert run(["explain", *where]) == 0
     (found,) = json.loads(capsys.readouterr().out)
-    assert found["elasticities"][0].keys() == {"quantity", "value", "elasticity", "ratio_at_twice", "at_ridge"}
+    keys = {"quantity", "value", "elasticity", "ratio_at_twice", "at_ridge", "below", "above", "turns_at"}
+    assert found["elasticities"][0].keys() == keys
     assert run(["whatif", *where, "--vary", "run.threads=240,480", "--save", str(tmp_path / "s.toml")]) == 0
     rows = json.loads(capsys.readouterr().out)
     keys = ["run.threads", "time_ratio", "low_ratio", "high_ratio", "time_s", "low_s", "high_s", "energy_J", "cost_usd"]

@@ -124,10 +124,17 @@ def test_a_benchmark_that_contradicts_itself_is_refused(tmp_path: Path, wrong: d
         read_vllm_bench(tmp_path / "a")
 
 
+def test_what_a_program_says_is_not_set_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text(json.dumps(runs_made.SERVED | {"max_concurrency": "not set", "burstiness": "N/A"}))
+    assert read_vllm_bench(tmp_path / "a")[0].users is None
+
+
 def test_a_rate_of_llama_bench_that_contradicts_its_time_is_refused(tmp_path: Path) -> None:
     one = runs_made.llama_tests()[0]
     (tmp_path / "a").write_text(json.dumps([one | {"avg_ts": 2 * one["avg_ts"]}]))
-    with pytest.raises(InputError, match=r"test 0: avg_ts = 20480 contradicts \(n_prompt \+ n_gen\) / avg_ns = 10240"):
+    with pytest.raises(
+        InputError, match=r"tests\[0\]: avg_ts = 20480 contradicts \(n_prompt \+ n_gen\) / avg_ns = 10240"
+    ):
         read_llama_bench(tmp_path / "a")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,9 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import differential_evolution
 
+import slipstick as ss
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import shown
 from slipstick.estimators.composition.energy_and_cost import COST, ENERGY, energy
@@ -21,7 +24,7 @@ from slipstick.experiments.question.objectives import on_front, with_front, with
 from slipstick.experiments.question.question import question
 from slipstick.experiments.report.pareto_page import best, front_chart
 from slipstick.experiments.report.summary import energy_line
-from slipstick.experiments.studies.whatif import whatif
+from slipstick.experiments.studies.whatif import WhatIf, whatif
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import Cost
@@ -199,3 +202,94 @@ def test_a_study_keeps_its_front_beside_its_results(tmp_path: Path, capsys: pyte
     assert "only the Pareto front" in page and "<tr class=front>" in page
     assert run(["study", "report", str(study), *folder, "--objective", "time", "--objective", "energy"]) == 0
     assert "beaten by no other in time_s, energy_J" in capsys.readouterr().out
+
+
+ROWS, COLUMNS_ = "machine.engines.matrix.rows", "machine.engines.matrix.columns"
+CELLS = "cells=machine.cores*machine.engines.matrix.rows*machine.engines.matrix.columns"
+OWN = """
+def area(machine, workload, answer):
+    engine = machine.engines["matrix"]
+    assert answer["time_s"] > 0 and len(workload) >= 1
+    return machine.cores * engine.rows * engine.columns
+
+def wrong(machine, workload, answer):
+    return 1 / 0
+"""
+
+
+def swept() -> WhatIf:
+    return whatif(
+        "resnet50-inference", "trainium2", {ROWS: [64, 128, 256], COLUMNS_: [64, 128]}, settings=["workload.batch=4"]
+    )
+
+
+def test_objectives_name_what_does_not_vary_and_what_follows_from_what_does() -> None:
+    answer = swept()
+    rate = "rate=machine.engines.matrix.flop_per_cycle.bfloat16"
+    frame, names = with_objectives(answer.frame, [CELLS, rate], lambda _: answer.question)
+    assert list(frame.cells) == [8 * r * c for r in (64, 128, 256) for c in (64, 128)] and names == ["cells", "rate"]
+    stated = machine("trainium2").engines["matrix"].flop_per_cycle["bfloat16"]
+    assert list(frame.rate) == pytest.approx([stated * cells / (8 * 128 * 128) for cells in frame.cells])
+    with pytest.raises(InputError, match="machine.cores"):
+        with_objectives(answer.frame, [CELLS])
+
+
+def test_a_function_of_a_file_is_an_objective_where_it_was_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    Path("area_of_mine.py").write_text(OWN)
+    asked = ["whatif", "resnet50-inference", "--on", "trainium2", "--vary", f"{ROWS}=64,128,256", "--objective", "time"]
+    assert run([*asked, "--objective", "area=area_of_mine.py:area", "--save", "s.toml", "--format", "json"]) == 0
+    table = json.loads(capsys.readouterr().out)
+    assert [row["area"] for row in table] == [8 * 128 * rows for rows in (64, 128, 256)]
+    assert all(0 < row["front_probability"] <= 1 for row in table if row["front"])
+    assert run([*asked, "--objective", "area=area_of_mine.py:wrong"]) == 2
+    assert "ZeroDivisionError" in capsys.readouterr().err
+    assert run(["study", "run", "s.toml"]) == 0
+    assert run(["study", "report", "s.toml"]) == 2
+    assert "--allow-code area_of_mine.py:area" in capsys.readouterr().err
+    assert run(["study", "report", "s.toml", "--allow-code", "area_of_mine.py:area", "--format", "json"]) == 0
+    assert {"area", "front_probability"} <= json.loads(capsys.readouterr().out)[0].keys()
+
+
+def test_the_probability_of_the_front_is_that_of_draws_from_the_bands() -> None:
+    """Two designs of one price whose ratios differ by d, one of them with a spread s: on the front by Phi(d / s)."""
+    spread, apart = 0.1, 0.07
+    low, high = (np.exp(apart + sign * spread * 1.2815515655) for sign in (-1, 1))
+    table = pd.DataFrame(
+        {"time_s": [1.0, np.exp(apart)], "low_ratio": [1.0, low], "high_ratio": [1.0, high], "price": [3.0, 3.0]}
+    )
+    frame, _ = with_front(table, ["time", "price"])
+    first = 0.5 * (1 + math.erf(apart / spread / math.sqrt(2)))
+    assert list(frame.front) == [True, False]
+    assert list(frame.front_probability) == pytest.approx([first, 1 - first], abs=0.09)
+    certain, _ = with_front(table.assign(low_ratio=1.0, high_ratio=1.0), ["time", "price"])
+    assert list(certain.front_probability) == [1, 0]
+
+
+def test_a_study_is_asked_and_told_by_an_optimiser_outside() -> None:
+    """Every answer is that of the grid of all sides; scipy comes within 5 % of the best of them."""
+    sides = ss.Study(
+        schema="slipstick-study-1", name="sides", workloads=["gemm"], machines=["trainium2"],
+        vary={ROWS: "16..512"}, objectives=["time", "loss=time_s*machine.engines.matrix.rows"],
+    )  # fmt: skip
+    space = ss.AskTell(sides)
+
+    def loss(rows: np.ndarray) -> float:
+        return float(space.ask({ROWS: int(rows[0])})["loss"])
+
+    found = differential_evolution(loss, [(16, 512)], integrality=[True], seed=1, maxiter=10, popsize=8)
+    grid = whatif("gemm", "trainium2", {ROWS: list(range(16, 513))}).frame
+    losses = dict(zip(grid[ROWS], grid.time_s * grid[ROWS], strict=True))
+    assert found.fun == pytest.approx(losses[int(found.x[0])], rel=1e-9)
+    assert found.fun <= 1.05 * min(losses.values())
+    assert len(space.front()) == found.nfev
+    told = space.tell({ROWS: 64}, time_s=1e-12)
+    assert told["time_s"] == 1e-12 and told["front"] and told["front_probability"] == 1
+    assert len(space.front()) == found.nfev + 1
+    with pytest.raises(InputError, match="machine.cores"):
+        space.ask({"machine.cores": 2})
+    with pytest.raises(InputError, match="no case"):
+        space.ask({ROWS: 64, "workload": "mlp"})

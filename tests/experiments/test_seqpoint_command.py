@@ -176,7 +176,7 @@ def test_profiler_steps_of_a_kineto_trace(tmp_path: Path, monkeypatch: pytest.Mo
         ("a.csv", "seq_len,count\n5,1\n", "no column of times"),
         ("a.csv", "seq_len,time_s\n", "has no rows"),
         ("a.json", "[]", "want a list of iterations"),
-        ("a.json", '[{"length": 5, "time_s": "x"}]', "iterations[0].time_s = 'x'"),
+        ("a.json", '[{"length": 5, "time_s": "x"}]', "iterations[0]: time_s = 'x'"),
         ("a.json", '[{"length": 5, "time_s": 1}, 7]', "iterations[1]"),
         ("a.txt", "5 1", "want a log that ends in"),
         ("a.json", '{"traceEvents": []}', "has no steps"),

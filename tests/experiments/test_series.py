@@ -78,7 +78,7 @@ def test_columns_may_be_separated_by_semicolons_or_tabs(tmp_path: Path, mark: st
         ("n,time_s\n1,3\n2,2\nn,time_s\n1,9\n", r"line 4: the header again: two files in one"),
         ("n,time_s,exit code\n1,3,1\n2,2,137\n", r"all 2 runs failed \(exit code is not 0\)"),
         ("threads,time_s\n1,2\n2,\n", r"line 3: time_s is empty"),
-        ("threads,time_s\n1,2\n2,-4\n", r"line 3: time_s = -4, want a finite number > 0"),
+        ("threads,time_s\n1,2\n2,-4\n", r"line 3: time_s = -4 s lies outside"),
     ],
 )
 def test_bad_csv_is_refused(tmp_path: Path, text: str, words: str) -> None:
@@ -384,3 +384,63 @@ def test_hyperfine_commands_at_one_point_are_no_repeats(tmp_path: Path) -> None:
     one, two = read(write(tmp_path, "h.json", {"results": results})).series()
     assert (one.y, two.y) == ((8.0, 4.0, 2.0), (2.0, 1.0, 0.5))
     assert one.name == "./old -t {t} in1.dat"
+
+
+LINES = "1 8.004\n2 4.103\n4 2.25\n"
+TABLES = {
+    "printed.txt": " threads  time_s\n" + "".join(f"{line:>16}\n" for line in LINES.splitlines()),
+    "markdown.md": "| threads | time_s |\n|---|--:|\n"
+    + "".join("| {} | {} |\n".format(*line.split()) for line in LINES.splitlines()),
+    "plot.dat": f"# machine: node1\n# threads time_s\n{LINES}",
+    "below.csv": "# node1\n\nthreads,time_s\n" + LINES.replace(" ", ","),
+    "index.csv": ",threads,time_s\n"
+    + "".join(f"{i},{line.replace(' ', ',')}\n" for i, line in enumerate(LINES.splitlines())),
+    "named.csv": "Unnamed: 0,threads,Wall time [ms]\n1,1,8004\n2,2,4103\n3,4,2250\n",
+    "old.csv": "threads,time_s\r" + LINES.replace(" ", ",").replace("\n", "\r"),
+    "exponents.csv": "threads,time_s\n1,0.8004D+01\n2,4.103d0\n4,2.25\n",
+    "records.json": json.dumps([{"threads": n, "time_s": t} for n, t in ((1, 8.004), (2, 4.103), (4, 2.25))]),
+    "lines.jsonl": '{"threads": 1, "time_s": 8.004}\n{"threads": 2, "time_s": 4.103}\n{"threads": 4, "time_s": 2.25}\n',
+    "google.csv": "Running ./bench\nname,iterations,real_time,cpu_time,time_unit,bytes_per_second\n"
+    + "".join(f'"BM_x/{n}",10,{t},1,ms,\n' for n, t in ((1, 8004), (2, 4103), (4, 2250)))
+    + '"BM_x/1_mean",1,9,9,ms,\n',
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_are_read_as_people_have_them(tmp_path: Path, name: str) -> None:
+    (series,) = read(write(tmp_path, name, TABLES[name])).series()
+    assert (series.x, series.y) == ((1.0, 2.0, 4.0), pytest.approx((8.004, 4.103, 2.25)))
+
+
+def test_text_of_spreadsheets_and_parted_thousands(tmp_path: Path) -> None:
+    path = tmp_path / "unicode.txt"
+    path.write_bytes("threads\ttime_s\r\n1\t8\r\n2\t4\r\n".encode("utf-16"))
+    assert read(path).series()[0].y == (8.0, 4.0)
+    (series,) = read(write(tmp_path, "a.csv", 'size,time_ms\n"1,000",1.5\n"10,000",15.25\n')).series()
+    assert (series.x, series.y) == ((1e3, 1e4), pytest.approx((1.5e-3, 15.25e-3)))
+
+
+def hyperfine(*times: float) -> dict[str, Any]:
+    runs = [{"command": "a", "times": [t], "parameters": {"n": str(n)}} for n, t in enumerate(times)]
+    return {"results": [{"mean": 1.0, "median": 1.0, **run} for run in runs]}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.json", hyperfine(3.0, -2.0), "n = 1: time = -2 s lies outside"),
+        ("a.json", hyperfine(3.0, 1e300), "n = 1: time = 1e.300 s lies outside"),
+        ("a.json", hyperfine(0.0, 0.0), r"holds no times over a parameter \(2 of 0 s\)"),
+        ("a.txt", "PARAMETER p\nPOINTS 1 2\nREGION f\nDATA 1\nDATA -2\n", "f at p = 2: time = -2 s lies outside"),
+        ("a.csv", "threads,time\n1,2 s\n2,-4 s\n", "line 3: time = -4 s lies outside"),
+        ("a.csv", "threads,time_s\n1,2\n2,1e300\n", "line 3: time_s = 1e.300 s lies outside"),
+    ],
+)
+def test_what_no_run_can_take_is_refused_with_its_file(tmp_path: Path, name: str, content: Any, said: str) -> None:
+    with pytest.raises(InputError, match=f"{name}: .*{said}"):
+        read(write(tmp_path, name, content))
+
+
+def test_runs_of_no_seconds_are_left_out_and_counted(tmp_path: Path) -> None:
+    readings = read(write(tmp_path, "a.json", hyperfine(0.0, 4.0, 2.0)))
+    assert readings.times.tolist() == [4.0, 2.0] and "1 times of 0 s left out" in readings.notes

@@ -96,3 +96,29 @@ def test_several_machines_name_the_sizes_that_nobody_chose(capsys: pytest.Captur
     assert "default: seq_len 128\n" in capsys.readouterr().out
     assert run(["estimate", "bert-large", "--on", "h100-sxm,l4", "--batch", "8", "--seq-len", "128"]) == 0
     assert "default:" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("network", "on", "bounds"),
+    [
+        ("data-parallel-mlp", "tpu-v5e,tpu-v6e,tpu-v7", ["infeed"] * 3),
+        ("resnet50", "tpu-v5e,tpu-v7", ["infeed", "memory"]),
+        ("mlp", "trainium2,tpu-v6e,h100-sxm", ["array", "memory", "compute"]),
+        ("all-reduce", "h100-sxm,tpu-v6e", ["link", "link"]),
+        ("mlp-inference", "h100-sxm,b200-sxm", ["host", "host"]),
+    ],
+)
+def test_every_row_says_what_bounds_it(
+    network: str,
+    on: str,
+    bounds: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    batch = ["--batch", "1"] if network == "mlp-inference" else []
+    assert run(["estimate", network, "--on", on, *batch]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    head = next(index for index, line in enumerate(lines) if "bound by" in line)
+    place = lines[head].index("bound by")
+    assert [line[place:].split()[0] for line in lines[head + 1 : head + 1 + len(bounds)]] == bounds

@@ -122,6 +122,21 @@ def test_main_numbers_have_a_source_and_a_source_stands_once_a_file() -> None:
         assert all(stated.count(f'"{text}"') <= 1 for text in set(shipped.sources.values())), name
 
 
+def test_every_card_has_a_link() -> None:
+    boards = ("nvidia", "amd-cdna", "amd-rdna", "amd-gcn", "amd-vega", "intel-xe")
+    alone = {"dgx-spark", "jetson-agx-orin", "strix-halo"}  # systems on a chip, in no slot
+    cards = [name for name in machine_names() if machine(name).family.startswith(boards) and name not in alone]
+    assert len(cards) > 70
+    assert [name for name in cards if not machine(name).links] == []
+
+
+def test_what_is_stated_stands_beside_what_follows_from_the_geometry(capsys: pytest.CaptureFixture[str]) -> None:
+    """Two multiply-adds, a half, a quarter of one a cell and cycle are what Gaudi 2 states by type."""
+    assert run(["machines", "check", "gaudi2", "--format", "json"]) == 0
+    ratios = {row["rate"].rpartition(".")[2]: row["ratio"] for row in json.loads(capsys.readouterr().out)}
+    assert (ratios["bfloat16"], ratios["float8"], ratios["tfloat32"]) == (1, 2, 0.25)
+
+
 def test_machines_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["machines", "compare", "h100-sxm", "b200-sxm", "--format", "json"]) == 0
     rows = {row["quantity"]: row for row in json.loads(capsys.readouterr().out)}

@@ -16,10 +16,17 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from slipstick.common.errors import InputError
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import BESIDE, FIXED, OVERLAP, WAITING, Estimate
 from slipstick.experiments.question.question import question
+from slipstick.experiments.studies.whatif import whatif
 from slipstick.hwmodels.catalog import machine, machine_names
+from slipstick.hwmodels.link import Dies
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.machine_kind import machine_kind
 
 TOLERANCE = 1e-3
 MORE = ("clock", "cores", "capacity", "bandwidth", "bytes_per_cycle", "power.cap")
@@ -95,6 +102,85 @@ def ask(case: Case) -> Asked | None:
     if second.time > first.time * (1 + TOLERANCE):
         faults.append(f"better hardware is slower: {first.time:.6g} s, then {second.time:.6g} s")
     return Asked(case, first.time, second.time, tuple(faults))
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One number of a machine from a quarter to four times; `dies`: bandwidth between two dies over main memory's."""
+
+    workload: str
+    machine: str
+    estimator: str | None
+    quantity: str
+    dies: float
+
+    def text(self) -> str:
+        """As a line."""
+        return (
+            f"{self.workload} on {self.machine} by {self.estimator or 'default'}, {self.quantity}, dies {self.dies:.3g}"
+        )
+
+
+STEPS = 10
+"""Variations of a sweep: each is held against the one with less."""
+FASTER = ("clock", "capacity", "bandwidth", "bytes_per_cycle", "channels", "arrays", "lanes", "count")
+
+
+def of_dies(name: str, share: float) -> Machine:
+    """A machine of the catalogue as one of two dies; `share`: 0 for one that is no such."""
+    plain = machine(name)
+    if not share:
+        return plain
+    main = plain.memory[plain.main_memory]
+    memory = {**plain.memory, plain.main_memory: main.model_copy(update={"channels": 4})}
+    dies = Dies(count=2, bandwidth=share * plain.bandwidth(plain.main_memory))
+    fields = {field: getattr(plain, field) for field in Machine.model_fields}
+    return Machine.model_validate({**fields, "dies": dies, "memory": FrozenDict(memory)})
+
+
+def sweeps(seed: int) -> Iterator[Sweep]:
+    """Random sweeps without end, of all kinds of machines alike."""
+    generator = random.Random(seed)
+    kinds: dict[str, list[str]] = {}
+    for name in machine_names():
+        kinds.setdefault(machine_kind(machine(name)), []).append(name)
+    while True:
+        on, workload = generator.choice(kinds[generator.choice(sorted(kinds))]), generator.choice(WORKLOADS)
+        estimator = None if generator.random() < 0.6 else generator.choice(ESTIMATORS)
+        dies = 2 ** generator.uniform(-4, 2) if generator.random() < 0.5 else 0.0
+        numbers = of_dies(on, dies).numbers
+        names = [path for path, value in numbers.items() if value and path.endswith(FASTER)]
+        yield Sweep(workload, on, estimator, generator.choice(names), dies)
+
+
+def swept(sweep: Sweep) -> list[str] | None:
+    """Where a sweep is faster with less, and where it differs from the machine that is set; None: it is refused."""
+    on, name = of_dies(sweep.machine, sweep.dies), f"machine.{sweep.quantity}"
+    now = on.get(sweep.quantity)
+    values = sorted(
+        {max(1, round(now * f)) if isinstance(now, int) else now * f for f in np.geomspace(0.25, 4, STEPS + 1)}
+    )
+    try:
+        times = whatif(sweep.workload, on, {name: values}, estimator=sweep.estimator).columns["time_s"]
+        last = question(sweep.workload, on, sweep.estimator, {name: values[-1]}).answer().time
+    except InputError:
+        return None
+    slower = np.flatnonzero(times[1:] > times[:-1] * (1 + TOLERANCE))
+    faults = [f"{values[i]:.4g} -> {values[i + 1]:.4g}: {times[i]:.6g} -> {times[i + 1]:.6g} s" for i in slower]
+    if sweep.estimator is not None and not math.isclose(last, times[-1], rel_tol=1e-6):
+        faults.append(f"swept {times[-1]:.6g} s, set {last:.6g} s")
+    return faults
+
+
+def varied(count: int, seed: int) -> Iterator[tuple[Sweep, list[str]]]:
+    """As many sweeps as are wanted that are answered, with their faults."""
+    some = sweeps(seed)
+    while count:
+        one = next(some)
+        faults = swept(one)
+        if faults is not None:
+            count -= 1
+            yield one, faults
 
 
 def part_faults(answer: Estimate) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.laws.better_hardware import answered
+from tests.laws.better_hardware import STEPS, answered, varied
 
 
 def test_a_sample_of_what_ifs_breaks_no_law() -> None:
@@ -14,3 +14,13 @@ def test_a_sample_of_what_ifs_breaks_no_law() -> None:
 @pytest.mark.slow
 def test_two_thousand_what_ifs_break_no_law() -> None:
     assert [(one.case.text(), one.faults) for one in answered(2000, seed=1) if one.faults] == []
+
+
+def test_a_sample_of_sweeps_is_not_faster_with_less() -> None:
+    """Clocks, bandwidths, capacities, links, channels, lanes and dies, swept and set, on all kinds of machines."""
+    assert [(one.text(), faults) for one, faults in varied(10, seed=3) if faults] == []
+
+
+@pytest.mark.slow
+def test_three_thousand_variations_are_not_faster_with_less() -> None:
+    assert [(one.text(), faults) for one, faults in varied(3000 // STEPS, seed=1) if faults] == []

@@ -16,6 +16,7 @@ from slipstick.workloads.importers.counters.ncu import read_ncu
 from slipstick.workloads.importers.counters.perf_script import read_perf_script
 from slipstick.workloads.importers.counters.perf_stat import read_perf_stat
 from slipstick.workloads.importers.counters.rocprof_counters import read_rocprof_counters
+from slipstick.workloads.importers.counters.telemetry import read_telemetry
 from slipstick.workloads.importers.formats.registry import identify
 from tests import files_made
 
@@ -91,7 +92,7 @@ def test_likwid_takes_whole_rates_and_sums_over_cores(files: dict[str, Path]) ->
 @pytest.mark.parametrize(
     ("name", "old", "new", "said"),
     [
-        ("ncu.csv", '"msecond","2",', '"msecond","2","a","b","c"', "line 4: 14 values for 12 columns; line 11"),
+        ("ncu.csv", '"msecond","2",', '"msecond","2","a","b","c"', "line 4: 14 values for 12 columns; .2. line 11"),
         ("ncu.csv", '"Kernel Name"', '"Kernel"', "no header with the column"),
         ("pmc.csv", "1000000,", "many,", "line 2: Counter_Value = 'many'"),
         ("perf-stat.json", "4000000000.000000", "<not counted>", "no event was counted"),
@@ -202,3 +203,18 @@ def test_two_runs_in_one_file_are_refused(files: dict[str, Path], name: str) -> 
     files[name].write_text(files[name].read_text() * 2)
     with pytest.raises(InputError, match="line .*(a second run begins here|the header again)"):
         READERS[name.partition(".")[0]](files[name])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("index, power.draw [W]\n0, 100 W\nindex, power.draw [W]\n0, 90 W\n", "line 3: the header again: two files"),
+        ("index, power.draw [W]\n0, -100 W\n", "line 2: power.draw = -100: counts, times and rates lie in"),
+    ],
+)
+def test_what_no_device_reports_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "smi.csv").write_text(text)
+    with pytest.raises(InputError, match=f"smi.csv: {said}"):
+        read_telemetry(tmp_path / "smi.csv")
+    (tmp_path / "smi.csv").write_text("index, temperature.gpu\n0, -5\n")
+    assert read_telemetry(tmp_path / "smi.csv")[0].values == [-5.0]  # a cold room

@@ -13,8 +13,9 @@ from slipstick.common.errors import InputError
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.importers.detect import import_file
 from slipstick.workloads.importers.traces.execution_trace import import_execution_trace
-from slipstick.workloads.importers.traces.measured_trace import import_measured_steps
+from slipstick.workloads.importers.traces.traced_steps import read_traced_steps
 
 
 def matrix_flop(graph: Workload, phase: str) -> Any:
@@ -102,37 +103,55 @@ def event(name: str, category: str, start: float, duration: float, thread: int, 
     return timed | {"args": arguments}
 
 
-def test_measured_steps_hold_the_kernels_that_they_launched(tmp_path: Path) -> None:
+def test_steps_are_what_the_host_called_by_shapes(tmp_path: Path) -> None:
+    shapes = {"Input Dims": [[8, 16], [4, 16], []], "Input type": ["float", "float", ""]}
     events = []
     for step in (7, 8):
         begin = 1000 * step
         events += [
             event(f"ProfilerStep#{step}", "user_annotation", begin, 900, 1),
-            event("cudaLaunchKernel", "cuda_runtime", begin + 10, 5, 1, correlation=step * 10),
-            event("cudaLaunchKernel", "cuda_runtime", begin + 20, 5, 1, correlation=step * 10 + 1),
-            event("gemm", "kernel", begin + 1500, 300, 7, correlation=step * 10),  # runs after its step has ended
-            event("relu", "kernel", begin + 1800, 20, 7, correlation=step * 10 + 1),
+            event("aten::linear", "cpu_op", begin + 10, 50, 1, **shapes),
+            event("aten::addmm", "cpu_op", begin + 20, 30, 1, **shapes),  # inside, and not counted again
+            event("cudaLaunchKernel", "cuda_runtime", begin + 25, 5, 1, correlation=step),
+            event("gemm", "kernel", begin + 1500, 300, 7, correlation=step),
+            event("aten::frobnicate", "cpu_op", begin + 70, 10, 1, **shapes),
         ]
     path = tmp_path / "trace.json"
     path.write_text(json.dumps({"traceEvents": events}))
-    steps = import_measured_steps(path)
-    assert [step.number for step in steps] == [7, 8]
-    assert dict(steps[0].seconds) == pytest.approx({"gemm": 300e-6, "relu": 20e-6})
-    assert steps[0].duration == pytest.approx(900e-6)
-    assert steps[0].workload.edges == (("gemm", "relu"),)
-    assert steps[0].workload.uncounted
-    with pytest.raises(InputError, match="no event names a step"):
-        import_measured_steps(path, mark=r"Iteration#(\d+)")
+    steps = read_traced_steps(path)
+    assert [(step.number, step.duration) for step in steps] == [(7, pytest.approx(900e-6)), (8, pytest.approx(900e-6))]
+    linear, unknown = steps[0].workload
+    assert linear.cost["flop.matrix.float32"] == 2 * 8 * 16 * 4
+    assert (unknown.kind, steps[0].workload.uncounted) == ("uncounted", ("frobnicate",))
+    assert steps[0].workload.edges == (("linear", "frobnicate"),)
 
 
-def test_measured_steps_without_an_accelerator_hold_the_outermost_operations(tmp_path: Path) -> None:
-    events = [
-        event("ProfilerStep#1", "user_annotation", 0, 100, 1),
-        event("aten::linear", "cpu_op", 10, 50, 1),
-        event("aten::addmm", "cpu_op", 20, 30, 1),
-        event("aten::relu", "cpu_op", 70, 10, 1),
-    ]
-    path = tmp_path / "trace.json"
-    path.write_text(json.dumps({"traceEvents": events}))
-    (step,) = import_measured_steps(path)
-    assert set(step.seconds) == {"aten::linear", "aten::relu"}
+def test_a_trace_of_a_cpu_is_a_workload_with_the_flop_that_torch_counts(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    from torch.utils.flop_counter import FlopCounterMode
+
+    attention = torch.nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True)
+    model = torch.nn.Sequential(
+        torch.nn.Conv1d(8, 32, 3, padding=1), torch.nn.ReLU(), torch.nn.Flatten(1, 1), attention
+    )
+    inputs = torch.randn(4, 8, 32)
+
+    def step() -> None:
+        model(inputs).sum().backward()
+
+    with FlopCounterMode(display=False) as counted:
+        step()
+    path = tmp_path / "cpu.json"
+    for shapes in (True, False):
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=shapes) as recorded:
+            step()
+        recorded.export_chrome_trace(str(path))
+        if not shapes:
+            with pytest.raises(InputError, match="have no shapes: record with"):
+                import_file(path)
+            continue
+        workload = import_file(path).bound()
+        flop = sum(float(amount) for name, amount in workload.cost.items() if name.startswith("flop.matrix"))
+        attended = 3 * 2 * 2 * 4 * 4 * 32 * 32 * 8  # two products forward, four backward: torch counts none on a CPU
+        assert flop == counted.get_total_flops() + attended and not workload.uncounted
+        assert {op.attributes.get("phase") for op in workload} == {None, "backward"}

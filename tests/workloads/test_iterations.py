@@ -58,9 +58,9 @@ def test_frames_of_samples_are_rounded_down() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("n\n3\n0\n", "line 3: n = 0 lies outside"),
+        ("n\n3\n0\n", "line 3: n = '0': want a whole number >= 1"),
         ("n\n3.5\n", "line 2: n = '3.5': want a whole number"),
-        ("n\nx\n", "is no number"),
+        ("n\nx\n", "line 2: n = 'x': want a whole number"),
         ("m\n3\n", "no column 'n'"),
     ],
 )

@@ -117,6 +117,15 @@ def test_recurrent_operators_keep_their_length(tmp_path: Path) -> None:
     assert matrix_flop(graph) == parse_expression("2*batch*seq_len*3*32*(16 + 32)").expand()
 
 
+def test_a_fused_product_may_turn_its_operands(tmp_path: Path) -> None:
+    node = helper.make_node("FusedMatMul", ["x", "w"], ["y"], domain="com.microsoft", transA=1, transB=1)
+    proto = onnx.ModelProto.FromString(model([node], {"x": [16, 4]}, {"w": [8, 16]}, []))
+    proto.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    proto.graph.output.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 8]))
+    graph = import_onnx(write(tmp_path, proto.SerializeToString()))
+    assert matrix_flop(graph) == 2 * 4 * 8 * 16
+
+
 def test_operators_that_are_not_known_are_listed(tmp_path: Path) -> None:
     content = model([helper.make_node("Det", ["x"], ["y"])], {"x": [4, 3, 3]}, {}, ["y"])
     assert import_onnx(write(tmp_path, content)).uncounted == ("Det",)

@@ -366,3 +366,41 @@ def test_layers_that_keep_a_state_are_named_and_their_band_is_wider() -> None:
     assert (model.cache_bytes(), model.unmeasured > 0) == (0.0, True)
     with pytest.raises(InputError, match="an encoder, which writes no tokens"):
         from_config({"model_type": "roberta", **fields}, "one", "one")
+
+
+def by_hand(kind: str, c: dict[str, Any]) -> int | None:
+    """The weights of dense kinds, matrix by matrix as their papers draw them; None of the others."""
+    vocabulary, width = c.get("vocab_size"), c.get("hidden_size", c.get("n_embd"))
+    layers = c.get("num_hidden_layers", c.get("n_layer"))
+    if vocabulary is None or width is None or layers is None:
+        return None
+    matrices, norm = 12 * width * width, 2 * width  # attention and twice four widths; scale and shift
+    biased = layers * (matrices + 9 * width + 2 * norm) + norm
+    classic = {
+        "gpt2": (vocabulary + c.get("n_positions", 0)) * width + biased,
+        "gpt_neox": 2 * vocabulary * width + biased,
+        "bloom": vocabulary * width + norm + biased,
+        "opt": (vocabulary + c.get("max_position_embeddings", 0) + 2) * width + biased,
+        "gptj": 2 * vocabulary * width + vocabulary + layers * (matrices + 5 * width + norm) + norm,
+        "phi": 2 * vocabulary * width + vocabulary + layers * (matrices + 9 * width + norm) + norm,
+    }
+    if kind in classic:
+        return classic[kind]
+    gated = ("llama", "internlm2", "baichuan", "granite", "smollm3", "seed_oss", "olmo", "olmo2", "cohere")
+    if kind not in gated:
+        return None
+    head = c.get("head_dim") or width // c["num_attention_heads"]
+    queries, keys = head * c["num_attention_heads"], head * c.get("num_key_value_heads", c["num_attention_heads"])
+    tied = kind in ("granite", "smollm3", "cohere")
+    layer = 2 * width * (queries + keys) + 3 * width * c["intermediate_size"]
+    layer += {"olmo": 0, "cohere": width}.get(kind, 2 * width)
+    layer += {"olmo2": queries + keys, "seed_oss": queries + 2 * keys}.get(kind, 0)
+    return (1 if tied else 2) * vocabulary * width + layers * layer + (width if kind != "olmo" else 0)
+
+
+def test_published_totals_are_what_their_matrices_add_up_to() -> None:
+    known = {name: (by_hand(kind, fields), total) for name, (kind, fields, total, _) in PUBLISHED.items()}
+    counted = {name: (made, total) for name, (made, total) in known.items() if made is not None}
+    rounded = {"opt-6.7b"}  # the paper prints two digits
+    assert {name: made for name, (made, total) in counted.items() if made != total and name not in rounded} == {}
+    assert len(counted) >= 20

@@ -31,7 +31,7 @@ def test_steps_hold_compute_and_infeed_seconds(tmp_path: Path) -> None:
         ([], "no table"),
         ([table(["stepnum"], ["1"])], "no table"),
         ([table(["stepnum", "noninfeedTimeMs", "infeedTimeMs"], ["x", 1, 1])], "is no number"),
-        ([table(["stepnum", "noninfeedTimeMs", "infeedTimeMs"], ["1", -1, 1])], "is no duration"),
+        ([table(["stepnum", "noninfeedTimeMs", "infeedTimeMs"], ["1", -1, 1])], "noninfeedTimeMs = -1 lies outside"),
         ([{"cols": [{"id": "a"}], "rows": [{"c": []}]}], "another number of cells"),
     ],
 )

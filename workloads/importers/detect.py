@@ -67,9 +67,9 @@ def import_file(path: str | os.PathLike[str], step: int | None = None) -> Worklo
 
 
 def _one_step(path: str | os.PathLike[str], step: int | None) -> Workload:
-    from slipstick.workloads.importers.traces.measured_trace import import_measured_steps
+    from slipstick.workloads.importers.traces.traced_steps import read_traced_steps
 
-    steps = import_measured_steps(path)
+    steps = read_traced_steps(path)
     if step is None:
         return sorted(steps, key=lambda one: one.duration)[len(steps) // 2].workload
     for one in steps:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.common.readers import read_csv_rows, read_json, read_number, require_mapping, unknown_name
+from slipstick.common.readers import number_of, table_rows, unknown_name
 from slipstick.common.renamed_arguments import checked
-from slipstick.common.units import is_rate, refuse_rate
+from slipstick.common.units import SECONDS, is_rate, named_unit, refuse_rate, time_columns
 from slipstick.workloads.runs.event_steps import profile_steps
 from slipstick.workloads.runs.iterations import FloatArray, Iterations
 from slipstick.workloads.runs.lengths import read_lengths
@@ -21,7 +20,6 @@ from slipstick.workloads.runs.step_profiles import StepProfile, load_steps
 
 LENGTH_COLUMNS = {"seq_len": "length", "length": "length", "sequence_length": "length", "tokens": "tokens"}
 """Names that a length is looked for under, first come first served, and what it is."""
-TIME_COLUMNS = ("time_s", "seconds", "duration_s", "cpu_s", "wall_s", "took_s")
 MOST_ITERATIONS = 2_000_000
 SHORTEST_ITERATION, LONGEST_ITERATION = 1e-9, 1e9
 """Seconds: a cycle of a clock, and thirty years."""
@@ -48,7 +46,7 @@ def read_log(
         Face Trainer (trainer_state.json); a profile of a TPU or of JAX
         (.xplane.pb, .trace.json.gz); recorded .jsonl steps.
     parameter, column
-        Columns; else the first of `LENGTH_COLUMNS` and of `TIME_COLUMNS` (or one that ends in _s) that is there. Where
+        Columns; else the first of `LENGTH_COLUMNS` and the first that says a time (or ends in a unit). Where
         no length is logged, the duration stands for it: it orders iterations by what they cost.
     lengths
         A .csv with the length of each iteration (column `parameter`, else seq_len), for a log that holds none.
@@ -77,7 +75,7 @@ def read_log(
     path = Path(path)
     name = path.name.removesuffix(".gz")
     if name.endswith(".csv"):
-        return _from_csv(path, parameter, column)
+        return _from_rows(path, parameter, column)
     if name.endswith(".jsonl"):
         return _from_steps(list(load_steps(path)), path)
     if (steps := profiled_steps(path)) is not None:
@@ -93,10 +91,7 @@ def read_log(
     if name.endswith(".trace.json") or (kind is not None and kind.key == "chrome-trace"):
         # by its first keys: a trace of a million events is read as a stream, never as one document
         return _from_trace(path)
-    document = read_json(path, LOG_LIMIT_BYTES)
-    if isinstance(document, Mapping) and "traceEvents" in document:
-        return _from_trace(path)
-    return _from_rows(document, path, parameter, column)
+    return _from_rows(path, parameter, column)
 
 
 def _with_lengths(log: Iterations, path: str | os.PathLike[str], column: str) -> Iterations:
@@ -119,38 +114,17 @@ def _with_lengths(log: Iterations, path: str | os.PathLike[str], column: str) ->
     return replace(log, lengths=values[len(values) - len(log) :], proxy="length", profiles=None)
 
 
-def _from_csv(path: Path, length: str | None, time: str | None) -> Iterations:
-    lengths: list[float] = []
-    times: list[float] = []
+def _from_rows(path: Path, length: str | None, time: str | None) -> Iterations:
     columns: tuple[str | None, str] | None = None
-    for line, row in read_csv_rows(path, limit_bytes=LOG_LIMIT_BYTES, limit_rows=MOST_ITERATIONS):
-        if columns is None:
-            columns = _columns(list(row), length, time, path)
-        times.append(read_number(row[columns[1]], path, line, columns[1], 0))
-        if columns[0]:
-            lengths.append(read_number(row[columns[0]], path, line, columns[0], 0))
+    numbers: tuple[list[float], list[float]] = [], []
+    for where, row in table_rows(path, "iterations", LOG_LIMIT_BYTES, MOST_ITERATIONS):
+        columns = columns or _columns(list(row), length, time, path)
+        for column, values in zip(columns, numbers, strict=True):
+            if column:
+                values.append(number_of(row.get(column), f"{where}: {column}", 0))
     if columns is None:
         raise InputError(f"{path}: has no rows; want one for each iteration")
-    return _iterations(lengths, times, columns, path)
-
-
-def _from_rows(document: Any, path: Path, length: str | None, time: str | None) -> Iterations:
-    rows = document.get("iterations") if isinstance(document, Mapping) else document
-    if not isinstance(rows, list) or not rows:
-        raise InputError(f"{path}: want a list of iterations, or an object whose 'iterations' is one")
-    if len(rows) > MOST_ITERATIONS:
-        raise InputError(f"{path}: {len(rows)} iterations: more than {MOST_ITERATIONS}")
-    columns = _columns(list(require_mapping(rows[0], path, "iterations[0]")), length, time, path)
-
-    def number(index: int, name: str) -> float:
-        value = require_mapping(rows[index], path, f"iterations[{index}]").get(name)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
-            raise InputError(f"{path}: iterations[{index}].{name} = {str(value)[:40]!r}: want a number >= 0")
-        return float(value)
-
-    times = [number(index, columns[1]) for index in range(len(rows))]
-    lengths = [number(index, columns[0]) for index in range(len(rows))] if columns[0] else []
-    return _iterations(lengths, times, columns, path)
+    return _iterations(*numbers, columns, path)
 
 
 def _columns(names: Sequence[str], length: str | None, time: str | None, path: Path) -> tuple[str | None, str]:
@@ -162,26 +136,19 @@ def _columns(names: Sequence[str], length: str | None, time: str | None, path: P
         length = next((name for name in LENGTH_COLUMNS if name in names), None)
     if time is not None:
         refuse_rate(time, path)
-    else:
-        named = [
-            name
-            for name in (*TIME_COLUMNS, *(n for n in names if n.endswith(("_s", "_ms", "_us")) and not is_rate(n)))
-            if name in names
-        ]
-        if not named:
-            raise InputError(
-                f"{path}: no column of times (columns: {', '.join(names)}); name one, or call it time_s: seconds"
-            )
-        time = named[0]
-    return length, time
+    named = [time] if time else time_columns(names) or [n for n in names if named_unit(n)[1] and not is_rate(n)]
+    if not named:
+        raise InputError(
+            f"{path}: no column of times (columns: {', '.join(names)}); name one, or call it time_s: seconds"
+        )
+    return length, named[0]
 
 
 def _iterations(
     lengths: Sequence[float], times: Sequence[float], columns: tuple[str | None, str], path: Path
 ) -> Iterations:
     column, time = columns
-    scale = next((scale for end, scale in (("_ms", 1e-3), ("_us", 1e-6)) if time.endswith(end)), 1.0)
-    seconds = np.array(times) * scale
+    seconds = np.array(times) * SECONDS[named_unit(time)[1]]
     if column is None:
         return _durations(seconds, path)
     _check(np.array(lengths), f"{path}: iteration", column, 0.0, LARGEST_LENGTH, "")

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.errors import InputError
-from slipstick.common.readers import read_csv_rows, read_number
+from slipstick.common.readers import read_csv_rows, whole_of
 from slipstick.common.records import content_digest
 
 IntArray = npt.NDArray[np.int64]
@@ -81,12 +81,8 @@ def read_lengths(path: str | os.PathLike[str], column: str, unit: str) -> Length
 
     Raises InputError, which names the file, the line and the column where a value is no whole number >= 1.
     """
-    values = []
-    for line, row in read_csv_rows(path, required=[column]):
-        value = read_number(row[column], path, line, column, 1, MAX_LENGTH)
-        if value != int(value):
-            raise InputError(f"{path}: line {line}: {column} = {row[column][:40]!r}: want a whole number")
-        values.append(int(value))
+    rows = read_csv_rows(path, required=[column])
+    values = [whole_of(row[column], f"{path}: line {line}: {column}", 1, MAX_LENGTH) for line, row in rows]
     return Lengths(np.array(values, dtype=np.int64), unit, f"{Path(path).name}, column {column}")
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstick.common.errors import InputError
-from slipstick.common.readers import parse_json, read_text, require_mapping
+from slipstick.common.errors import InputError, errors_at
+from slipstick.common.readers import json_lines, number_of, read_text, require_mapping, whole_of
 
 LONGEST = 10_000_000
 LATEST = 1e10
@@ -103,37 +103,18 @@ def recorded(path: str | os.PathLike[str]) -> tuple[Request, ...]:
     Raises InputError, which names the line and the field.
     """
     requests = []
-    for number, line in enumerate(read_text(path).splitlines(), 1):
-        if not line.strip():
-            continue
-        where = f"{path}: line {number}"
-        entry = require_mapping(parse_json(line, where), where, "a request")
-        numbers = (
-            _whole(entry.get("input_tokens"), where, "input_tokens"),
-            _whole(entry.get("output_tokens"), where, "output_tokens"),
-            _seconds(entry.get("arrival_s"), where),
-            _whole(entry.get("cached_tokens", 0), where, "cached_tokens"),
-        )
-        try:
-            requests.append(Request(*numbers))
-        except InputError as error:
-            raise InputError(f"{where}: {error}") from None
+    for where, row in json_lines(read_text(path), path):
+        entry = require_mapping(row, where, "a request")
+        tokens = [
+            whole_of(entry.get(name, default), f"{where}: {name}", -LONGEST)
+            for name, default in (("input_tokens", None), ("output_tokens", None), ("cached_tokens", 0))
+        ]
+        arrival = entry.get("arrival_s")
+        seconds = None if arrival is None else number_of(arrival, f"{where}: arrival_s", unit="s")
+        with errors_at(where):
+            requests.append(Request(tokens[0], tokens[1], seconds, tokens[2]))
     if not requests:
         raise InputError(f"{path}: no requests; want a line of JSON each with input_tokens and output_tokens")
     if len({r.arrival is None for r in requests}) > 1:
         raise InputError(f"{path}: some requests have arrival_s and some do not")
     return tuple(sorted(requests, key=lambda r: r.arrival or 0.0))
-
-
-def _whole(value: object, where: str, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InputError(f"{where}: {name} = {str(value)[:40]!r}: want a whole number")
-    return value
-
-
-def _seconds(value: object, where: str) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InputError(f"{where}: arrival_s = {str(value)[:40]!r}: want a number of seconds")
-    return float(value)

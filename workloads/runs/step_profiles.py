@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from slipstick.common.errors import InputError
 from slipstick.common.opener import opened
+from slipstick.common.readers import number_of, whole_of
 from slipstick.common.writer import atomic_write
 
 if TYPE_CHECKING:
@@ -171,27 +172,18 @@ def _profile(record: Any) -> StepProfile:
     label, worked = record.get("label"), record.get("processor_time_s")
     return StepProfile(
         int(record["step"]),
-        _seconds(record["start_s"], "start_s", -np.inf),
-        _seconds(record["duration_s"], "duration_s"),
+        number_of(record["start_s"], "start_s", -_LONGEST, _LONGEST, "s"),
+        number_of(record["duration_s"], "duration_s", 0, _LONGEST, "s"),
         {str(name): _operation(str(name), *each) for name, each in record["operations"].items()},
         None if label is None else str(label),
         record.get("checkpoint") is True,
-        None if worked is None else _seconds(worked, "processor_time_s"),
+        None if worked is None else number_of(worked, "processor_time_s", 0, _LONGEST, "s"),
     )
 
 
 def _operation(name: str, count: float, time: float, place: str) -> Operation:
     if place not in ("host", "device"):
         raise InputError(f"place {place!r}; known: host, device")
-    if not 0 <= int(count) < _MOST:
-        raise InputError(f"operation {name[:60]!r}: count = {str(count)[:40]}: want 0 to {_MOST:g}")
-    return Operation(
-        int(count), _seconds(time, f"time of operation {name[:60]!r}"), "device" if place == "device" else "host"
-    )
-
-
-def _seconds(value: Any, what: str, low: float = 0.0) -> float:
-    number = float(value)
-    if not max(low, -_LONGEST) <= number <= _LONGEST:
-        raise InputError(f"{what} = {number:g} s: want a number of {max(low, -_LONGEST):g} to {_LONGEST:g}")
-    return number
+    number = whole_of(count, f"operation {name[:60]!r}: count", 0, _MOST)
+    seconds = number_of(time, f"time of operation {name[:60]!r}", 0, _LONGEST, "s")
+    return Operation(number, seconds, "device" if place == "device" else "host")

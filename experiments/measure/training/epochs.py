@@ -25,7 +25,15 @@ from typing import Any, Literal, Self, cast
 
 from slipstick.common.errors import InputError
 from slipstick.common.optional_packages import require_packages
-from slipstick.common.readers import read_csv_rows, read_json, read_number, read_text, require_mapping, unknown_name
+from slipstick.common.readers import (
+    read_csv_rows,
+    read_json,
+    read_number,
+    read_text,
+    require_mapping,
+    unknown_name,
+    whole_of,
+)
 from slipstick.common.records import FrozenDict
 from slipstick.common.writer import atomic_write
 from slipstick.experiments.measure.training.training_worker import BATCH
@@ -224,10 +232,7 @@ def wanted_lengths(text: str, network: str, iterations: int, order: str) -> list
         lengths = [str(require_mapping(entry, text, "representatives").get("length")) for entry in entries]
     else:
         lengths = text.split(",")
-    whole = [read_number(value, text[:60], 1, "length", 1, MAX_LENGTH) for value in lengths]
-    if not all(length == int(length) for length in whole):
-        raise InputError(f"lengths {text[:60]!r}: want whole numbers")
-    return [int(length) for length in whole]
+    return [whole_of(value, f"lengths {text[:60]!r}: length", 1, MAX_LENGTH) for value in lengths]
 
 
 def summary(log: Path) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.common.readers import read_csv_rows, read_number, whole_number
+from slipstick.common.readers import read_csv_rows, read_number, whole_of
 from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
 
@@ -50,11 +50,10 @@ def _step(name: str, rows: list[tuple[dict[str, str], float]], path: Path) -> St
     alone = 0.0
     for row, time in rows:
         if row["operation"] not in ("call", "step"):
-            key, count = f"{name}: {row['phase']} {row['kind']}", whole_number(row["count"])
-            if not count:
-                raise InputError(
-                    f"{path}: model {name[:60]!r}: count = {row['count'][:40]!r}: want a whole number >= 1"
-                )
+            key, count = (
+                f"{name}: {row['phase']} {row['kind']}",
+                whole_of(row["count"], f"{path}: model {name[:60]!r}: count", 1),
+            )
             counts[key] = counts.get(key, 0) + count
             totals[key] = totals.get(key, 0.0) + max(0.0, time - call) * count
             alone += time * count

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.errors import InputError
-from slipstick.common.readers import read_csv_rows, read_number, unknown_name, whole_number
+from slipstick.common.readers import read_csv_rows, read_number, unknown_name, whole_of
 from slipstick.estimators.schedules.max_plus import Floats
 from slipstick.estimators.simulation.run_quantities import TIME, quantities
 
@@ -64,12 +64,7 @@ def read_job_measurements(path: str, stages: Sequence[str]) -> tuple[MeasuredRun
         key = settings, row.get(RUN, "")
         place = None
         if row.get(NUMBER):
-            number = whole_number(row[NUMBER])
-            if number is None or not 1 <= number <= MAX_STEPS:
-                raise InputError(
-                    f"{path}: line {line}: step = {row[NUMBER][:40]!r}: want a number from 1 to {MAX_STEPS:,}"
-                )
-            place = number - 1
+            place = whole_of(row[NUMBER], f"{path}: line {line}: step", 1, MAX_STEPS) - 1
         one, empty = collected.setdefault(key, _Collected()), True
         for name in measured:
             if not row[name]:

@@ -162,9 +162,7 @@ def read_anchors(path: Path) -> list[tuple[SparseMatrix, float]]:
     """
     anchors = []
     for line, row in read_csv_rows(path, ("matrix", "time_s"), limit_rows=MOST_ANCHORS):
-        seconds = read_number(row["time_s"], path, line, "time_s", 0.0)
-        if not seconds > 0:
-            raise InputError(f"{path}: line {line}: time_s = {row['time_s']}: want seconds > 0")
+        seconds = read_number(row["time_s"], path, line, "time_s", 1e-12)
         anchors.append((read_matrix(path.parent / row["matrix"]), seconds))
     if not anchors:
         raise InputError(f"{path}: no product: want lines of matrix,time_s")

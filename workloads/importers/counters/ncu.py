@@ -19,6 +19,7 @@ from pathlib import Path
 from slipstick.common.errors import InputError
 from slipstick.common.opener import MEGABYTE
 from slipstick.common.readers import decimal_mark, read_text
+from slipstick.common.records import counted_problems
 from slipstick.workloads.importers.counters.counted import MOST_REGIONS, Counted, counted_number, merged, total
 
 LIMIT_BYTES = 256 * MEGABYTE
@@ -41,7 +42,6 @@ _TIMES = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 _UNIT = re.compile(r"([numKkMGT]?)(second|byte|hz|inst|cycle)")
 _OPERATION = re.compile(r"smsp__sass_thread_inst_executed_op_[dfh](add|mul|fma)_pred_on\.sum")
 _TENSOR = re.compile(r"sm__ops_path_tensor_src_\w+\.sum")
-_MOST_ERRORS = 8
 
 Launch = dict[str, tuple[float, str]]
 
@@ -100,8 +100,7 @@ def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, str]]]:
     except csv.Error as error:
         raise InputError(f"{path}: line {start + reader.line_num}: not CSV ({error})") from None
     if wrong:
-        more = f"; and {len(wrong) - _MOST_ERRORS} more" if len(wrong) > _MOST_ERRORS else ""
-        raise InputError(f"{path}: {'; '.join(wrong[:_MOST_ERRORS])}{more}")
+        raise InputError(f"{path}: {counted_problems(wrong)}")
 
 
 def _metrics(row: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:

@@ -15,13 +15,13 @@ from pathlib import Path
 from slipstick.common.errors import InputError
 from slipstick.common.opener import MEGABYTE
 from slipstick.common.readers import read_csv_rows, whole_number
+from slipstick.common.records import counted_problems
 from slipstick.workloads.importers.counters.counted import MOST_REGIONS, Counted, counted_number, merged
 
 LIMIT_BYTES = 1024 * MEGABYTE
 _VALU = re.compile(r"SQ_INSTS_VALU_(ADD|MUL|FMA|TRANS)_F(16|32|64)")
 _MFMA = re.compile(r"SQ_INSTS_VALU_MFMA_MOPS_\w+")
 LANES, MFMA_FLOP, KIB = 64, 512, 1024
-_MOST_ERRORS = 5
 
 
 def read_rocprof_counters(path: Path) -> tuple[Counted, ...]:
@@ -48,8 +48,7 @@ def read_rocprof_counters(path: Path) -> tuple[Counted, ...]:
         if len(launches) > MOST_REGIONS:
             raise InputError(f"{path}: more than {MOST_REGIONS:,} dispatches")
     if wrong:
-        more = f" and {len(wrong) - _MOST_ERRORS} more" if len(wrong) > _MOST_ERRORS else ""
-        raise InputError(f"{path}: want numbers, and ends after starts: {'; '.join(wrong[:_MOST_ERRORS])}{more}")
+        raise InputError(f"{path}: want numbers, and ends after starts: {counted_problems(wrong)}")
     if not launches:
         raise InputError(f"{path}: no rows below the header")
     return merged(

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from slipstick.common.errors import InputError
 from slipstick.common.opener import MEGABYTE
-from slipstick.common.readers import csv_separator, decimal_mark, number_written, pointed, read_text
-from slipstick.common.units import parse_quantity
+from slipstick.common.readers import csv_separator, decimal_mark, number_written, pointed, read_lines, split_cells
+from slipstick.common.units import SECONDS, named_unit, parse_quantity
 from slipstick.workloads.importers.counters.counted import MOST_REGIONS, Counted, merged
 
 LIMIT_BYTES = 256 * MEGABYTE
@@ -27,11 +27,9 @@ LONGEST = 20_000
 NAMES = ("name", "kernelname", "kernel name", "operation", "range", "function")
 CALLS = ("calls", "instances", "num calls", "# of calls", "count", "invocations")
 DEVICE = re.compile(r"self (cuda|xpu|hip|mps|npu|hpu|privateuse1)(?: time)?(?: total)?(?: \((\w+)\))?")
-_UNIT = re.compile(r"(.*?)\s*(?:[(\[](ns|us|µs|ms|s|sec)[)\]]|(?<=[a-z])(ns))", re.IGNORECASE)
 TIMES = ("total time", "totalduration", "total duration", "duration", "self cpu", "cpu time", "time")
 """Columns of times, the ones to take first; their units stand behind them, in a row below or in the cells."""
 _RULE = re.compile(r"-{3,}(?:\s+-{3,})+")
-_UNITS = {"": 1.0, "ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0}
 
 
 def summary_columns(lines: Sequence[str]) -> tuple[int, list[str]] | None:
@@ -55,9 +53,7 @@ def read_summary(path: Path) -> tuple[Counted, ...]:
 
     Raises InputError where no line is the header of a summary, or a number cannot be read; names file and line.
     """
-    lines = read_text(path, LIMIT_BYTES).splitlines()
-    if len(lines) > MOST_LINES:
-        raise InputError(f"{path}: more than {MOST_LINES:,} lines")
+    lines = read_lines(path, LIMIT_BYTES, MOST_LINES)
     seen = summary_columns(lines)
     chosen = _chosen(seen[1]) if seen else None
     if seen is None or chosen is None:
@@ -65,7 +61,7 @@ def read_summary(path: Path) -> tuple[Counted, ...]:
     head, names = seen
     name, calls, time, unit = chosen
     rows = list(_rows(lines, head, len(names)))
-    if rows and rows[0][1][names.index(time)].strip().lower() in _UNITS and rows[0][1][names.index(time)].strip():
+    if rows and rows[0][1][names.index(time)].strip().lower() in SECONDS and rows[0][1][names.index(time)].strip():
         unit = rows.pop(0)[1][names.index(time)].strip().lower()  # nvprof states units in a row of their own
     mark = decimal_mark(((line, cells[names.index(time)], False) for line, cells in rows), path)
 
@@ -91,22 +87,21 @@ def _chosen(names: Sequence[str]) -> tuple[str, str, str, str] | None:
     named = next((plain[one] for one in NAMES if one in plain), None)
     calls = next((plain[one] for one in CALLS if one in plain), "")
     timed: dict[str, tuple[str, str]] = {}
-    for one, name in plain.items():
-        match = _UNIT.fullmatch(one)
-        stem, unit = (match[1].strip(), (match[2] or match[3]).lower()) if match else (one, "")
-        timed.setdefault(stem, (name, unit))
+    for column in plain.values():
+        stem, unit = named_unit(column)
+        timed.setdefault(" ".join(stem.split()), (column, unit))
     device = next((stem for stem in timed if DEVICE.fullmatch(stem)), None)
-    stem = device or next((one for one in TIMES if one in timed), None)
-    alone = stem == "duration" and "kernelname" in plain  # rocprof 1: a line a kernel
-    if named is None or stem is None or not (calls or alone):
+    taken = device or next((one for one in TIMES if one in timed), None)
+    alone = taken == "duration" and "kernelname" in plain  # rocprof 1: a line a kernel
+    if named is None or taken is None or not (calls or alone):
         return None
-    return named, calls, *timed[stem]
+    return named, calls, *timed[taken]
 
 
 def _seconds(text: str, mark: str, unit: str, where: str) -> float:
     value = number_written(text, mark)
     try:
-        seconds = parse_quantity(pointed(text, mark), "s") if value is None else value * _UNITS.get(unit, 1.0)
+        seconds = parse_quantity(pointed(text, mark), "s") if value is None else value * SECONDS.get(unit, 1.0)
     except ValueError as error:
         raise InputError(f"{where}: {error}") from None
     if not 0 <= seconds < 1e12:
@@ -135,7 +130,7 @@ def _rows(lines: Sequence[str], head: int, width: int) -> Iterator[tuple[int, li
 
 def _split(line: str, mark: str = "") -> list[str]:
     try:
-        return [cell.strip() for cell in next(csv.reader([line[:LONGEST]], delimiter=mark or csv_separator(line)), [])]
+        return split_cells(line[:LONGEST], mark)
     except csv.Error:
         return []
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from slipstick.common.errors import InputError
 from slipstick.common.opener import MEGABYTE
-from slipstick.common.readers import number_written, read_text
+from slipstick.common.readers import number_written, read_lines
+from slipstick.workloads.importers.counters.counted import counted_number
 
 LIMIT_BYTES = 256 * MEGABYTE
 MOST_LINES = 2_000_000
@@ -61,6 +62,8 @@ def read_telemetry(path: Path) -> tuple[Reported, ...]:
             if name in DEVICES or name in ("timestamp", "Date", "Time"):
                 continue
             value = number_written(cell.split()[0]) if cell else None
+            if value is not None and "temp" not in name:
+                value = counted_number(cell.split()[0], f"{path}: line {line}: {name}")
             named_unit = cell.split()[1] if value is not None and len(cell.split()) == 2 else unit
             one = made.setdefault((device, name), Reported(device, name, named_unit))
             if value is None:
@@ -75,11 +78,8 @@ def read_telemetry(path: Path) -> tuple[Reported, ...]:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str], list[str], list[str]]]:
-    lines = read_text(path, LIMIT_BYTES).splitlines()
-    if len(lines) > MOST_LINES:
-        raise InputError(f"{path}: more than {MOST_LINES:,} lines")
-    names: list[str] = []
-    units: list[str] = []
+    lines = read_lines(path, LIMIT_BYTES, MOST_LINES)
+    first, names, units = "", list[str](), list[str]()
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -92,7 +92,10 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str], list[str], list[str]]]:
                 names = words
         elif names and lines[0].startswith("#"):
             yield number, names, units or [""] * len(names), line.split()
+        elif names and first == line:
+            raise InputError(f"{path}: line {number}: the header again: two files in one; read each alone")
         elif not names:
+            first = line
             header = [name.strip() for name in line.split(",")]
             split = [_UNIT.fullmatch(name) for name in header]
             names = [match[1] if match else name for match, name in zip(split, header, strict=True)]

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from slipstick.common.opener import opened
-from slipstick.common.readers import csv_separator
+from slipstick.common.readers import csv_separator, encoding, number_written, split_cells
 
 LENGTH = 1 << 16
 """Bytes that are looked at."""
@@ -33,7 +33,9 @@ class FileHeader:
     @cached_property
     def text(self) -> str:
         """The first bytes as text; empty where they are no text."""
-        return "" if b"\0" in self.first else self.first.decode("utf-8-sig", errors="replace").lstrip()
+        known = encoding(self.first)
+        text = "" if b"\0" in self.first and known != "utf-16" else self.first.decode(known, errors="replace")
+        return text.lstrip()
 
     @cached_property
     def json(self) -> bool:
@@ -54,15 +56,20 @@ class FileHeader:
     @cached_property
     def columns(self) -> frozenset[str]:
         """Names in the header of a CSV, none of JSON; lines before it that begin with == or # are passed over."""
-        for line in () if self.json else self.lines:
-            if line.strip() and not line.startswith(("==", "#")):
-                try:
-                    return frozenset(
-                        name.strip() for name in next(csv.reader([line], delimiter=csv_separator(line)), [])
-                    )
-                except csv.Error:
-                    break
-        return frozenset()
+        rows = [] if self.json else [line for line in self.lines[:300] if line.strip() and line[:2] != "=="]
+        below = [line for line in rows if line[0] != "#"][:2]
+        above = [line.lstrip("# ") for line in rows if line[0] == "#"][-1:]
+        try:
+            cells = [split_cells(line) for line in (*above, *below)]
+        except csv.Error:
+            return frozenset()
+        if len(cells) > 1 and above and len(cells[0]) == len(cells[1]) and not any(map(_is_word, cells[1])):
+            return frozenset(cells[0])  # a header behind the mark of comments
+        del cells[: len(above)]
+        if not cells or (csv_separator(below[0]) == " " and {*map(len, cells)} != {len(cells[0])}):
+            return frozenset()
+        aligned = csv_separator(below[0]) == " " and (len(cells) < 2 or all(map(_is_word, cells[1])))
+        return frozenset() if aligned else frozenset(cells[0])
 
     def has(self, *keys: str) -> bool:
         """Whether all these names of fields stand in the first bytes of a JSON document."""
@@ -71,6 +78,10 @@ class FileHeader:
     def heads(self, *columns: str) -> bool:
         """Whether the header of a CSV has all these columns."""
         return self.columns.issuperset(columns)
+
+
+def _is_word(cell: str) -> bool:
+    return number_written(cell) is None
 
 
 def look(path: str | os.PathLike[str]) -> FileHeader:

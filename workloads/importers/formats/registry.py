@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +10,8 @@ from pathlib import Path
 from typing import Literal
 
 from slipstick.common.errors import InputError
-from slipstick.common.readers import csv_separator, number_written
+from slipstick.common.readers import bar_tables, csv_separator, number_written, split_cells
+from slipstick.common.units import time_columns
 from slipstick.workloads.importers.counters.summaries import summary_columns
 from slipstick.workloads.importers.counters.telemetry import is_telemetry
 from slipstick.workloads.importers.formats.look import (
@@ -23,6 +23,7 @@ from slipstick.workloads.importers.formats.look import (
     sacct_columns,
 )
 from slipstick.workloads.importers.serving.benchmarks import is_printed, is_run
+from slipstick.workloads.importers.serving.llama_bench import PRINTED
 
 Target = Literal[
     "timeline", "counters", "serving", "series", "graph", "matrix", "model", "run", "iterations", "machine", "telemetry"
@@ -79,19 +80,9 @@ def _nsys(seen: FileHeader) -> bool:
     return is_nsys(seen.path)
 
 
-def _stablehlo(seen: FileHeader) -> bool:
-    return "func.func" in seen.text and any(dialect in seen.text for dialect in ("stablehlo.", "mhlo."))
-
-
 def _llama_bench(seen: FileHeader) -> bool:
     wanted = ("avg_ns", "n_prompt", "n_gen", "model_type")
-    return seen.has(*wanted) or seen.heads(*wanted) or _llama_table(seen)
-
-
-def _llama_table(seen: FileHeader) -> bool:
-    """The Markdown that llama-bench prints by default, below the lines of its backends."""
-    heads = (line for line in seen.lines[:500] if line.lstrip().startswith("|"))
-    return any({"model", "test", "t/s"} <= {cell.strip() for cell in line.split("|")} for line in heads)
+    return seen.has(*wanted) or seen.heads(*wanted) or any(bar_tables(seen.lines[:500], *PRINTED))
 
 
 def _served(seen: FileHeader) -> bool:
@@ -102,17 +93,9 @@ def _guidellm(seen: FileHeader) -> bool:
     return seen.has("benchmarks", "metrics") or ('"benchmarks"' in seen.text[:2000] and '"guidellm' in seen.text)
 
 
-def _config(seen: FileHeader) -> bool:
-    return seen.has("model_type") and bool(seen.keys & {"hidden_size", "n_embd", "d_model", "text_config", "n_layer"})
-
-
 def _ncu(seen: FileHeader) -> bool:
     headers = (line for line in seen.lines[:500] if "Kernel Name" in line)
     return any("Metric Value" in line or "__" in line for line in headers)
-
-
-def _likwid(seen: FileHeader) -> bool:
-    return any(line.startswith(("STRUCT,Info", "TABLE,Group", "TABLE,Region")) for line in seen.lines[:200])
 
 
 def _perf_stat(seen: FileHeader) -> bool:
@@ -132,14 +115,6 @@ def _perf_script(seen: FileHeader) -> bool:
     return frames and any(_PERF_SCRIPT.match(line[:400]) for line in heads[:20])
 
 
-def _rocprof_counters(seen: FileHeader) -> bool:
-    return seen.heads("Kernel_Name", "Counter_Name", "Counter_Value")
-
-
-def _extrap(seen: FileHeader) -> bool:
-    return any(line.split(maxsplit=1)[:1] in (["PARAMETER"], ["POINTS"]) for line in seen.lines[:100])
-
-
 def _extrap_lines(seen: FileHeader) -> bool:
     """JSON Lines, or Talpas, which parts its fields with semicolons."""
     return seen.json and "value" in seen.keys and bool(seen.keys & {"params", "parameters"})
@@ -151,30 +126,6 @@ def _onnx(seen: FileHeader) -> bool:
     return (ends and b"\0" in seen.first) or bool(_ONNX.match(seen.first))
 
 
-def _hlo(seen: FileHeader) -> bool:
-    return any(line.startswith("HloModule ") for line in seen.lines[:200])
-
-
-def _summary(seen: FileHeader) -> bool:
-    return summary_columns(seen.lines) is not None
-
-
-def _telemetry(seen: FileHeader) -> bool:
-    return is_telemetry(seen.lines)
-
-
-def _lscpu(seen: FileHeader) -> bool:
-    return seen.has("lscpu") or bool(_LSCPU.search(seen.text) and "CPU(s):" in seen.text)
-
-
-def _hwloc(seen: FileHeader) -> bool:
-    return "<topology" in seen.text[:2000] or (seen.text.startswith("Machine") and "PU L#" in seen.text)
-
-
-def _hyperfine_csv(seen: FileHeader) -> bool:
-    return seen.heads("command", "mean", "stddev", "median")
-
-
 def _sacct_json(seen: FileHeader) -> bool:
     return seen.has("jobs", "meta") and bool(seen.keys & {"job_id", "allocation_nodes", "elapsed"})
 
@@ -182,14 +133,6 @@ def _sacct_json(seen: FileHeader) -> bool:
 def _chrome(seen: FileHeader) -> bool:
     lone = seen.text.startswith(",{") and '"ph"' in seen.text  # rocprof writes it where it recorded nothing
     return lone or bool(seen.keys & {"traceEvents", "ph"})
-
-
-def _rocprof_trace(seen: FileHeader) -> bool:
-    return seen.heads("Start_Timestamp", "End_Timestamp")
-
-
-def _chakra(seen: FileHeader) -> bool:
-    return seen.has("nodes", "schema") and not seen.keys & {"traceEvents", "ph"}
 
 
 def _mllog(seen: FileHeader) -> bool:
@@ -229,30 +172,36 @@ def _slurm(seen: FileHeader) -> bool:
 def _iterations(seen: FileHeader) -> bool:
     """A row an iteration: its sequence length and its time, nothing that counts workers."""
     names = {re.sub(r"[^a-z]", "", name.lower()) for name in seen.columns}
-    return bool(names & _LENGTHS) and bool(names & _STEPS) and any(_TIME.fullmatch(c.lower()) for c in seen.columns)
+    return bool(names & _LENGTHS) and bool(names & _STEPS) and bool(time_columns(seen.columns))
 
 
 def _times(seen: FileHeader) -> bool:
     """A header with a column of times, and a row of as many cells."""
-    return _table(seen) and any(_TIME.fullmatch(name.lower()) for name in seen.columns)
+    return _table(seen) and bool(time_columns(seen.columns))
+
+
+def _any_table(seen: FileHeader) -> bool:
+    """A table, or rows of named values with a time as JSON: what is left when no tool's sign was seen."""
+    return _table(seen) or (seen.json and bool(_FLAT.match(seen.text) and time_columns(seen.keys)))
 
 
 def _table(seen: FileHeader) -> bool:
     """A header of words, and a row of as many cells with a number among them."""
-    rows = [line for line in seen.lines if line.strip() and not line.startswith("#")][:2]
-    if len(rows) < 2 or len(seen.columns) < 2 or seen.text[:1] in "{[|<%":
+    rows = [line for line in seen.lines if line.strip("|-: ") and not line.startswith("#")][:2]
+    if not rows or len(seen.columns) < 2 or seen.text[:1] in "{[<%":
         return False
-    mark = csv_separator(rows[0])
-    cells = next(csv.reader([rows[1]], delimiter=mark), [])
+    cells = split_cells(rows[-1], csv_separator(rows[0]))
     plain = all(number_written(name) is None for name in seen.columns)
     return plain and len(cells) == len(seen.columns) and any(number_written(cell) is not None for cell in cells)
 
 
 _LENGTHS = {"seqlen", "sequencelength", "seqlength", "length", "sl"}
 _STEPS = {"iteration", "iter", "step", "batchindex", "index"}
-_TIME = re.compile(
-    r"(.*[ _])?(run|wall_?)?(time|seconds|duration|elapsed)([ _]?[\[(]?(s|ms|us|µs|ns|min|h|sec|seconds)[\])]?)?"
-)
+WIDTHS = {"hidden_size", "n_embd", "d_model", "text_config", "n_layer"}
+GOOGLE = "name,iterations,real_time,cpu_time,time_unit"
+"""Of the header of Google Benchmark's CSV, below lines on the machine."""
+_FLAT = re.compile(r"\[?\s*\{[^{}\[\]]*\}\s*(,|\]|\{)")
+"""Rows of named values as JSON: a list of them, or lines."""
 _ONNX = re.compile(rb"\x08[\x03-\x0f]\x12.{1,60}", re.DOTALL)
 _LSCPU = re.compile(r"^(Architecture|CPU op-mode\(s\)|Vendor ID|CPU\(s\)): +\S", re.MULTILINE)
 _PERF_INTERVAL = re.compile(r"^\s*\d{1,9}\.\d{6,9}[,;|\t]")
@@ -325,7 +274,8 @@ FORMATS: tuple[Format, ...] = (
         "memory, tracked values, failed runs (counted)",
     ),
     Format(
-        "chakra", "Chakra execution trace", "timeline", _chakra,
+        "chakra", "Chakra execution trace", "timeline",
+        lambda seen: seen.has("nodes", "schema") and not seen.keys & {"traceEvents", "ph"},
         "ExecutionTraceObserver, chakra_converter",
         "operations with shapes, their order, durations where stated",
         "tensors' values",
@@ -349,8 +299,9 @@ FORMATS: tuple[Format, ...] = (
         "machine and commit information",
     ),
     Format(
-        "google-benchmark", "Google Benchmark, JSON", "series", lambda seen: seen.has("benchmarks", "real_time"),
-        "PROGRAM --benchmark_format=json",
+        "google-benchmark", "Google Benchmark, JSON or CSV", "series",
+        lambda seen: seen.has("benchmarks", "real_time") or any(line.startswith(GOOGLE) for line in seen.lines[:100]),
+        "PROGRAM --benchmark_format=json (or csv)",
         "real times over the arguments in the name",
         "aggregates, CPU times, failed runs (counted)",
     ),
@@ -367,13 +318,15 @@ FORMATS: tuple[Format, ...] = (
         "other metrics",
     ),
     Format(
-        "lscpu", "lscpu, JSON or text", "machine", _lscpu,
+        "lscpu", "lscpu, JSON or text", "machine",
+        lambda seen: seen.has("lscpu") or bool(_LSCPU.search(seen.text) and "CPU(s):" in seen.text),
         "lscpu --json (or lscpu)",
         "cores of each kind, clock, caches, sockets, domains, units by flags",
         "bandwidths (assumed until measured), vulnerabilities",
     ),
     Format(
-        "hwloc", "hwloc, lstopo as XML or text", "machine", _hwloc,
+        "hwloc", "hwloc, lstopo as XML or text", "machine",
+        lambda seen: "<topology" in seen.text[:2000] or (seen.text.startswith("Machine") and "PU L#" in seen.text),
         "lstopo --of xml FILE, or lstopo-no-graphics > FILE",
         "cores, threads, caches, packages, domains, memory",
         "clock (--clock gives it), devices, distances",
@@ -393,19 +346,22 @@ FORMATS: tuple[Format, ...] = (
         "in-core models, compilers, other benchmarks",
     ),
     Format(
-        "config", "Hugging Face config.json", "model", _config,
+        "config", "Hugging Face config.json", "model",
+        lambda seen: seen.has("model_type") and bool(seen.keys & WIDTHS),
         "hf download ORG/NAME config.json",
         "all sizes of the layers, how weights and cache are stored",
         "what is named as not counted: towers' time, fields of unknown meaning",
     ),
     Format(
-        "stablehlo", "StableHLO text (JAX, PyTorch/XLA)", "graph", _stablehlo,
+        "stablehlo", "StableHLO text (JAX, PyTorch/XLA)", "graph",
+        lambda seen: "func.func" in seen.text and any(dialect in seen.text for dialect in ("stablehlo.", "mhlo.")),
         "jax.jit(f).lower(x).as_text()",
         "operations with shapes, calls, loops of known trips",
         "constants, layouts",
     ),
     Format(
-        "hlo", "HLO text (XLA)", "graph", _hlo,
+        "hlo", "HLO text (XLA)", "graph",
+        lambda seen: any(line.startswith("HloModule ") for line in seen.lines[:200]),
         "XLA_FLAGS=--xla_dump_to=DIR, compiled.as_text()",
         "operations with shapes, fusions, calls, loops of known trips",
         "layouts, schedules, constants",
@@ -417,19 +373,22 @@ FORMATS: tuple[Format, ...] = (
         "other metrics",
     ),
     Format(
-        "rocprof-counters", "rocprofv3, counters as CSV", "counters", _rocprof_counters,
+        "rocprof-counters", "rocprofv3, counters as CSV", "counters",
+        lambda seen: seen.heads("Kernel_Name", "Counter_Name", "Counter_Value"),
         "rocprofv3 --pmc COUNTERS --output-format csv -- PROGRAM",
         "counters, flop and bytes by kernel",
         "resources of kernels",
     ),
     Format(
-        "rocprof-csv", "rocprofv3, trace as CSV", "timeline", _rocprof_trace,
+        "rocprof-csv", "rocprofv3, trace as CSV", "timeline",
+        lambda seen: seen.heads("Start_Timestamp", "End_Timestamp"),
         "rocprofv3 --kernel-trace --output-format csv -- PROGRAM",
         "events of one kind",
         "what is in the other files of the run",
     ),
     Format(
-        "telemetry", "nvidia-smi, query as CSV, or dmon", "telemetry", _telemetry,
+        "telemetry", "nvidia-smi, query as CSV, or dmon", "telemetry",
+        lambda seen: is_telemetry(seen.lines),
         "nvidia-smi --query-gpu=power.draw,... --format=csv -l 1, nvidia-smi dmon, rocm-smi --csv",
         "mean, least and most of each column by device",
         "cells without a value (counted), columns of text",
@@ -437,19 +396,22 @@ FORMATS: tuple[Format, ...] = (
     Format(
         "summary",
         "summary of kernels or functions (nsys stats, rocprof, nvprof, torch.profiler)",
-        "counters", _summary,
+        "counters",
+        lambda seen: summary_columns(seen.lines) is not None,
         "nsys stats --format csv -r cuda_gpu_kern_sum, rocprof --stats, nvprof --csv, key_averages().table()",
         "calls and total time by name",
         "shares, extremes, memory, order of the events",
     ),
     Format(
-        "likwid", "likwid-perfctr, CSV", "counters", _likwid,
+        "likwid", "likwid-perfctr, CSV", "counters",
+        lambda seen: any(line.startswith(("STRUCT,Info", "TABLE,Group", "TABLE,Region")) for line in seen.lines[:200]),
         "likwid-perfctr -O -g GROUP PROGRAM",
         "time, flop, bytes by region and group",
         "cores apart",
     ),
     Format(
-        "extrap", "Extra-P, text", "series", _extrap,
+        "extrap", "Extra-P, text", "series",
+        lambda seen: any(line.split(maxsplit=1)[:1] in (["PARAMETER"], ["POINTS"]) for line in seen.lines[:100]),
         "written by hand or by scripts for Extra-P",
         "times of regions over the parameters",
         "other metrics",
@@ -479,7 +441,8 @@ FORMATS: tuple[Format, ...] = (
         "values",
     ),
     Format(
-        "hyperfine-csv", "hyperfine, CSV", "series", _hyperfine_csv,
+        "hyperfine-csv", "hyperfine, CSV", "series",
+        lambda seen: seen.heads("command", "mean", "stddev", "median"),
         "hyperfine --parameter-scan N 1 8 --export-csv FILE",
         "median times over the parameters",
         "single runs, user and system time",
@@ -515,7 +478,7 @@ FORMATS: tuple[Format, ...] = (
         "addresses, call chains",
     ),
     Format(
-        "table", "table, CSV", "series", _table,
+        "table", "table, CSV or JSON", "series", _any_table,
         "by one's own program",
         "the column that --column names",
         "columns of text that differ in every row",

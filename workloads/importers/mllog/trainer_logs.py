@@ -15,13 +15,13 @@ from typing import Any
 
 from slipstick.common.errors import InputError
 from slipstick.common.opener import MEGABYTE, head, opened
-from slipstick.common.readers import read_json, require_mapping
+from slipstick.common.readers import number_of, read_json, require_mapping, whole_of
 from slipstick.common.records import FrozenDict
 from slipstick.workloads.importers.mllog.mllog_reader import is_mllog, read_mllog
 from slipstick.workloads.importers.mllog.training_log import LoggedSteps, TrainingLog
 
 LIMIT_BYTES, LONGEST_LINE, MOST_STEPS, HEAD_BYTES = 512 * MEGABYTE, 100_000, 2_000_000, 1 << 20
-LONGEST_STEP, MOST_COUNT = 1e6, 1e12
+LONGEST_STEP, MOST_COUNT = 1e6, 10**12
 """Seconds, and steps or sequences, beyond which a log is not believed."""
 MEGATRON = "elapsed time per iteration (ms)"
 TRAINED = ("train_runtime", "train_steps_per_second")
@@ -104,9 +104,8 @@ def read_megatron(path: str | os.PathLike[str]) -> TrainingLog:
             elapsed, place = _ELAPSED.search(line), _ITERATION.search(line)
             if elapsed is None or place is None:
                 continue
-            seconds = _number(elapsed[1], f"{path}: line {number}: elapsed time per iteration") * 1e-3
-            if not 0 < seconds <= LONGEST_STEP:
-                raise InputError(f"{path}: line {number}: a step of {seconds:g} s: want 0 to {LONGEST_STEP:g} s")
+            where = f"{path}: line {number}: elapsed time per iteration"
+            seconds = number_of(elapsed[1], where, 1e-9, LONGEST_STEP * 1e3, "ms") * 1e-3
             count = int(place[1]) - before if before is not None else 1
             before = int(place[1])
             if not 0 < count <= MOST_STEPS:
@@ -155,14 +154,14 @@ def read_trainer_state(path: str | os.PathLike[str]) -> TrainingLog:
             f"{path}: log_history has no train_runtime, which the Trainer writes when a run has ended: want "
             "trainer_state.json of the finished run, or its train_results.json"
         )
-    runtime = _field(trained, "train_runtime", path, LONGEST_STEP * 1e3)
-    rate = _field(trained, "train_steps_per_second", path, 1e6) if TRAINED[1] in trained else 0.0
+    runtime = number_of(trained[TRAINED[0]], f"{path}: {TRAINED[0]}", 1e-9, LONGEST_STEP * 1e3, "s")
+    rate = number_of(trained.get(TRAINED[1], 0.0), f"{path}: {TRAINED[1]}", 0.0, 1e6)
     stated = trained.get("step", document.get("global_step"))
-    count = _whole(stated, path) if stated is not None else round(runtime * rate)
+    count = whole_of(stated, f"{path}: steps", 1, MOST_COUNT) if stated is not None else round(runtime * rate)
     if count < 1:
         raise InputError(f"{path}: no global_step, and train_steps_per_second is too small to say how many steps ran")
-    evaluated = sum(_field(entry, "eval_runtime", path, LONGEST_STEP * 1e3) for entry in entries if "eval_loss" in entry
-                    and "eval_runtime" in entry)  # fmt: skip
+    evaluations = [entry["eval_runtime"] for entry in entries if {"eval_loss", "eval_runtime"} <= {*entry}]
+    evaluated = sum(number_of(one, f"{path}: eval_runtime", 1e-9, LONGEST_STEP * 1e3, "s") for one in evaluations)
     left = runtime - evaluated
     if left <= 0:
         raise InputError(f"{path}: train_runtime = {runtime:g} s: its evaluations took {evaluated:g} s of it")
@@ -180,23 +179,3 @@ def _entries(history: object, path: object) -> Sequence[Mapping[str, Any]]:
     if not isinstance(history, list) or len(history) > MOST_STEPS:
         raise InputError(f"{path}: log_history: want a list of at most {MOST_STEPS:,} entries")
     return [require_mapping(entry, path, f"log_history[{at}]") for at, entry in enumerate(history)]
-
-
-def _field(entry: Mapping[str, Any], name: str, path: object, high: float) -> float:
-    value = entry.get(name)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= high:
-        raise InputError(f"{path}: {name} = {str(value)[:40]!r}: want a number above 0, at most {high:g}")
-    return float(value)
-
-
-def _whole(value: object, path: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= MOST_COUNT:
-        raise InputError(f"{path}: steps = {str(value)[:40]!r}: want a whole number above 0")
-    return value
-
-
-def _number(text: str, where: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError(f"{where}: {text[:40]!r} is no number") from None

@@ -85,11 +85,16 @@ def _convolution(kind: str, a: Facts, reads: list[Tensor], writes: list[Tensor])
     return [Piece("convolution", dims, facts)]
 
 
+def _turned(one: Tensor) -> Tensor:
+    return Tensor((*one.shape[:-2], one.shape[-1], one.shape[-2]), one.dtype)
+
+
 def _gemm(kind: str, a: Facts, reads: list[Tensor], writes: list[Tensor]) -> list[Piece]:
     x, w, y = reads[0], reads[1], writes[0]
     if kind == "Gemm":
         k, other = (x.shape[0], x.shape[1]) if a.get("transA") else (x.shape[1], x.shape[0])
         return [Piece("gemm", {"batch": 1, "m": y.shape[1], "n": other, "k": k}, {"bias": len(reads) > 2})]
+    x, w = (_turned(one) if a.get(name) else one for one, name in ((x, "transA"), (w, "transB")))  # FusedMatMul
     inner = x.shape[-1]
     if w.shape[0 if len(w.shape) == 1 else -2] != inner:
         raise ValueError(f"shapes {x.shape} and {w.shape} have no common inner size")

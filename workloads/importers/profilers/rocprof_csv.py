@@ -13,6 +13,7 @@ import numpy as np
 from slipstick.common.errors import InputError
 from slipstick.common.opener import MEGABYTE
 from slipstick.common.readers import read_csv_rows, whole_number
+from slipstick.common.records import counted_problems
 from slipstick.workloads.importers.profilers.columns import EventColumns, event_table
 from slipstick.workloads.runs.event_table import EventTable, TraceNotes
 
@@ -24,7 +25,6 @@ _PROCESS = ("Agent_Id", "Destination_Agent_Id", "Process_Id")
 _THREAD = ("Stream_Id", "Queue_Id", "Thread_Id")
 _LANE = re.compile(r"(?:Agent )?(\d{1,18})")
 _COPY = re.compile(r"(?:MEMORY_COPY_)?(HOST|DEVICE)_TO_(HOST|DEVICE)")
-_MOST_ERRORS = 5
 
 
 def read_rocprof_csv(path: Path) -> EventTable:
@@ -52,8 +52,7 @@ def read_rocprof_csv(path: Path) -> EventTable:
             (*(value for value in values if value is not None), labels.setdefault(_name(row[named]), len(labels)))
         )
     if wrong:
-        more = f" and {len(wrong) - _MOST_ERRORS} more" if len(wrong) > _MOST_ERRORS else ""
-        raise InputError(f"{path}: want whole numbers of nanoseconds: {'; '.join(wrong[:_MOST_ERRORS])}{more}")
+        raise InputError(f"{path}: want whole numbers of nanoseconds: {counted_problems(wrong)}")
     if not rows:
         raise InputError(f"{path}: no rows below the header")
     start, end, process, thread, correlation_, names = np.array(rows, dtype=np.int64).T

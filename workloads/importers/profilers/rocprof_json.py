@@ -17,6 +17,7 @@ import numpy as np
 from slipstick.common.errors import InputError
 from slipstick.common.opener import MEGABYTE
 from slipstick.common.readers import read_json, require_mapping
+from slipstick.common.records import counted_problems
 from slipstick.workloads.importers.profilers.columns import EventColumns, event_table
 from slipstick.workloads.runs.event_table import EventTable, TraceNotes
 
@@ -26,7 +27,6 @@ GPU = 2
 """`type` of an agent that is a GPU."""
 _COPIES = ("HOST_TO_DEVICE", "DEVICE_TO_HOST", "DEVICE_TO_DEVICE", "HOST_TO_HOST")
 _SHORT = {"HOST_TO_DEVICE": "HtoD", "DEVICE_TO_HOST": "DtoH", "DEVICE_TO_DEVICE": "DtoD", "HOST_TO_HOST": "HtoH"}
-_MOST_ERRORS = 5
 
 
 def read_rocprof_json(path: Path) -> EventTable:
@@ -65,10 +65,7 @@ def read_rocprof_json(path: Path) -> EventTable:
         if rows:
             parts.append(_part(categories.get(name, "user_annotation"), np.array(rows), tuple(labels)))
     if wrong:
-        more = f" and {len(wrong) - _MOST_ERRORS} more" if len(wrong) > _MOST_ERRORS else ""
-        raise InputError(
-            f"{path}: buffer_records: no whole times and numbers in {'; '.join(wrong[:_MOST_ERRORS])}{more}"
-        )
+        raise InputError(f"{path}: buffer_records: no whole times and numbers: {counted_problems(wrong)}")
     if not parts:
         raise InputError(f"{path}: holds no dispatches, copies, calls or ranges")
     notes = TraceNotes()

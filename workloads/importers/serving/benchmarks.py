@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from slipstick.common.errors import InputError
-from slipstick.common.readers import decimal_mark, number_written, parse_json
+from slipstick.common.readers import bar_tables, decimal_mark, json_lines, number_written, parse_json
 from slipstick.common.units import parse_quantity
 
 Entry: TypeAlias = Mapping[str, Any]
@@ -53,7 +53,7 @@ BATCHED = ("PP", "TG", "B", "T_PP s", "T_TG s", "T s")
 
 def is_printed(text: str) -> bool:
     """Whether a text holds what one of these programs prints."""
-    return bool(_BEGIN.search(text) or _TIMING.search(text)) or _batched_head(text.splitlines()) is not None
+    return bool(_BEGIN.search(text) or _TIMING.search(text)) or any(bar_tables(text.splitlines()[:2000], *BATCHED))
 
 
 def is_run(keys: frozenset[str]) -> bool:
@@ -69,8 +69,8 @@ def printed_entries(text: str, path: object) -> list[Entry]:
     lines = text.splitlines()
     if len(lines) > MOST_LINES:
         raise InputError(f"{path}: more than {MOST_LINES:,} lines")
-    if (head := _batched_head(lines)) is not None:
-        return list(_batched(lines, head, path))
+    if batched := list(_batched(lines, path)):
+        return batched
     runs: list[dict[str, Any]] = []
     pairs: list[tuple[int, int, str, str]] = []
     for number, line in enumerate(lines, 1):
@@ -108,10 +108,9 @@ def json_entries(text: str, path: object) -> list[Entry]:
     try:
         document = parse_json(text, path)
     except InputError:
-        lines = [line for line in text.splitlines() if line.strip()]
-        if len(lines) < 2 or not lines[0].lstrip().startswith("{") or not lines[0].rstrip().endswith("}"):
+        if not text.strip().partition("\n")[0].rstrip().endswith("}"):
             raise
-        document = [parse_json(line, f"{path}: line {number}") for number, line in enumerate(lines, 1)]
+        document = [entry for _, entry in json_lines(text, path, MOST_LINES)]
     entries = document if isinstance(document, list) else [document]
     if len(entries) == 1 and isinstance(entries[0], Mapping) and isinstance(entries[0].get("benchmarks"), list):
         given = entries[0].get("args")  # GuideLLM: a benchmark a rate or number of users
@@ -315,19 +314,9 @@ _FORMS: Sequence[tuple[tuple[str, ...], str, Callable[[Entry], dict[str, Any]]]]
 """Names of fields by which each form is known, its program, and what makes the words of vLLM of it."""
 
 
-def _batched_head(lines: Sequence[str]) -> int | None:
-    for number, line in enumerate(lines[:2000]):
-        if line.lstrip().startswith("|") and {cell.strip() for cell in line.split("|")}.issuperset(BATCHED):
-            return number
-    return None
-
-
-def _batched(lines: Sequence[str], head: int, path: object) -> Iterator[Entry]:
-    names = [cell.strip() for cell in lines[head].strip().strip("|").split("|")]
-    for number, line in enumerate(lines[head + 2 :], head + 3):
-        if not line.lstrip().startswith("|"):
-            continue
-        row = dict(zip(names, (number_written(cell) for cell in line.strip().strip("|").split("|")), strict=False))
+def _batched(lines: Sequence[str], path: object) -> Iterator[Entry]:
+    for number, cells in bar_tables(lines, *BATCHED):
+        row = {name: number_written(cell) for name, cell in cells.items()}
         if any(row.get(name) is None for name in BATCHED):
             raise InputError(f"{path}: line {number}: want numbers under {', '.join(BATCHED)}")
         words = ("pp", "tg", "pl", "t_pp", "t_tg", "t", "speed_tg")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from slipstick.common.errors import InputError
+from slipstick.common.readers import number_of
+from slipstick.common.records import counted_problems
 
-MOST_ERRORS = 8
+UNSET = (None, "", "not set", "None", "null", "N/A", "n/a")
+"""How programs write that a figure was not set, or is not known."""
 AGREEMENT = 0.05
 """Share by which a rounded figure may differ from what the others make of it."""
 
@@ -24,23 +25,18 @@ class Fields:
 
     def number(self, entry: Mapping[str, Any], name: str, where: str, low: float = 0.0, high: float = 1e15) -> float:
         """A number of the file's unit within [low, high]; `low` where it is wrong (`finish` then raises)."""
-        value = entry.get(name)
-        if isinstance(value, str) and len(value) < 40:
-            with suppress(ValueError):
-                value = float(value)
-        if name not in entry:
-            self.wrong.append(f"{where}: no field {name}")
-        elif isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-            self.wrong.append(f"{where}: {name} = {str(value)[:40]!r}: want a number")
-        elif not low <= value <= high:
-            self.wrong.append(f"{where}: {name} = {value:g} lies outside [{low:g}, {high:g}]")
+        if name in entry:
+            try:
+                return number_of(entry[name], f"{where}: {name}", low, high)
+            except InputError as error:
+                self.wrong.append(str(error))
         else:
-            return float(value)
+            self.wrong.append(f"{where}: no field {name}")
         return low
 
     def optional(self, entry: Mapping[str, Any], name: str, where: str, low: float = 0.0) -> float | None:
         """A number of the file's unit, or None where the field is missing or empty."""
-        return None if entry.get(name) in (None, "") else self.number(entry, name, where, low)
+        return None if entry.get(name) in UNSET else self.number(entry, name, where, low)
 
     def agrees(self, entry: Mapping[str, Any], name: str, computed: float, means: str, where: str) -> None:
         """Note where a figure of the file is not what its other fields make of it, within `AGREEMENT`.
@@ -59,9 +55,7 @@ class Fields:
         Raises InputError where something was wrong; names the first fields.
         """
         if self.wrong:
-            more = len(self.wrong) - MOST_ERRORS
-            note = "; ".join(self.wrong[:MOST_ERRORS]) + (f"; and {more} more" if more > 0 else "")
-            raise InputError(f"{self.path}: {note}")
+            raise InputError(f"{self.path}: {counted_problems(self.wrong)}")
 
 
 def text_of(entry: Mapping[str, Any], name: str) -> str:

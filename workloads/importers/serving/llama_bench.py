@@ -5,6 +5,7 @@ Source: ggml-org/llama.cpp, tools/llama-bench/README.md; times there are nanosec
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from slipstick.common.errors import InputError
-from slipstick.common.readers import parse_json, read_csv_rows, read_text, require_mapping
+from slipstick.common.readers import bar_tables, read_text, table_rows
 from slipstick.workloads.importers.serving.fields import Fields, text_of
 
 MOST_ROWS = 100_000
 _TYPE = re.compile(r"\b(I?Q\d(?:_\w+)?|F16|F32|BF16|MXFP4)\b(?:\s*-\s*(Small|Medium|Large))?")
 _TEST = re.compile(r"(?:pp(\d{1,9}))?\+?(?:tg(\d{1,9}))?(?: @ d(\d{1,9}))?")
-_HEAD = re.compile(r"\s*\|(?=.*\| *test *\|)(?=.*\| *t/s *\|)\s*model\s*\|")
+PRINTED = ("model", "test", "t/s")
+"""Columns of the Markdown that it prints by default."""
 _DEVICE = re.compile(r"\s*(?:Device \d+|ggml_vulkan: \d+ =|ggml_metal_\w+: GPU name):? +([^,(|]{3,80})")
 _RATE = re.compile(r"(\d{1,12}(?:\.\d{0,12})?)(?:\s*(?:±|\+-)\s*(\d{1,12}(?:\.\d{0,12})?))?", re.ASCII)
 _AMOUNTS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
@@ -72,36 +74,17 @@ def read_llama_bench(path: Path) -> tuple[LocalRun, ...]:
 
 def _entries(path: Path) -> list[tuple[str, Mapping[str, Any]]]:
     text = read_text(path)
-    start = text.lstrip()[:1]
-    if start not in ("[", "{") and any(_HEAD.match(line) for line in text.splitlines()[:MOST_ROWS]):
-        start = "|"  # below what its backends say
-    if start == "[":
-        entries = list(parse_json(text, path))[: MOST_ROWS + 1]
-        result = [(f"test {number}", entry) for number, entry in enumerate(entries)]
-    elif start == "{":
-        lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
-        result = [
-            (f"line {number}", parse_json(line, f"{path}: line {number}")) for number, line in lines[: MOST_ROWS + 1]
-        ]
-    elif start == "|":
-        result = _table(text, path)
-    else:
-        result = [(f"line {line}", row) for line, row in read_csv_rows(path, ("avg_ns", "n_prompt", "n_gen"))]
-    if len(result) > MOST_ROWS:
-        raise InputError(f"{path}: more than {MOST_ROWS:,} tests")
-    return [(where, require_mapping(entry, path, where)) for where, entry in result]
+    if text.lstrip()[:1] not in ("[", "{") and any(bar_tables(text.splitlines()[:MOST_ROWS], *PRINTED)):
+        return _table(text, path)  # below what its backends say
+    return [(where.removeprefix(f"{path}: "), entry) for where, entry in table_rows(path, "tests", most=MOST_ROWS)]
 
 
 def _table(text: str, path: Path) -> list[tuple[str, Mapping[str, Any]]]:
     """The rows of the Markdown that llama-bench prints by default, in the words of its JSON; sizes are rounded."""
-    every = list(enumerate(text.splitlines(), 1))
-    head = next((number for number, line in every if _HEAD.match(line)), 1)
-    lines = [(number, line.strip()) for number, line in every[head - 1 :] if line.strip().startswith("|")]
-    names = _cells(lines[0][1])
-    devices = dict.fromkeys(match[1].strip() for _, line in every[: head - 1] if (match := _DEVICE.match(line)))
+    lines = text.splitlines()
+    devices = dict.fromkeys(match[1].strip() for line in lines[:MOST_ROWS] if (match := _DEVICE.match(line)))
     made: list[tuple[str, Mapping[str, Any]]] = []
-    for number, line in lines[2 : MOST_ROWS + 3]:
-        row = dict(zip(names, _cells(line), strict=False))
+    for number, row in itertools.islice(bar_tables(lines, *PRINTED), MOST_ROWS + 1):
         cell = row.get("t/s", "")
         test, rate = _TEST.fullmatch(row.get("test", "")), _RATE.fullmatch(cell)
         if cell and not rate:
@@ -119,10 +102,6 @@ def _table(text: str, path: Path) -> list[tuple[str, Mapping[str, Any]]]:
             entry |= {"avg_ns": seconds * 1e9, "stddev_ns": spread * 1e9}
         made.append((f"line {number}", entry))
     return made
-
-
-def _cells(line: str) -> list[str]:
-    return [cell.strip() for cell in line.strip("|").split("|")]
 
 
 def _amount(text: str) -> int:

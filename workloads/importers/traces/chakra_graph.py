@@ -8,7 +8,6 @@ ctrlDeps). A delay that no dependency explains is kept, so that a replay gives t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,10 +15,11 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.common.opener import MEGABYTE
-from slipstick.common.readers import require_mapping
+from slipstick.common.readers import number_of, require_mapping, whole_of
 from slipstick.workloads.importers.traces.trace_graph import Kind, TraceGraph, TraceNode
 
 LIMIT_BYTES = 1024 * MEGABYTE
+LARGEST_ID = 10**18
 LONGEST = 1e12
 """Microseconds that a time in a trace may be."""
 
@@ -47,18 +47,20 @@ def chakra_graph(document: Mapping[str, Any], where: str) -> TraceGraph:
     before: dict[int, list[int]] = {}
     for entry in entries:
         entry = require_mapping(entry, where, "nodes")
-        number = _whole(entry.get("id"), f"{where}: id")
+        number = whole_of(entry.get("id"), f"{where}: id", -LARGEST_ID)
         at = f"{where}: node {number}"
         if number in nodes:
             raise InputError(f"{at}: two nodes have this id")
         name = str(entry.get("name", ""))[:200]
         kind, lane = _lane(entry, name)
-        start = _seconds(_field(entry, "start_time_micros", "startTimeMicros") or 0, f"{at}: start_time_micros")
-        service = _seconds(_field(entry, "duration_micros", "durationMicros") or 0, f"{at}: duration_micros")
+        start, service = (
+            1e-6 * number_of(_field(entry, f"{name}_micros", f"{other}Micros") or 0, f"{at}: {name}_micros", 0, LONGEST)
+            for name, other in (("start_time", "startTime"), ("duration", "duration"))
+        )
         nodes[number] = TraceNode(name, kind, lane, start, service)
         deps = [_field(entry, "ctrl_deps", "ctrlDeps"), _field(entry, "data_deps", "dataDeps")]
         listed = [d for some in deps for d in (some if isinstance(some, list) else [some] if some is not None else [])]
-        before[number] = [_whole(d, f"{at}: dependency") for d in listed]
+        before[number] = [whole_of(d, f"{at}: dependency", -LARGEST_ID) for d in listed]
     return _graph(nodes, before, where)
 
 
@@ -124,20 +126,3 @@ def _attributes(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def _field(entry: Mapping[str, Any], *names: str) -> Any:
     return next((entry[name] for name in names if name in entry), None)
-
-
-def _whole(value: Any, where: str) -> int:
-    text = str(value)
-    if isinstance(value, bool) or not text.lstrip("-").isdigit() or len(text) > 18:
-        raise InputError(f"{where} = {text[:40]!r}: want a whole number")
-    return int(text)
-
-
-def _seconds(value: Any, where: str) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if isinstance(value, bool) or not 0 <= number <= LONGEST:
-        raise InputError(f"{where} = {str(value)[:40]!r}: want microseconds in [0, {LONGEST:g}]")
-    return number * 1e-6

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from slipstick.common.errors import InputError
-from slipstick.common.readers import read_csv_rows, read_number, whole_number
+from slipstick.common.readers import read_csv_rows, read_number, whole_of
+from slipstick.common.units import SECONDS, named_unit, time_columns
 from slipstick.workloads.runs.event_steps import STEP_ARGUMENTS
 from slipstick.workloads.runs.step_profiles import Operation, Place, StepProfile
 
 OPERATIONS = ("operation", "name", "op", "event")
 TIMES = ("duration", "time", "dur", "took")
-STARTS = ("start", "ts", "begin")
-UNITS = {"_s": 1.0, "_ms": 1e-3, "_us": 1e-6, "_ns": 1e-9}
+STARTS = ("start", "starttime", "ts", "begin")
 PLACES: Mapping[str, Place] = {"host": "host", "cpu": "host", "device": "device", "gpu": "device", "tpu": "device"}
 LIMIT_BYTES = 512_000_000
 LONGEST = 1e9
@@ -43,9 +43,7 @@ def read_event_csv(path: str | os.PathLike[str]) -> tuple[list[StepProfile], lis
         if not text:
             blank += 1
             continue
-        step = whole_number(text)
-        if step is None:
-            raise InputError(f"{path}: line {line}: {columns['step']} = {text[:40]!r}: want a whole number >= 0")
+        step = whole_of(text, f"{path}: line {line}: {columns['step']}")
         took = _seconds(row, str(columns["time"]), path, line, 0.0)
         durations[step] = durations.get(step, 0.0) + took
         if columns["start"] is not None:
@@ -77,8 +75,8 @@ def read_event_csv(path: str | os.PathLike[str]) -> tuple[list[StepProfile], lis
 def _columns(names: Sequence[str], path: Path) -> dict[str, str | None]:
     """The columns by what they mean; an operation, a start and a place may be missing."""
 
-    def timed(stems: Sequence[str]) -> str | None:
-        return next((f"{stem}{unit}" for stem in stems for unit in UNITS if f"{stem}{unit}" in names), None)
+    def timed(words: Sequence[str]) -> str | None:
+        return next((name for name in time_columns(names, words, alone=True) if named_unit(name)[1]), None)
 
     meant = {
         "step": next((name for name in STEP_ARGUMENTS if name in names), None),
@@ -96,7 +94,7 @@ def _columns(names: Sequence[str], path: Path) -> dict[str, str | None]:
 
 
 def _seconds(row: Mapping[str, str], column: str, path: Path, line: int, low: float) -> float:
-    scale = UNITS["_" + column.rpartition("_")[2]]
+    scale = SECONDS[named_unit(column)[1]]
     return scale * read_number(row[column], path, line, column, low / scale, LONGEST / scale)
 
 

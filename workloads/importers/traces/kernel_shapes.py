@@ -78,8 +78,17 @@ def kernel_operations(table: EventTable, where: str) -> dict[int, Op]:
 
 
 def _of_texts(table: EventTable, name: int, text: int) -> Op | None:
-    """The operation of a name and of the texts of its lists."""
-    if text < 0:
+    made = pieces_of_event(table, name, text)
+    return made[0] if made else None  # the two products of a backward convolution are alike
+
+
+def pieces_of_event(table: EventTable, name: int, text: int) -> list[Op] | None:
+    """What the operation of a name and of the texts of its lists amounts to, nothing where it does nothing; None where
+    they do not say.
+
+    `name`, `text`: codes of the table.
+    """
+    if text < 0 or table.text is None:
         return None
     try:
         lists = [json.loads(written) if written else None for written in table.texts[text]]
@@ -111,19 +120,17 @@ def _innermost(table: EventTable, calls: npt.NDArray[np.int64], launches: npt.ND
     return innermost
 
 
-def _operation(name: str, dims: Any, types: Any, concrete: Any) -> Op | None:
-    """One operation; None where its name or shapes do not say what it computes."""
+def _operation(name: str, dims: Any, types: Any, concrete: Any) -> list[Op] | None:
     try:
         call = kineto_call(name, dims, types, concrete)
         pieces = None if call is None else read_call(call)
-        if not call or not pieces:
+        if not call or pieces is None:
             return None
         floating = [t.dtype for t in call.tensors() if "float" in t.dtype]
         dtype = floating[0] if floating else "int64"
-        made = [operation(name[:60], p.kind, p.dims, dtype, p.attributes, times=p.times) for p in pieces]
+        return [operation(name[:60], p.kind, p.dims, dtype, p.attributes, times=p.times) for p in pieces]
     except (InputError, KeyError, IndexError, TypeError, ValueError, ZeroDivisionError, StopIteration, AttributeError):
         return None
-    return made[0]  # the two products of a backward convolution are alike
 
 
 def kineto_call(name: str, dims: Any, types: Any, concrete: Any) -> Call | None:

@@ -47,6 +47,14 @@ def read_trace_graph(path: str | os.PathLike[str]) -> TraceGraph:
     return build_graph(table, str(path))
 
 
+def no_device(table: EventTable, where: str) -> InputError:
+    """The error for a trace of a host alone."""
+    return InputError(
+        f"{where}: no device operations (categories: {', '.join(table.categories[:12])}); what a host ran is asked on "
+        "another machine by its shapes (torch.profiler, record_shapes=True): slipstick estimate TRACE --on MACHINE"
+    )
+
+
 def build_graph(table: EventTable, where: str) -> TraceGraph:
     """The graph of a trace's events; `where` is the file, for messages.
 
@@ -58,7 +66,7 @@ def build_graph(table: EventTable, where: str) -> TraceGraph:
     waits = with_name(table, "Synchronize")  # launches nothing, so that some profilers give it no number
     calls = np.flatnonzero(with_category(table, CALLS) & (np.isfinite(correlation) | waits))
     if not len(device):
-        raise InputError(f"{where}: no device operations (categories: {', '.join(table.categories[:12])})")
+        raise no_device(table, where)
     call = rows_by_number(correlation, calls, correlation[device])
     if not (call >= 0).any():
         raise InputError(
@@ -90,7 +98,7 @@ def build_device_graph(table: EventTable, where: str) -> TraceGraph:
     """
     device = np.flatnonzero(with_category(table, DEVICE))
     if not len(device):
-        raise InputError(f"{where}: no device operations (categories: {', '.join(table.categories[:12])})")
+        raise no_device(table, where)
     rows = device[np.argsort(table.start[device], kind="stable")]
     builder = Builder(table, rows, np.full(len(rows), -1, dtype=np.int64), where)
     begin, end = float(np.min(table.start[device])), float(np.max((table.start + table.duration)[device]))

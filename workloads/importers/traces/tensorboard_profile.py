@@ -6,16 +6,17 @@ tensorflow/profiler and openxla/xprof, the input-pipeline analyzer.
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterator
 from typing import Any
 
 from slipstick.common.errors import InputError
-from slipstick.common.readers import read_json
+from slipstick.common.readers import number_of, read_json
 from slipstick.workloads.runs.step_profiles import Operation, StepProfile
 
 INFEED, COMPUTE = "infeed", "compute"
+LONGEST = 1e12
+"""Milliseconds."""
 _STEP_COLUMNS = ("stepnum", "noninfeedTimeMs", "infeedTimeMs")
 
 _POD_COLUMNS = {
@@ -40,10 +41,13 @@ def read_input_pipeline(path: str | os.PathLike[str]) -> list[StepProfile]:
         raise InputError(f"{path}: no table with the columns {', '.join(_STEP_COLUMNS)}")
     steps, clock = [], 0.0
     for number, compute, infeed in zip(*(table[name] for name in _STEP_COLUMNS), strict=True):
-        times = {COMPUTE: _milliseconds(compute, path), INFEED: _milliseconds(infeed, path)}
+        times = {
+            name: 1e-3 * number_of(cell, f"{path}: {column}", 0, LONGEST)
+            for name, column, cell in zip((COMPUTE, INFEED), _STEP_COLUMNS[1:], (compute, infeed), strict=True)
+        }
         operations = {name: Operation(1, time, "device") for name, time in times.items()}
         duration = sum(times.values())
-        steps.append(StepProfile(int(_number(number, path)), clock, duration, operations))
+        steps.append(StepProfile(int(number_of(number, f"{path}: {_STEP_COLUMNS[0]}")), clock, duration, operations))
         clock += duration
     return steps
 
@@ -68,7 +72,9 @@ def read_pod_viewer(path: str | os.PathLike[str]) -> list[StepProfile]:
         operations = {}
         for column, name in _POD_COLUMNS.items():
             operations[name] = Operation(1, _mean(rows, column, path), "device")
-        steps.append(StepProfile(int(_number(rows[0].get("stepNum"), path)), clock, duration, operations))
+        steps.append(
+            StepProfile(int(number_of(rows[0].get("stepNum"), f"{path}: stepNum")), clock, duration, operations)
+        )
         clock += duration
     if not steps:
         raise InputError(f"{path}: no steps in podStatsSequence.podStatsMap")
@@ -77,10 +83,7 @@ def read_pod_viewer(path: str | os.PathLike[str]) -> list[StepProfile]:
 
 def _mean(rows: list[dict[str, Any]], column: str, path: object) -> float:
     """Seconds of a column of microseconds, the mean over the cores."""
-    values = [_number(row.get(column, 0.0), path) for row in rows]
-    if min(values) < 0:
-        raise InputError(f"{path}: {column} = {min(values):g}: want a number >= 0")
-    return 1e-6 * sum(values) / len(values)
+    return 1e-6 * sum(number_of(row.get(column, 0.0), f"{path}: {column}", 0) for row in rows) / len(rows)
 
 
 def _tables(path: str | os.PathLike[str]) -> Iterator[dict[str, list[Any]]]:
@@ -97,20 +100,3 @@ def _tables(path: str | os.PathLike[str]) -> Iterator[dict[str, list[Any]]]:
             raise InputError(f"{path}: a row has another number of cells than the {len(names)} columns")
         values = [[cell.get("v") if isinstance(cell, dict) else None for cell in row or ()] for row in cells]
         yield {name: [row[i] for row in values] for i, name in enumerate(names)}
-
-
-def _number(value: Any, path: object) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise InputError(f"{path}: {str(value)[:40]!r} is no number") from None
-    if not math.isfinite(number):
-        raise InputError(f"{path}: {str(value)[:40]!r} is no finite number")
-    return number
-
-
-def _milliseconds(value: Any, path: object) -> float:
-    number = _number(value, path)
-    if not 0 <= number < 1e12:
-        raise InputError(f"{path}: {number:g} ms is no duration")
-    return number * 1e-3

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slipstick.common.errors import InputError
-from slipstick.common.readers import read_text
+from slipstick.common.readers import read_lines
 from slipstick.workloads.graph.assembly import Tensor
 from slipstick.workloads.importers.xla.mlir_text import (
     DTYPES,
@@ -39,6 +39,7 @@ _DIMS = re.compile(r"(lhs|rhs)_(contracting|batch)_(?:dims=\{|dimensions\\?\":\[
 _TRIPS = re.compile(r"known_trip_count\\?\"?:\s*\{\s*\\?\"?n\\?\"?:\s*\\?\"?(\d{1,9})")
 _LABELS = re.compile(r"dim_labels=(\w{1,12})_(\w{1,12})->(\w{1,12})")
 _WINDOW = re.compile(r"\b(size|lhs_dilate)=([\dx]{1,60})")
+_DIRECTION = re.compile(r"direction=(LT|LE|GT|GE|NE)")
 _GROUP = re.compile(r"replica_groups=\{\{([\d,]{1,100000})\}|replica_groups=\[(\d{1,9}),(\d{1,9})\]")
 _TARGET = re.compile(r"custom_call_target=\"([^\"]{1,100})\"")
 _TYPES = {**DTYPES, "s64": "int64", "u64": "int64", "s32": "int32", "u32": "int32", "s16": "int16", "u16": "int16",
@@ -63,9 +64,7 @@ def read_hlo(path: Path) -> dict[str, Function]:
 
     Raises InputError where the file holds no entry, a shape cannot be meant, or an operand is not there.
     """
-    lines = read_text(path, LIMIT_BYTES).splitlines()
-    if len(lines) > MAX_LINES:
-        raise InputError(f"{path}: more than {MAX_LINES:,} lines")
+    lines = read_lines(path, LIMIT_BYTES, MAX_LINES)
     computations: dict[str, list[_Instruction]] = {}
     current: list[_Instruction] | None = None
     for number, line in enumerate(lines, 1):
@@ -198,7 +197,7 @@ def _trips(one: _Instruction, called: Mapping[str, str], computations: Mapping[s
         or made is None
         or start is None
         or start.opcode != "tuple"
-        or "direction=LT" not in compare.rest
+        or (way := _DIRECTION.search(compare.rest)) is None
     ):
         return ""
 
@@ -216,13 +215,28 @@ def _trips(one: _Instruction, called: Mapping[str, str], computations: Mapping[s
     if place >= min(len(made.operands), len(start.operands)):
         return ""
     added = every.get(made.operands[place])
-    step = next(
-        (value for name in (added.operands if added and added.opcode == "add" else ()) if (value := number(name))), None
-    )
+    moved = added.operands if added and added.opcode in ("add", "subtract") else ()
+    step = next((value for name in moved if (value := number(name)) is not None), None)
     first, limit = number(start.operands[place]), number(compare.operands[1])
-    if not step or step < 1 or first is None or limit is None:
+    if step is None or first is None or limit is None or added is None:
         return ""
-    return str(max(0, -(-(limit - first) // step)))
+    counted = turns(way[1], first, limit, -step if added.opcode == "subtract" else step)
+    return "" if counted is None else str(counted)
+
+
+def turns(way: str, first: int, limit: int, step: int) -> int | None:
+    """How often a loop is run whose counter goes from one number in steps while it compares so with another; None
+    where it does not end.
+
+    >>> turns("LT", 0, 10, 3), turns("GE", 10, 0, -1), turns("NE", 0, 10, 3)
+    (4, 11, None)
+    """
+    if way == "NE":
+        count, rest = divmod(limit - first, step) if step else (-1, 1)
+        return count if count >= 0 and not rest else None
+    sign = 1 if way[0] == "L" else -1
+    left = sign * (limit - first) + (way[1] == "E")
+    return max(0, -(-left // abs(step))) if left <= 0 or sign * step > 0 else None
 
 
 def _fused(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from slipstick.common.errors import InputError
 from slipstick.common.opener import MEGABYTE
-from slipstick.common.readers import read_text
+from slipstick.common.readers import read_lines
 from slipstick.workloads.graph.assembly import Tensor
 
 LIMIT_BYTES = 256 * MEGABYTE
@@ -149,9 +149,7 @@ def _named_values(text: str) -> tuple[str, ...]:
 
 def _pieces(path: Path) -> Iterator[tuple[int, str]]:
     """Statements with all their lines, heads and ends of functions; strings, comments and constants are left out."""
-    lines = read_text(path, LIMIT_BYTES).splitlines()
-    if len(lines) > MAX_LINES:
-        raise InputError(f"{path}: more than {MAX_LINES:,} lines")
+    lines = read_lines(path, LIMIT_BYTES, MAX_LINES)
     yield from _parted(lines, 1, path)
 
 

@@ -1,9 +1,9 @@
 """StableHLO or HLO text as a workload: `jax.jit(f).lower(...).as_text()`, `jax.export`, PyTorch/XLA, TensorFlow.
 
 Calls are followed, and loops whose counter runs from one constant to another, as often as they are run; other loops
-are listed as unknown. XLA's own text (HloModule) is read as well, by the same words. Reshapes and broadcasts are
-views, as XLA fuses them; every other operation stands for itself, so an estimate is that of a program in which nothing
-is fused, unless the machine's runtime fuses. The older dialect mhlo has the same operations and is read as well.
+are listed as unknown. XLA's own text (HloModule) is read as well, by the same words. The program is one that is
+compiled: what XLA makes one kernel of is one operation (`kernels`); a text that holds fusions is compiled already. The
+older dialect mhlo has the same operations and is read as well.
 
 Source: https://github.com/openxla/stablehlo/blob/main/docs/spec.md
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -26,7 +26,8 @@ from slipstick.workloads.graph.kinds import AXES, product
 from slipstick.workloads.graph.workload import Attribute, Workload
 from slipstick.workloads.graph.workload_kind import WORK, program_kind
 from slipstick.workloads.importers.formats.registry import identify
-from slipstick.workloads.importers.xla.hlo_text import read_hlo
+from slipstick.workloads.importers.xla.hlo_text import read_hlo, turns
+from slipstick.workloads.importers.xla.kernels import Read, compiled
 from slipstick.workloads.importers.xla.mlir_text import (
     Function,
     Statement,
@@ -182,8 +183,21 @@ def _convolution(statement: Statement) -> Piece:
         dims[f"in_{axis}"] = 1 if number is None else inputs[given.index(number)]
         dims[f"out_{axis}"] = 1 if number is None else outputs[made.index(number)]
         dims[f"kernel_{axis}"] = 1 if number is None else kernel[weights.index(number)]
+    if given.index("f") < given.index("b") and groups == 1 and "batch_group_count = 1" in statement.text:
+        # the gradient of weights: what the forward pass read over what its results' gradient is, a window of them each
+        return Piece("convolution", _turned(dims, "batch", "channels_in", "out", "kernel"), {"pass": "backward_weight"})
     transposed = bool(dilated and any(rate > 1 for rate in _numbers(dilated.group(1))))
+    if weights.index("o") < weights.index("i") and spatial and groups == 1:  # the gradient of what the pass read
+        return Piece(
+            "convolution", _turned(dims, "channels_in", "channels_out", "in", "out"), {"pass": "backward_data"}
+        )
     return Piece("convolution", dims, {"pass": "forward", "transposed": transposed})
+
+
+def _turned(dims: Mapping[str, int], one: str, other: str, first: str, second: str) -> dict[str, int]:
+    """Dims with two of them, and the axes of two shapes, in each other's place."""
+    pairs = [(one, other), *((f"{first}_{axis}", f"{second}_{axis}") for axis in AXES)]
+    return {**dims} | {a: dims[b] for a, b in pairs} | {b: dims[a] for a, b in pairs}
 
 
 def _gathered(kind: str, reads: Sequence[Tensor], writes: Sequence[Tensor]) -> Piece:
@@ -198,7 +212,7 @@ MAX_CALLS = 64
 MAX_TRIPS = 10**9
 _TRIPS = re.compile(r"trips = (\d{1,9}) @([\w.$\-]+)\(")
 _CARRIED = re.compile(r"(%[\w$.\-]+)\s*=\s*(%[\w$.\-]+(?:#\d+)?)")
-_COMPARED = re.compile(r"compare\S*\s+(LT|LE|NE)\b|comparison_direction[< ](LT|LE|NE)>")
+_COMPARED = re.compile(r"(?:compare\S*\s+|comparison_direction[< ])(LT|LE|GT|GE|NE)\b")
 
 
 def _trips(blocks: Sequence[Function], carried: Mapping[str, str], known: Mapping[str, int]) -> int | None:
@@ -214,7 +228,9 @@ def _trips(blocks: Sequence[Function], carried: Mapping[str, str], known: Mappin
     ends = condition.statements[-1].operands if condition.statements else ()
     if compare is None or direction is None or ends != compare.results or len(compare.operands) != 2:
         return None
-    counter, last = compare.operands
+    (counter, last), way = compare.operands, direction[1]
+    if counter not in by_argument:  # the end stands first
+        counter, last, way = last, counter, way.translate(str.maketrans("LG", "GL"))
     limit = ends_at.get(last, known.get(by_argument.get(last, "")))
     first = known.get(by_argument.get(counter, ""))
     place = list(by_argument).index(counter) if counter in by_argument else -1
@@ -222,12 +238,13 @@ def _trips(blocks: Sequence[Function], carried: Mapping[str, str], known: Mappin
     if limit is None or first is None or not 0 <= place < len(returned):
         return None
     inside = list(body.arguments or carried)[place]
-    added = next((one for one in body.statements if returned[place] in one.results), None)
-    steps = [name for name in (added.operands if added and added.operation.endswith(".add") else ()) if name != inside]
-    step = steps_by.get(steps[0]) if len(steps) == 1 and added and inside in added.operands else None
-    if not step or step < 1 or ((limit - first) % step and "NE" in direction.groups()):
+    moved = next((one for one in body.statements if returned[place] in one.results), None)
+    steps = [steps_by[name] for name in (moved.operands if moved else ()) if name != inside and name in steps_by]
+    if moved is None or len(steps) != 1 or moved.operation.rpartition(".")[2] not in ("add", "subtract"):
         return None
-    return max(0, -(-(limit - first + (1 if "LE" in direction.groups() else 0)) // step))
+    if inside not in moved.operands:
+        return None
+    return turns(way, first, limit, -steps[0] if moved.operation.endswith("subtract") else steps[0])
 
 
 def import_stablehlo(path: str | os.PathLike[str]) -> Workload:
@@ -242,12 +259,16 @@ def import_stablehlo(path: str | os.PathLike[str]) -> Workload:
     functions = read_hlo(path) if hlo else read_functions(path)
     first = functions.get("main") or next(iter(functions.values()))
     walk = _Walk(path, functions)
-    walk.function(first, {}, 0)
-    if not walk.nodes:
+    walk.kept |= walk.function(first, {name: {-1 - i} for i, name in enumerate(first.arguments)}, 0)
+    nodes = walk.nodes
+    if not nodes:
         raise InputError(f"{path}: function {first.name} holds no operation that takes time")
-    built = assemble(walk.nodes)
+    if not any(node.name == "fusion" for node in nodes):
+        nodes = compiled(nodes, walk.reads, [one for one in walk.kept if one >= 0])
+        walk.notes[f"compiled: {len(walk.nodes):,} operations are {len(nodes):,} kernels, as XLA fuses them"] = None
+    built = assemble(nodes)
     metadata: dict[str, Attribute] = {WORK: program_kind(built.operations), "purpose": "run"}
-    metadata |= {"source": "hlo" if hlo else "stablehlo", "assumptions": tuple(walk.notes)}
+    metadata |= {"source": "hlo" if hlo else "stablehlo", "assumptions": tuple(walk.notes), "execution": "compiled"}
     name = path.name.removesuffix(".gz").rpartition(".")[0] or path.name
     return Workload(name, built.operations, built.edges, metadata=FrozenDict(metadata), uncounted=built.uncounted)
 
@@ -258,6 +279,8 @@ class _Walk:
     def __init__(self, path: Path, functions: Mapping[str, Function]) -> None:
         self.path, self.functions = path, functions
         self.nodes: list[ImportedNode] = []
+        self.reads: list[list[Read]] = []
+        self.kept: set[int] = set()
         self.notes: dict[str, None] = {}
         self.times = 1
 
@@ -287,7 +310,7 @@ class _Walk:
             elif kind == "while" and (looped := self._loop(statement, made, depth, numbers)) is not None:
                 after = looped
             else:
-                after = self._operation(statement, kind, before)
+                after = self._operation(statement, kind, before, made)
             for name in statement.results:
                 made[name] = after
         return last
@@ -326,10 +349,21 @@ class _Walk:
             return before
         self.times *= trips
         after = self.function(body, inner, depth + 1, known)
+        self.kept |= after
         self.times //= trips
         return after or before
 
-    def _operation(self, statement: Statement, kind: str, before: set[int]) -> set[int]:
+    def _operands(self, statement: Statement, before: set[int], made: Mapping[str, set[int]]) -> Iterator[Read]:
+        """Each operand by what may have made it: of several results, those of its type."""
+        each = len(statement.reads) == len(statement.operands)
+        for place, tensor in enumerate(statement.reads):
+            sources = made.get(statement.operands[place], set()) if each else before
+            alike = {one for one in sources if one < 0 or any(
+                made.elements == tensor.elements and made.dtype == tensor.dtype for made in self.nodes[one].writes
+            )}  # fmt: skip
+            yield alike or sources, tensor
+
+    def _operation(self, statement: Statement, kind: str, before: set[int], made: Mapping[str, set[int]]) -> set[int]:
         if kind in NOTHING:
             return before
         if len(self.nodes) >= MAX_NODES:
@@ -340,6 +374,7 @@ class _Walk:
         pieces = pieces_of(kind, statement, where)
         if self.times > 1 and pieces:
             pieces = [replace(piece, times=piece.times * self.times) for piece in pieces]
-        waits: set[tuple[int, int | None]] = {(index, None) for index in before}
+        waits: set[tuple[int, int | None]] = {(index, None) for index in before if index >= 0}
+        self.reads.append(list(self._operands(statement, before, made)))
         self.nodes.append(ImportedNode(kind, "forward", "", statement.reads, statement.writes, pieces, waits))
         return {len(self.nodes) - 1}
