@@ -90,7 +90,7 @@ def release_note(version: str, measured: Iterable[str], taken: str) -> str:
 
 
 def omitted_conditions(omitted: Iterable[tuple[str, float]]) -> tuple[Condition, ...]:
-    """What a file leaves out of the work, with what it adds to the band."""
+    """What a file leaves out of the work, with the factor (of no unit) that it adds to the band."""
     return tuple(
         Condition("not counted", words, "file", f"band x{number_shown(factor)} either way")
         for words, factor in omitted

@@ -428,7 +428,7 @@ def beside_runs(half: float, near: float, repeats: float) -> float:
 
 
 def least_first(deployment: Deployment, traffic: Traffic) -> float:
-    """See `Serving.least_first`."""
+    """See `Serving.least_first`: seconds."""
     fewest = min(r.input_tokens - r.cached_tokens for r in traffic.requests)
     return deployment.reader.least_first(max(1.0, float(fewest)))
 
