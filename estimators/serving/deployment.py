@@ -310,8 +310,8 @@ class Deployment:
     def remarks(self) -> tuple[str, ...]:
         """Where the question leaves the measured runs: a line for each way."""
         line = unseen_machine(self.machine, self.groups, self.fitted)
-        said = dict.fromkeys(one.doubt for one in self.known if one.doubt)
-        return (*said, *((line,) if line else ()), *((APART,) if self.prefill else ()))
+        contradictions = dict.fromkeys(one.doubt for one in self.known if one.doubt)
+        return (*contradictions, *((line,) if line else ()), *((APART,) if self.prefill else ()))
 
 
 def _counted(number: int, what: str) -> str:

@@ -140,13 +140,13 @@ class TimedServerRun:
         return TimedFirstToken(parts, float(deployment.first_token.seconds(parts)) * factor)
 
 
-def _spread_as(asked: Traffic, ran: Traffic) -> Traffic:
+def _spread_as(wanted: Traffic, ran: Traffic) -> Traffic:
     """The load of a run whose lengths spread as those of the question: a benchmark says their means alone."""
-    if ran.given or asked.given or ran.length_range:
+    if ran.given or wanted.given or ran.length_range:
         return ran
-    nominal = 1 - asked.length_range / 2
+    nominal = 1 - wanted.length_range / 2
     lengths = [max(1, round(tokens / nominal)) for tokens in (ran.input_tokens, ran.output_tokens)]
-    return replace(ran, input_tokens=lengths[0], output_tokens=lengths[1], length_range=asked.length_range)
+    return replace(ran, input_tokens=lengths[0], output_tokens=lengths[1], length_range=wanted.length_range)
 
 
 PASSES, CLOSE = 3, 0.01

@@ -194,14 +194,14 @@ class MeasuredTime:
         self,
         known: Mapping[str, str],
         here: Mapping[str, float],
-        asked: Callable[[Mapping[str, float]], AnsweredRow],
+        answer: Callable[[Mapping[str, float]], AnsweredRow],
     ) -> MeasuredTime:
         """The same as times over sizes, where more than one stood beside them: each row is asked as it was measured.
 
         `known`: names of sizes as columns have them -> their dotted names; others are no sizes.
         `here`: sizes of the question, by name.
-        `asked`: a row by the dotted names of its sizes, as a question.
-        Raises InputError where a size cannot be asked, or there are too many.
+        `answer`: a row by the dotted names of its sizes, as a question.
+        Raises InputError where a size is refused, or there are too many.
         """
         values = {name: {row[name] for row, _ in self.rows if name in row} for name in known}
         varied = sorted(name for name, each in values.items() if len(each) > 1)
@@ -217,7 +217,7 @@ class MeasuredTime:
                 f"--measured {self.source}: {len(by_size):,} sizes ({', '.join(varied)}): want at most {MOST_SIZES}"
             )
         answered = tuple(
-            (asked({known[name]: size for name, size in zip(varied, sizes, strict=True)}), tuple(times))
+            (answer({known[name]: size for name, size in zip(varied, sizes, strict=True)}), tuple(times))
             for sizes, times in sorted(by_size.items())
         )
         kept = tuple((FrozenDict({name: row[name] for name in fixed if name in row}), each) for row, each in self.rows)
@@ -255,11 +255,11 @@ class MeasuredTime:
     def _require_sizes(self, numbers: Mapping[str, float]) -> None:
         for name in {name for row, _ in self.rows for name in row if name.split(".")[-1] in numbers}:
             sizes = {row[name] for row, _ in self.rows if name in row}
-            asked = numbers[name.split(".")[-1]]
-            if sizes != {asked}:
+            wanted = numbers[name.split(".")[-1]]
+            if sizes != {wanted}:
                 raise InputError(
                     f"--measured {self.source}: was measured at {name} = {', '.join(f'{one:g}' for one in sizes)}, and "
-                    f"the question asks {name} = {asked:g}: want rows of that alone, or of several sizes "
+                    f"the question asks {name} = {wanted:g}: want rows of that alone, or of several sizes "
                     "(a column that counts steps is called step)"
                 )
 
@@ -276,11 +276,11 @@ class MeasuredSizes(MeasuredTime):
     """Times of a question at several sizes.
 
     `answered`: each size as it was asked, with the times of its rows [s].
-    `asked`: sizes of the question, by name.
+    `numbers`: sizes of the question, by name.
     """
 
     answered: tuple[tuple[AnsweredRow, tuple[float, ...]], ...] = ()
-    asked: FrozenDict[float] = FrozenDict()
+    numbers: FrozenDict[float] = FrozenDict()
 
     def _held(self, workload: Workload, machine: Machine, run: Mapping[str, float], instead_of: Estimator) -> Estimator:
         """The estimator times a factor that hangs on the sizes; steps of training and of a server move their laws."""
@@ -304,8 +304,8 @@ class MeasuredSizes(MeasuredTime):
             logs.append(math.log(seconds / plain.time))
             scatters.append(plain.spread.total or 0.0)
         law = SizeLaw.fitted([row.sizes for row, _ in medians], logs, float(np.median(scatters)) or SCATTER)
-        asked = {**workload.defaults, **run, **self.asked}
-        here = {name: asked[name] for name in law.names if name in asked}
+        known = {**workload.defaults, **run, **self.numbers}
+        here = {name: known[name] for name in law.names if name in known}
         here |= {name: machine.get(name.removeprefix("machine.")) for name in law.names if name.startswith("machine.")}
         if missing := sorted(set(law.names) - here.keys()):
             raise InputError(f"--measured {self.source}: give the question's {', '.join(missing)}")

@@ -19,7 +19,6 @@ from slipstick.estimators.base.protocols import Estimator, Fitted
 from slipstick.estimators.base.schedule_model import check_run_number
 from slipstick.estimators.base.shipped_estimator import ShippedEstimator
 from slipstick.estimators.symbolic.parameters import parameters
-from slipstick.estimators.user_measured.measured_time import AnsweredRow, MeasuredTime
 from slipstick.experiments.question import registry
 from slipstick.experiments.question.axes import Values, axes_of
 from slipstick.experiments.question.defaults import as_executed, default, kept_open
@@ -298,8 +297,7 @@ def _resolved(
         known = chosen.run_names(graph, target)
         run = {**{name: value for name, value in given.items() if name in known}, **run}
     if calibration is not None:
-        if isinstance(calibration, MeasuredTime) and calibration.rows:
-            calibration = _over_sizes(calibration, chosen, workload, base, estimator, values, wanted_type, run)
+        calibration = _over_sizes(calibration, chosen, workload, base, estimator, values, wanted_type, run)
         chosen = calibration.for_question(graph, base, run, chosen)
         why, reason, remarks, conditions = "", "", (), ()  # those are the default answer's; a calibration says its own
     if values["estimator"]:
@@ -324,7 +322,7 @@ def _resolved(
 
 
 def _over_sizes(
-    measured: MeasuredTime,
+    measured: Fitted,
     chosen: Estimator,
     workload: Workload,
     base: Machine,
@@ -332,8 +330,12 @@ def _over_sizes(
     values: Mapping[str, Mapping[str, Value]],
     dtype: str | None,
     run: Mapping[str, float],
-) -> MeasuredTime:
+) -> Fitted:
     """Times with what stood beside them: those over sizes as questions, each on the machine as it stands."""
+    from slipstick.estimators.user_measured.measured_time import AnsweredRow, MeasuredTime
+
+    if not isinstance(measured, MeasuredTime) or not measured.rows:
+        return measured
     sizes = workload.symbols | workload.defaults.keys()
     numbers = chosen.run_names(workload, base)
     names = {name for row, _ in measured.rows for name in row}
@@ -342,7 +344,7 @@ def _over_sizes(
     known |= {name: f"run.{name}" for name in names - sizes if name in numbers}
     stands = {name: value for name, value in values["machine"].items() if name.startswith("runtime.")}
 
-    def asked(row: Mapping[str, float]) -> AnsweredRow:
+    def answer(row: Mapping[str, float]) -> AnsweredRow:
         at = {space: {**each} for space, each in {**values, "machine": stands}.items()}
         for name, value in row.items():
             space, _, short = name.partition(".")
@@ -354,7 +356,7 @@ def _over_sizes(
         return AnsweredRow(short_named, query.workload, query.machine, query.run, query.estimator)
 
     here = {name: number_of(f"workload.{name}", value) for name, value in values["workload"].items()}
-    return measured.over_sizes(known, {**workload.defaults, **here, **run}, asked)
+    return measured.over_sizes(known, {**workload.defaults, **here, **run}, answer)
 
 
 def _for_one_user(

@@ -107,9 +107,9 @@ def examined(query: Question) -> Estimate:
 
     given, sizes = dict(original.given), _sizes_of_operations(query)
     now = AnswerNumbers.of(query)
-    asked = {name: value for name, value in given.items() if name not in sizes}
+    others = {name: value for name, value in given.items() if name not in sizes}
     kept = {name: value for name, value in given.items() if name in sizes}
-    unused, read = unused_of(asked, lambda some: numbers({**kept, **some}), query.machine, now)
+    unused, read = unused_of(others, lambda some: numbers({**kept, **some}), query.machine, now)
     usual = query.estimator.run_defaults(query.machine)  # what is set to its usual value is not dropped
     unused = tuple(one for one in unused if not _is_usual(one, query.run, usual))
     dropped, notes = {one.name for one in unused}, {one.name: one.note for one in read}
@@ -267,8 +267,8 @@ def readers_of_fields(machine: Machine) -> tuple[dict[str, tuple[str, ...]], dic
     readers: dict[str, list[str]] = {name: [] for name in machine.numbers}
     refused: dict[str, str] = {}
     types = sorted({one for engine in machine.engines.values() for one in engine.flop_per_cycle})
-    asked = [(kind, workload, None) for kind, workload in KINDS_OF_ANSWERS.items()]
-    for kind, workload, dtype in (*asked, *(("kernel", KINDS_OF_ANSWERS["kernel"], one) for one in types)):
+    kinds = [(kind, workload, None) for kind, workload in KINDS_OF_ANSWERS.items()]
+    for kind, workload, dtype in (*kinds, *(("kernel", KINDS_OF_ANSWERS["kernel"], one) for one in types)):
         try:
             query = question(workload, machine, dtype=dtype)
             paths = tuple(f"machine.{name}" for name in numbers)
