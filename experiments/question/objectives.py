@@ -132,7 +132,9 @@ def with_column(
     made = np.full(len(frame), np.nan)
     for members in map(np.asarray, groups):
         rows = frame.iloc[members]
-        question = query_of(rows.iloc[0].to_dict()) if query_of and len(rows) else None
+        question = (
+            query_of({str(column): value for column, value in rows.iloc[0].items()}) if query_of and len(rows) else None
+        )
         made[members] = (
             _of_code(rows, name, formula, question) if callable(formula) else _of(rows, name, formula, question)
         )
@@ -283,7 +285,7 @@ def _drawn(
     level: float,
 ) -> Iterator[npt.NDArray[np.float64]]:
     """The objectives with the ratio of each point drawn from its band: by the power of the time that each has there."""
-    spread = np.log(frame["high_ratio"] / frame["low_ratio"]).to_numpy(dtype=float) / 2 / quantile(level, None)
+    spread = np.log((frame["high_ratio"] / frame["low_ratio"]).to_numpy(dtype=float)) / 2 / quantile(level, None)
     longer = {name: frame[name] * SLIGHTLY for name in (*COLUMNS.values(), "time_ratio") if name in frame}
     moved, names = with_objectives(frame.assign(**longer), wanted, query_of)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -130,5 +130,4 @@ class AskTell:
 
     def _with(self, row: dict[str, Any]) -> dict[str, Any]:
         self.known.append({**row, "point": len(self.known)})
-        whole: dict[str, Any] = self.front().iloc[-1].to_dict()
-        return whole
+        return {str(name): value for name, value in self.front().iloc[-1].items()}
