@@ -28,6 +28,7 @@ from slipstick.experiments.scoreboards.vision.timed_networks import (
     networks_of,
     timed_networks,
 )
+from slipstick.experiments.scoreboards.vision.vision_law import groups_of, packed
 from slipstick.experiments.scoreboards.vision.vision_rows import FILE, KEY, read_rows, two_numbers
 from slipstick.experiments.scoring.score import Board, Data, Scored, logarithmic, progress
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
@@ -64,7 +65,9 @@ def _predicted(known: TimedNetworks, wanted: TimedNetworks) -> tuple[FloatArray,
         kernels = known.law()
         there = [network for network in wanted.networks if network is not None]
         if kernels is not None and there:
-            ours[wanted.traced], half[wanted.traced] = kernels.seconds(there), kernels.half_widths(there)
+            table = packed(there, kernels.classes), groups_of(there)
+            ours[wanted.traced] = kernels.of(kernels.fit.seconds, *table)
+            half[wanted.traced] = kernels.of(kernels.fit.half_width, *table)
     return ours, np.where(np.isfinite(half), half, np.nanmax(half, initial=-np.inf) if wanted.traced.any() else np.nan)
 
 
