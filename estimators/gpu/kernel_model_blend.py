@@ -94,18 +94,14 @@ def _share(known: DeviceCalibration, machine: Machine, kind: str, dtype: str) ->
     networks = [catalogued(name) for name in NETWORKS_ON]
     if machine.name in [one.name for one in networks]:
         return 1.0
-    of_programs = _relatives([one.family for one in networks], machine)
+    kin = [one.family for one in networks if shared_words(one.family, machine.family) >= GENERATION]
+    of_programs = sum(_family_similarity(family, machine) for family in kin)
     standing = fallback_class_for(f"{kind}.{dtype}", [one.name for one in known.classes])
     fits = [fit for one in known.classes if standing and one.name == standing.measured for fit in one.fits]
     timed = {device_name(known.machines[fit.machine]): fit.family for fit in fits}
     if machine.name in timed:
         return 0.0
     return of_programs / (of_programs + sum(_family_similarity(family, machine) for family in timed.values()))
-
-
-def _relatives(families: Iterable[str], machine: Machine) -> float:
-    """What machines of the same generation and maker count for."""
-    return sum(_family_similarity(one, machine) for one in families if shared_words(one, machine.family) >= GENERATION)
 
 
 def _family_similarity(family: str, machine: Machine) -> float:

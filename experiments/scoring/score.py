@@ -110,7 +110,9 @@ class Scored:
 
     def possible(self) -> Scored:
         """Without the rows that are faster than a machine can be, which are warned of and counted in the reason."""
-        keep = np.ones(len(self.measured), bool) if self.least is None else self.measured >= _bound(self.least)
+        keep = (
+            np.ones(len(self.measured), bool) if self.least is None else self.measured >= (1 - TOLERANCE) * self.least
+        )
         if keep.all():
             return self
         places = np.flatnonzero(keep)
@@ -175,10 +177,6 @@ class Scored:
         if ends is None:
             return None, None, None
         return self.level, scores.coverage(*ends, self.measured), scores.width(*ends)
-
-
-def _bound(least: FloatArray) -> FloatArray:
-    return np.asarray((1 - TOLERANCE) * least)
 
 
 def _at(values: Sequence[float | None], place: int) -> float | None:
