@@ -292,13 +292,14 @@ class _Point:
         row, kind = self.ops.program, np.maximum(self.ops.kinds, 0)
         share = 1 / (1 + self.over) / self.device  # of a second of the device in the log of the whole
         weight = self.ops.count * share[row]
-        here, made, shapes, sides, narrow = joined(*self.seconds), [], [], [], []
+        here = joined(*self.seconds)
+        made, shapes, sides, narrow = (list[FloatArray]() for _ in range(4))
         for at, side in enumerate(SIDES):
             more = [one * (1 + STEP * (place == at)) for place, one in enumerate(self.seconds)]
             moved = np.where(self.stepping, 0.0, (joined(*more) - here) / STEP) * weight
             for into, each in ((made, moved), (narrow, moved * self.ops.half)):
                 flat = np.bincount(row * classes + kind, each, self.ops.programs * classes)
-                into.append(flat.reshape(self.ops.programs, classes))
+                into.append(np.asarray(flat, dtype=float).reshape(self.ops.programs, classes))
             sides.append(made[-1].sum(axis=1))
             narrow.insert(-1, narrow[-1].sum(axis=1))
             if side in SHAPED:

@@ -69,7 +69,7 @@ def refit() -> FittedFile:
         places = np.flatnonzero(np.array(of_programs) == chosen)
         made = left_out(law, rows, folds(key, scored=places.tolist(), at_most=at_most), rows.cluster)
         taken = rows.seconds[places], made.seconds[places]
-        count = len({key[place] for place in places})
+        count = len({key[place] for place in places.tolist()})
         kind = IN_FLOAT32 if chosen else "image networks in 16 bits"
         scores.append(OuterScore.of(held, kind, count, taken[1], taken[0], made.half[places], made.inner))
         spread = normal_spread(np.log(taken[1] / taken[0])) if key is generations else spread

@@ -133,8 +133,8 @@ def network_row(model: str, pixels: int, batch: int, setting: Setting, target: M
         sides, shapes, half = sides + sides, shapes + shapes, half + half
     mode = COMPILED if setting.mode == "compiled" else UNGROUPED
     groups = {**machine_groups(target.family), MODE: mode, HOST: target.name}
-    columns = (np.array(one, dtype=float) for one in (shapes, half, count, issued, sides))
-    return NetworkRow(tuple(names), *columns, groups)
+    known = np.array(shapes), np.array(half, dtype=float), np.array(count), np.array(issued), np.array(sides)
+    return NetworkRow(tuple(names), *known, groups)
 
 
 def _class(op: Op, setting: Setting) -> str:
