@@ -98,7 +98,7 @@ from .experiments.serve.serve import serve_locally as serve_locally
 from .experiments.serve.fit_step_profiles import write_profile as write_profile
 from .experiments.serve.step_regressor import StepRegressor as StepRegressor
 from .estimators.sparse.sparse_products import estimate_spmv as estimate_spmv
-from .estimators.sparse.kernel_products import estimate_product as estimate_product
+from .estimators.sparse.sparse_products import estimate_product as estimate_product
 
 # More, by subject
 from . import models as models

@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import visible
 from slipstick.common.opener import is_folder
 from slipstick.common.readers import read_yaml
 from slipstick.common.renamed_arguments import checked
-from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language_names import downloaded, known_as, nearest, plain, typed
+
+if TYPE_CHECKING:
+    from slipstick.workloads.language.language_model import LanguageModel
 
 _FILE = Path(__file__).parent / "language_models.yaml"
 

@@ -20,15 +20,8 @@ from slipstick.common.formatting import format_quantity
 from slipstick.common.lazy_sympy import is_symbolic, sp
 from slipstick.common.records import FrozenDict, Same
 from slipstick.estimators.base.operation_model import Clock, machine_values
-from slipstick.estimators.engine_steps.step_energy import (
-    RATED_CLOCK,
-    draws_as_server,
-    step_half_width,
-    step_joules,
-    step_numbers,
-    step_work,
-)
 from slipstick.estimators.power.energy import MATRIX_ENERGY, PowerModel, pooled_power, with_flop_energy
+from slipstick.estimators.power.power_cap import RATED_CLOCK
 from slipstick.estimators.power.serving_power_law import Use
 from slipstick.estimators.power.voltage import knee, squared_voltage
 from slipstick.estimators.roofline.roofline import serving_engine
@@ -39,9 +32,11 @@ from slipstick.estimators.symbolic.lambdified.formula_cache import CachedParts, 
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest
 from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.machine_kind import machine_kind
 from slipstick.workloads.graph.cost import Amount, symbols_of
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.graph.workload_cache import content_text
+from slipstick.workloads.graph.workload_kind import workload_kind
 
 
 def work_of(workload: Workload, machine: Machine) -> tuple[Amount | Evaluable, Amount | Evaluable]:
@@ -196,6 +191,8 @@ def energy(
 
 def _joules_of_step(workload: Workload, machine: Machine, run: Mapping[str, float], clock: Clock) -> Consumption:
     """Joules of a step of serving."""
+    from slipstick.estimators.engine_steps.step_energy import step_joules, step_numbers, step_work  # of steps alone
+
     held, free = step_joules(workload, machine)
     sizes = {name: float(value) for name, value in {**workload.defaults, **run}.items()}
     base = FrozenDict(
@@ -253,6 +250,11 @@ def _names(amount: Amount | Evaluable) -> frozenset[str]:
     return frozenset(amount.names) if isinstance(amount, Evaluable) else symbols_of(amount)
 
 
+def draws_as_server(workload: Workload, machine: Machine) -> bool:
+    """Whether metered servers say what a workload draws: a step of serving on a GPU."""
+    return machine.power.cap is not None and machine_kind(machine) == "gpu" and workload_kind(workload) == "step"
+
+
 def use_of(workload: Workload) -> Use:
     """Training where the workload has operations of a backward pass or an optimizer."""
     forward = all(op.attributes.get("phase", "forward") == "forward" for op in workload.distinct.operations)
@@ -264,6 +266,8 @@ def power_half_width(
 ) -> float | None:
     """Half of the 80 % band of the log power of a workload that takes so long; None where none was fitted."""
     if draws_as_server(workload, machine):
+        from slipstick.estimators.engine_steps.step_energy import step_half_width  # of steps alone
+
         return step_half_width(workload, machine, seconds, run or {})
     return pooled_power(machine, use_of(workload))[1]
 

@@ -11,11 +11,10 @@ from slipstick.estimators.engine_steps.step_device import Device, rated_types
 from slipstick.estimators.engine_steps.step_graph import (
     GraphStep,
     graph_step,
-    is_step,
     step_in_sizes,
     stored_and_multiplied,
 )
-from slipstick.estimators.power.power_cap import at_stated_clock, rated_watts
+from slipstick.estimators.power.power_cap import RATED_CLOCK, at_stated_clock, rated_watts
 from slipstick.estimators.power.power_constants import MEMORY
 from slipstick.estimators.power.serving_power import ServingPower, ServingWork
 from slipstick.estimators.power.serving_power_law import COLUMNS, MOST, power_fit, power_groups
@@ -25,26 +24,18 @@ from slipstick.estimators.symbolic.lambdified.evaluable import Evaluable
 from slipstick.estimators.symbolic.lambdified.formula_cache import formulas_of
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
 from slipstick.hwmodels.machine import Machine
-from slipstick.hwmodels.machine_kind import machine_kind
 from slipstick.workloads.graph.cost import Amount, symbols_of
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.language.weight_types import WEIGHT_TYPES
 
 RATED_CAP, IDLE = "rated.cap", "rated.idle"
 """The board's rated and idle power [W], whatever cap was set instead."""
-RATED_CLOCK = "rated.clock"
-"""The clock in Hz that the machine's file states, whatever clock was set instead."""
 SOURCE = "the law of metered servers (docs/notes/energy.md)"
 WIDE_BITS = 16
 
 
-def draws_as_server(workload: Workload, machine: Machine) -> bool:
-    """Whether metered servers say what a workload draws: a step of serving on a GPU."""
-    return machine.power.cap is not None and machine_kind(machine) == "gpu" and is_step(workload)
-
-
 def step_joules(workload: Workload, machine: Machine) -> tuple[Evaluable, Evaluable]:
-    """Joules of a step (`draws_as_server`) of all devices: under the cap, and where none held a clock that was raised.
+    """Joules of a step of a server of all devices: under the cap, and where none held a clock that was raised.
 
     Symbols: time [s], operation.devices, machine.PATH, and the names of `step_work` and of `step_numbers`.
     """

@@ -22,8 +22,7 @@ from slipstick.estimators.symbolic.formula import Formula
 from slipstick.workloads.graph.cost import RATED_AS, SIZE_BYTES, Amount, symbols_of
 from slipstick.workloads.graph.footprint import attends_to_cache
 from slipstick.workloads.graph.workload import Op, Workload
-from slipstick.workloads.graph.workload_kind import ROLE, workload_kind
-from slipstick.workloads.language.language_step import role_of
+from slipstick.workloads.graph.workload_kind import ROLE, role_of, workload_kind
 from slipstick.workloads.language.weight_types import SPELLINGS, weight_type
 from slipstick.workloads.transforms.dtype import STORED
 from slipstick.workloads.transforms.narrow import WEIGHTS

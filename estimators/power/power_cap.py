@@ -19,6 +19,8 @@ from slipstick.estimators.power.voltage import clock_share, dynamic_share
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 
+RATED_CLOCK = "rated.clock"
+"""The clock in Hz that the machine's file states, whatever clock was set instead."""
 IDLE_SHARE = 0.15
 """Idle power over the cap of a machine that states none (the catalogue's estimate for stacked memory boards)."""
 LAW = "dynamic power as f V^2, fitted to training on three GPUs under limits; docs/notes/energy.md"

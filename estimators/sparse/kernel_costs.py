@@ -1,15 +1,18 @@
-"""Whole products by kernel: costs a count, fitted to products measured on a host, with a band of matrices held out.
+"""Whole products by kernel: costs a count of each kernel of a host, what threads cost beside their chunks of rows.
 
-Terms are those of `spmv.reuse`, counted over a whole matrix: what rows cost, which level the lines of the dense vector
+Terms are those of `reuse_model`, counted over a whole matrix: what rows cost, which level the lines of the dense vector
 come from, and what streams past. A kernel's costs are its own: scipy's loop, ours and MKL's differ by more than
-matrices of one kernel do.
+matrices of one kernel do. The kernels calibrated on a host are kept in a JSON file beside its machine file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from itertools import pairwise
+from math import hypot, log
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +20,15 @@ import numpy.typing as npt
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict
-from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
-from slipstick.estimators.fitting.nonnegative_terms import ROUNDS, nearest_terms
-from slipstick.estimators.sparse.reuse_model import CacheSizes
+from slipstick.estimators.sparse.fitted_documents import Document, from_document
+from slipstick.estimators.sparse.reuse_model import BEYOND, REACH, SUFFIX, CacheSizes, shares_of_classes
+from slipstick.estimators.sparse.reuse_model import MEMORY_TERMS as SHARED_TERMS
 from slipstick.estimators.symbolic.cache_residency import shares_beyond
-from slipstick.workloads.kernels.blocks import VOLUME_EDGES
+from slipstick.workloads.kernels.blocks import FAR, pattern_counts
+from slipstick.workloads.kernels.sparse import SparseMatrix
 
+SCHEMA = "slipstick-spmv-kernels-1"
+SHIPPED = Path(__file__).parent / "trained" / "spmv-kernels.json"
 Floats = npt.NDArray[np.float64]
 State = Literal["warm", "cold"]
 STATES: tuple[State, ...] = ("warm", "cold")
@@ -32,34 +38,13 @@ LEARNT_ROWS = 5000.0
 n^2 / (n + this) are mispredicted. Chosen on the calibration matrices:
 `slipstick validate --refit sparse` scores other values."""
 REACHES = (4.0, 8.0, 16.0)
-"""Multiples of the second level's capacity beyond which a product slows down again, well before the nominal last level
-is full (translation buffers, a shared last level); each kernel's is the one of least error on matrices held out."""
+"""As `reuse_model.REACH`; each kernel's is the one of least error on matrices held out."""
 ROW_TERMS = ("call", "nonzero", "row", "irregular_row", "row_17_to_32", "row_33_to_64", "row_65_and_more")
 TERMS: Mapping[State, tuple[str, ...]] = {
-    "warm": (
-        *ROW_TERMS,
-        "gather_beyond_L2",
-        "gather_beyond_reach",
-        "gather_beyond_L3",
-        "stream_beyond_L2",
-        "stream_beyond_reach",
-        "stream_beyond_L3",
-        "translation",
-    ),
+    "warm": (*ROW_TERMS, *BEYOND[::2], *BEYOND[1::2], "translation"),
     "cold": (*ROW_TERMS, "gather_beyond_L2", "gather_beyond_reach", "stream_line", "vector_line", "translation"),
 }
-MEMORY_TERMS = frozenset(
-    {
-        "gather_beyond_reach",
-        "gather_beyond_L3",
-        "stream_beyond_L2",
-        "stream_beyond_reach",
-        "stream_beyond_L3",
-        "stream_line",
-        "vector_line",
-        "translation",
-    }
-)
+MEMORY_TERMS = SHARED_TERMS | {"stream_line", "vector_line"}
 """Terms beyond a core's own caches: they do not follow its clock, and threads share what they wait for."""
 
 
@@ -84,7 +69,7 @@ def term_amounts(
     reach: float,
     learnt_rows: float = LEARNT_ROWS,
 ) -> Floats:
-    """How often each of `TERMS[state]` occurs in a product with these counts (`row_chunks.counts_of`).
+    """How often each of `TERMS[state]` occurs in a product with these counts (`counts_of`).
 
     Parameters
     ----------
@@ -93,9 +78,7 @@ def term_amounts(
     learnt_rows
         Irregular rows whose branches are learnt by heart where a product is repeated.
     """
-    far = np.array([counts[f"far_{k}"] for k in range(len(VOLUME_EDGES) + 1)])
-    upper = np.array([*VOLUME_EDGES, VOLUME_EDGES[-1] * 4])
-    middle = min(reach * caches.L2, caches.L3)
+    far = np.array([counts[name] for name in FAR])
     nonzeros, irregular = counts["nonzeros"], counts["irregular"]
     own_bytes = 12 * nonzeros + 16 * counts["rows"]
     footprint = np.array([own_bytes + 8 * counts["columns"]])
@@ -108,9 +91,8 @@ def term_amounts(
         "vector_line": counts["vector_lines"],
         "translation": counts["translations"],
     }
-    for level, capacity in (("L2", caches.L2), ("reach", middle), ("L3", caches.L3)):
-        shares = np.clip(np.log(upper / capacity) / np.log(4.0), 0.0, 1.0)
-        amounts[f"gather_beyond_{level}"] = float(far @ shares)
+    for level, capacity in caches.levels(reach).items():
+        amounts[f"gather_beyond_{level}"] = float(far @ shares_of_classes(capacity))
         amounts[f"stream_beyond_{level}"] = nonzeros * float(shares_beyond(footprint, capacity)[0])
     amounts |= {name: counts[name] for name in ("row_17_to_32", "row_33_to_64", "row_65_and_more")}
     return np.array([amounts[name] for name in TERMS[state]])
@@ -139,7 +121,7 @@ class KernelCosts:
     cost: FrozenDict[float]
     spread: float
     freedom: float | None = None
-    reach: float = REACHES[1]
+    reach: float = REACH
     software: str = ""
 
     def __post_init__(self) -> None:
@@ -164,92 +146,250 @@ class KernelCosts:
         return sum(self.parts(counts, caches, clock_ratio).values())
 
 
-def fit_costs(amounts: Floats, seconds: npt.ArrayLike) -> Floats:
-    """Costs >= 0 [s] of least mean relative error, by least squares weighed again and again.
+@dataclass(frozen=True)
+class ThreadCosts:
+    """What several threads cost a kernel beside their own chunks.
 
-    Parameters
-    ----------
-    amounts
-        Shape (products, terms).
-    seconds
-        Of each product.
+    T(p) = start x (p - 1) + max over chunks (core + memory x (1 + shared x (p - 1))): each thread has a core with its
+    own first two cache levels, and waits longer for what lies beyond them.
 
-    Raises
-    ------
-    InputError
-        Where there are fewer products than two, or a time is not above 0.
+    `start`: seconds that another thread costs each product.
+    `shared`: by how much another thread lengthens what lies beyond the core's own caches: 0 if there is enough for all,
+        1 if one thread already takes all of it.
+    `spread`: as `KernelCosts.spread`, of products on the threads measured.
+    `measured`: threads of the calibration.
     """
-    measured = np.asarray(seconds, dtype=np.float64)
-    if len(measured) < 2 or amounts.shape[0] != len(measured) or not np.all(measured > 0):
-        raise InputError(f"{len(measured)} products to fit costs to: want at least 2, all > 0 s")
-    return nearest_terms(amounts, measured, ROUNDS)
+
+    start: float
+    shared: float
+    spread: float
+    measured: int
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.start < 1 and 0 <= self.shared <= 1 and 0 <= self.spread <= 10 and self.measured > 1):
+            raise InputError(
+                f"{self}: want start from 0 to 1 s, shared in [0, 1], spread in [0, 10], 2 threads or more"
+            )
+
+    def seconds(self, parts: Sequence[Mapping[str, float]], threads: int) -> float:
+        """Of one product whose chunks have these parts by term."""
+        longer = 1 + self.shared * (threads - 1)
+        each = [sum(v * (longer if name in MEMORY_TERMS else 1.0) for name, v in one.items()) for one in parts]
+        return self.start * (threads - 1) + max(each)
 
 
-def held_out_logs(amounts: Floats, seconds: npt.ArrayLike, families: Sequence[str]) -> Floats:
-    """log(measured / predicted) of every product by costs fitted to the other families."""
-    measured, names = np.asarray(seconds, dtype=np.float64), np.asarray(families)
-    logs = np.empty(len(measured))
-    for name in np.unique(names):
-        out = names == name
-        costs = fit_costs(amounts[~out], measured[~out])
-        logs[out] = np.log(measured[out] / np.maximum(amounts[out] @ costs, 1e-12))
-    return logs
+Split = Literal["rows", "nonzeros"]
+KERNELS: Mapping[str, str] = {
+    "blocks": "ours, rows by comparing row numbers (the paper's blockwise kernel, compiled by numba)",
+    "scipy": "scipy.sparse's compressed rows, A @ x",
+    "numba": "a loop over compressed rows, compiled by numba",
+    "torch": "torch's compressed rows, A @ x (MKL where torch is built with it)",
+}
+"""Kernels by the names that questions and answers use."""
+SPLIT_OF: Mapping[str, Split] = {"numba": "rows", "torch": "nonzeros"}
+"""How kernels with threads share out the rows: as many rows each, or whole rows of as many non-zeros each."""
+LINE_ENTRIES = 8
 
 
-def spread_of_logs(logs: npt.ArrayLike, level: float = DEFAULT_LEVEL) -> float:
-    """The spread whose central band of `level` holds that share of errors, counted as of one more (conformal)."""
-    ordered = np.sort(np.abs(np.asarray(logs, dtype=np.float64)))
-    rank = min(len(ordered), int(np.ceil((len(ordered) + 1) * level)))
-    return float(ordered[rank - 1] / quantile(level, None))
+def split_of(kernel: str) -> Split:
+    """How a kernel shares out the rows.
 
-
-def spread_over_families(logs: npt.ArrayLike) -> float:
-    """The wider of the standard deviation about no error and of `spread_of_logs`.
-
-    A few families scatter much more than the others; a quantile over all matrices does not see how far those reach, and
-    the next family may be like them.
+    Raises InputError where it has no threads.
     """
-    values = np.asarray(logs, dtype=np.float64)
-    return max(float(np.sqrt(np.mean(values**2))), spread_of_logs(values))
+    if kernel not in SPLIT_OF:
+        raise InputError(f"kernel {kernel!r} runs on one thread; with threads: {', '.join(SPLIT_OF)}")
+    return SPLIT_OF[kernel]
 
 
-def calibrated(
-    kernel: str,
-    state: State,
-    counts: Sequence[Mapping[str, float]],
-    seconds: npt.ArrayLike,
-    families: Sequence[str],
-    caches: CacheSizes,
-    software: str = "",
-) -> KernelCosts:
-    """The costs of a kernel from products measured, and their spread over families held out.
+def cuts(matrix: SparseMatrix, threads: int, split: Split) -> tuple[int, ...]:
+    """The rows where chunks begin, and the number of rows last: threads + 1 numbers.
 
-    Parameters
-    ----------
-    counts
-        Of every product (`row_chunks.counts_of`).
-    families
-        Which matrices are held out together: those of one generator.
-
-    Raises
-    ------
-    InputError
-        Where there are fewer than two families, or a time is not above 0.
+    Raises InputError where there is not at least one thread.
     """
-    if len(set(families)) < 2:
-        raise InputError(f"kernel {kernel!r}: products of {len(set(families))} families of matrices, want at least 2")
-    best: tuple[float, KernelCosts] | None = None
-    freedom = float(len(set(families)) - 1)
-    for reach in REACHES:
-        amounts = np.array([term_amounts(one, caches, state, reach) for one in counts])
-        logs = held_out_logs(amounts, seconds, families)
-        cost = dict(zip(TERMS[state], map(float, fit_costs(amounts, seconds)), strict=True))
-        result = KernelCosts(
-            kernel, state, FrozenDict(cost), min(spread_over_families(logs), 10.0), freedom, reach, software
+    if threads < 1:
+        raise InputError(f"threads = {threads}: want at least 1")
+    rows = matrix.shape[0]
+    if split == "rows":
+        return tuple(rows * k // threads for k in range(threads + 1))
+    goals = np.array([matrix.nonzeros * k // threads for k in range(1, threads)])
+    inner = np.searchsorted(matrix.row_pointers, goals, "left")
+    return (0, *(int(min(row, rows)) for row in inner), rows)
+
+
+def chunks(matrix: SparseMatrix, threads: int, split: Split) -> list[SparseMatrix]:
+    """The parts that threads work on, those with fewer than two non-zeros left out; columns keep their numbers."""
+    edges = cuts(matrix, threads, split)
+    parts = []
+    for first, last in pairwise(edges):
+        if matrix.row_pointers[last] - matrix.row_pointers[first] > 1:
+            pointers = matrix.row_pointers[first : last + 1]
+            columns = matrix.columns[pointers[0] : pointers[-1]]
+            shape = (last - first, matrix.shape[1])
+            parts.append(SparseMatrix(f"{matrix.name}:{first}", shape, pointers - pointers[0], columns))
+    return parts
+
+
+def imbalance(matrix: SparseMatrix, threads: int, split: Split) -> float:
+    """Ratio of the non-zeros of the fullest chunk to their mean: 1 where all have as many."""
+    pointers = matrix.row_pointers[list(cuts(matrix, threads, split))]
+    return float(np.diff(pointers).max() * threads / max(matrix.nonzeros, 1))
+
+
+def counts_of(matrix: SparseMatrix) -> dict[str, float]:
+    """What `term_amounts` reads: `pattern_counts`, shape, and lines of the vector that are touched.
+
+    A chunk with fewer than two non-zeros counts as its rows alone.
+    Raises InputError where a whole matrix has fewer than two non-zeros (`pattern_counts`).
+    """
+    rows, columns = matrix.shape
+    lines = len(np.unique(matrix.columns // LINE_ENTRIES))
+    shape = {"rows": float(rows), "columns": float(columns), "nonzeros": float(matrix.nonzeros)}
+    return {**pattern_counts(matrix), **shape, "vector_lines": float(lines)}
+
+
+@dataclass(frozen=True)
+class HostKernels:
+    """Kernels calibrated on one host.
+
+    `costs`: one record a kernel and state of the caches.
+    `threads`: by "kernel state"; kernels measured on one thread are not in it.
+    `source`: machine, date and protocol, for people.
+    """
+
+    machine: str
+    clock: float
+    cores: int
+    caches: CacheSizes
+    costs: tuple[KernelCosts, ...]
+    threads: FrozenDict[ThreadCosts] = FrozenDict()
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.costs or not 0 < self.clock < 1e12 or self.cores < 1:
+            raise InputError(f"kernels of {self.machine!r}: want a clock of 0 to 1e12 Hz, a core, at least one kernel")
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """Their names, each once."""
+        return tuple(dict.fromkeys(one.kernel for one in self.costs))
+
+    def of(self, kernel: str, state: State) -> KernelCosts:
+        """The costs of a kernel.
+
+        Raises InputError where it was not calibrated.
+        """
+        for one in self.costs:
+            if (one.kernel, one.state) == (kernel, state):
+                return one
+        raise unknown_name("calibrated kernel", kernel, self.kernels)
+
+    def threads_of(self, kernel: str, state: State) -> ThreadCosts:
+        """What threads cost a kernel.
+
+        Raises InputError where it was calibrated on one thread only.
+        """
+        fitted = self.threads.get(f"{kernel} {state}")
+        if fitted is None:
+            known = [name for name in self.threads if name.endswith(f" {state}")]
+            text = f"kernel {kernel!r} was calibrated on one thread ({state} caches)"
+            raise InputError(f"{text}; with threads: {', '.join(known) or 'none'}")
+        return fitted
+
+    def seconds(
+        self,
+        matrix: SparseMatrix,
+        kernel: str,
+        state: State = "warm",
+        threads: int = 1,
+        caches: CacheSizes | None = None,
+        clock_ratio: float = 1.0,
+    ) -> tuple[float, float]:
+        """Of one product, and the share of a core's time that lies beyond its own caches.
+
+        `caches`, `clock_ratio`: of another machine's core; the host's own if None.
+        Raises InputError where the kernel, or its threads, were not calibrated.
+        """
+        costs, pieces = self.of(kernel, state), [matrix]
+        if threads > 1:
+            several = self.threads_of(kernel, state)
+            pieces = chunks(matrix, threads, split_of(kernel)) or pieces
+        every = [costs.parts(counts_of(piece), caches or self.caches, clock_ratio) for piece in pieces]
+        sums = [(sum(one.values()), sum(v for name, v in one.items() if name in MEMORY_TERMS)) for one in every]
+        waiting = max(memory / max(whole, 1e-300) for whole, memory in sums)
+        return several.seconds(every, threads) if threads > 1 else sums[0][0], waiting
+
+    def spread(self, kernel: str, state: State, threads: int = 1) -> float:
+        """Of log time over matrices; beyond the threads measured it grows with the logarithm of their ratio."""
+        if threads == 1:
+            return self.of(kernel, state).spread
+        several = self.threads_of(kernel, state)
+        return hypot(several.spread, UNMEASURED * max(0.0, log(threads / several.measured)))
+
+    def document(self) -> dict[str, Any]:
+        """All of it as plain values for JSON, with units in the names."""
+        caches = {"L2": self.caches.L2, "L3": self.caches.L3}
+        kernels = [
+            {
+                "kernel": one.kernel,
+                "state": one.state,
+                "software": one.software,
+                "spread": one.spread,
+                "freedom": one.freedom,
+                "reach": one.reach,
+                "cost_s": dict(one.cost),
+            }
+            for one in self.costs
+        ]
+        several = {
+            name: {"start_s": one.start, "shared": one.shared, "spread": one.spread, "measured": one.measured}
+            for name, one in self.threads.items()
+        }
+        head = {"schema": SCHEMA, "machine": self.machine, "source": self.source}
+        core = {"clock_hz": self.clock, "cores": self.cores, "caches_bytes": caches}
+        return {**head, **core, "kernels": kernels, "threads": several}
+
+
+UNMEASURED = 0.15
+"""Spread for every factor e of threads beyond those measured; a guess: nobody measured more threads here."""
+
+
+def load_host_kernels(path: str | Path = SHIPPED) -> HostKernels:
+    """The kernels of a host from its file; those that ship if none is named.
+
+    Raises InputError where the file holds no such thing.
+    """
+    return from_document(path, SCHEMA, "kernels (slipstick spmv calibrate writes them)", _host)
+
+
+def _host(document: Document) -> HostKernels:
+    costs = tuple(
+        KernelCosts(
+            str(one["kernel"]),
+            one["state"],
+            FrozenDict({str(name): float(value) for name, value in one["cost_s"].items()}),
+            float(one["spread"]),
+            None if one.get("freedom") is None else float(one["freedom"]),
+            float(one["reach"]),
+            str(one.get("software", "")),
         )
-        error = float(np.mean(np.abs(logs)))
-        if best is None or error < best[0]:
-            best = error, result
-    if best is None:
-        raise InputError(f"kernel {kernel!r}: no reach to choose from")
-    return best[1]
+        for one in document["kernels"]
+    )
+    several = {
+        str(name): ThreadCosts(float(one["start_s"]), float(one["shared"]), float(one["spread"]), int(one["measured"]))
+        for name, one in document["threads"].items()
+    }
+    return HostKernels(
+        str(document["machine"]),
+        float(document["clock_hz"]),
+        int(document["cores"]),
+        CacheSizes(**{str(name): float(size) for name, size in document["caches_bytes"].items()}),
+        costs,
+        FrozenDict(several),
+        str(document.get("source", "")),
+    )
+
+
+def beside(machine_file: str | Path) -> Path:
+    """Where the kernels of a machine file are kept: beside my-host.yaml in my-host.spmv.json."""
+    path = Path(machine_file)
+    return path.with_name(path.name.removesuffix(".gz").removesuffix(path.suffix) + SUFFIX)

@@ -7,7 +7,6 @@ over those times is a power: memory 1.42 W at every clock, the package a straigh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -29,22 +28,7 @@ TABLE_1_RANGES = {
     "DRAM energy": ((2.94, 7.36), (1.99, 6.23), (1.48, 5.05), (1.14, 4.29)),
 }
 COUNTER_GHZ = 2.4
-MODELLED = "modelled: package (a + b f) x time and memory at constant power, from Table 1 of Barreda et al. 2020"
-MEASURED = "measured: mean power by the host's RAPL counters x time"
-
-
-@dataclass(frozen=True)
-class ProductEnergy:
-    """Joules of a product: of the package, of the memory, and how they were come by."""
-
-    package: float
-    dram: float
-    basis: str
-
-    @property
-    def total(self) -> float:
-        """Both together."""
-        return self.package + self.dram
+MODELLED = "modelled, untested: package (a + b f) x time, memory at constant power, by Table 1 of Barreda et al. 2020"
 
 
 @cache
@@ -57,8 +41,8 @@ def power_law() -> tuple[float, float, float]:
     return float(constant), float(slope), float(np.mean(dram))
 
 
-def modelled_energy(seconds: float, clock: float) -> ProductEnergy:
-    """E = (a + b f) T + c T for a product of `seconds` on a core of `clock` [Hz].
+def modelled_energy(seconds: float, clock: float) -> tuple[float, float]:
+    """Joules of package and memory, E = (a + b f) T + c T, for a product of `seconds` on a core of `clock` [Hz].
 
     The power is that of one Haswell package with one busy core whose matrix lies in its first cache: another processor,
     or heavy traffic to memory, takes another. a = 15.5 W, b = 4.46 W / GHz, c = 1.42 W.
@@ -67,4 +51,4 @@ def modelled_energy(seconds: float, clock: float) -> ProductEnergy:
     if not (seconds > 0 and clock > 0):
         raise InputError(f"energy of {seconds:g} s at {clock:g} Hz: want both above 0")
     constant, slope, dram = power_law()
-    return ProductEnergy((constant + slope * clock) * seconds, dram * seconds, MODELLED)
+    return (constant + slope * clock) * seconds, dram * seconds

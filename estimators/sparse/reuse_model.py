@@ -1,57 +1,79 @@
-"""SpMV from reuse: eight costs a non-zero, found by non-negative least squares.
+"""Sparse products by reuse: a cost a term, fitted to measured blocks, and a formula of the machine for whole matrices.
 
-Every term counts non-zeros of a block that meet a condition; its coefficient is what each of them costs. For hot labels
-(the block repeated, everything in L1) the conditions are about rows: the chain of additions of a long row, the branch
-at its end. For streaming labels (sweeps over the whole matrix) they are about memory: which level the line of the
-dense vector and the matrix itself come from, by reuse volume against the machine's cache capacities.
+Every term counts non-zeros that meet a condition; its coefficient is what each of them costs. For hot labels (a block
+repeated, everything in L1) the conditions are about rows: the chain of additions of a long row, the branch at its end.
+For streaming labels (sweeps over the whole matrix) others are about memory: which level the line of the dense vector
+and the matrix itself come from, by reuse volume against the machine's cache capacities. Costs inside the core follow
+the machine's clock, those beyond the caches do not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.errors import InputError
+from slipstick.common.expressions import symbol
+from slipstick.common.lazy_sympy import sp
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict
+from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.fitting.nonnegative_terms import nearest_terms
-from slipstick.estimators.symbolic.cache_residency import shares_beyond
+from slipstick.estimators.sparse.fitted_documents import Document, from_document, number
+from slipstick.estimators.symbolic.cache_residency import share_beyond, shares_beyond
+from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.kernels.blocks import VOLUME_EDGES, BlockTable
+from slipstick.workloads.graph.workload import Op
+from slipstick.workloads.kernels.blocks import FAR, VOLUME_EDGES, BlockTable, blocks_within
+from slipstick.workloads.kernels.sparse import SparseMatrix
 
 FloatArray = npt.NDArray[np.float64]
 LabelKind = Literal["hot", "streaming"]
 LABEL_KINDS: tuple[LabelKind, ...] = ("hot", "streaming")
+SCHEMA = "slipstick-spmv-reuse-1"
+TRAINED = Path(__file__).parent / "trained"
+SUFFIX = ".spmv.json"
+"""Of files of costs of sparse products, these and those of a host's kernels."""
 
-TERMS: Mapping[LabelKind, tuple[str, ...]] = {
-    "hot": (
-        "nonzero",
-        "row_change",
-        "row_17_to_32",
-        "row_33_to_64",
-        "row_65_and_more",
-        "irregular_row",
-        "line",
-        "page",
-    ),
-    "streaming": (
-        "nonzero",
-        "row_change",
-        "irregular_row",
-        "gather_beyond_L2",
-        "gather_beyond_L3",
-        "stream_beyond_L2",
-        "stream_beyond_L3",
-        "translation",
-    ),
-}
-MEMORY_TERMS = frozenset({"gather_beyond_L3", "stream_beyond_L2", "stream_beyond_L3", "translation"})
+ROW_TERMS = (
+    "nonzero",
+    "row_change",
+    "row_17_to_32",
+    "row_33_to_64",
+    "row_65_and_more",
+    "irregular_row",
+    "line",
+    "page",
+)
+BEYOND = tuple(f"{what}_beyond_{level}" for level in ("L2", "reach", "L3") for what in ("gather", "stream"))
+TERMS: Mapping[LabelKind, tuple[str, ...]] = {"hot": ROW_TERMS, "streaming": (*ROW_TERMS, *BEYOND, "translation")}
+MEMORY_TERMS = frozenset({*BEYOND, "translation"} - {"gather_beyond_L2"})
 """Terms whose cost does not follow the core's clock: what lies beyond the core's own caches."""
+REACH = 8.0
+"""Multiples of the second level's capacity beyond which a product slows down again, well before the nominal last level
+is full (translation buffers, a shared last level): what kernels on another host showed (`kernel_costs`)."""
+COUNTS = {
+    "row_change": "row_changes",
+    "irregular_row": "irregular",
+    "row_17_to_32": "row_17_to_32",
+    "row_33_to_64": "row_33_to_64",
+    "row_65_and_more": "row_65_and_more",
+    "line": "lines",
+    "page": "pages",
+    "translation": "translations",
+}
+"""The count (`block_features`) of terms that do not depend on the machine."""
+ACCELERATORS = ("nvidia-", "amd-cdna", "amd-gcn", "amd-vega", "google-tpu")
+"""Families, by how their names begin, whose products are spread over thousands of threads."""
+UPPER = (*VOLUME_EDGES, VOLUME_EDGES[-1] * 4)
+"""Bytes that the classes of reuse volume end at."""
 
 
 def label_kind(name: str) -> LabelKind:
@@ -59,10 +81,9 @@ def label_kind(name: str) -> LabelKind:
 
     Raises InputError where there is no such kind.
     """
-    if name == "hot":
-        return "hot"
-    if name == "streaming":
-        return "streaming"
+    for kind in LABEL_KINDS:
+        if name == kind:
+            return kind
     raise unknown_name("label kind", name, LABEL_KINDS)
 
 
@@ -77,11 +98,14 @@ class CacheSizes:
         if not 0 < self.L2 <= self.L3:
             raise InputError(f"cache sizes L2 = {self.L2:g} B, L3 = {self.L3:g} B: want 0 < L2 <= L3")
 
+    def levels(self, reach: float = REACH) -> dict[str, float]:
+        """The capacities that terms count beyond, in bytes; `reach` in multiples of the second level's."""
+        return {"L2": self.L2, "reach": min(reach * self.L2, self.L3), "L3": self.L3}
+
     @classmethod
     def of(cls, machine: Machine) -> CacheSizes:
         """Of a machine, as `cache_levels` chooses them."""
-        second, last = cache_levels(machine)
-        return cls(float(machine.memory[second].capacity or 0), float(machine.memory[last].capacity or 0))
+        return cls(*(float(machine.memory[level].capacity or 0) for level in cache_levels(machine)))
 
 
 def cache_levels(machine: Machine) -> tuple[str, str]:
@@ -98,71 +122,161 @@ def cache_levels(machine: Machine) -> tuple[str, str]:
     return levels[min(1, len(levels) - 2)], levels[-2]
 
 
+def is_accelerator(machine: Machine) -> bool:
+    """Whether a machine is one of `ACCELERATORS`."""
+    return machine.family.startswith(ACCELERATORS)
+
+
+def caches_of_core(machine: Machine) -> CacheSizes:
+    """What the core that runs a product has behind it.
+
+    Raises InputError where the machine is an accelerator, or has no cache.
+    """
+    if is_accelerator(machine):
+        raise InputError(
+            f"machine {machine.name!r} ({machine.family}) is an accelerator: costs of one processor's core say nothing"
+            " of it; the estimator 'spmv-devices' has costs of whole devices"
+        )
+    return CacheSizes.of(machine)
+
+
 @dataclass(frozen=True)
-class ReuseModel:
-    """Seconds of a block = sum over terms of coefficient x count.
+class ReuseModel(FormulaModel):
+    """T = sum over terms of cost x count, for operations of kind "spmv" (`slipstick.workloads.kernels.spmv`).
 
     `label`: what a time means: "hot" or "streaming".
-    `cost`: seconds a non-zero that meets the term's condition, by term.
-    `caches`: of the machine that the costs were fitted on.
+    `cost`: seconds a non-zero that meets the term's condition, by term, on a core of `clock` [Hz].
+    `sizes`, `clock`: of the core that the costs were fitted on.
+    `source`: machine and date of the labels.
+    `spread`: standard deviation of log(predicted / measured) over whole matrices held out.
     """
 
     label: LabelKind
     cost: Annotated[FrozenDict[float], Parameter("s", "what a non-zero that meets the condition costs", 0.0, 1e-3)]
-    caches: CacheSizes
+    sizes: CacheSizes
+    clock: float
+    source: str = ""
+    spread: float | None = None
 
     def __post_init__(self) -> None:
-        label_kind(self.label)
+        missing = [term for term in TERMS[label_kind(self.label)] if term not in self.cost]
+        if missing or not self.clock > 0:
+            raise InputError(f"costs of reuse: want clock > 0 and a cost of every term; missing: {', '.join(missing)}")
         check_parameters(self)
 
-    def seconds_per_nonzero(self, blocks: BlockTable) -> FloatArray:
-        """Of every block."""
-        counts = term_counts(blocks, self.label, self.caches)
-        return np.asarray(counts @ np.array([self.cost[name] for name in TERMS[self.label]])) / blocks.size
+    def caches(self, machine: Machine) -> str:
+        """What the labels took for granted: one core, whatever others the machine has, and what its caches hold."""
+        held = "blocks in the first cache" if self.label == "hot" else "caches hold what sweep after sweep leaves there"
+        return f"each product on one core of {machine.cores:,}; {held}"
 
-    def at_clock(self, ratio: float) -> ReuseModel:
-        """The model at `ratio` times the clock: core-bound terms follow it, memory-bound ones stay.
+    def key(self, op: Op, machine: Machine) -> Hashable:
+        """One formula for all matrices."""
+        return "spmv"
 
-        Raises InputError where the ratio is not above 0.
+    def formula(self, op: Op, machine: Machine) -> Formula:
+        """Symbols: operation.* (counts), machine.clock, machine.memory.*.capacity, parameter.cost.*.
+
+        Raises InputError where the operation is no counted product, or the machine is no processor with a cache.
         """
-        if not ratio > 0:
-            raise InputError(f"clock ratio = {ratio:g}: want a number > 0")
-        slower = {name: value / (1.0 if name in MEMORY_TERMS else ratio) for name, value in self.cost.items()}
-        return replace(self, cost=FrozenDict(slower))
+        if op.kind != "spmv" or "footprint" not in op.dims:
+            raise InputError(f"operation {op.name!r} ({op.kind}) is no sparse product with the counts of its pattern")
+        caches_of_core(machine)
+        return _formula(self.label, self.clock, self.source, *cache_levels(machine))
 
-    def memory_share(self, blocks: BlockTable) -> float:
-        """Share of the time that does not follow the clock."""
-        still = {name: value if name in MEMORY_TERMS else 0.0 for name, value in self.cost.items()}
-        waiting = replace(self, cost=FrozenDict(still)).seconds_per_nonzero(blocks).sum()
-        return float(waiting / self.seconds_per_nonzero(blocks).sum())
+    def seconds_per_nonzero(self, blocks: BlockTable) -> FloatArray:
+        """Of every block, on the core that the costs were fitted on."""
+        costs = np.array([self.cost[name] for name in TERMS[self.label]])
+        return np.asarray(term_counts(blocks, self.label, self.sizes) @ costs) / blocks.size
+
+    def product(self, matrix: SparseMatrix, machine: Machine | None = None) -> tuple[float, float]:
+        """Seconds of one product on a machine's core or the one measured, and the share that does not follow the clock.
+
+        Raises InputError where the matrix has fewer than two non-zeros, or the machine is no processor with a cache.
+        """
+        here = self if machine is None else replace(self, sizes=caches_of_core(machine))
+        still = {name: cost if name in MEMORY_TERMS else 0.0 for name, cost in self.cost.items()}
+        blocks = blocks_within(matrix)
+        whole, waiting = (
+            float(one.seconds_per_nonzero(blocks).mean()) * matrix.nonzeros
+            for one in (here, replace(here, cost=FrozenDict(still)))
+        )
+        seconds = waiting + (whole - waiting) * (1.0 if machine is None else self.clock / machine.clock)
+        return seconds, waiting / seconds
+
+    def document(self) -> dict[str, Any]:
+        """All of it as plain values for JSON, with units in the names."""
+        sizes = {"L2": self.sizes.L2, "L3": self.sizes.L3}
+        core = {"clock_hz": self.clock, "caches_bytes": sizes, "source": self.source, "spread": self.spread}
+        return {"schema": SCHEMA, "label": self.label, "cost_s": dict(self.cost), **core}
+
+
+def load_reuse(path: str | Path) -> ReuseModel:
+    """The costs of a file of 'slipstick spmv train'.
+
+    Raises InputError where the file holds no such thing.
+    """
+
+    def made(document: Document) -> ReuseModel:
+        sizes = CacheSizes(**{str(name): float(size) for name, size in document["caches_bytes"].items()})
+        cost = FrozenDict({str(name): float(value) for name, value in document["cost_s"].items()})
+        spread = None if document["spread"] is None else number("spread", document["spread"], 10.0)
+        clock, source = number("clock_hz", document["clock_hz"], 1e12), str(document["source"])
+        return ReuseModel(label_kind(str(document["label"])), cost, sizes, clock, source, spread)
+
+    return from_document(path, SCHEMA, "costs of reuse (slipstick spmv train writes them)", made)
+
+
+@lru_cache(maxsize=2)
+def shipped_reuse(label: LabelKind = "streaming") -> ReuseModel:
+    """The costs that ship, fitted to our own measurements (their `source` says where and how).
+
+    Raises InputError where the label kind is unknown.
+    """
+    return load_reuse(TRAINED / f"spmv-{label_kind(label)}.json")
+
+
+@lru_cache(maxsize=64)
+def _formula(label: LabelKind, clock: float, source: str, second: str, last: str) -> Formula:
+    slower = clock / symbol("machine.clock")
+    caches = {level: symbol(f"machine.memory.{name}.capacity") for level, name in (("L2", second), ("L3", last))}
+    caches["reach"] = sp.Min(REACH * caches["L2"], caches["L3"])
+    terms = {}
+    for term in TERMS[label]:
+        pace = 1 if term in MEMORY_TERMS else slower
+        terms[term] = symbol(f"parameter.cost.{term}") * pace * _count(term, caches)
+    whole = f"reuse model, {label} labels, {source}" if source else "reuse model, docs/notes/spmv.md"
+    return Formula(sp.Add(*terms.values()), "s", whole, FrozenDict(terms))
+
+
+def _count(term: str, caches: dict[str, sp.Expr]) -> sp.Expr:
+    if term in COUNTS or term == "nonzero":
+        return symbol(f"operation.{COUNTS.get(term, 'nonzeros')}")
+    what, _, level = term.partition("_beyond_")
+    if what == "stream":
+        return symbol("operation.nonzeros") * share_beyond(symbol("operation.footprint"), caches[level])
+    shares = [_between(sp.log(int(edge) / caches[level]) / sp.log(4)) for edge in UPPER]
+    return sp.Add(*(symbol(f"operation.{name}") * share for name, share in zip(FAR, shares, strict=True)))
+
+
+def _between(share: sp.Expr) -> sp.Expr:
+    return sp.Min(1, sp.Max(0, share, evaluate=False), evaluate=False)  # sympy would try for long to order them
 
 
 def term_counts(blocks: BlockTable, label: LabelKind, caches: CacheSizes) -> FloatArray:
     """Non-zeros of every block that meet each term's condition, shape (blocks, terms)."""
-    every = np.full(len(blocks.index), float(blocks.size))
-    columns = {
-        "nonzero": every,
-        "row_change": blocks.column("row_changes"),
-        "irregular_row": blocks.column("irregular"),
-    }
-    if label == "hot":
-        columns |= {
-            "row_17_to_32": blocks.column("segment.17"),
-            "row_33_to_64": blocks.column("segment.33"),
-            "row_65_and_more": blocks.column("segment.65"),
-            "line": blocks.column("lines"),
-            "page": blocks.column("pages"),
-        }
-    else:
-        footprint = np.exp(blocks.column("log_footprint").astype(np.float64))
-        columns |= {
-            "gather_beyond_L2": gathers_beyond(blocks, caches.L2),
-            "gather_beyond_L3": gathers_beyond(blocks, caches.L3),
-            "stream_beyond_L2": every * shares_beyond(footprint, caches.L2),
-            "stream_beyond_L3": every * shares_beyond(footprint, caches.L3),
-            "translation": blocks.column("page.1536") + blocks.column("page.more"),
-        }
-    return np.stack([np.asarray(columns[name], dtype=np.float64) for name in TERMS[label]], axis=1)
+
+    def count(term: str) -> FloatArray:
+        if term in COUNTS:
+            return blocks.column(COUNTS[term]).astype(np.float64)
+        if term == "nonzero":
+            return np.full(len(blocks.index), float(blocks.size))
+        what, _, level = term.partition("_beyond_")
+        if what == "stream":
+            beyond = shares_beyond(blocks.column("footprint").astype(np.float64), caches.levels()[level])
+            return np.asarray(blocks.size * beyond)
+        return gathers_beyond(blocks, caches.levels()[level])
+
+    return np.stack([count(term) for term in TERMS[label]], axis=1)
 
 
 def gathers_beyond(blocks: BlockTable, capacity: float) -> FloatArray:
@@ -171,25 +285,33 @@ def gathers_beyond(blocks: BlockTable, capacity: float) -> FloatArray:
     Lines next to the one just used are left out (prefetchers bring them). Inside a class of reuse volume (a factor of
     four) the share is interpolated in the logarithm.
     """
-    upper = np.array([*VOLUME_EDGES, VOLUME_EDGES[-1] * 4])
-    shares = np.clip(np.log(upper / capacity) / np.log(4.0), 0.0, 1.0)
-    names = [name for name in blocks.names if name.startswith("far_volume.")]
-    return np.asarray(np.stack([blocks.column(name) for name in names], axis=1).astype(np.float64) @ shares)
+    far = np.stack([blocks.column(name) for name in FAR], axis=1).astype(np.float64)
+    return np.asarray(far @ shares_of_classes(capacity))
+
+
+def shares_of_classes(capacity: float) -> FloatArray:
+    """What of each class of reuse volume comes from beyond a cache of `capacity` bytes, shape (classes,)."""
+    return np.asarray(np.clip(np.log(np.array(UPPER) / capacity) / np.log(4.0), 0.0, 1.0))
 
 
 def fit_reuse(
-    blocks: BlockTable, seconds_per_nonzero: npt.ArrayLike, label: LabelKind, caches: CacheSizes
+    blocks: BlockTable,
+    seconds_per_nonzero: npt.ArrayLike,
+    label: LabelKind,
+    sizes: CacheSizes,
+    clock: float = 1e9,
+    source: str = "",
 ) -> ReuseModel:
-    """Costs of a non-zero (labels: seconds or joules each, shape (blocks,)) by non-negative least squares of relative
-    errors.
+    """Costs of a non-zero (labels: seconds each, shape (blocks,)) by non-negative least squares of relative errors.
 
+    `sizes`, `clock` [Hz]: of the core measured.
     Raises InputError where labels are not positive, or there are fewer blocks than terms.
     """
     labels = np.asarray(seconds_per_nonzero, dtype=np.float64)
-    counts = term_counts(blocks, label, caches) / blocks.size
+    counts = term_counts(blocks, label, sizes) / blocks.size
     if len(labels) < counts.shape[1]:
         raise InputError(f"{len(labels)} blocks cannot fix {counts.shape[1]} costs")
     if labels.shape != (len(counts),) or not np.all(labels > 0):
         raise InputError("want one time > 0 for every block")
-    costs = nearest_terms(counts, labels)
-    return ReuseModel(label, FrozenDict(dict(zip(TERMS[label], map(float, costs), strict=True))), caches)
+    costs = map(float, nearest_terms(counts, labels))
+    return ReuseModel(label, FrozenDict(dict(zip(TERMS[label], costs, strict=True))), sizes, clock, source)

@@ -1,11 +1,10 @@
-"""Time of a sparse product on one core by what was learned from blocks, or on a whole accelerator by its rows."""
+"""Time of a sparse product: on one core by reuse, on a whole accelerator by its rows, or by the kernel that runs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import hypot
-from typing import Protocol
 
 import numpy as np
 
@@ -19,15 +18,20 @@ from slipstick.estimators.cpu.vector_loops import LevelLoops
 from slipstick.estimators.fitting.calibration import Calibration
 from slipstick.estimators.roofline.piecewise import FormulaPiecewise, Piecewise
 from slipstick.estimators.schedules.sequential import Sequential
-from slipstick.estimators.sparse.network_products import NetProducts
-from slipstick.estimators.sparse.reuse_model import LabelKind
-from slipstick.estimators.sparse.spmv_anchors import anchored
-from slipstick.estimators.sparse.spmv_costs import SpmvCosts, is_accelerator
-from slipstick.estimators.sparse.spmv_devices import TrainedDevices, shipped_devices
-from slipstick.estimators.sparse.spmv_model import SpmvModel, trained_model
+from slipstick.estimators.sparse.kernel_costs import KERNELS, HostKernels, State, imbalance, load_host_kernels, split_of
+from slipstick.estimators.sparse.product_energy import MODELLED, modelled_energy
+from slipstick.estimators.sparse.reuse_model import (
+    CacheSizes,
+    ReuseModel,
+    caches_of_core,
+    is_accelerator,
+    shipped_reuse,
+)
+from slipstick.estimators.sparse.spmv_devices import TrainedDevices, anchored, shipped_devices
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.kernels.blocks import BLOCK, STREAMED_BYTES, VALUE_BYTES
 from slipstick.workloads.kernels.sparse import SparseMatrix
 from slipstick.workloads.kernels.spmv import rows_operation
 
@@ -39,37 +43,6 @@ UNKNOWN_SPREAD = 0.3
 """Of a model that was trained on too few matrices to estimate its own: twice that of the one that ships."""
 
 
-@dataclass(frozen=True)
-class LearnedSpmv:
-    """An operation model for kind "spmv": seconds by payload, as a `SpmvModel` predicts them for the given matrices."""
-
-    seconds: FrozenDict[float]
-    source: str = ""
-
-    @classmethod
-    def of(
-        cls, model: SpmvModel | NetProducts, matrices: Sequence[SparseMatrix], machine: Machine | None = None
-    ) -> LearnedSpmv:
-        """For these matrices; with a machine, its clock and cache capacities take the place of the measured host's."""
-        times = {matrix.digest: model.matrix_seconds(matrix, machine) for matrix in matrices}
-        return cls(FrozenDict(times), f"learned SpMV, {model.label} labels, {model.source}")
-
-    def times(self, operations: Sequence[Op], machine: Machine) -> FloatArray:
-        """Seconds of one product each.
-
-        Raises
-        ------
-        InputError
-            Where an operation is no product with one of these matrices.
-        """
-        for op in operations:
-            if op.kind != "spmv" or op.payload not in self.seconds:
-                raise InputError(
-                    f"operation {op.name!r} ({op.kind}): its matrix {op.payload} was not given to this model"
-                )
-        return np.array([self.seconds[str(op.payload)] for op in operations])
-
-
 FORMS = {
     "csr": "rows in compressed form",
     "coo": "non-zeros as coordinates",
@@ -77,134 +50,81 @@ FORMS = {
     "sellp": "slices of 64 rows filled up to their longest",
     "hybrid": "rows up to a length, the rest as coordinates",
 }
-"""Of `spmv_amounts.FORMATS`, in words."""
-
-
-class ProductPredictor(Protocol):
-    """Products on a machine: their seconds, their assumptions, and how far off they may be."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What an answer takes for granted."""
-
-    @property
-    def spreads(self) -> tuple[float, float]:
-        """Of machines nobody measured, and of the matrices of one machine (of log time)."""
-
-    def answer(self, matrix: SparseMatrix) -> tuple[float, Mapping[str, float]]:
-        """Seconds of one product, and shares of them by name."""
+"""Of `spmv_devices.FORMATS`, in words."""
 
 
 @dataclass(frozen=True, eq=False)
 class OnCore:
-    """One core of a processor, learned from blocks; without a machine the host that the labels were measured on."""
+    """Products on one core of a processor, by reuse; without a machine on the host that the labels were measured on."""
 
-    model: SpmvModel
+    model: ReuseModel
     machine: Machine | None = None
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """See `ProductPredictor`."""
+        """What an answer takes for granted."""
         first = f"{self.model.label} labels: {self.model.source}"
         where = () if self.machine is None else (f"clock and caches of {self.machine.name}",)
-        return (first, f"blocks of {self.model.block} non-zeros", WITHIN, KERNEL, *where)
+        return (first, f"blocks of {BLOCK} non-zeros", WITHIN, KERNEL, *where)
 
     @property
     def spreads(self) -> tuple[float, float]:
-        """See `ProductPredictor`; how far machines differ is known from public times of devices only."""
-        between = UNKNOWN_SPREAD if self.model.matrix_spread is None else self.model.matrix_spread
+        """Of machines nobody measured, known from public times of devices only, and of the matrices of one machine.
+
+        Standard deviations in log time.
+        """
+        between = UNKNOWN_SPREAD if self.model.spread is None else self.model.spread
         return (0.0 if self.machine is None else shipped_devices().machine_spread), between
 
     def answer(self, matrix: SparseMatrix) -> tuple[float, Mapping[str, float]]:
-        """See `ProductPredictor`; the share of the time that does not follow the clock."""
-        blocks = self.model.blocks_of(matrix)
-        reuse = self.model.reuse if self.machine is None else self.model.reuse_on(self.machine)
-        time = float(self.model.seconds_per_nonzero(blocks, self.machine).mean() * matrix.nonzeros)
-        return time, {"memory_share": reuse.memory_share(blocks)}
-
-
-@dataclass(frozen=True, eq=False)
-class OnNetwork:
-    """One core of a processor by the published network; see `OnCore`."""
-
-    products: NetProducts
-    machine: Machine | None = None
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """See `ProductPredictor`."""
-        first = f"{self.products.label} labels: {self.products.source}"
-        where = () if self.machine is None else (f"times the reuse model's ratio of {self.machine.name} to that core",)
-        return (first, f"blocks of {self.products.block} non-zeros", WITHIN, KERNEL, *where)
-
-    @property
-    def spreads(self) -> tuple[float, float]:
-        """See `ProductPredictor`: standard deviations in log time."""
-        across = self.products.matrix_spread
-        between = 0.0 if self.machine is None else shipped_devices().machine_spread
-        return between, UNKNOWN_SPREAD if across is None else across
-
-    def answer(self, matrix: SparseMatrix) -> tuple[float, Mapping[str, float]]:
-        """See `ProductPredictor`; no shares."""
-        return self.products.matrix_seconds(matrix, self.machine), {}
+        """Seconds of one product, and the share of the time that does not follow the clock."""
+        time, waiting = self.model.product(matrix, self.machine)
+        return time, {"memory_share": waiting}
 
 
 @dataclass(frozen=True, eq=False)
 class OnDevice:
-    """A whole device, by statistics of the rows."""
+    """Products on a whole device, by statistics of the rows; see `OnCore`."""
 
     trained: TrainedDevices
     machine: Machine
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """See `ProductPredictor`."""
-        known = self.trained.model.knows(self.machine)
-        whose = "its own costs" if known else "mean costs of its relatives"
-        return (
-            f"{self.trained.source}: {whose}",
-            f"whole device, {FORMS[self.trained.model.stored]}, on {self.machine.name}",
-        )
+        """What an answer takes for granted."""
+        whose = "its own costs" if self.trained.model.knows(self.machine) else "mean costs of its relatives"
+        form = FORMS[self.trained.model.stored]
+        return (f"{self.trained.source}: {whose}", f"whole device, {form}, on {self.machine.name}")
 
     @property
     def spreads(self) -> tuple[float, float]:
-        """See `ProductPredictor`."""
+        """As those of `OnCore`."""
         known = self.trained.model.knows(self.machine)
         return (0.0 if known else self.trained.machine_spread), self.trained.matrix_spread
 
     def answer(self, matrix: SparseMatrix) -> tuple[float, Mapping[str, float]]:
-        """See `ProductPredictor`: seconds of a product; no shares of it.
+        """Seconds of a product; no shares of it.
 
-        Raises
-        ------
-        InputError
-            Where the matrix has no non-zero.
+        Raises InputError where the matrix has no non-zero.
         """
         if not matrix.nonzeros:
             raise InputError(f"matrix {matrix.name!r} has no non-zero: there is no product to time")
         return float(self.trained.model.times([rows_operation(matrix)], self.machine)[0]), {}
 
 
-def predictor(
-    machine: Machine | None = None, model: SpmvModel | NetProducts | TrainedDevices | None = None
-) -> ProductPredictor:
+def predictor(machine: Machine | None = None, model: ReuseModel | TrainedDevices | None = None) -> OnCore | OnDevice:
     """What answers for a machine (None: the host that the labels were measured on).
 
-    Raises
-    ------
-    InputError
-        Where a model of blocks is given for an accelerator, or one of devices for no machine.
+    Raises InputError where costs of one core are given for an accelerator, or those of devices for no machine.
     """
     if isinstance(model, TrainedDevices):
         if machine is None:
             raise InputError("a model of whole devices: needs a target machine")
         return OnDevice(model, machine)
     if machine is None or not is_accelerator(machine):
-        if isinstance(model, NetProducts):
-            return OnNetwork(model, machine)
-        return OnCore(trained_model() if model is None else model, machine)
+        return OnCore(model or shipped_reuse(), machine)
     if model is not None:
-        raise InputError(f"machine {machine.name!r} is an accelerator: a model of one core's blocks is not for it")
+        raise InputError(f"machine {machine.name!r} is an accelerator: costs of one core are not for it")
     return OnDevice(shipped_devices(), machine)
 
 
@@ -212,7 +132,7 @@ def predictor(
 def estimate_spmv(
     matrix: SparseMatrix,
     machine: Machine | None = None,
-    calibration: SpmvModel | NetProducts | TrainedDevices | None = None,
+    calibration: ReuseModel | TrainedDevices | None = None,
     power: float | None = None,
     measured: Sequence[tuple[SparseMatrix, float]] = (),
 ) -> Estimate:
@@ -273,36 +193,18 @@ def estimate_spmv(
     )
 
 
-def spmv_estimator(label: LabelKind = "streaming") -> Calibration:
-    """The costs that ship as an estimator of workloads: products by their counts, loops by the level of their vectors.
+def spmv_estimator(model: ReuseModel | None = None) -> Calibration:
+    """Costs of reuse as an estimator of workloads: products by their counts, loops by the level of their vectors.
 
     Its interval is the scatter over whole matrices held out.
+
+    `model`: of 'slipstick spmv train'; the streaming costs that ship if None.
     """
-    model = trained_model(label)
-    costs = SpmvCosts(label, model.reuse.cost, model.clock, f"reuse model, {label} labels, {model.source}")
+    costs = model or shipped_reuse()
     operation = FormulaPiecewise(FrozenDict({"spmv": costs}), LevelLoops())
     inner = ComposedEstimator(operation, Sequential(), "learned SpMV costs, level-aware loops")
-    return Calibration(inner, (), residual_std=model.reuse_spread, source=costs.source)
-
-
-def learned_estimator(
-    model: SpmvModel | NetProducts, matrices: Sequence[SparseMatrix], machine: Machine
-) -> Calibration:
-    """A model of 'slipstick spmv train' as an estimator of workloads: PageRank, or a product with one of the matrices.
-
-    The other loops run on the levels that their vectors are in. The interval is the model's scatter over matrices
-    left out, and how far processors differ.
-
-    Raises
-    ------
-    InputError
-        Where the machine is an accelerator or has no cache, or a matrix has fewer than two non-zeros.
-    """
-    model_here = predictor(machine, model)
-    products = LearnedSpmv.of(model, matrices, machine)
-    operation = Piecewise(FrozenDict({"spmv": products}), LevelLoops())
-    inner = ComposedEstimator(operation, Sequential(), "products learned from blocks, level-aware loops")
-    return Calibration(inner, (), residual_std=hypot(*model_here.spreads), source=products.source)
+    spread = UNKNOWN_SPREAD if costs.spread is None else costs.spread
+    return Calibration(inner, (), residual_std=spread, source=f"reuse model, {costs.label} labels, {costs.source}")
 
 
 def spmv_devices_estimator() -> Calibration:
@@ -316,3 +218,178 @@ def spmv_devices_estimator() -> Calibration:
     )
     spread = hypot(trained.machine_spread, trained.matrix_spread)
     return Calibration(inner, (), residual_std=spread, source=trained.source)
+
+
+STATE_TEXT = {
+    "warm": "product after product: caches hold what the last one left",
+    "cold": "caches emptied before the product",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class OnKernel:
+    """One kernel of a host, or of another machine by its clock and caches.
+
+    `machine`: none for the host that was calibrated.
+    `set_clock`: of the core [Hz], where it is not the machine's: what lies inside the core follows it, the rest does
+        not.
+    """
+
+    host: HostKernels
+    kernel: str
+    state: State = "warm"
+    threads: int = 1
+    machine: Machine | None = None
+    set_clock: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.set_clock is not None and not 0 < self.set_clock < 1e12:
+            raise InputError(f"clock = {self.set_clock:g} Hz: want a number > 0 and below 1e12")
+        cores = self.host.cores if self.machine is None else self.machine.cores
+        if not 1 <= self.threads <= cores:
+            name = self.host.machine if self.machine is None else self.machine.name
+            raise InputError(f"threads = {self.threads} of a product on {name!r}: want 1 to its {cores} cores")
+
+    @property
+    def measured_here(self) -> bool:
+        """Whether the machine is the host that was calibrated."""
+        return self.machine is None or self.machine.name == self.host.machine
+
+    @property
+    def clock(self) -> float:
+        """Of the core [Hz]."""
+        if self.set_clock is not None:
+            return self.set_clock
+        return self.host.clock if self.machine is None else self.machine.clock
+
+    @property
+    def caches(self) -> CacheSizes:
+        """Of the core."""
+        return self.host.caches if self.machine is None else caches_of_core(self.machine)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What an answer takes for granted."""
+        costs = self.host.of(self.kernel, self.state)
+        kernel = f"kernel {self.kernel}: {KERNELS.get(self.kernel, 'of a calibration')} ({costs.software})"
+        texts = [kernel, f"{self.state} caches: {STATE_TEXT[self.state]}", self.host.source]
+        if self.threads > 1:
+            text = f"{self.threads} threads, rows shared out by {split_of(self.kernel)}"
+            beyond = self.threads > self.host.threads_of(self.kernel, self.state).measured
+            texts.append(text + (", more than were measured: the band is a guess" if beyond else ""))
+        if self.set_clock is not None:
+            texts.append(f"core at {self.set_clock / 1e9:g} GHz, not measured at that clock")
+        if not self.measured_here and self.machine is not None:
+            texts.append(f"clock and caches of {self.machine.name}, on which no kernel was measured")
+        return tuple(texts)
+
+    @property
+    def spreads(self) -> tuple[float, float]:
+        """Of machines nobody measured, and of matrices on one (of log time)."""
+        between = 0.0 if self.measured_here else shipped_devices().machine_spread
+        return between, self.host.spread(self.kernel, self.state, self.threads)
+
+    def seconds(self, matrix: SparseMatrix) -> tuple[float, dict[str, float]]:
+        """Of one product, and shares by name; never faster than main memory where the matrix lies beyond the caches."""
+        ratio = self.clock / self.host.clock
+        time, waiting = self.host.seconds(matrix, self.kernel, self.state, self.threads, self.caches, ratio)
+        metrics = {"memory_share": waiting}
+        if self.threads > 1:
+            metrics["imbalance"] = imbalance(matrix, self.threads, split_of(self.kernel))
+        return max(time, self.least(matrix)), metrics
+
+    def least(self, matrix: SparseMatrix) -> float:
+        """Seconds that main memory needs for what cannot lie in the caches; 0 without a machine's bandwidth."""
+        if self.machine is None:
+            return 0.0
+        moved = (STREAMED_BYTES - 4) * matrix.nonzeros + VALUE_BYTES * (2 * matrix.shape[0] + matrix.shape[1])
+        kept = 0.0 if self.state == "cold" else self.caches.L3
+        return max(0.0, moved - kept) / self.machine.bandwidth(self.machine.main_memory)
+
+
+@checked
+def estimate_product(
+    matrix: SparseMatrix,
+    kernel: str = "scipy",
+    machine: Machine | None = None,
+    *,
+    state: State = "warm",
+    threads: int = 1,
+    clock: float | None = None,
+    host: HostKernels | None = None,
+) -> Estimate:
+    """Time of one product with this kernel, with the band of its own held-out errors (80 %), and its energy.
+
+    Parameters
+    ----------
+    kernel
+        "scipy", "numba", "torch" (MKL) or "blocks" (ours), as far as `host` has them.
+    machine
+        A processor; None for the host that was calibrated. On another one its clock and caches take the place of the
+        host's, and the band is wider by how far machines differ.
+    state
+        Of the caches: "warm" (product after product) or "cold" (emptied before it).
+    threads
+        Rows are shared out to so many cores.
+    clock
+        Of the core [Hz], where it is set to another one: times inside the core follow it, and so does the power.
+    host
+        Calibrated kernels (`slipstick spmv calibrate`); those that ship if None.
+
+    Raises
+    ------
+    InputError
+        Where the kernel was not calibrated (with threads), there are fewer cores than threads, the machine is an
+        accelerator or has no cache, or the matrix has fewer than two non-zeros.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> grid = ss.stencil((300, 300), 5)
+    >>> one, two = (ss.estimate_product(grid, "numba", threads=threads) for threads in (1, 2))
+    >>> two.time < one.time
+    True
+    """
+    chosen = OnKernel(host or load_host_kernels(), kernel, state, threads, machine, clock)
+    time, metrics = chosen.seconds(matrix)
+    between, within = chosen.spreads
+    package, dram = modelled_energy(time, chosen.clock)
+    shares = {**metrics, "package_energy_J": package, "dram_energy_J": dram}
+    return Estimate(
+        time,
+        package + dram,
+        (OperationTime("spmv", "spmv", time),),
+        "T = sum over terms of cost x count" if threads == 1 else "T = start + max over chunks of rows",
+        FrozenDict(shares),
+        Spread(between or None, within, residual_freedom=chosen.host.of(kernel, state).freedom),
+        (*chosen.notes, f"energy {MODELLED}"),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class KernelProducts:
+    """An operation model for kind "spmv": seconds of given matrices by a kernel."""
+
+    kernel: OnKernel
+    matrices: tuple[SparseMatrix, ...]
+
+    def times(self, operations: Sequence[Op], machine: Machine) -> FloatArray:
+        """Seconds of one product each.
+
+        Raises InputError where an operation is no product with one of the matrices.
+        """
+        known = {matrix.digest: matrix for matrix in self.matrices}
+        here = replace(self.kernel, machine=machine)
+        result = []
+        for op in operations:
+            if op.kind != "spmv" or op.payload not in known:
+                raise InputError(f"operation {op.name!r} ({op.kind}): its matrix was not given to this model")
+            result.append(here.seconds(known[str(op.payload)])[0])
+        return np.array(result)
+
+
+def kernel_estimator(kernel: OnKernel, matrices: tuple[SparseMatrix, ...]) -> Calibration:
+    """A calibrated kernel as an estimator of workloads: products with these matrices, other loops on one core."""
+    operation = Piecewise(FrozenDict({"spmv": KernelProducts(kernel, matrices)}), LevelLoops())
+    inner = ComposedEstimator(operation, Sequential(), f"products by kernel {kernel.kernel}, level-aware loops")
+    return Calibration(inner, (), residual_std=hypot(*kernel.spreads), source=kernel.host.source)

@@ -2,7 +2,7 @@
 
 Where columns lie is not used, so this serves devices on which nobody measured blocks. Each measured device has costs
 of its own; one that nobody measured gets the geometric mean of what the others would take, relatives counting more, and
-of what their usual share of the data sheet's rates would.
+of what their usual share of the data sheet's rates would. A few products measured there scale all others.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ import numpy.typing as npt
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
 from slipstick.common.lazy_sympy import sp
-from slipstick.common.readers import read_json, require_mapping, unknown_name
+from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.machine_family import shared_words
-from slipstick.estimators.base.operation_model import FormulaModel
+from slipstick.estimators.base.operation_model import FormulaModel, machine_values
 from slipstick.estimators.fitting.nonnegative_terms import ROUNDS, nearest_terms
-from slipstick.estimators.fitting.scores import normal_spread
+from slipstick.estimators.fitting.scores import normal_spread, weighted_quantile
 from slipstick.estimators.fitting.similarity_weights import fitted_similarity
-from slipstick.estimators.sparse.spmv_amounts import CALL, FORMATS, SOURCE, TERMS, amount_table, amounts
-from slipstick.estimators.sparse.spmv_costs import is_accelerator
+from slipstick.estimators.sparse.fitted_documents import Document, from_document, number
+from slipstick.estimators.sparse.reuse_model import is_accelerator
+from slipstick.estimators.symbolic.cache_residency import share_beyond
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
@@ -35,6 +36,77 @@ from slipstick.workloads.graph.workload import Op
 
 SCHEMA = "slipstick-spmv-devices-1"
 SHIPPED = Path(__file__).parent / "trained"
+DIMS = ("rows", "columns", "nonzeros", "longest_row", "row_variation")
+SLICED, HYBRID = "sliced_entries", "hybrid_bytes"
+FORMATS = {"csr": DIMS, "coo": DIMS, "ell": (*DIMS, SLICED), "sellp": (*DIMS, SLICED), "hybrid": (*DIMS, HYBRID)}
+"""Dims that each format's amounts read."""
+TERMS = ("call", "stream", "row", "wait", "gather")
+CALL = 4e-6
+"""Seconds of a call among others back to back: what the cost "call" counts."""
+SECTOR, ENTRY = 32, 8
+"""Bytes that a gather brings in, and those that it wants."""
+LONGEST = 100
+"""A row more than so many times the mean is shared out by every kernel of compressed rows."""
+SOURCE = "five costs of a product's rows, docs/notes/spmv.md"
+
+
+def amounts(machine: Machine, call: float = CALL, stored: str = "csr") -> dict[str, sp.Expr]:
+    """What a product does, by term, in seconds at the machine's data-sheet rates (a cycle of one core for each cycle).
+
+    * call: a call.
+    * stream: the matrix as it is stored, and the vectors, once each, at the main memory's bandwidth. ELL and SELL-P
+      read what slices of 64 rows hold when filled up to their longest row: a thread of ELL stops at its row's end, and
+      those beside it wait.
+    * row: the partial sums of each row, added up in log2 of its length steps, on all cores.
+    * wait: as many turns as the longest row is longer than the mean, for each row, on all cores; in ELL and SELL-P
+      the longest row by itself, since one thread walks it.
+    * gather: sectors of the dense vector from beyond the last cache, as far as rows differ (regular rows are those of
+      grids and meshes, whose neighbours are near).
+
+    `call`: seconds of a call under the wanted protocol.
+    `stored`: one of `FORMATS`.
+    Raises InputError where the machine has no cache before its main memory, or no format has this name.
+    """
+    if stored not in FORMATS:
+        raise unknown_name("format of a sparse matrix", stored, tuple(FORMATS))
+    caches = [name for name, level in machine.memory.items() if level.capacity][:-1]
+    if not caches:
+        raise InputError(f"machine {machine.name!r} has no cache with a capacity before its main memory")
+    rows, columns, nonzeros, longest, variation = (symbol(f"operation.{name}") for name in DIMS)
+    bandwidth = sp.Mul(*(symbol(f"machine.{path}") for path in machine.bandwidth_factors(machine.main_memory)))
+    cycles = symbol("machine.cores") * symbol("machine.clock")
+    beyond = share_beyond(ENTRY * columns, symbol(f"machine.memory.{caches[-1]}.capacity"))
+    sliced, hybrid = symbol(f"operation.{SLICED}"), symbol(f"operation.{HYBRID}")
+    read = {
+        "csr": 12 * nonzeros + 12 * rows,
+        "coo": 16 * nonzeros + ENTRY * rows,
+        "ell": 12 * sliced + ENTRY * rows,
+        "sellp": 12 * sliced + ENTRY * rows,
+        "hybrid": hybrid + ENTRY * rows,
+    }[stored]
+    walked = longest / symbol("machine.clock")
+    waits = rows * sp.Min(longest * rows / nonzeros, LONGEST) / cycles
+    return {
+        "call": sp.Float(call),
+        "stream": (read + ENTRY * columns) / bandwidth,
+        "row": rows * sp.log(1 + nonzeros / rows, 2) / cycles,
+        "wait": walked if stored in ("ell", "sellp") else waits,
+        "gather": nonzeros * sp.Min(variation, 1) * (SECTOR - ENTRY) * beyond / bandwidth,
+    }
+
+
+def amount_table(
+    dims: Mapping[str, npt.ArrayLike], machine: Machine, call: float = CALL, stored: str = "csr"
+) -> FloatArray:
+    """The amounts of many products on a machine, shape (products, terms); `dims` as in `FORMATS`."""
+    given: dict[str, Any] = {f"operation.{name}": np.asarray(dims[name], dtype=np.float64) for name in FORMATS[stored]}
+    columns = []
+    for expression in amounts(machine, call, stored).values():
+        one = Formula(expression, "s", SOURCE)
+        columns.append(
+            np.broadcast_to(one.evaluate({**given, **machine_values(one, machine)}), len(given["operation.rows"]))
+        )
+    return np.stack(columns, axis=1)
 
 
 @dataclass(frozen=True)
@@ -165,7 +237,7 @@ class TrainedDevices:
     `machine_spread`: standard deviation over left-out devices of the logarithm of measured / predicted, median of a
         device.
     `matrix_spread`: the same over the products of one device.
-    `doubts`: by number of anchors, how much more than that a matrix may be off (`spmv_anchors.doubts`).
+    `doubts`: by number of anchors, how much more than that a matrix may be off (`widenings`).
     """
 
     model: SpmvDevices
@@ -214,38 +286,26 @@ def load_devices(path: str | Path) -> TrainedDevices:
 
     Raises InputError where the file holds no such thing.
     """
-    document = require_mapping(read_json(path), path, "file")
-    if document.get("schema") != SCHEMA:
-        raise InputError(f"{path}: want devices of schema {SCHEMA!r}")
-    try:
-        devices = tuple(
-            DeviceCosts(
-                str(one["machine"]),
-                str(one["family"]),
-                bool(one["accelerator"]),
-                FrozenDict({str(name): _bounded(str(name), value, 1e6) for name, value in one["cost"].items()}),
-            )
-            for one in document["devices"]
+    return from_document(path, SCHEMA, "devices", _trained)
+
+
+def _trained(document: Document) -> TrainedDevices:
+    devices = tuple(
+        DeviceCosts(
+            str(one["machine"]),
+            str(one["family"]),
+            bool(one["accelerator"]),
+            FrozenDict({str(name): number(str(name), value, 1e6) for name, value in one["cost"].items()}),
         )
-        doubts = {
-            str(int(count)): _bounded(f"doubts[{count}]", value, LARGEST_DOUBT)
-            for count, value in document.get("doubts", {}).items()
-        }
-        usual, between, within = (
-            _bounded(name, document[name], high)
-            for name, high in (("usual", 1e6), ("machine_spread", LARGEST_SPREAD), ("matrix_spread", LARGEST_SPREAD))
-        )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{path}: devices without a usable {error}") from None
-    model = SpmvDevices(devices, usual, stored=str(document.get("format", "csr")))
+        for one in document["devices"]
+    )
+    doubts = {
+        str(int(count)): number(f"doubts[{count}]", value, LARGEST_DOUBT)
+        for count, value in document.get("doubts", {}).items()
+    }
+    model = SpmvDevices(devices, number("usual", document["usual"], 1e6), stored=str(document.get("format", "csr")))
+    between, within = (number(name, document[name], LARGEST_SPREAD) for name in ("machine_spread", "matrix_spread"))
     return TrainedDevices(model, between, within, str(document.get("source", "")), FrozenDict(doubts))
-
-
-def _bounded(name: str, value: Any, high: float) -> float:
-    number = float(value)
-    if not 0 <= number <= high:
-        raise ValueError(f"{name} = {number:g}: want a number in [0, {high:g}]")
-    return number
 
 
 def _sum(cost: FloatArray, parts: Mapping[str, sp.Expr]) -> sp.Expr:
@@ -261,3 +321,74 @@ def spread_of(logs: Sequence[FloatArray]) -> tuple[float, float]:
     within = np.concatenate([np.abs(one - middle) for one, middle in zip(logs, middles, strict=True)])
     between = float(np.sqrt(np.mean(np.square(middles))))
     return between, normal_spread(within)
+
+
+COUNTS = (1, 2, 4, 8)
+"""Numbers of anchors for which devices that were left out say how far to believe them."""
+WIDENINGS = (1.0, 1.5, 2.0, 3.0, 5.0, 100.0)
+"""Factors on a matrix's scatter that are tried; with the last, anchors hardly count."""
+DRAWS = 40
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A factor on every predicted time of a machine, and what is left unknown of its logarithm."""
+
+    factor: float = 1.0
+    spread: float = 0.0
+
+
+def anchored(ratios: npt.ArrayLike, machine_spread: float, matrix_spread: float, doubt: float = 1.0) -> Scale:
+    """The scale of a machine from measured / predicted of some products there.
+
+    The factor of least mean relative error on them (a weighted median), drawn towards one by how much machines differ
+    against how much one machine's matrices scatter: the mean of a normal law that is known to that extent.
+
+    `machine_spread`, `matrix_spread`: standard deviations of the logarithm, over machines and over the matrices of one
+        machine.
+    `doubt`: factor on the second (`widenings`).
+    Raises InputError where a ratio is not positive.
+    """
+    values = np.sort(np.asarray(ratios, dtype=np.float64))
+    if not np.all((values > 0) & np.isfinite(values)):
+        raise InputError("measured over predicted times: want numbers > 0")
+    if not len(values):
+        return Scale(1.0, machine_spread)
+    best = weighted_quantile(values, 1 / values)
+    between, within = machine_spread**2, (doubt * matrix_spread) ** 2 / len(values)
+    weight = between / (between + within) if between else 0.0
+    return Scale(best**weight, float(np.sqrt(between * (1 - weight))))
+
+
+def widenings(
+    ratios: Sequence[npt.NDArray[np.float64]], machine_spread: float, matrix_spread: float
+) -> dict[int, float]:
+    """By number of anchors, the factor on a matrix's scatter with which they helped devices left out the most.
+
+    Few anchors are believed less than a normal law would have it, since one matrix may be far off: the geometric mean
+    over devices of the mean relative error with anchors over that without decides.
+
+    `ratios`: of each device, measured over predicted by the others, shape (products,).
+    """
+    result = {}
+    for count in COUNTS:
+        judged = [one for one in ratios if len(one) > count]
+        if not judged:
+            continue
+        gains = [
+            np.mean([_gain(one, count, machine_spread, matrix_spread, doubt) for one in judged]) for doubt in WIDENINGS
+        ]
+        result[count] = WIDENINGS[int(np.argmin(gains))]
+    return result
+
+
+def _gain(
+    ratio: npt.NDArray[np.float64], count: int, machine_spread: float, matrix_spread: float, doubt: float
+) -> float:
+    """Log of the mean relative error on the other products with so many anchors drawn, over that without any."""
+    random, errors = np.random.default_rng(0), []
+    for _ in range(DRAWS):
+        order = random.permutation(len(ratio))
+        factor = anchored(ratio[order[:count]], machine_spread, matrix_spread, doubt).factor
+        errors.append(np.mean(np.abs(factor / ratio[order[count:]] - 1)))
+    return float(np.log(np.mean(errors) / np.mean(np.abs(1 / ratio - 1))))

@@ -32,7 +32,7 @@ from slipstick.estimators.composition.flop_utilisation import utilisation
 from slipstick.estimators.fitting.fitted_model import QUANTILE
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
-from slipstick.estimators.interconnect.collective_law import half_width, library, shipped
+from slipstick.estimators.interconnect.collective_law import half_width, nccl, shipped
 from slipstick.estimators.interconnect.collectives import Collectives
 from slipstick.estimators.interconnect.compute_and_collectives import DeviceAndCollectives
 from slipstick.estimators.schedules.device_memory import device_memory
@@ -236,17 +236,6 @@ ELSEWHERE = 2.0
 
 
 TOGETHER = "energy and cost are those of all devices together, without their links, switches and hosts"
-
-
-def nccl() -> Collectives:
-    """Rings, trees and adding switches by NCCL's protocols (RCCL's over xgmi), as all public timings fit them.
-
-    Fitted by `slipstick validate --refit collectives`. What a network reaches is of InfiniBand with one card a device:
-    a round number, since the systems' own networks were rented. Infinity Fabric has no public timings here: it keeps
-    what its library's source says. The launch is that of a call in a loop of calls; a call by itself from Python takes
-    up to 31 us more, and never less than 40.
-    """
-    return library(shipped())
 
 
 def ways(links: Collectives, workload: Workload, machine: Machine) -> str:

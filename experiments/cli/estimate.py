@@ -109,13 +109,13 @@ def register(app: typer.Typer) -> None:
             wanted = in_one_kernel(wanted, attention)
         if (calibration or measured) and len(machines) > 1:
             raise InputError("--calibration and --measured are for one machine at a time")
-        kernels = bool(calibration and calibration.endswith(".spmv.json"))
-        threads = [text for text in settings if kernels and text.startswith("run.threads=")]
+        products = bool(calibration and calibration.endswith(".spmv.json"))
+        threads = [text for text in settings if products and text.startswith("run.threads=")]
         settings = [text for text in settings if text not in threads]
         questions: list[Question] = []
         refused: list[str] = []
         fitted = None
-        if calibration and not calibration.endswith((".npz", ".spmv.json")):
+        if calibration and not products:
             from slipstick.experiments.calibrate.calibrated import read_calibration
 
             fitted = read_calibration(calibration, measured, machines[0], [estimator] if estimator else [])
@@ -138,16 +138,12 @@ def register(app: typer.Typer) -> None:
                 refused.append(f"{name}: refused: {error}")
         if not questions:
             raise InputError("; ".join(refused))
-        if calibration and calibration.endswith(".npz"):
+        if calibration and products:
             from pathlib import Path
 
             from slipstick.experiments.methods.spmv.spmv_answers import with_products
 
-            questions = [with_products(questions[0], workload, Path(calibration))]
-        elif calibration and kernels:
-            from slipstick.experiments.methods.spmv.spmv_answers import with_kernel
-
-            questions = [with_kernel(questions[0], workload, calibration, threads)]
+            questions = [with_products(questions[0], workload, Path(calibration), threads)]
         if counters:
             only(context, "the counters", COUNTERS)
             if len(questions) > 1 or refused:

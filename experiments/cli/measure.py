@@ -186,7 +186,7 @@ def spmv(
         str,
         option(
             "kernel",
-            "spmv (blocks), pagerank (its loops on the graphs); whole products by scipy, numba, torch, blocks or all",
+            "spmv (its blocks); whole products by scipy, numba, torch, blocks or all",
         ),
     ] = "spmv",
     on: Annotated[str, option("on", "my-host.yaml, by which whole products are predicted as well")] = "",
@@ -196,25 +196,24 @@ def spmv(
 ) -> None:
     """Times of blocks of sparse products here, hot and streaming; matrices already in the folder are skipped.
 
-    'slipstick spmv train MODEL.npz --measured FOLDER' fits a model of this machine to what was saved.
+    'slipstick spmv train mine.spmv.json --measured FOLDER' fits costs of this machine to what was saved.
     """
     import numpy as np
 
-    from slipstick.estimators.sparse.row_chunks import KERNELS
+    from slipstick.common.readers import unknown_name
+    from slipstick.estimators.sparse.kernel_costs import KERNELS
 
     if kernel in (*KERNELS, "all"):
-        from slipstick.experiments.methods.spmv.kernel_checks import measured_rows
+        from slipstick.experiments.methods.spmv.spmv_answers import measured_rows
         from slipstick.experiments.report.output import emit
 
         emit(measured_rows(matrices, kernel, caches, threads, on), format, notes=["least of interleaved rounds"])
         return
     if kernel != "spmv":
-        _pagerank(matrices, kernel, seconds, format)
-        return
-    from slipstick.experiments.measure.clocks.interference_check import Reference
+        raise unknown_name("sparse kernel", kernel, ("spmv", "all", *KERNELS))
     from slipstick.experiments.measure.host.host_topology import detect
-    from slipstick.experiments.measure.spmv.block_times import SpmvProtocol, measure_blocks
-    from slipstick.experiments.measure.spmv.label_folder import save_times
+    from slipstick.experiments.measure.spmv.block_times import Reference, SpmvProtocol, measure_blocks
+    from slipstick.experiments.measure.spmv.labels import save_times
     from slipstick.experiments.report.output import emit
     from slipstick.workloads.kernels.sparse_files import read_matrix
 
@@ -241,29 +240,6 @@ def spmv(
             }
         )
     emit(rows, format, notes=["ns a non-zero; streaming is empty where fewer than 20 sweeps were quiet"])
-
-
-def _pagerank(graphs: list[Path], kernel: str, budget: float, format: str) -> None:
-    from slipstick.common.columns import in_seconds
-    from slipstick.common.readers import unknown_name
-    from slipstick.estimators.sparse.row_chunks import KERNELS
-    from slipstick.experiments.measure.spmv.pagerank_loops import measure_pagerank
-    from slipstick.experiments.report.output import emit
-    from slipstick.workloads.kernels.pagerank import pagerank_problem
-    from slipstick.workloads.kernels.sparse_files import read_matrix
-
-    if kernel != "pagerank":
-        raise unknown_name("sparse kernel", kernel, ("spmv", "pagerank", "all", *KERNELS))
-    rows = []
-    for path in graphs:
-        print(f"slipstick: {path}", file=sys.stderr)
-        times = measure_pagerank(pagerank_problem(read_matrix(path)), budget_seconds=budget)
-        seconds = {f"{loop}_s": value for loop, value in (times.seconds or {}).items()}
-        quiet = {"samples": times.samples, "quiet_share": times.quiet_share, "load": times.load}
-        rows.append({"graph": times.graph, "iterations": times.iterations, **seconds, **quiet})
-    notes = ["medians of quiet iterations after the first; no times where fewer than 20 were quiet"]
-    loops = in_seconds(key.removesuffix("_s") for row in rows for key in row if key.endswith("_s"))
-    emit(rows, format, notes=notes, columns=loops)
 
 
 def training(

@@ -203,10 +203,10 @@ def gpu_kernels() -> DeviceCalibration:
 
 def _gpu(query: Asked) -> Default:
     from slipstick.estimators.gpu.gpu_step import gpu_step
+    from slipstick.estimators.interconnect.collective_law import nccl
     from slipstick.estimators.schedules.dispatch import AsynchronousDispatch
     from slipstick.estimators.schedules.host_constants import ISSUE
     from slipstick.estimators.schedules.host_issue import HostIssue
-    from slipstick.estimators.training.graph_on_devices import nccl
 
     converted = precision(query.workload, query.machine, query.dtype)
     library, unmeasured = _library(query.machine, query.chosen)
@@ -253,8 +253,9 @@ def served(workload: Workload, machine: Machine) -> None:
 def _parallel_training(query: Asked) -> Default:
     from slipstick.estimators.gpu.gpu_step import measured_kernels
     from slipstick.estimators.gpu.kernels.kernel_classes import class_of
+    from slipstick.estimators.interconnect.collective_law import nccl
     from slipstick.estimators.interconnect.compute_and_collectives import DeviceAndCollectives
-    from slipstick.estimators.training.graph_on_devices import FITTED_FAMILY, nccl, parallel_training
+    from slipstick.estimators.training.graph_on_devices import FITTED_FAMILY, parallel_training
     from slipstick.hwmodels.machine_kind import machine_kind
 
     machine, made = query.machine, parallel_training()

@@ -156,7 +156,7 @@ def spmv_devices() -> Estimator:
 
 def one_core_lacks(machine: Machine) -> str:
     """What a machine does not say for products on one core: a core, where thousands of threads share the rows."""
-    from slipstick.estimators.sparse.spmv_costs import is_accelerator
+    from slipstick.estimators.sparse.reuse_model import is_accelerator
 
     return "a processor's core" if is_accelerator(machine) else ""
 

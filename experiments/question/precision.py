@@ -9,7 +9,7 @@ from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.catalog import cached_rewrite
 from slipstick.workloads.graph.cost import SIZE_BYTES
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.language.language_step import role_of
+from slipstick.workloads.graph.workload_kind import role_of
 from slipstick.workloads.transforms.mixed import HALF
 from slipstick.workloads.transforms.narrow import (
     as_multiplied,

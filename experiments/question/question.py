@@ -355,9 +355,11 @@ def _stored(graph: Workload, dtype: str | None) -> tuple[Workload, str]:
 
         requests = graph.stored_in(dtype) if isinstance(graph, Requests) else graph
         return requests, str(requests.metadata["weights"])
+    if dtype is None or "weights" not in graph.metadata:
+        return graph, ""
     from slipstick.workloads.language.language_step import in_stored_type
 
-    made = in_stored_type(graph, dtype) if dtype is not None else None
+    made = in_stored_type(graph, dtype)
     return (graph, "") if made is None else (made, str(made.metadata["weights"]))
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, get_args
 
 from slipstick.common.errors import InputError
@@ -45,47 +45,45 @@ SAME = 1e-9
 """Relative difference below which two numbers of answers are one."""
 
 
+@dataclass(frozen=True)
 class AnswerNumbers:
     """The numbers of an answer, by name: those of its time, and those beside it (joules, dollars, bytes, shares).
 
-    What stands beside the time is computed where it is asked for: where the times differ already, it is not.
+    `beside` is called on demand: where the times differ already, nothing needs it.
     """
 
-    def __init__(self, answer: Estimate, query: Question | None = None) -> None:
-        """Of an estimate alone, or with the energy, cost and memory that the question has beside it."""
-        self._answer, self._query = answer, query
+    times: Mapping[str, float | None]
+    beside: Callable[[], Mapping[str, float | None]] = dict
 
     @classmethod
     def of(cls, query: Question) -> AnswerNumbers:
-        """Of the answer to a question; raises InputError where it has none."""
-        return cls(query.answer(), query)
+        """Of the answer to a question, with its energy, cost and memory; raises InputError where it has none."""
+        answer = query.answer()
+        made = cls.of_estimate(answer)
 
-    @cached_property
-    def times(self) -> Mapping[str, float | None]:
-        return self._ends(beside=False)
-
-    @cached_property
-    def beside(self) -> Mapping[str, float | None]:
-        numbers = self._ends(beside=True)
-        if self._query is not None:
-            consumed, _ = consumptions(self._query)
-            numbers |= {one.name: float(one({}, self._answer.time)) for one in consumed}
-            if memory := facts(self._query, self._answer).memory:
+        def beside() -> Mapping[str, float | None]:
+            consumed, _ = consumptions(query)
+            numbers = {**made.beside(), **{one.name: float(one({}, answer.time)) for one in consumed}}
+            if memory := facts(query, answer).memory:
                 numbers |= {"memory": memory.needed, "memory there": memory.there}
-        return numbers
+            return numbers
 
-    def _ends(self, *, beside: bool) -> dict[str, float | None]:
-        numbers: dict[str, float | None] = {}
-        for one in self._answer.quantities.values():
-            if (one.name in BESIDE or one.name in self._answer.metrics) == beside:
-                numbers |= {one.name: one.value, f"{one.name} low": one.low, f"{one.name} high": one.high}
-        return numbers
+        return cls(made.times, cache(beside))
+
+    @classmethod
+    def of_estimate(cls, answer: Estimate) -> AnswerNumbers:
+        """Of an estimate alone."""
+        numbers: dict[bool, dict[str, float | None]] = {True: {}, False: {}}
+        for one in answer.quantities.values():
+            ends = {one.name: one.value, f"{one.name} low": one.low, f"{one.name} high": one.high}
+            numbers[one.name in BESIDE or one.name in answer.metrics] |= ends
+        return cls(numbers[False], lambda: numbers[True])
 
     def moved(self, other: AnswerNumbers) -> str:
         """ "time" where the times differ, else the names beside it that do; "" where the answers are alike."""
         if _differ(self.times, other.times):
             return "time"
-        return " and ".join(_differ(self.beside, other.beside))
+        return " and ".join(_differ(self.beside(), other.beside()))
 
 
 def _differ(one: Mapping[str, float | None], other: Mapping[str, float | None]) -> list[str]:
@@ -240,7 +238,9 @@ def _reads(query: Question, function: CompiledEstimator, name: str, ends: tuple[
         return True
 
     def at(value: float) -> AnswerNumbers:
-        return AnswerNumbers(query.estimator.estimate_at(query.workload, query.machine, query.run, {name: value}))
+        return AnswerNumbers.of_estimate(
+            query.estimator.estimate_at(query.workload, query.machine, query.run, {name: value})
+        )
 
     try:
         return bool(at(ends[0]).moved(at(ends[1])))

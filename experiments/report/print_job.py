@@ -272,7 +272,7 @@ def print_formula(request: JobRequest) -> None:
     job, assumed = question.job()
     seconds, source = question.formula(job)
     note = f"by formula: {source}; --simulate shows what it misses"
-    unused = _unused(request, lambda one: AnswerNumbers({"time": one.formula(one.job()[0])[0]}, {}))
+    unused = _unused(request, lambda one: AnswerNumbers({"time": one.formula(one.job()[0])[0]}))
     notes = [*(one.text() for one in unused), *assumed, f"{job.name}: {shown(seconds, 's')} {note}"]
     emit(
         [{"job": job.name, "time_s": seconds, "step_s": seconds / job.steps, "steps": job.steps}],
@@ -342,8 +342,7 @@ def _numbers(simulated: Simulated) -> AnswerNumbers:
     """All that the runs say, by quantity and statistic."""
     rows = simulated.rows()
     return AnswerNumbers(
-        {f"{row['quantity']} {key}": value for row in rows for key, value in row.items() if isinstance(value, float)},
-        {},
+        {f"{row['quantity']} {key}": value for row in rows for key, value in row.items() if isinstance(value, float)}
     )
 
 

@@ -1,4 +1,4 @@
-"""What `slipstick spmv predict` prints: the time with its band first, other models and kernels, then their sources."""
+"""What `slipstick spmv predict` prints: the time with its band first, other kernels, then their sources."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slipstick.common.formatting import ends_shown, shown
-from slipstick.estimators.sparse.network_products import CHOSEN
 from slipstick.estimators.sparse.reuse_model import LABEL_KINDS
 from slipstick.estimators.sparse.sparse_products import CALL, WITHIN
 from slipstick.experiments.report.summary import cut
 
-NETWORK = "network of Table 2"
 COLUMNS = ("kernel", "threads", "label", "model", "time_s", "low_s", "high_s", "ns_per_nonzero", "energy_J")
 MATTERS = 5
 """Starts of a call within which its time matters."""
@@ -20,7 +18,7 @@ KEPT = 2
 
 
 def first_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The first row in words: its time and band, kernel, caches, model and machine; then how its model was chosen."""
+    """The first row in words: its time and band, kernel, caches, model and machine."""
     row = rows[0]
     how = [
         f"kernel {row['kernel']}" if row["kernel"] else "whole device",
@@ -32,13 +30,7 @@ def first_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     where = f" on {row['machine']}" if row["machine"] else ""
     left_out = [WITHIN] if row["label"] in LABEL_KINDS and row["time_s"] < MATTERS * CALL else []
     time = f"{shown(row['time_s'], 's')}{_band(row['low_s'], row['high_s'])}"
-    lines = [f"{size}{where}: {time}; {', '.join(how)}"]
-    ours, other = row.get("held_out_spread"), row.get("network_held_out_spread")
-    if row.get("network_time_s") is not None and ours is not None and other is not None:
-        time = f"{shown(row['network_time_s'], 's')}{_band(row['network_low_s'], row['network_high_s'])}"
-        errors = f"scatter over left-out matrices {shown(100 * other, '%')}, of {row['model']} {shown(100 * ours, '%')}"
-        lines.append(f"{NETWORK}: {time}; {errors}")
-    return [*lines, *left_out]
+    return [f"{size}{where}: {time}; {', '.join(how)}", *left_out]
 
 
 def shown_rows(rows: Sequence[Mapping[str, Any]], form: str, *, verbose: bool) -> list[dict[str, Any]]:
@@ -53,9 +45,8 @@ def last_lines(notes: Sequence[str], *, verbose: bool) -> list[str]:
     """Assumptions: all of them where `verbose`, else the first ones, and that there are more."""
     if verbose:
         return [f"assuming: {note}" for note in notes]
-    others = [note for note in notes if not note.startswith(CHOSEN)]  # the second line says it
-    lines = [f"assuming: {cut(note)}" for note in others[:KEPT]]
-    return [*lines, f"{len(others) - KEPT} more assumptions, all columns: --verbose"] if len(others) > KEPT else lines
+    lines = [f"assuming: {cut(note)}" for note in notes[:KEPT]]
+    return [*lines, f"{len(notes) - KEPT} more assumptions, all columns: --verbose"] if len(notes) > KEPT else lines
 
 
 def _band(low: float | None, high: float | None) -> str:

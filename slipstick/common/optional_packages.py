@@ -10,7 +10,6 @@ from slipstick.common.errors import InputError
 EXTRAS = {
     "PIL": "measure",
     "dask": "dask",
-    "h5py": "hdf5",
     "matplotlib": "pages",
     "numba": "measure",
     "onnx": "onnx",

@@ -53,7 +53,7 @@ WITHOUT = {
     "measure contention": "writes calibrations by the clock",
     "measure pipeline": "starts processes, which a worker of the attack may not",
 }
-LONG = ("measure", "demo", "reproduce", "validate", "tune", "spmv train", "spmv search", "spmv calibrate", "calibrate")
+LONG = ("measure", "demo", "reproduce", "validate", "tune", "spmv train", "spmv calibrate", "calibrate")
 """Verbs that work for minutes where their words are good: they are interrupted."""
 FILES = (
     "series.csv",
@@ -64,7 +64,7 @@ FILES = (
     "study.toml",
     "calibration-gpus.json",
 )
-FILES += ("matrix.npz", "bricks.sqlite", "config.json", "store", "nope.yaml", "model.onnx", "times.csv", "spmv.npz")
+FILES += ("matrix.npz", "bricks.sqlite", "config.json", "store", "nope.yaml", "model.onnx", "times.csv", "spmv.json")
 FILES += ("nsys.sqlite", "rocprof.json", "llama-bench.json", "ncu.csv", "profile.cali", "step.mlir")
 NAMES = ("gpus", "roofline", "json", "csv", "float16", "run.threads=3", "workload.m=64", "machine.clock=1GHz", "a=b")
 NAMES += (

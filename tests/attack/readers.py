@@ -75,7 +75,7 @@ USED: Mapping[str, tuple[tuple[str, ...], Callable[[Path], object]]] = {
 }
 """Readers whose result is used, too: their seeds, and the call."""
 SEEDS: Mapping[str, tuple[str, ...]] = {
-    "load_spmv_model": ("spmv.npz",),
+    "load_reuse": ("spmv.json",),
     "load_devices": ("devices.json",),
     "read_trace_graph": ("trace.json", "trace.json.gz"),
     "read_kernel_operations": ("trace.json",),
@@ -123,7 +123,6 @@ ALREADY = {
     "import_measured_steps": "import_file",
     "load_steps": "read_steps",
     "read_event_csv": "phases",
-    "load_net": "needs torch; read_arrays reads it, as load_spmv_model does",
     "read_cube_folder": "needs pycubexr",
     "read_private": "the opener",
     "read_cached": "what the project wrote itself, by its digest: test_kept_and_written.py",

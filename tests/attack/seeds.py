@@ -271,7 +271,7 @@ def _tool_writes(folder: Path) -> None:
 
     rooms = [room.resolve() for room in Path(slipstick.__file__).parent.iterdir()]
     for place, name in {
-        "spmv-hot.npz": "spmv.npz",
+        "spmv-hot.json": "spmv.json",
         "spmv-devices-csr.json": "devices.json",
         "gpus.json": "calibration-gpus.json",
         "tpu.json": "calibration-tpu.json",

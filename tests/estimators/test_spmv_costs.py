@@ -16,10 +16,8 @@ from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.schedules.sequential import Sequential
-from slipstick.estimators.sparse.reuse_model import CacheSizes
+from slipstick.estimators.sparse.reuse_model import LABEL_KINDS, CacheSizes, LabelKind, ReuseModel, shipped_reuse
 from slipstick.estimators.sparse.sparse_products import spmv_estimator
-from slipstick.estimators.sparse.spmv_costs import SpmvCosts
-from slipstick.estimators.sparse.spmv_model import SpmvModel, trained_model
 from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question import registry
 from slipstick.hwmodels.catalog import machine
@@ -35,19 +33,14 @@ from slipstick.workloads.layers.single import dense
 HOST = "cloud-cascade-lake-core"
 
 
-def costs(label: str) -> SpmvCosts:
-    model = trained_model("hot" if label == "hot" else "streaming")
-    return SpmvCosts(model.label, model.reuse.cost, model.clock)
-
-
-@pytest.mark.parametrize("label", ["hot", "streaming"])
-def test_counts_of_the_matrix_give_the_sum_over_its_blocks(label: str) -> None:
+@pytest.mark.parametrize("label", LABEL_KINDS)
+def test_counts_of_the_matrix_give_the_sum_over_its_blocks(label: LabelKind) -> None:
     matrix = permuted(stencil((250, 250), 5), 1)
-    model = trained_model("hot" if label == "hot" else "streaming").reuse
-    host = machine(HOST)
-    blocks = block_features(matrix)
-    by_block = replace(model, caches=CacheSizes.of(host)).seconds_per_nonzero(blocks).mean() * matrix.nonzeros
-    assert costs(label).times(spmv(matrix).operations, host)[0] == pytest.approx(by_block, rel=1e-6)
+    model, host = shipped_reuse(label), machine(HOST)
+    by_block = replace(model, sizes=CacheSizes.of(host)).seconds_per_nonzero(block_features(matrix)).mean()
+    found = model.times(spmv(matrix).operations, host)[0]
+    assert found == pytest.approx(by_block * matrix.nonzeros * model.clock / host.clock, rel=1e-6)
+    assert found == pytest.approx(model.product(matrix, host)[0], rel=1e-6)
 
 
 def test_counts_by_hand() -> None:
@@ -64,9 +57,9 @@ def test_core_bound_time_follows_the_clock_and_larger_caches_never_cost() -> Non
     work = spmv(uniform((40_000, 400_000), 4.0, 3))
     host = machine(HOST)
     slow = host.using(clock=host.clock / 2)
-    hot = costs("hot")
+    hot = shipped_reuse("hot")
     assert hot.times(work.operations, slow)[0] == pytest.approx(2 * hot.times(work.operations, host)[0])
-    whole = ComposedEstimator(costs("streaming"), Sequential())
+    whole = ComposedEstimator(shipped_reuse("streaming"), Sequential())
     sizes = np.array([1e6, 4e6, 16e6, 64e6])
     times = whole.compile(work, host, ("machine.memory.L3.capacity",))({"machine.memory.L3.capacity": sizes})
     assert np.all(np.diff(times) <= 0) and times[-1] < times[0]
@@ -90,17 +83,9 @@ def test_a_saved_workload_needs_no_matrix_and_mixes_with_other_operations(tmp_pa
         own.estimate(mixed, host)
 
 
-def test_models_of_other_blocks_and_costs_without_a_term_are_refused() -> None:
-    model = trained_model("streaming")
-    blocks = block_features(stencil((60, 60), 5), 100)
-    with pytest.raises(InputError, match="blocks of 100 non-zeros for a model of blocks of 250"):
-        model.seconds_per_nonzero(blocks)
-    bare = SpmvModel(model.reuse, None, block=100)
-    whole = model.reuse.seconds_per_nonzero(block_features(stencil((60, 60), 5))).mean()
-    # costs are a non-zero's; a cut through a row counts as an irregular row, and there are more cuts
-    assert whole < bare.seconds_per_nonzero(blocks).mean() < 1.2 * whole
+def test_costs_without_a_term_are_refused() -> None:
     with pytest.raises(InputError, match="missing: row_change"):
-        SpmvCosts("hot", FrozenDict({"nonzero": 1e-9}), 3e9)
+        ReuseModel("hot", FrozenDict({"nonzero": 1e-9}), CacheSizes(1e6, 3e7), 3e9)
 
 
 def test_estimate_takes_matrix_files_and_pagerank_on_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

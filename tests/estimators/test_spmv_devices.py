@@ -10,20 +10,25 @@ import pytest
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.fitting.similarity_weights import fitted_similarity
+from slipstick.estimators.sparse.reuse_model import shipped_reuse
 from slipstick.estimators.sparse.sparse_products import estimate_spmv, spmv_devices_estimator
-from slipstick.estimators.sparse.spmv_amounts import DIMS, FORMATS, TERMS, amount_table
-from slipstick.estimators.sparse.spmv_anchors import anchored, widenings
 from slipstick.estimators.sparse.spmv_devices import (
+    DIMS,
+    FORMATS,
+    TERMS,
     DeviceCosts,
     SpmvDevices,
+    amount_table,
+    anchored,
     fit_device,
     load_devices,
     shipped_devices,
     spread_of,
+    widenings,
 )
-from slipstick.estimators.sparse.spmv_model import trained_model
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine_file import load_machine
+from slipstick.workloads.kernels.blocks import block_features
 from slipstick.workloads.kernels.generators import stencil, uniform
 from slipstick.workloads.kernels.sparse import SparseMatrix
 from slipstick.workloads.kernels.spmv import rows_operation, spmv, stored_sizes
@@ -188,11 +193,10 @@ def test_anchors_scale_and_narrow_the_answer_on_any_machine(tmp_path: Path) -> N
         assert near_high / near_low < high / low
 
 
-def test_matrices_smaller_than_a_block_are_answered_by_the_costs_alone() -> None:
+def test_matrices_smaller_than_a_block_are_one_block() -> None:
     small = SparseMatrix.from_triplets("small", [0, 1, 2, 0], [0, 1, 2, 2], (3, 3))
-    model = trained_model()
-    reuse = model.reuse.seconds_per_nonzero(model.blocks_of(small))
-    assert model.matrix_seconds(small) == pytest.approx(float(reuse[0]) * 4)
+    model = shipped_reuse()
+    assert model.product(small)[0] == pytest.approx(float(model.seconds_per_nonzero(block_features(small, 4))[0]) * 4)
     for asked in (None, machine("xeon-gold-6148"), machine("v100-sxm")):
         assert estimate_spmv(small, asked).time > 0
     with pytest.raises(InputError, match="1 non-zeros: want at least 2"):
@@ -207,8 +211,8 @@ def test_machines_without_a_cache_and_models_of_a_core_for_accelerators_are_refu
     matrix = stencil((20, 20), 5)
     with pytest.raises(InputError, match="levels DRAM with a capacity: a sparse product also needs a cache"):
         estimate_spmv(matrix, load_machine(tmp_path / "bare.yaml"))
-    with pytest.raises(InputError, match="a model of one core's blocks is not for it"):
-        estimate_spmv(matrix, machine("v100-sxm"), trained_model())
+    with pytest.raises(InputError, match="costs of one core are not for it"):
+        estimate_spmv(matrix, machine("v100-sxm"), shipped_reuse())
     with pytest.raises(InputError, match="a model of whole devices: needs a target machine"):
         estimate_spmv(matrix, None, shipped_devices())
 

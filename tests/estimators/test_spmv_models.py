@@ -1,4 +1,4 @@
-"""Reuse costs, trees without pickle, the models that ship, and loops on memory levels."""
+"""Costs of reuse, those that ship, and loops on memory levels."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ from slipstick.estimators.composition.composed_estimator import ComposedEstimato
 from slipstick.estimators.cpu.vector_loops import LevelLoops, LoopRoofline
 from slipstick.estimators.roofline.piecewise import Piecewise
 from slipstick.estimators.schedules.sequential import Sequential
-from slipstick.estimators.sparse.boosted_trees import BoostedTrees, fit_boosted
+from slipstick.estimators.sparse.fitted_documents import write_document
 from slipstick.estimators.sparse.reuse_model import (
+    TERMS,
     CacheSizes,
     ReuseModel,
     fit_reuse,
     gathers_beyond,
     label_kind,
+    load_reuse,
+    shipped_reuse,
     term_counts,
 )
-from slipstick.estimators.sparse.sparse_products import LearnedSpmv, estimate_spmv
-from slipstick.estimators.sparse.spmv_model import fit_spmv, load_spmv_model, trained_model
+from slipstick.estimators.sparse.sparse_products import estimate_spmv
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.kernels import generators
 from slipstick.workloads.kernels.blocks import BlockTable, block_features
@@ -54,9 +56,9 @@ def test_least_squares_finds_the_costs_that_made_the_labels(blocks: BlockTable, 
     kind = label_kind(label)
     counts = term_counts(blocks, kind, HOST)
     used = counts.max(axis=0) > 0
-    costs = np.array([1.0, 0.5, 2.0, 0.3, 0.2, 0.4, 0.1, 0.7]) * 1e-9 * used
+    costs = np.resize([1.0, 0.5, 2.0, 0.3, 0.2, 0.4, 0.1, 0.7], len(used)) * 1e-9 * used
     fitted = fit_reuse(blocks, counts @ costs / 250, kind, HOST)
-    assert np.allclose(counts @ np.array(list(fitted.cost.values())), counts @ costs, rtol=1e-6)
+    assert np.allclose(counts @ np.array([fitted.cost[name] for name in TERMS[kind]]), counts @ costs, rtol=1e-6)
 
 
 def test_costs_are_never_negative(blocks: BlockTable) -> None:
@@ -65,68 +67,40 @@ def test_costs_are_never_negative(blocks: BlockTable) -> None:
 
 
 def test_a_larger_cache_never_costs(blocks: BlockTable) -> None:
-    model = trained_model("streaming").reuse
+    model = shipped_reuse("streaming")
     small, large = (
-        replace(model, caches=sizes) for sizes in (CacheSizes(1 << 18, 1 << 22), CacheSizes(1 << 21, 1 << 27))
+        replace(model, sizes=sizes) for sizes in (CacheSizes(1 << 18, 1 << 22), CacheSizes(1 << 21, 1 << 27))
     )
     assert np.all(large.seconds_per_nonzero(blocks) <= small.seconds_per_nonzero(blocks) + 1e-15)
     assert np.all(gathers_beyond(blocks, 1 << 16) >= gathers_beyond(blocks, 1 << 20))
 
 
-def test_the_clock_moves_core_bound_time_only(blocks: BlockTable) -> None:
-    model = trained_model("streaming").reuse
-    share = model.memory_share(blocks)
-    whole = model.seconds_per_nonzero(blocks).sum()
-    half = model.at_clock(0.5).seconds_per_nonzero(blocks).sum()
-    assert half == pytest.approx(whole * (share + 2 * (1 - share)))
-    assert trained_model("hot").reuse.memory_share(blocks) == 0
+def test_the_clock_moves_core_bound_time_only() -> None:
+    host = machine("cloud-cascade-lake-core")
+    half = host.using(clock=host.clock / 2)
+    matrix = generators.uniform((300_000, 300_000), 4.0, 3, "poisson")
+    model = shipped_reuse("streaming")
+    (whole, share), (slow, _) = model.product(matrix, host), model.product(matrix, half)
+    assert 0 < share < 1 and slow == pytest.approx(whole * (share + 2 * (1 - share)))
+    assert shipped_reuse("hot").product(matrix, host)[1] == 0
 
 
-def test_trees_answer_as_scikit_learn_does() -> None:
-    from sklearn.ensemble import GradientBoostingRegressor
-
-    random = np.random.default_rng(0)
-    values = random.normal(size=(400, 4)).astype(np.float32)
-    target = values[:, 0] * 2 + np.sin(3 * values[:, 1])
-    ours = fit_boosted(("a", "b", "c", "d"), values, target, trees=30)
-    theirs = GradientBoostingRegressor(
-        n_estimators=30,
-        max_depth=5,
-        learning_rate=0.1,
-        subsample=0.5,
-        max_features=0.3,
-        min_samples_leaf=20,
-        random_state=0,
-    ).fit(values, target)
-    assert np.allclose(ours.predict(("a", "b", "c", "d"), values), theirs.predict(values), atol=1e-5)
-    shuffled = ours.predict(("d", "a", "b", "c"), values[:, [3, 0, 1, 2]])
-    assert np.allclose(shuffled, theirs.predict(values), atol=1e-5)
-    with pytest.raises(InputError, match="no column d"):
-        ours.predict(("a", "b", "c"), values[:, :3])
-
-
-def test_trees_that_point_astray_are_refused() -> None:
-    one = np.zeros((1, 3), np.int16)
-    good = {"feature": one, "threshold": one.astype(np.float32), "value": one.astype(np.float32)}
-    with pytest.raises(InputError, match="points outside"):
-        BoostedTrees(("a",), left=np.array([[0, -1, -1]], np.int16), right=one + 2, start=0.0, rate=0.1, **good)
-    with pytest.raises(InputError, match="differ in shape"):
-        BoostedTrees(("a",), left=one[:, :2], right=one, start=0.0, rate=0.1, **good)
-
-
-def test_models_are_kept_whole(tmp_path: Path, blocks: BlockTable) -> None:
-    times = 1e-9 * (1 + blocks.column("row_changes") / 250.0 + 0.1 * blocks.column("step.mean_log"))
-    model = fit_spmv(blocks, times, "hot", HOST, trees=10, source="a test")
-    model.save(tmp_path / "m.npz")
-    again = load_spmv_model(tmp_path / "m.npz")
-    assert again.digest == model.digest
-    assert again.source == "a test"
-    assert np.array_equal(again.seconds_per_nonzero(blocks), model.seconds_per_nonzero(blocks))
-    (tmp_path / "bad.npz").write_bytes(b"PK no")
-    with pytest.raises(InputError, match="no SpMV model"):
-        load_spmv_model(tmp_path / "bad.npz")
+def test_costs_are_kept_whole(tmp_path: Path, blocks: BlockTable) -> None:
+    times = 1e-9 * (1 + blocks.column("row_changes") / 250.0)
+    model = replace(fit_reuse(blocks, times, "hot", HOST, 2e9, "a test"), spread=0.1)
+    write_document(model.document(), tmp_path / "m.spmv.json")
+    assert load_reuse(tmp_path / "m.spmv.json") == model
+    text = (tmp_path / "m.spmv.json").read_text()
+    for wrong, said in (
+        ("PK no", "JSON"),
+        (text.replace("clock_hz", "clock"), "clock_hz"),
+        ("{}", "want costs of reuse"),
+    ):
+        (tmp_path / "bad.spmv.json").write_text(wrong)
+        with pytest.raises(InputError, match=rf"bad\.spmv\.json.*{said}"):
+            load_reuse(tmp_path / "bad.spmv.json")
     with pytest.raises(InputError, match="unknown label kind"):
-        trained_model("warm")  # type: ignore[arg-type]
+        shipped_reuse("warm")  # type: ignore[arg-type]
 
 
 def test_the_model_that_ships_answers_with_an_interval_and_its_protocol() -> None:
@@ -142,24 +116,14 @@ def test_the_model_that_ships_answers_with_an_interval_and_its_protocol() -> Non
 
 def test_permuting_a_large_matrix_costs_more() -> None:
     grid = generators.stencil((450, 450), 5)
-    model = trained_model("streaming")
-    assert model.matrix_seconds(generators.permuted(grid, 1)) > 1.2 * model.matrix_seconds(grid)
-
-
-def test_a_learned_model_knows_only_its_matrices() -> None:
-    one, other = generators.stencil((60, 60), 5), generators.stencil((61, 60), 5)
-    learned = LearnedSpmv.of(trained_model("hot"), [one])
-    host = machine("xeon-gold-6230")
-    assert learned.times(spmv(one).operations, host)[0] > 0
-    with pytest.raises(InputError, match="was not given to this model"):
-        learned.times(spmv(other).operations, host)
+    model = shipped_reuse("streaming")
+    assert model.product(generators.permuted(grid, 1))[0] > 1.2 * model.product(grid)[0]
 
 
 def test_piecewise_pagerank_is_equation_3() -> None:
     problem = pagerank_problem(generators.rmat(9, 3000, 1))
     host = machine("haswell-e5-2630-core")
-    learned = LearnedSpmv.of(trained_model("hot"), [problem.matrix])
-    model = ComposedEstimator(Piecewise(FrozenDict({"spmv": learned}), LoopRoofline()), Sequential())
+    model = ComposedEstimator(Piecewise(FrozenDict({"spmv": shipped_reuse("hot")}), LoopRoofline()), Sequential())
     one, ten = (model.estimate(pagerank(problem, k), host) for k in (1, 10))
     loops = {part.name: part.time for part in one.parts}
     assert one.time == pytest.approx(sum(loops.values()))
@@ -200,4 +164,4 @@ def test_sizes_of_caches_are_checked() -> None:
     with pytest.raises(InputError, match="1 blocks cannot fix 8 costs"):
         fit_reuse(block_features(generators.stencil((60, 60), 5)), [1.0], "hot", HOST)
     with pytest.raises(InputError):
-        ReuseModel("hot", FrozenDict({"nonzero": -1.0}), HOST)
+        ReuseModel("hot", FrozenDict(dict.fromkeys(TERMS["hot"], -1.0)), HOST, 1e9)

@@ -97,7 +97,7 @@ def test_the_source_distribution_is_the_checkout(built: Path) -> None:
         ),
         ("plotly", ["demo"], "pages"),
         ("pyarrow", ["study", "run", "xeon-phi"], "parquet"),
-        ("pyarrow", ["spmv", "train", "a.npz"], "parquet"),
+        ("pyarrow", ["spmv", "train", "a.spmv.json"], "parquet"),
     ],
 )
 def test_a_package_that_the_light_install_lacks_is_named_with_its_extra(

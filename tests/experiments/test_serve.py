@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -56,22 +57,23 @@ def test_own_model_on_a_machine(config: str, capsys: pytest.CaptureFixture[str],
 
 
 def test_a_plan_of_three_machines(config: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    common = ["plan", "serving", config, "--on", "h100-sxm,mi300x,b200-sxm", "--limit", "ttft=1s,tpot=15ms"]
-    found = answer([*common, "--dtype", "bf16,fp8", "--price", "h100-sxm=2.5,mi300x=2,b200-sxm=5"], capsys)
+    limits = ["--limit", "ttft=1s,tpot=15ms", "--devices", "2"]
+    three = ["--on", "h100-sxm,mi300x,b200-sxm", "--price", "h100-sxm=2.5,mi300x=2,b200-sxm=5"]
+    found = answer(["plan", "serving", config, *three, "--dtype", "bf16,fp8", *limits], capsys)
     best = found["best"]
     assert isinstance(best, dict)
     assert best["keeps_limits"] >= 0.9
     assert best["tpot_s"] < 0.015
     page = str(tmp_path / "plan.html")
-    assert run([*common, "--report", page]) == 0
-    assert "cheapest that keeps the limits" in Path(page).read_text()  # the catalogue has a price of each
+    assert run(["plan", "serving", config, "--on", "h100-sxm", *limits, "--report", page]) == 0
+    assert "cheapest that keeps the limits" in Path(page).read_text()  # the catalogue has its price
     assert "pick" in capsys.readouterr().out
 
 
 def test_prices_decide() -> None:
-    machines = ("h100-sxm", "b200-sxm")
-    dear = Search("llama-3.1-8b", machines, prices=FrozenDict({"h100-sxm": 1.0, "b200-sxm": 1000.0})).run()
-    cheap = Search("llama-3.1-8b", machines, prices=FrozenDict({"h100-sxm": 1000.0, "b200-sxm": 1.0})).run()
+    search = Search("llama-3.1-8b", ("h100-sxm", "b200-sxm"), output_tokens=32, devices=1)
+    dear = replace(search, prices=FrozenDict({"h100-sxm": 1.0, "b200-sxm": 1000.0})).run()
+    cheap = replace(search, prices=FrozenDict({"h100-sxm": 1000.0, "b200-sxm": 1.0})).run()
     assert dear.best is not None and dear.best.machine == "h100-sxm"
     assert cheap.best is not None and cheap.best.machine == "b200-sxm"
 

@@ -1,4 +1,4 @@
-"""Measuring blocks: the filter, the counters, made-up energy that says so, and the commands."""
+"""Measuring blocks: the filter, and the commands."""
 
 from __future__ import annotations
 
@@ -10,17 +10,10 @@ import pytest
 from scipy.io import mmwrite
 
 from slipstick.common.errors import InputError
-from slipstick.estimators.sparse.spmv_model import load_spmv_model
+from slipstick.estimators.sparse.reuse_model import load_reuse
 from slipstick.experiments.cli.cli import run
-from slipstick.experiments.measure.spmv.block_energy import (
-    SYNTHETIC,
-    energy_of,
-    rapl_domains,
-    synthetic_energy,
-    synthetic_family,
-)
 from slipstick.experiments.measure.spmv.block_times import BlockTimes, SpmvProtocol, filtered_mean, measure_blocks
-from slipstick.experiments.measure.spmv.label_folder import FolderLabels, save_times
+from slipstick.experiments.measure.spmv.labels import FolderLabels, save_times
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.kernels.generators import stencil
 from slipstick.workloads.kernels.sparse_files import read_matrix
@@ -40,70 +33,10 @@ def test_protocols_of_too_few_sweeps_are_refused() -> None:
         SpmvProtocol(sweeps=5)
 
 
-def counters(folder: Path, start: int) -> None:
-    for number, name in enumerate(("package-0", "dram")):
-        domain = folder / f"intel-rapl:{number}"
-        domain.mkdir()
-        (domain / "name").write_text(f"{name}\n")
-        (domain / "max_energy_range_uj").write_text("1000000\n")
-        (domain / "energy_uj").write_text(f"{start}\n")
-
-
-def test_energy_counters_are_read_and_wrap_around(tmp_path: Path) -> None:
-    counters(tmp_path, 900_000)
-    domains = rapl_domains(tmp_path)
-    assert [domain.name for domain in domains] == ["package-0", "dram"]
-
-    def work() -> None:
-        (tmp_path / "intel-rapl:0" / "energy_uj").write_text("150000")
-        (tmp_path / "intel-rapl:1" / "energy_uj").write_text("950000")
-
-    assert energy_of(work, domains) == pytest.approx({"package-0": 0.25, "dram": 0.05})
-
-
-def test_a_host_without_counters_says_so(tmp_path: Path) -> None:
-    assert rapl_domains(tmp_path) == ()
-    with pytest.raises(InputError, match="no readable RAPL counter"):
-        energy_of(lambda: None, ())
-
-
-def test_made_up_energy_keeps_to_table_1_and_is_named() -> None:
-    energy = synthetic_energy(np.random.default_rng(1).normal(1.42e-9, 0.07e-9, 4000))
-    assert energy.mean() == pytest.approx(39.58e-9, rel=0.01)
-    assert energy.std() == pytest.approx(2.51e-9, rel=0.06)
-    assert energy.min() >= 34.52e-9 and energy.max() <= 58.40e-9
-    assert "not measured" in SYNTHETIC
-
-
-def test_made_up_labels_of_all_clocks_and_metrics_keep_to_table_1() -> None:
-    """Table 1 at 1.2 GHz: package 60.05 and DRAM 4.06 nJ; times of core-bound blocks follow the clock."""
-    times = np.random.default_rng(1).normal(1.1e-9, 0.05e-9, 4000)
-    labels = synthetic_family(times, 3.09e9)
-    assert len(labels) == 16
-    assert labels[1.2e9, "package energy"].mean() == pytest.approx(60.05e-9, rel=0.01)
-    assert labels[1.2e9, "DRAM energy"].mean() == pytest.approx(4.06e-9, rel=0.02)
-    assert np.allclose(labels[1.2e9, "time"], 2 * labels[2.4e9, "time"])
-
-
 def test_samples_never_taken_do_not_count() -> None:
     samples = np.array([[100.0, np.nan], [np.nan, 50.0], [110.0, 50.0]])
     mean, dropped = filtered_mean(samples)
     assert mean.tolist() == [105.0, 50.0] and dropped == 0
-
-
-def test_the_energy_network_learns_from_made_up_labels() -> None:
-    torch = pytest.importorskip("torch", reason="the extra [torch] is not installed")
-    torch.set_num_threads(1)
-    from slipstick.estimators.sparse.spmv_network import ENERGY_NET
-    from slipstick.estimators.sparse.spmv_network_training import Recipe, train
-    from slipstick.workloads.kernels.blocks import network_input
-
-    inputs = network_input(stencil((120, 120), 5))[:200]
-    energy = synthetic_energy(np.linspace(1.3e-9, 1.6e-9, 200))
-    net = train(inputs, energy, ENERGY_NET, Recipe(epochs=1), quantity="energy", provenance={"labels": SYNTHETIC})
-    assert net.quantity == "energy"
-    assert net.provenance["labels"] == SYNTHETIC
-    assert 1e-8 < net.predict(inputs).mean() < 1e-7
 
 
 def test_blocks_are_timed_on_this_host(tmp_path: Path) -> None:
@@ -113,7 +46,7 @@ def test_blocks_are_timed_on_this_host(tmp_path: Path) -> None:
     assert len(times.hot) == 3
     known = times.hot[~np.isnan(times.hot)]
     assert np.all(known > 1e-10) and np.all(known < 1e-7)  # a third to three hundred cycles a non-zero
-    assert {"counter_hz", "counter_grain_ticks", "load", "preemptions", "sweeps"} <= set(times.facts)
+    assert {"counter_hz", "load", "reference_ns", "sweeps"} <= set(times.facts)
 
 
 def test_what_was_measured_here_is_trained_on_here(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -124,12 +57,17 @@ def test_what_was_measured_here_is_trained_on_here(tmp_path: Path, capsys: pytes
     count = matrix.nonzeros // 250
     times = BlockTimes(matrix.name, np.full(count, 2e-9), np.arange(5), np.full(5, 1e-9), {"load": 0.0})
     save_times(times, matrix, file, host, folder / "grid.npz")
-    train = ["spmv", "train", str(tmp_path / "m.npz"), "--measured", str(folder), "--format", "json"]
+    train = ["spmv", "train", str(tmp_path / "m.spmv.json"), "--measured", str(folder), "--format", "json"]
     assert run(train) == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert row["blocks"] == count and row["matrices"] == 1
-    model = load_spmv_model(tmp_path / "m.npz")
-    assert model.clock == host.clock and model.matrix_seconds(matrix) == pytest.approx(2e-9 * matrix.nonzeros, rel=1e-6)
+    model = load_reuse(tmp_path / "m.spmv.json")
+    assert model.clock == host.clock and model.product(matrix)[0] == pytest.approx(2e-9 * matrix.nonzeros, rel=1e-6)
+    own = ["--calibration", str(tmp_path / "m.spmv.json"), "--format", "json"]
+    assert run(["estimate", str(file), "--on", "cloud-cascade-lake-core", *own]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["time_s"] == pytest.approx(2e-9 * matrix.nonzeros, rel=1e-6)
+    assert run(["spmv", "train", str(tmp_path / "m.npz")]) == 2
+    assert "want a name that ends in .spmv.json" in capsys.readouterr().err
     save_times(times, matrix, file, machine("xeon-gold-6148"), folder / "other.npz")
     assert run(train) == 2
     assert "labels of different machines" in capsys.readouterr().err
@@ -161,19 +99,7 @@ def test_one_command_gives_time_interval_and_energy(tmp_path: Path, capsys: pyte
     (tmp_path / "known.csv").write_text("matrix,time_s\ngrid.mtx,0\n")
     assert run(anchored) == 2
     assert "line 2: time_s = 0: want seconds > 0" in capsys.readouterr().err
+    assert run(["measure", "spmv", str(tmp_path / "grid.mtx"), "--kernel", "cg"]) == 2
+    assert "unknown sparse kernel 'cg'" in capsys.readouterr().err
     assert run(["spmv", "predict", str(tmp_path / "none.mtx")]) == 2
     assert "no such file" in capsys.readouterr().err
-
-
-def test_the_loops_of_pagerank_are_timed_or_said_to_be_too_noisy(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip("numba", reason="the extra [measure] is not installed")
-    (tmp_path / "ring.edges").write_text("".join(f"{i} {(i * 7 + 1) % 500}\n" for i in range(500)))
-    command = ["measure", "spmv", str(tmp_path / "ring.edges"), "--seconds", "0.5", "--format", "json"]
-    assert run([*command, "--kernel", "pagerank"]) == 0
-    (row,) = json.loads(capsys.readouterr().out)
-    assert row["iterations"] == 16 and 0 <= row["quiet_share"] <= 1
-    assert "SpMV_s" not in row or 1e-7 < row["SpMV_s"] < 1e-3  # a fifth of a nanosecond to 2 us a link
-    assert run([*command, "--kernel", "cg"]) == 2
-    assert "unknown sparse kernel 'cg'" in capsys.readouterr().err

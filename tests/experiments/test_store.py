@@ -58,14 +58,15 @@ def _identical(frame: pd.DataFrame, other: pd.DataFrame) -> None:
     pd.testing.assert_frame_equal(frame, other, check_exact=True)
 
 
-def test_thirty_kills_lose_no_point_and_repeat_none(tmp_path: Path) -> None:
+@pytest.mark.parametrize("least", [8, pytest.param(30, marks=pytest.mark.slow)])
+def test_kills_lose_no_point_and_repeat_none(least: int, tmp_path: Path) -> None:
     made = _plan(tmp_path, chunk=80)
     assert made.points == 10_000
     whole = run(made, tmp_path / "undisturbed").frame()
     fork = multiprocessing.get_context("fork")
     clock, kept, kills = random.Random(5), 0, 0
     folder = tmp_path / "killed"
-    while kills < 30:
+    while kills < least:
         child = fork.Process(target=run, args=(made, folder))
         child.start()
         time.sleep(clock.uniform(0.0, 0.12))

@@ -30,7 +30,7 @@ def locked() -> dict[str, tuple[str, list[str]]]:
 def test_the_lock_holds_what_pyproject_asks_for_and_a_reason_for_each(locked: dict[str, tuple[str, list[str]]]) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    locked_extras = [extra for extra in extras if extra not in ("torch", "hdf5", "docs")]
+    locked_extras = [extra for extra in extras if extra not in ("torch", "docs")]
     asked = [*project["dependencies"], *(text for name in locked_extras for text in extras[name])]
     names = {_plain(re.split(r"[\[<>=!~ ;]", text)[0]) for text in asked}
     assert names - NOT_LOCKED <= set(locked)

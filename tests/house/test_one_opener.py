@@ -18,7 +18,6 @@ OWN = {
     "experiments/studies/versions.py": "its own source",
     "experiments/question/user_code.py": "the source of code that the user named",
     "experiments/measure/training/epochs.py": "appends to its own log; /proc/cpuinfo",
-    "experiments/measure/spmv/block_energy.py": "counters of the system",
     "experiments/measure/clocks/measured_estimator.py": "/proc/cpuinfo",
     "experiments/measure/threads/shared_cores.py": "/sys",
     "hwmodels/importers/cpuinfo.py": "/proc and /sys",

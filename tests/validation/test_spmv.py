@@ -12,10 +12,10 @@ import pytest
 
 from slipstick.estimators.sparse.spmv_devices import shipped_devices
 from slipstick.experiments.calibrate.public_data import data_folder, training_file
-from slipstick.experiments.measure.spmv.label_folds import errors, held_out, held_out_by
 from slipstick.experiments.measure.spmv.labels import LabelledBlocks, shipped_labels
 from slipstick.experiments.methods.spmv import device_fits
-from slipstick.experiments.methods.spmv.product_times import MATRICES, STATISTICS, TIMES, read_products
+from slipstick.experiments.methods.spmv.block_fits import errors, held_out
+from slipstick.experiments.methods.spmv.device_fits import MATRICES, STATISTICS, TIMES, read_products
 from slipstick.experiments.scoreboards.spmv import pagerank_scores as pagerank
 from slipstick.experiments.scoreboards.spmv import spmv_board
 from slipstick.workloads.kernels.blocks import BlockTable, block_features, network_input
@@ -25,11 +25,11 @@ from slipstick.workloads.kernels.generators import from_recipe
 def labelled(matrices: int = 9, each: int = 40) -> LabelledBlocks:
     random = np.random.default_rng(0)
     rows = matrices * each
-    values = random.random((rows, 2)).astype(np.float32)
-    table = BlockTable(("step.mean_log", "step.max_log"), values, np.arange(rows), rows)
-    seconds = 1e-9 * np.exp(values.sum(axis=1))
+    inputs = random.random((rows, 249)).astype(np.float32)
+    table = BlockTable(("lines",), inputs[:, :1], np.arange(rows), rows)
+    seconds = 1e-9 * np.exp(inputs.mean(axis=1) + inputs.max(axis=1))
     owner = np.repeat(np.arange(matrices), each)
-    return LabelledBlocks(tuple("abcdefghi"), owner, table, np.zeros((rows, 249), np.float32), seconds, 1.02 * seconds)
+    return LabelledBlocks(tuple("abcdefghi"), owner, table, inputs, seconds, 1.02 * seconds)
 
 
 def test_no_model_sees_the_matrices_it_is_asked_about() -> None:
@@ -46,7 +46,7 @@ def test_no_model_sees_the_matrices_it_is_asked_about() -> None:
         seen.append(set(target.matrix))
         return spy(known, target)
 
-    assert np.array_equal(held_out_by(blocks, family, ["x"] * 4 + ["y"] * 5), blocks.label)
+    assert np.array_equal(held_out(blocks, family, ["x"] * 4 + ["y"] * 5), blocks.label)
     assert seen == [set(range(4)), set(range(4, 9))]
 
 
@@ -54,13 +54,14 @@ def test_errors_and_noise_floor_by_hand() -> None:
     blocks = labelled()
     found = errors(blocks, 1.1 * blocks.label)
     assert found.scores == pytest.approx({"block": 0.1, "matrix": 0.1, "matrix max": 0.1})
-    assert blocks.noise_floor == pytest.approx(0.02 / 2.02)
-    assert replace(blocks, repeated=np.full(len(blocks.label), np.nan)).noise_floor is None
+    assert blocks.noise_floor(whole=True) == pytest.approx(0.02 / 2.02)
+    assert blocks.noise_floor() == pytest.approx(0.02 / 2.02)
+    assert replace(blocks, repeated=np.full(len(blocks.label), np.nan)).noise_floor() is None
 
 
 def test_the_log_linear_baseline_finds_a_log_linear_law() -> None:
     blocks = labelled()
-    predicted = held_out(blocks, spmv_board.models("hot")["linear"])
+    predicted = held_out(blocks, spmv_board.linear)
     assert np.allclose(predicted, blocks.label, rtol=1e-4)
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.sparse.reuse_model import CacheSizes
-from slipstick.estimators.sparse.spmv_network_training import Recipe
 from slipstick.experiments.measure.spmv.labels import LabelledBlocks, shipped_labels
 from slipstick.experiments.methods.spmv import families_left_out as protocol
-from slipstick.experiments.papers.spmv_cnn.own_network import OWN_FOLDS
+from slipstick.experiments.methods.spmv.families_left_out import Recipe
+from slipstick.experiments.papers.spmv_cnn.spmv_cnn_rows import OWN_FOLDS
 from slipstick.workloads.kernels.blocks import BlockTable, block_features, network_input
 from slipstick.workloads.kernels.generators import from_recipe
 

@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 
 from slipstick.common.errors import InputError
 from slipstick.workloads.kernels import generators
-from slipstick.workloads.kernels.blocks import STEPS_PER_OCTAVE, block_features, network_input, reuse_times
+from slipstick.workloads.kernels.blocks import (
+    FAR,
+    LONG_ROWS,
+    STEPS_PER_OCTAVE,
+    block_features,
+    network_input,
+    reuse_times,
+)
 from slipstick.workloads.kernels.meshes import finite_elements
 from slipstick.workloads.kernels.pagerank import pagerank, pagerank_problem, run_pagerank
 from slipstick.workloads.kernels.sparse import SparseMatrix
@@ -62,13 +69,12 @@ def test_features_of_a_dense_row_and_of_a_diagonal() -> None:
     features = block_features(dense)
     assert features.blocks == 4
     assert features.column("row_changes").tolist() == [0, 0, 0, 0]
-    assert features.column("segment.65").tolist() == [250] * 4
-    assert features.column("step.one").tolist() == [249] * 4
+    assert features.column("row_65_and_more").tolist() == [250] * 4
     assert features.column("lines").tolist() == [32, 32, 32, 32]  # 250 doubles on lines of 8, ends shared
     diagonal = SparseMatrix.from_triplets("diagonal", np.arange(1000), np.arange(1000), (1000, 1000))
     features = block_features(diagonal)
     assert features.column("row_changes").tolist() == [249] * 4
-    assert features.column("segment.1").tolist() == [250] * 4
+    assert features.column("row_17_to_32").sum() == 0
     assert features.column("irregular").sum() == 0
 
 
@@ -79,11 +85,10 @@ def test_counts_of_a_block_add_up(size: int, mean: float, seed: int) -> None:
     if matrix.nonzeros < 250:
         return
     features = block_features(matrix)
-    for prefix in ("segment.", "volume.", "page."):
-        total = sum(features.column(name) for name in features.names if name.startswith(prefix))
-        assert np.all(total == 250)
-    far = sum(features.column(name) for name in features.names if name.startswith("far_volume."))
-    assert np.array_equal(far, features.column("step.far"))
+    far = sum(features.column(name) for name in FAR)
+    distant = np.abs(np.diff(matrix.columns[: features.blocks * 250].reshape(-1, 250), axis=1)) > 16
+    assert np.array_equal(far, 1 + distant.sum(axis=1))  # the first of a block counts as far
+    assert np.all(sum(features.column(name) for name in LONG_ROWS) <= 250)
     assert np.all(features.column("lines") <= 250)
     assert np.all(np.isfinite(features.values))
 
@@ -91,11 +96,10 @@ def test_counts_of_a_block_add_up(size: int, mean: float, seed: int) -> None:
 def test_local_patterns_have_smaller_reuse_volume_than_permuted_ones() -> None:
     grid_matrix = generators.stencil((150, 150), 5)
 
-    def mean(m: SparseMatrix) -> float:
-        features = block_features(m)
-        return float(features.column("volume.4K").mean())
+    def beyond(m: SparseMatrix) -> float:
+        return float(sum(block_features(m).column(name).mean() for name in FAR[3:]))
 
-    assert mean(grid_matrix) > 1.5 * mean(generators.permuted(grid_matrix, seed=1))
+    assert beyond(generators.permuted(grid_matrix, seed=1)) > 1.5 * beyond(grid_matrix)
 
 
 def test_stencils_have_the_closed_count_of_nonzeros() -> None:

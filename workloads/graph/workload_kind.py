@@ -41,6 +41,11 @@ def workload_kind(workload: Workload) -> WorkloadKind:
     return cast("WorkloadKind", declared)
 
 
+def role_of(op: Op) -> str:
+    """The part of a step that an operation plays: output, router, experts, state; "" where it declares none."""
+    return str(op.attributes.get(ROLE, "")).partition(".")[0]
+
+
 def program_kind(operations: Iterable[Op]) -> WorkloadKind:
     """What an importer declares of a program: whether it speaks to other devices, and whether it trains."""
     known = tuple(operations)

@@ -95,18 +95,19 @@ STREAMED_BYTES = VALUE_BYTES + 2 * INDEX_BYTES
 LINE_BYTES, PAGE_BYTES = 64, 4096
 VOLUME_EDGES = tuple(float(4 << k) * 1024 for k in range(0, 17, 2))
 """Bytes that part the classes of reuse volume: 4 KiB, 16 KiB, ... 256 MiB."""
-SEGMENT_EDGES = (2, 3, 5, 9, 17, 33, 65)
-"""Row lengths that part the classes of row segments inside a block."""
-PAGE_EDGES = (64, 1536)
-"""Pages in use that part the classes of page reuse: what small and large translation buffers hold."""
+LONG_ROWS = {"row_17_to_32": (17, 33), "row_33_to_64": (33, 65), "row_65_and_more": (65, 1 << 62)}
+"""Lengths of row segments inside a block that are told apart."""
+FAR = tuple(f"far_{k}" for k in range(len(VOLUME_EDGES) + 1))
+PAGES_HELD = 64
+"""Pages in use that small translation buffers hold."""
 
 
 @dataclass(frozen=True, eq=False)
 class BlockTable:
-    """Features of a matrix's blocks.
+    """What decides the time of a matrix's blocks, as counts of their non-zeros.
 
-    `names`: of the columns.
-    `values`: one row a block, shape (blocks, features), float32; counts are of non-zeros in the block.
+    `names`: of the columns, as the dims of an operation are named (`pattern_counts`).
+    `values`: one row a block, shape (blocks, features), float32.
     `index`: which block each row is (all, or a sample).
     `blocks`: how many whole blocks the matrix has.
     `size`: Non-zeros of a block.
@@ -149,87 +150,47 @@ def whole_blocks(matrix: SparseMatrix, block: int = BLOCK) -> int:
 
 
 def block_features(matrix: SparseMatrix, block: int = BLOCK) -> BlockTable:
-    """Everything the reuse and boosting models know of every whole block.
+    """What the reuse model counts in every whole block.
 
-    Counts of non-zeros by row-segment length, by reuse volume of their line of the dense vector (all, and those not
-    next to the non-zero before), by page reuse; row changes; statistics of the column steps; and of the whole matrix
-    its footprint and the spread of its row lengths.
+    Changes of row, rows of another length than the one before, non-zeros in long rows; lines and pages of the dense
+    vector that the block touches; non-zeros by the reuse volume of their line, those next to the one before left out;
+    non-zeros whose page small translation buffers have lost; and the footprint of the whole matrix.
     """
     count = whole_blocks(matrix, block)
     used = count * block
+    first = np.zeros(matrix.nonzeros + 1, dtype=bool)
+    first[matrix.row_pointers] = True
+    begins = first[:used].reshape(count, block)
+    table: dict[str, npt.NDArray[Any]] = {"row_changes": begins[:, 1:].sum(axis=1)}
+    begins[:, 0] = True
+    starts = np.flatnonzero(begins)
+    segments, owner = np.diff(np.append(starts, used)), starts // block
+    changed = np.append(False, segments[1:] != segments[:-1])
+    table["irregular"] = np.bincount(owner[changed], minlength=count)
+    for name, (low, high) in LONG_ROWS.items():
+        table[name] = np.bincount(owner, segments * ((segments >= low) & (segments < high)), count)
+
     rows, columns = matrix.shape
-    pointers = matrix.row_pointers
-    names: list[str] = []
-    parts: list[npt.NDArray[np.float32]] = []
-
-    def add(name: str, values: npt.ArrayLike) -> None:
-        names.append(name)
-        parts.append(np.broadcast_to(np.asarray(values, dtype=np.float32), (count,)))
-
-    def add_classes(
-        prefix: str, labels: list[str], classes: npt.NDArray[np.integer], weight: FloatArray | None = None
-    ) -> None:
-        width = len(labels)
-        owner = np.repeat(np.arange(count), len(classes) // count) if weight is None else segment_block
-        totals = np.bincount(owner * width + classes, weights=weight, minlength=count * width).reshape(count, width)
-        for k, label in enumerate(labels):
-            add(f"{prefix}.{label}", totals[:, k])
-
-    begins = np.zeros(matrix.nonzeros + 1, dtype=bool)
-    begins[pointers] = True
-    begins = begins[:used]
-    add("row_changes", begins.reshape(count, block)[:, 1:].sum(axis=1))
-    cuts = begins.copy()
-    cuts[::block] = True
-    starts = np.flatnonzero(cuts)
-    segments = np.diff(np.append(starts, used))
-    segment_block = starts // block
-    add_classes(
-        "segment",
-        [f"{low}" for low in (1, *SEGMENT_EDGES)],
-        np.searchsorted(SEGMENT_EDGES, segments, "right"),
-        segments.astype(np.float64),
+    line, page = (
+        reuse_times(matrix.columns // (size // VALUE_BYTES), matrix.row_pointers, columns * VALUE_BYTES // size + 1)
+        for size in (LINE_BYTES, PAGE_BYTES)
     )
-    changed = np.flatnonzero(np.append(False, segments[1:] != segments[:-1]))
-    add("irregular", np.bincount(segment_block[changed], minlength=count))
-
-    steps = np.diff(matrix.columns[:used], prepend=matrix.columns[0]).reshape(count, block)[:, 1:]
-    distance = np.abs(steps)
-    logs = np.log1p(distance.astype(np.float32))
-    add("step.mean_log", logs.mean(axis=1))
-    add("step.std_log", logs.std(axis=1))
-    add("step.max_log", logs.max(axis=1))
-    add("step.one", (steps == 1).sum(axis=1))
-    add("step.backward", (steps < 0).sum(axis=1))
-    far = np.ones((count, block), dtype=bool)
-    far[:, 1:] = distance > 2 * LINE_BYTES // VALUE_BYTES
-    add("step.far", far.sum(axis=1))
-
-    position = np.tile(np.arange(block, dtype=np.int32), count)
-    index = np.arange(used, dtype=np.int32) - position
-    line = reuse_times(matrix.columns // (LINE_BYTES // VALUE_BYTES), pointers, columns * VALUE_BYTES // LINE_BYTES + 1)
-    page = reuse_times(matrix.columns // (PAGE_BYTES // VALUE_BYTES), pointers, columns * VALUE_BYTES // PAGE_BYTES + 1)
-    add("lines", (line.previous[:used] < index).reshape(count, block).sum(axis=1))
-    add("pages", (page.previous[:used] < index).reshape(count, block).sum(axis=1))
+    begin = np.repeat(np.arange(count, dtype=np.int32) * block, block)
+    for name, reuse in (("lines", line), ("pages", page)):
+        table[name] = (reuse.previous[:used] < begin).reshape(count, block).sum(axis=1)
     streamed = STREAMED_BYTES + 2 * VALUE_BYTES * rows / max(matrix.nonzeros, 1)
-    volume = LINE_BYTES * line.footprint() + streamed * grid()
-    by_step = np.searchsorted(VOLUME_EDGES, volume).astype(np.int64)
-    labels = [f"{edge / 1024:g}K" for edge in VOLUME_EDGES] + ["more"]
-    classes = by_step[line.step[:used]]
-    add_classes("volume", labels, classes)
-    add_classes("far_volume", [*labels, "near"], np.where(far.ravel(), classes, len(labels)))
-    names.pop()
-    parts.pop()
     in_use = page.footprint() + streamed / PAGE_BYTES * grid()
-    add_classes(
-        "page", [f"{edge}" for edge in PAGE_EDGES] + ["more"], np.searchsorted(PAGE_EDGES, in_use)[page.step[:used]]
+    table["translations"] = (in_use > PAGES_HELD)[page.step[:used]].reshape(count, block).sum(axis=1)
+    volume = LINE_BYTES * line.footprint() + streamed * grid()
+    classes = np.searchsorted(VOLUME_EDGES, volume).astype(np.int64)[line.step[:used]].reshape(count, block)
+    far = np.ones((count, block), dtype=bool)
+    steps = np.diff(matrix.columns[:used], prepend=matrix.columns[0]).reshape(count, block)[:, 1:]
+    far[:, 1:] = np.abs(steps) > 2 * LINE_BYTES // VALUE_BYTES
+    table |= {name: ((classes == k) & far).sum(axis=1) for k, name in enumerate(FAR)}
+    table["footprint"] = np.full(count, footprint_bytes(matrix))
+    return BlockTable(
+        tuple(table), np.stack(list(table.values()), axis=1).astype(np.float32), np.arange(count), count, block
     )
-
-    add("log_footprint", np.log(footprint_bytes(matrix)))
-    add("log_vector", np.log(VALUE_BYTES * columns))
-    lengths = matrix.row_lengths
-    add("row_length_variation", lengths.std() / max(lengths.mean(), 1e-9))
-    return BlockTable(tuple(names), np.stack(parts, axis=1), np.arange(count), count, block)
 
 
 def footprint_bytes(matrix: SparseMatrix) -> float:
@@ -237,27 +198,14 @@ def footprint_bytes(matrix: SparseMatrix) -> float:
     return STREAMED_BYTES * matrix.nonzeros + VALUE_BYTES * (matrix.shape[0] + matrix.shape[1])
 
 
-COUNTED = {
-    "row_changes": ("row_changes",),
-    "irregular": ("irregular",),
-    "row_17_to_32": ("segment.17",),
-    "row_33_to_64": ("segment.33",),
-    "row_65_and_more": ("segment.65",),
-    "lines": ("lines",),
-    "pages": ("pages",),
-    "translations": (f"page.{PAGE_EDGES[-1]}", "page.more"),
-}
-"""What `pattern_counts` adds up, by the columns of `block_features`."""
-
-
-def blocks_within(matrix: SparseMatrix, size: int) -> BlockTable:
-    """The features of a matrix in blocks of `size` non-zeros; a matrix smaller than a block is one block.
+def blocks_within(matrix: SparseMatrix) -> BlockTable:
+    """The features of a matrix in blocks of `BLOCK` non-zeros; a matrix smaller than a block is one block.
 
     Raises InputError where the matrix has fewer than two non-zeros.
     """
     if matrix.nonzeros < 2:
         raise InputError(f"matrix {matrix.name!r} has {matrix.nonzeros} non-zeros: want at least 2 to say anything")
-    return block_features(matrix, min(size, matrix.nonzeros))
+    return block_features(matrix, min(BLOCK, matrix.nonzeros))
 
 
 def pattern_counts(matrix: SparseMatrix) -> dict[str, float]:
@@ -268,9 +216,7 @@ def pattern_counts(matrix: SparseMatrix) -> dict[str, float]:
     do on average; a matrix smaller than a block is one block.
     Raises InputError where the matrix has fewer than two non-zeros.
     """
-    table = blocks_within(matrix, BLOCK)
+    table = blocks_within(matrix)
     whole = matrix.nonzeros / (table.size * table.blocks)
-    sums = dict(zip(table.names, (table.values.sum(axis=0, dtype=np.float64) * whole).tolist(), strict=True))
-    far = [name for name in table.names if name.startswith("far_volume.")]
-    counts = {name: sum(sums[column] for column in columns) for name, columns in COUNTED.items()}
-    return counts | {f"far_{k}": sums[name] for k, name in enumerate(far)} | {"footprint": footprint_bytes(matrix)}
+    sums = (table.values.sum(axis=0, dtype=np.float64) * whole).tolist()
+    return dict(zip(table.names, sums, strict=True)) | {"footprint": footprint_bytes(matrix)}

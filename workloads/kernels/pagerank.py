@@ -1,4 +1,4 @@
-"""PageRank by the power method: Algorithm 2 of the SpMV paper as a graph of loops, and as a kernel that runs.
+"""PageRank by the power method: Algorithm 2 of the SpMV paper as a graph of loops, and in numpy.
 
 The loop bodies are not in our text of the paper; they are derived here from the power method with damping d = 0.85,
 threshold 1e-6 and dangling rows, so that their order (L0 | L1, SpMV, L2, L3, L4) and count are the paper's:
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,10 +27,9 @@ from slipstick.workloads.graph.cost import Cost
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.kernels.blocks import INDEX_BYTES, STREAMED_BYTES, VALUE_BYTES
 from slipstick.workloads.kernels.sparse import SparseMatrix
-from slipstick.workloads.kernels.spmv import blockwise_kernel, spmv_operation
+from slipstick.workloads.kernels.spmv import spmv_operation
 
 DAMPING, THRESHOLD = 0.85, 1e-6
-LOOPS = ("L0", "L1", "SpMV", "L2", "L3", "L4")
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,50 +135,6 @@ def _loop(
     cost = Cost({"flop.vector.float64": flops, "read": VALUE_BYTES * memops, "launches": 1})
     kind = "gather_sum" if name == "L2" else "vector_loop"
     return Op(name, kind, FrozenDict(dims), "float64", cost, times, FrozenDict({"loop": name}))
-
-
-def pagerank_loops() -> dict[str, Any]:
-    """The loops compiled by numba, by name; SpMV is the blockwise kernel. Needs the extra [measure].
-
-    Floating-point sums keep their order (no re-association), as a C compiler at -O1 keeps it.
-    """
-    from numba import njit
-
-    compile_ = njit(nogil=True, inline="never", error_model="numpy")
-
-    def fill(p: Any, value: float) -> None:
-        for i in range(np.uint64(len(p))):
-            p[i] = value
-
-    def copy(p: Any, q: Any) -> None:
-        for i in range(np.uint64(len(p))):
-            q[i] = p[i]
-
-    block = blockwise_kernel()
-
-    def product(rows: Any, columns: Any, values: Any, q: Any, p: Any) -> None:
-        for row in range(np.uint64(len(p))):
-            p[row] = 0.0
-        block(rows, columns, values, q, p, np.uint64(0), np.uint64(len(columns)))
-
-    def dangling_sum(dangling: Any, q: Any) -> float:
-        total = 0.0
-        for i in range(np.uint64(len(dangling))):
-            total += q[dangling[i]]
-        return total
-
-    def damp(p: Any, damping: float, shift: float) -> None:
-        for i in range(np.uint64(len(p))):
-            p[i] = damping * p[i] + shift
-
-    def difference(p: Any, q: Any) -> float:
-        total = 0.0
-        for i in range(np.uint64(len(p))):
-            total += abs(p[i] - q[i])
-        return total
-
-    functions = {"L0": fill, "L1": copy, "SpMV": product, "L2": dangling_sum, "L3": damp, "L4": difference}
-    return {name: compile_(function) for name, function in functions.items()}
 
 
 def run_pagerank(

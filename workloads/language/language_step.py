@@ -20,7 +20,7 @@ from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import SIZE_BYTES, Amount, Cost
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
-from slipstick.workloads.graph.workload_kind import ROLE, WORK
+from slipstick.workloads.graph.workload_kind import ROLE, WORK, role_of
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.weight_types import WeightType, stored_name, weight_type, weights_by_group
 from slipstick.workloads.transforms.dtype import in_dtype
@@ -128,11 +128,6 @@ def _stored(metadata: Mapping[str, Attribute], kind: WeightType) -> FrozenDict[A
     )
     held = linear * kind.linear + routed * kind.experts + (parameters - linear - routed) * kind.rest
     return FrozenDict({**metadata, WORK: "step", "weights": kind.name, "weight_bytes": held / 8})
-
-
-def role_of(op: Op) -> str:
-    """The part of a step that an operation plays: output, router, experts, state; "" where it declares none."""
-    return str(op.attributes.get(ROLE, "")).partition(".")[0]
 
 
 def _stored_in(op: Op, before: WeightType, after: WeightType) -> Op:

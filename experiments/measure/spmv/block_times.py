@@ -1,10 +1,13 @@
 """Times of blocks of a sparse product on this host: hot and streaming labels, with the machine's disturbance beside
 them.
 
+The scattered waits of thread CPU time would not show that somebody else uses the core's other half; nor would kernels
+that only wait for their own additions: the reference is bound by throughput.
+
 *Hot*: one block again and again, everything in the first cache (as the SpMV paper's published code does). *Streaming*:
 whole sweeps over the matrix, a cycle-counter stamp between blocks. A reference block that stays in the first cache runs
 before and after every sample, and inside a sweep after every millisecond: pieces in which the machine was not quiet
-(`slipstick.experiments.measure.clocks.interference_check`) are thrown away.
+(it took longer than `QUIET` times its best) are thrown away.
 
 Needs the extra [measure] (numba).
 """
@@ -21,19 +24,12 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.errors import InputError
-from slipstick.experiments.measure.clocks.interference_check import (
-    QUIET,
-    Reference,
-    counter,
-    counter_rate,
-    reference_kernel,
-    wait_for_quiet,
-)
 from slipstick.workloads.kernels.blocks import BLOCK, whole_blocks
 from slipstick.workloads.kernels.sparse import SparseMatrix
 from slipstick.workloads.kernels.spmv import blockwise_kernel
 
 Floats = npt.NDArray[np.float64]
+QUIET = 1.12
 SWEEPS = 20
 OUTLIER = 10.0
 AGREEMENT = 0.07
@@ -46,6 +42,84 @@ BATCH_SECONDS = 0.01
 """Of sweeps in a row between two returns to the interpreter, which leaves the caches and branch predictors its own."""
 PIECE_SECONDS = 1e-3
 """Of a sweep between two looks at the reference: on a shared machine whole sweeps are seldom undisturbed."""
+
+
+@cache
+def counter() -> Any:
+    """The processor's cycle counter, for use in compiled code."""
+    from llvmlite import ir
+    from numba import types
+    from numba.extending import intrinsic
+
+    @intrinsic  # type: ignore[misc, untyped-decorator, unused-ignore]
+    def read(context: Any) -> Any:
+        def build(cls: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            kind = ir.FunctionType(ir.IntType(64), ())
+            return builder.call(builder.module.declare_intrinsic("llvm.readcyclecounter", (), kind), [])
+
+        return types.uint64(), build
+
+    return read
+
+
+@cache
+def reference_kernel() -> Any:
+    """Counter ticks of a block by (rows, columns, values, x, y, start, stop, times), the mean of `times` in a row."""
+    from numba import njit
+
+    block, tick = blockwise_kernel(), counter()
+
+    @njit(nogil=True)  # type: ignore[misc, untyped-decorator, unused-ignore]
+    def repeat(rows: Any, columns: Any, values: Any, x: Any, y: Any, start: Any, stop: Any, times: int) -> float:
+        before = tick()
+        for _ in range(times):
+            block(rows, columns, values, x, y, start, stop)
+        return float((tick() - before) / times)
+
+    return repeat
+
+
+class Reference:
+    """A block in the first cache, timed again and again: how fast the machine is just now."""
+
+    def __init__(self) -> None:
+        """`arguments` are the reference kernel's, but how often."""
+        random = np.random.default_rng(0)
+        rows = (np.arange(BLOCK) // 8).astype(np.uint32)
+        columns = np.arange(BLOCK, dtype=np.uint32)
+        vectors = (random.random(BLOCK), random.random(BLOCK), np.zeros(BLOCK // 8 + 1))
+        self.arguments = (rows, columns, *vectors, np.uint64(0), np.uint64(BLOCK))
+        self.best = np.inf
+        for _ in range(2000):
+            self()
+
+    def __call__(self) -> float:
+        """Counter ticks of the block, now; its code and data are fetched first, as another kernel ran before."""
+        reference_kernel()(*self.arguments, 2)
+        ticks = float(reference_kernel()(*self.arguments, 20))
+        self.best = min(self.best, ticks)
+        return ticks
+
+    @property
+    def quiet(self) -> bool:
+        """Whether the machine is as fast as it ever was, within 12 %."""
+        return self() <= QUIET * self.best
+
+
+def wait_for_quiet(reference: Reference, end: float) -> None:
+    """Sleep until the machine is quiet, or `end` (seconds of time.perf_counter) is there."""
+    while time.perf_counter() < end and not reference.quiet:
+        time.sleep(0.002)
+
+
+def counter_rate(calls: int = 4_000_000) -> float:
+    """Ticks of the cycle counter a second of wall time: one long call, the counter is read at its two ends."""
+    one = np.zeros(1, dtype=np.uint32)
+    arguments = (one, one, np.zeros(1), np.zeros(1), np.zeros(1), np.uint64(0), np.uint64(1))
+    reference_kernel()(*arguments, 1)
+    start = time.perf_counter()
+    ticks = reference_kernel()(*arguments, calls) * calls
+    return float(ticks / (time.perf_counter() - start))
 
 
 @dataclass(frozen=True)
@@ -87,7 +161,7 @@ class BlockTimes:
 
 
 @cache
-def _compiled() -> dict[str, Any]:
+def _compiled_sweeps() -> Any:
     from numba import njit
 
     block, tick, look = blockwise_kernel(), counter(), reference_kernel()
@@ -122,17 +196,7 @@ def _compiled() -> dict[str, Any]:
         look(*reference, 2)
         looks[len(ticks), 0] = look(*reference, LOOK - 2)
 
-    @njit(nogil=True)  # type: ignore[misc, untyped-decorator, unused-ignore]
-    def grain(count: int) -> int:
-        smallest = np.uint64(1 << 62)
-        for _ in range(count):
-            before = tick()
-            step = tick() - before
-            if step > np.uint64(0) and step < smallest:
-                smallest = step
-        return int(smallest)
-
-    return {"sweeps": sweeps, "grain": grain}
+    return sweeps
 
 
 def measure_blocks(
@@ -142,8 +206,6 @@ def measure_blocks(
 
     Raises InputError where the matrix has no whole block.
     """
-    import resource
-
     protocol = protocol or SpmvProtocol()
     count = whole_blocks(matrix)
     reference = reference or Reference()
@@ -156,17 +218,13 @@ def measure_blocks(
         random.random(matrix.shape[1]),
         np.zeros(matrix.shape[0]),
     )
-    before = resource.getrusage(resource.RUSAGE_THREAD)
     streaming, facts = _streaming(arguments, count, protocol, reference, rate)
     index = np.unique(np.linspace(0, count - 1, min(count, protocol.hot_blocks)).astype(np.int64))
     hot = _hot(arguments, index, protocol, reference) / rate / BLOCK
-    after = resource.getrusage(resource.RUSAGE_THREAD)
     facts |= {
         "counter_hz": rate,
-        "counter_grain_ticks": float(_compiled()["grain"](1000)),
         "hot_quiet_share": float(np.mean(~np.isnan(hot))),
         "reference_ns": reference.best / rate / BLOCK * 1e9,
-        "preemptions": float(after.ru_nivcsw - before.ru_nivcsw),
         "load": os.getloadavg()[0],
     }
     return BlockTimes(matrix.name, streaming, index, hot, facts)
@@ -180,7 +238,7 @@ def _streaming(
     Sweeps follow each other in compiled code, quiet or not, so that the caches hold what a sweep leaves in them. Pieces
     begin at other blocks every time: none is always the one after a look at the reference.
     """
-    sweeps = _compiled()["sweeps"]
+    sweeps = _compiled_sweeps()
     piece, batch = count, 1
     random = np.random.default_rng(0)
 

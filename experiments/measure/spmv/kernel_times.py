@@ -10,46 +10,35 @@ within `AGREEMENT`; a host that is never quiet for as long gives no time.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from itertools import product as pairs
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.errors import InputError
-from slipstick.estimators.sparse.kernel_costs import State
-from slipstick.estimators.sparse.row_chunks import SPLIT_OF
-from slipstick.experiments.measure.spmv.product_kernels import Product, product
+from slipstick.common.readers import unknown_name
+from slipstick.estimators.sparse.kernel_costs import SPLIT_OF, State, cuts
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.kernels.sparse import SparseMatrix
+from slipstick.workloads.kernels.spmv import blockwise_kernel
 
+Product = Callable[[], object]
 WARMING = 4
 """Products before a warm sample: a last level that others share fills slowly (with one, up to twice the time)."""
 LEAST_PRODUCTS = 3
 AGREEMENT = 0.05
+ROUNDS: Mapping[State, int] = {"warm": 15, "cold": 5}
+"""Samples of every kernel by the state of the caches; the least counts."""
+SAMPLE_SECONDS, THREAD_SECONDS = 0.002, 2.0
+"""A warm sample is as many products in a row as take about so long; each kernel on several threads gets so much."""
 MOST_BUFFER = 1 << 31
 """Bytes of the buffer that empties the caches, at most."""
-
-
-@dataclass(frozen=True)
-class RoundProtocol:
-    """How products are timed.
-
-    `rounds`, `cold_rounds`: samples of every kernel; the least counts.
-    `sample_seconds`: a warm sample is as many products in a row as take about so long, at least three.
-    `thread_seconds`: for each kernel on several threads, at most.
-    """
-
-    rounds: int = 15
-    cold_rounds: int = 5
-    sample_seconds: float = 0.002
-    thread_seconds: float = 2.0
-
-    def __post_init__(self) -> None:
-        if min(self.rounds, self.cold_rounds) < 1 or not self.sample_seconds > 0:
-            raise InputError(f"protocol {self}: want at least one round and samples > 0 s")
 
 
 @dataclass(frozen=True)
@@ -91,18 +80,16 @@ def time_products(
     states: Sequence[State],
     threads: Sequence[int],
     flush: Flush,
-    protocol: RoundProtocol | None = None,
 ) -> list[KernelTime]:
     """Times of one matrix; kernels without threads are left out where several are wanted.
 
     Raises InputError where a kernel is unknown or cannot run here.
     """
-    protocol = protocol or RoundProtocol()
     runs = {kernel: product(kernel, matrix) for kernel in kernels} if 1 in threads else {}
-    repeats = {kernel: _repeats(run, protocol.sample_seconds) for kernel, run in runs.items()}
+    repeats = {kernel: _repeats(run) for kernel, run in runs.items()}
     samples: dict[tuple[str, State], list[float]] = {}
     for state in states:
-        for _ in range(protocol.rounds if state == "warm" else protocol.cold_rounds):
+        for _ in range(ROUNDS[state]):
             for kernel, run in runs.items():
                 if state == "warm":
                     for _ in range(WARMING):
@@ -114,16 +101,16 @@ def time_products(
     result = [KernelTime(*key, 1, min(taken), float(np.median(taken))) for key, taken in samples.items()]
     for kernel, count in pairs(kernels, threads):
         if count > 1 and kernel in SPLIT_OF and "warm" in states:
-            result += _together(kernel, matrix, count, protocol.thread_seconds)
+            result += _together(kernel, matrix, count)
     return result
 
 
-def _together(kernel: str, matrix: SparseMatrix, threads: int, budget: float) -> list[KernelTime]:
+def _together(kernel: str, matrix: SparseMatrix, threads: int) -> list[KernelTime]:
     """The time on several threads, none where the host was not quiet for three products."""
     run = product(kernel, matrix, threads)
     run()
     taken: list[float] = []
-    end = time.perf_counter() + budget
+    end = time.perf_counter() + THREAD_SECONDS
     while time.perf_counter() < end:
         start = time.perf_counter()
         run()
@@ -147,6 +134,125 @@ def _sample(run: Product, repeats: int) -> float:
     return max(time.thread_time() - start, 1e-9) / repeats
 
 
-def _repeats(run: Product, seconds: float) -> int:
+def _repeats(run: Product) -> int:
     run()  # the first call compiles
-    return max(LEAST_PRODUCTS, int(seconds / min(_sample(run, 1) for _ in range(3))))
+    return max(LEAST_PRODUCTS, int(SAMPLE_SECONDS / min(_sample(run, 1) for _ in range(3))))
+
+
+PACKAGE_OF = {"blocks": "numba", "scipy": "scipy", "numba": "numba", "torch": "torch"}
+"""What each kernel needs installed; their meanings stand in `kernel_costs.KERNELS`."""
+
+
+def kernels_here() -> tuple[str, ...]:
+    """Those that this host can run."""
+    return tuple(name for name, package in PACKAGE_OF.items() if find_spec(package) is not None)
+
+
+def software(kernel: str) -> str:
+    """Name and version of what runs a kernel."""
+    try:
+        return f"{PACKAGE_OF[kernel]} {version(PACKAGE_OF[kernel])}"
+    except PackageNotFoundError:
+        return PACKAGE_OF[kernel]
+
+
+def product(kernel: str, matrix: SparseMatrix, threads: int = 1) -> Product:
+    """A call that multiplies the matrix by a vector, float64, positions in 32 bits.
+
+    Raises InputError where the kernel is unknown, its package is missing, or it has no threads.
+    """
+    if kernel not in PACKAGE_OF:
+        raise unknown_name("sparse kernel", kernel, list(PACKAGE_OF))
+    if find_spec(PACKAGE_OF[kernel]) is None:
+        raise InputError(f"kernel {kernel!r} needs {PACKAGE_OF[kernel]}: pip install {PACKAGE_OF[kernel]}")
+    if threads > 1 and kernel not in SPLIT_OF:
+        raise InputError(f"kernel {kernel!r} runs on one thread; with threads: {', '.join(SPLIT_OF)}")
+    random = np.random.default_rng(0)
+    values, x = random.random(matrix.nonzeros), random.random(matrix.shape[1])
+    pointers, columns = matrix.row_pointers.astype(np.int32), matrix.columns
+    if kernel == "scipy":
+        from scipy.sparse import csr_array
+
+        compressed = csr_array((values, columns, pointers), shape=matrix.shape)
+        return lambda: compressed @ x
+    if kernel == "torch":
+        return _torch_product(pointers, columns, values, x, matrix.shape, threads)
+    y = np.zeros(matrix.shape[0])
+    unsigned = columns.astype(np.uint32)
+    if kernel == "blocks":
+        run, rows = blockwise_kernel(), matrix.row_of_nonzero().astype(np.uint32)
+        return lambda: run(rows, unsigned, values, x, y, np.uint64(0), np.uint64(len(values)))
+    arguments = (pointers.astype(np.uint32), unsigned, values, x, y)
+    if threads == 1:
+        loop = _row_loop()
+        return lambda: loop(*arguments, np.uint64(0), np.uint64(matrix.shape[0]))
+    edges = np.array(cuts(matrix, threads, SPLIT_OF[kernel]), dtype=np.uint64)
+    return _numba_threads(arguments, edges, threads)
+
+
+def _torch_product(
+    pointers: np.ndarray[Any, Any],
+    columns: np.ndarray[Any, Any],
+    values: np.ndarray[Any, Any],
+    x: np.ndarray[Any, Any],
+    shape: tuple[int, int],
+    threads: int,
+) -> Product:
+    import warnings
+
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch calls its compressed rows a beta
+        compressed = torch.sparse_csr_tensor(*map(torch.from_numpy, (pointers, columns, values)), size=shape)
+    vector = torch.from_numpy(x)
+
+    def run() -> object:
+        if torch.get_num_threads() != threads:
+            torch.set_num_threads(threads)
+        return compressed @ vector
+
+    return run
+
+
+def _numba_threads(arguments: tuple[Any, ...], edges: np.ndarray[Any, Any], threads: int) -> Product:
+    import numba
+
+    if threads > numba.config.NUMBA_NUM_THREADS:
+        raise InputError(f"threads = {threads}: numba has {numba.config.NUMBA_NUM_THREADS} here")
+    loop = _chunk_loop()
+
+    def run() -> object:
+        numba.set_num_threads(threads)
+        return loop(*arguments, edges)
+
+    return run
+
+
+@cache
+def _row_loop() -> Any:
+    from numba import njit
+
+    @njit(nogil=True)  # type: ignore[misc, untyped-decorator, unused-ignore]
+    def rows(pointers: Any, columns: Any, values: Any, x: Any, y: Any, first: Any, last: Any) -> None:
+        for row in range(first, last):
+            total = 0.0
+            for i in range(np.uint64(pointers[row]), np.uint64(pointers[row + np.uint64(1)])):
+                total += values[i] * x[columns[i]]
+            y[row] = total
+
+    return rows
+
+
+@cache
+def _chunk_loop() -> Any:
+    from numba import njit, prange
+
+    rows = _row_loop()
+
+    @njit(nogil=True, parallel=True)  # type: ignore[misc, untyped-decorator, unused-ignore]
+    def chunks(pointers: Any, columns: Any, values: Any, x: Any, y: Any, edges: Any) -> None:
+        for chunk in prange(len(edges) - 1):
+            rows(pointers, columns, values, x, y, edges[chunk], edges[chunk + 1])
+
+    return chunks

@@ -8,32 +8,149 @@ from math import exp
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
-from slipstick.estimators.sparse.host_kernels import HostKernels, ThreadCosts, beside
-from slipstick.estimators.sparse.kernel_costs import STATES, TERMS, KernelCosts, State, calibrated
+from slipstick.estimators.fitting.nonnegative_terms import ROUNDS, nearest_terms
+from slipstick.estimators.sparse.fitted_documents import write_document
+from slipstick.estimators.sparse.kernel_costs import (
+    MEMORY_TERMS,
+    REACHES,
+    SPLIT_OF,
+    STATES,
+    TERMS,
+    HostKernels,
+    KernelCosts,
+    State,
+    ThreadCosts,
+    beside,
+    counts_of,
+    term_amounts,
+)
 from slipstick.estimators.sparse.reuse_model import CacheSizes
-from slipstick.estimators.sparse.row_chunks import SPLIT_OF, counts_of
-from slipstick.estimators.sparse.thread_fit import ThreadedProducts
-from slipstick.experiments.measure.spmv.calibration_matrices import calibration_recipes, expected_nonzeros, family
-from slipstick.experiments.measure.spmv.kernel_labels import MeasuredProduct, chunk_counts
+from slipstick.experiments.measure.spmv.labels import MeasuredProduct, chunk_counts, family, recipes
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.machine_file import load_machine, save_machine
 from slipstick.workloads.kernels.generators import from_recipe
 from slipstick.workloads.kernels.sparse import SparseMatrix
 from slipstick.workloads.kernels.sparse_files import read_matrix
 
+Floats = npt.NDArray[np.float64]
+SHARED, STARTS = np.linspace(0.0, 1.0, 21), np.append(0.0, np.geomspace(1e-7, 1e-3, 41))
 LEAST_THREADED = 20_000
 """Non-zeros of the smallest matrix that is timed on several threads."""
 
 
+def fit_costs(amounts: Floats, seconds: npt.ArrayLike) -> Floats:
+    """Costs >= 0 [s] of least mean relative error, by least squares weighed again and again.
+
+    `amounts` has shape (products, terms), `seconds` (products,).
+    Raises InputError where there are fewer products than two, or a time is not above 0.
+    """
+    measured = np.asarray(seconds, dtype=np.float64)
+    if len(measured) < 2 or amounts.shape[0] != len(measured) or not np.all(measured > 0):
+        raise InputError(f"{len(measured)} products to fit costs to: want at least 2, all > 0 s")
+    return nearest_terms(amounts, measured, ROUNDS)
+
+
+def held_out_logs(amounts: Floats, seconds: npt.ArrayLike, families: Sequence[str]) -> Floats:
+    """log(measured / predicted) of every product by costs fitted to the other families."""
+    measured, names = np.asarray(seconds, dtype=np.float64), np.asarray(families)
+    logs = np.empty(len(measured))
+    for name in np.unique(names):
+        out = names == name
+        costs = fit_costs(amounts[~out], measured[~out])
+        logs[out] = np.log(measured[out] / np.maximum(amounts[out] @ costs, 1e-12))
+    return logs
+
+
+def spread_over_families(logs: npt.ArrayLike, level: float = DEFAULT_LEVEL) -> float:
+    """The wider of the standard deviation about no error and of the spread whose central band of `level` holds that
+    share of errors, counted as of one more (conformal); 10 at most.
+
+    A few families scatter much more than the others; a quantile over all matrices does not see how far those reach, and
+    the next family may be like them.
+    """
+    ordered = np.sort(np.abs(np.asarray(logs, dtype=np.float64)))
+    rank = min(len(ordered), int(np.ceil((len(ordered) + 1) * level)))
+    return min(max(float(np.sqrt(np.mean(ordered**2))), float(ordered[rank - 1] / quantile(level, None))), 10.0)
+
+
+def calibrated(
+    kernel: str, state: State, products: Sequence[MeasuredProduct], caches: CacheSizes, software: str = ""
+) -> KernelCosts:
+    """The costs of a kernel from products measured on one thread, and their spread over families held out.
+
+    Raises InputError where there are fewer than two families, or a time is not above 0.
+    """
+    families = [one.family for one in products]
+    if len(set(families)) < 2:
+        raise InputError(f"kernel {kernel!r}: products of {len(set(families))} families of matrices, want at least 2")
+    seconds = [one.seconds[kernel, state, 1] for one in products]
+    tried: list[tuple[float, KernelCosts]] = []
+    for reach in REACHES:
+        amounts = np.array([term_amounts(one.counts, caches, state, reach) for one in products])
+        logs = held_out_logs(amounts, seconds, families)
+        cost = FrozenDict(dict(zip(TERMS[state], map(float, fit_costs(amounts, seconds)), strict=True)))
+        freedom = float(len(set(families)) - 1)
+        costs = KernelCosts(kernel, state, cost, spread_over_families(logs), freedom, reach, software)
+        tried.append((float(np.mean(np.abs(logs))), costs))
+    return min(tried, key=lambda one: one[0])[1]
+
+
+def fit_threads(
+    costs: KernelCosts, threads: int, products: Sequence[MeasuredProduct], caches: CacheSizes
+) -> ThreadCosts:
+    """Start and sharing of least mean error of log time; the spread is that of families held out.
+
+    `products`: also those on one thread alone, which costs that leave a family out are fitted to.
+    Raises InputError where there are fewer than two families.
+    """
+    state, key = costs.state, (costs.kernel, costs.state, threads)
+    chosen = [one for one in products if ran_together(key, one)]
+    alone = [one for one in products if (costs.kernel, state, 1) in one.seconds]
+    names, known = np.array([one.family for one in chosen]), np.array([one.family for one in alone])
+    if len(set(names)) < 2:
+        raise InputError(f"kernel {costs.kernel!r} on {threads} threads: want at least 2 families")
+
+    def amounts(every: Sequence[Mapping[str, float]]) -> Floats:
+        return np.array([term_amounts(one, caches, state, costs.reach) for one in every])
+
+    several = np.array([one.seconds[key] for one in chosen])
+    together = [amounts(one.chunks[SPLIT_OF[costs.kernel], threads]) for one in chosen]
+    single, seconds = (
+        amounts([one.counts for one in alone]),
+        np.array([o.seconds[costs.kernel, state, 1] for o in alone]),
+    )
+    memory = np.array([term in MEMORY_TERMS for term in TERMS[state]])
+
+    def busy(cost: Floats, shared: float) -> Floats:
+        """Seconds of the slowest chunk of every matrix."""
+        paid = cost * np.where(memory, 1 + shared * (threads - 1), 1.0)
+        return np.array([float((one @ paid).max()) for one in together])
+
+    def logs(cost: Floats, start: float, shared: float) -> Floats:
+        return np.asarray(np.log(several / np.maximum(start * (threads - 1) + busy(cost, shared), 1e-12)))
+
+    def best(cost: Floats, rows: npt.NDArray[np.bool_]) -> tuple[float, float]:
+        started = STARTS[:, None] * (threads - 1)
+        errors = [np.abs(np.log(several / (started + busy(cost, shared))))[:, rows].mean(axis=1) for shared in SHARED]
+        where = np.unravel_index(int(np.argmin(errors)), (len(SHARED), len(STARTS)))
+        return float(STARTS[where[1]]), float(SHARED[where[0]])
+
+    left = np.empty(len(chosen))
+    for name in np.unique(names):
+        cost = fit_costs(single[known != name], seconds[known != name])
+        left[names == name] = logs(cost, *best(cost, names != name))[names == name]
+    every = np.array([costs.cost[term] for term in TERMS[state]])
+    return ThreadCosts(*best(every, names == names), spread_over_families(left), threads)
+
+
 def fit_kernels(
-    products: Sequence[MeasuredProduct],
-    machine: Machine,
-    software: Mapping[str, str],
-    source: str,
-    power: FrozenDict[float],
+    products: Sequence[MeasuredProduct], machine: Machine, software: Mapping[str, str], source: str
 ) -> HostKernels:
     """Costs of every kernel, state and number of threads that were measured.
 
@@ -46,28 +163,15 @@ def fit_kernels(
     costs: dict[tuple[str, State], KernelCosts] = {}
     several: dict[str, ThreadCosts] = {}
     for kernel, state, threads in keys:
-        chosen = [one for one in products if ran_together((kernel, state, threads), one)]
-        families = [one.family for one in chosen]
-        counts = [one.counts for one in chosen]
-        seconds = [one.seconds[kernel, state, threads] for one in chosen]
         if threads == 1:
-            text = software.get(kernel, "")
-            costs[kernel, state] = calibrated(kernel, state, counts, seconds, families, caches, text)
+            chosen = [one for one in products if (kernel, state, 1) in one.seconds]
+            costs[kernel, state] = calibrated(kernel, state, chosen, caches, software.get(kernel, ""))
         else:
-            known = [one for one in products if (kernel, state, 1) in one.seconds]
-            alone = (
-                [one.counts for one in known],
-                [one.seconds[kernel, state, 1] for one in known],
-                [one.family for one in known],
-            )
-            parts = [one.chunks[SPLIT_OF[kernel], threads] for one in chosen]
-            together = (parts, seconds, families)
-            measured = ThreadedProducts.of(costs[kernel, state], threads, alone, together, caches)
-            several[f"{kernel} {state}"] = measured.fit()
+            several[f"{kernel} {state}"] = fit_threads(costs[kernel, state], threads, products, caches)
     if not costs:
         raise InputError("no product was measured")
     every = tuple(costs.values())
-    return HostKernels(machine.name, machine.clock, machine.cores, caches, every, FrozenDict(several), power, source)
+    return HostKernels(machine.name, machine.clock, machine.cores, caches, every, FrozenDict(several), source)
 
 
 def ran_together(key: tuple[str, State, int], product: MeasuredProduct) -> bool:
@@ -102,8 +206,7 @@ def calibrate(
         Where a kernel cannot run here or a file cannot be used.
     """
     from slipstick.experiments.measure.host.host_topology import detect
-    from slipstick.experiments.measure.spmv.kernel_times import Flush, time_products
-    from slipstick.experiments.measure.spmv.product_kernels import kernels_here, software
+    from slipstick.experiments.measure.spmv.kernel_times import Flush, kernels_here, software, time_products
 
     if path.exists():
         machine = load_machine(path)
@@ -122,46 +225,19 @@ def calibrate(
         seconds = {(one.kernel, one.state, one.threads): one.seconds for one in times}
         result.append(MeasuredProduct(matrix.name, kind, counts_of(matrix), chunk_counts(matrix, counts), seconds))
         say(f"{matrix.name}: {matrix.nonzeros} non-zeros")
-    power = _power(chosen[0], machine)
     text = f"{machine.name}, {date.today().isoformat()}, {len(result)} matrices, least of interleaved rounds"
-    host = fit_kernels(result, machine, {kernel: software(kernel) for kernel in chosen}, text, power)
+    host = fit_kernels(result, machine, {kernel: software(kernel) for kernel in chosen}, text)
     target = beside(path)
-    host.save(target)
+    write_document(host.document(), target)
     return host, target
 
 
 def _matrices(files: Sequence[Path], largest: int) -> Iterator[tuple[SparseMatrix, str]]:
     for file in files:
         yield read_matrix(file), f"file {file.name}"
-    for name, recipe in calibration_recipes().items():
-        if expected_nonzeros(recipe) <= largest:
-            yield from_recipe(name, dict(recipe)), family(recipe)
-
-
-def _power(kernel: str, machine: Machine) -> FrozenDict[float]:
-    """Mean watts by domain while products run for a second; empty where no counter can be read."""
-    import time
-
-    from slipstick.experiments.measure.spmv.block_energy import energy_of, rapl_domains
-    from slipstick.experiments.measure.spmv.product_kernels import product
-    from slipstick.workloads.kernels.generators import stencil
-
-    domains = rapl_domains()
-    if not domains:
-        return FrozenDict()
-    run, passed = product(kernel, stencil((300, 300), 5)), 0.0
-
-    def busy() -> None:
-        nonlocal passed
-        start = time.perf_counter()
-        while passed < 1.0:
-            run()
-            passed = time.perf_counter() - start
-
-    joules = energy_of(busy, domains)
-    packages = sum(energy for name, energy in joules.items() if name.startswith("package"))
-    memory = sum(energy for name, energy in joules.items() if name == "dram")
-    return FrozenDict({"package": packages / passed, "dram": memory / passed})
+    for name, made in recipes("calibration").items():
+        if made["nonzeros"] <= largest:
+            yield from_recipe(name, made["recipe"]), family(made["recipe"])
 
 
 def rows_of(host: HostKernels) -> list[dict[str, Any]]:

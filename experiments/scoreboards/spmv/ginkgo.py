@@ -9,13 +9,18 @@ import numpy as np
 from slipstick.common.readers import read_csv_rows
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.fitting.scores import mean_error, relative_quantile
-from slipstick.estimators.sparse.spmv_amounts import FORMATS, TERMS
-from slipstick.estimators.sparse.spmv_anchors import anchored
-from slipstick.estimators.sparse.spmv_costs import is_accelerator
-from slipstick.estimators.sparse.spmv_devices import DeviceCosts, TrainedDevices, fit_device
+from slipstick.estimators.sparse.reuse_model import is_accelerator
+from slipstick.estimators.sparse.spmv_devices import FORMATS, TERMS, DeviceCosts, TrainedDevices, anchored, fit_device
 from slipstick.experiments.calibrate.public_data import scored_file, training_file
-from slipstick.experiments.methods.spmv.device_fits import left_out, predict
-from slipstick.experiments.methods.spmv.product_times import MATRICES, TIMES, Floats, Products, read_products
+from slipstick.experiments.methods.spmv.device_fits import (
+    MATRICES,
+    TIMES,
+    Floats,
+    Products,
+    left_out,
+    predict,
+    read_products,
+)
 from slipstick.experiments.scoring.score import MAPE, Data, Scored, labelled
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
 

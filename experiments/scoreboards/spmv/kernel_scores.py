@@ -7,13 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.fitting.scores import mean_error
-from slipstick.estimators.sparse.host_kernels import HostKernels
-from slipstick.estimators.sparse.kernel_costs import State
-from slipstick.estimators.sparse.row_chunks import SPLIT_OF
-from slipstick.experiments.measure.spmv.kernel_labels import KernelLabels, Key, MeasuredProduct, shipped_products
+from slipstick.estimators.sparse.kernel_costs import SPLIT_OF, HostKernels, State
+from slipstick.experiments.measure.spmv.labels import KernelLabels, Key, MeasuredProduct, shipped_products
 from slipstick.experiments.methods.spmv.kernel_fits import fit_kernels, ran_together
 from slipstick.experiments.scoring.score_rows import ValidationRow
 
@@ -25,7 +22,7 @@ Floats = npt.NDArray[np.float64]
 def rows() -> list[ValidationRow]:
     """A row a kernel, state of the caches and number of threads; met where the band covers 70 to 90 %."""
     labels = shipped_products()
-    host = fit_kernels(labels.calibration, labels.host, labels.software, labels.source, FrozenDict())
+    host = fit_kernels(labels.calibration, labels.host, labels.software, labels.source)
     keys = sorted({key for one in labels.judged for key in one.seconds}, key=lambda key: (key[2], key[1], key[0]))
     return [_row(labels, host, kernel, state, threads) for kernel, state, threads in keys]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,7 @@ from slipstick.estimators.composition.composed_estimator import ComposedEstimato
 from slipstick.estimators.cpu.vector_loops import LevelLoops, LoopRoofline
 from slipstick.estimators.roofline.piecewise import Piecewise
 from slipstick.estimators.schedules.sequential import Sequential
-from slipstick.estimators.sparse.sparse_products import LearnedSpmv
-from slipstick.estimators.sparse.spmv_model import trained_model
+from slipstick.estimators.sparse.reuse_model import shipped_reuse
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.measure.spmv.labels import SHIPPED
@@ -72,19 +71,19 @@ def graph_of(name: str, facts: Mapping[str, Any], data: Path | None) -> SparseMa
     return read_matrix(path).renamed(name) if path is not None and path.exists() else None
 
 
-def models(problem: PageRankProblem, host: Machine) -> dict[str, ComposedEstimator]:
+def models(host: Machine) -> dict[str, ComposedEstimator]:
     """The published recipe (labels of the first cache, one bandwidth), and ours for a host at its clock."""
 
     def piecewise(spmv: OperationModel, loops: OperationModel) -> ComposedEstimator:
         return ComposedEstimator(Piecewise(FrozenDict({"spmv": spmv}), loops), Sequential(), "eq. 3")
 
-    hot, streaming = (LearnedSpmv.of(trained_model(kind), [problem.matrix]) for kind in ("hot", "streaming"))
-    ours = LearnedSpmv.of(trained_model("streaming"), [problem.matrix], host)
+    streaming = shipped_reuse("streaming")
+    as_labelled = replace(streaming, clock=float(host.clock))
     return {
-        "published recipe (hot labels, one bandwidth)": piecewise(hot, LoopRoofline()),
+        "published recipe (hot labels, one bandwidth)": piecewise(shipped_reuse("hot"), LoopRoofline()),
         "roofline for all, SpMV too": piecewise(StreamedProduct(), LoopRoofline()),
-        "ours at the clock of the labels": piecewise(streaming, LevelLoops()),
-        "ours": piecewise(ours, LevelLoops()),
+        "ours at the clock of the labels": piecewise(as_labelled, LevelLoops()),
+        "ours": piecewise(streaming, LevelLoops()),
     }
 
 
@@ -106,7 +105,7 @@ def _score(name: str, problem: PageRankProblem, facts: Mapping[str, Any], protoc
     times = {op.name: float(op.times) for op in work}
     whole = sum(measured[loop] * times[loop] for loop in times)
     totals, worst, signed = {}, {}, {}
-    for label, model in models(problem, host).items():
+    for label, model in models(host).items():
         estimate = model.estimate(work, host)
         loops = {part.name: part.time for part in estimate.parts}
         scored = [loop for loop in measured if loop != "L2" or len(problem.dangling)]

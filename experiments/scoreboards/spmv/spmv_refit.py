@@ -1,4 +1,4 @@
-"""`slipstick validate --refit sparse`: costs of sparse kernels on the host of the project, and of whole devices.
+"""`slipstick validate --refit sparse`: costs of reuse and of sparse kernels on our hosts, and those of whole devices.
 
 Every score is of families of the calibration matrices left out; the matrices that ``slipstick validate spmv`` judges
 are not looked at. The last rows score other values of ``LEARNT_ROWS`` than the one that ships.
@@ -10,21 +10,16 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.fitting.fitted_file import OuterScore
-from slipstick.estimators.sparse.host_kernels import SHIPPED, HostKernels
-from slipstick.estimators.sparse.kernel_costs import (
-    LEARNT_ROWS,
-    KernelCosts,
-    held_out_logs,
-    term_amounts,
-)
-from slipstick.estimators.sparse.spmv_amounts import FORMATS
+from slipstick.estimators.sparse.kernel_costs import LEARNT_ROWS, SHIPPED, HostKernels, KernelCosts, term_amounts
+from slipstick.estimators.sparse.reuse_model import LABEL_KINDS, TRAINED
+from slipstick.estimators.sparse.spmv_devices import FORMATS
 from slipstick.estimators.sparse.spmv_devices import SHIPPED as DEVICES
-from slipstick.experiments.measure.spmv.kernel_labels import MeasuredProduct, shipped_products
+from slipstick.experiments.measure.spmv.labels import MeasuredProduct, shipped_labels, shipped_products
+from slipstick.experiments.methods.spmv.block_fits import fit_labels
 from slipstick.experiments.methods.spmv.device_fits import fit_public
-from slipstick.experiments.methods.spmv.kernel_fits import fit_kernels
+from slipstick.experiments.methods.spmv.kernel_fits import fit_kernels, held_out_logs
 from slipstick.experiments.scoring.fitted_files import ShippedFiles
 
 VALUES = (500.0, 1000.0, 2000.0, 3000.0, LEARNT_ROWS, 10_000.0, 20_000.0)
@@ -37,11 +32,12 @@ def refit() -> ShippedFiles:
     """
     labels = shipped_products()
     source = f"{labels.source}; {len(labels.calibration)} generated matrices"
-    host = fit_kernels(labels.calibration, labels.host, labels.software, source, FrozenDict())
+    host = fit_kernels(labels.calibration, labels.host, labels.software, source)
     devices = {DEVICES / f"spmv-devices-{stored}.json": fit_public(stored).document() for stored in FORMATS}
+    reuse = {TRAINED / f"spmv-{kind}.json": fit_labels(shipped_labels(), kind)[0].document() for kind in LABEL_KINDS}
     used = sum(len(one.seconds) for one in labels.calibration)
     outer = tuple(_outer(host, labels.calibration))
-    return ShippedFiles({SHIPPED: host.document(), **devices}, used, outer)
+    return ShippedFiles({SHIPPED: host.document(), **devices, **reuse}, used, outer)
 
 
 def _outer(host: HostKernels, products: Sequence[MeasuredProduct]) -> Iterator[OuterScore]:

@@ -13,11 +13,12 @@ from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
+from slipstick.estimators.interconnect.collective_law import nccl
 from slipstick.estimators.interconnect.collective_libraries import LIBRARIES, NCCL, MessageProtocol
 from slipstick.estimators.interconnect.collectives import Collectives
 from slipstick.estimators.schedules.sequential import Sequential
 from slipstick.estimators.sensitivity.elasticities import sensitivity
-from slipstick.estimators.training.graph_on_devices import collective_times, nccl
+from slipstick.estimators.training.graph_on_devices import collective_times
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import operation
