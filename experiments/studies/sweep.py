@@ -129,7 +129,7 @@ class Task:
         The same function with the fitted parameters left open, beside draws of them; None without bands.
     residual, residual_seconds, degrees_of_freedom, residual_freedom, common, work
         Scatter of measurements around the fit, in log time; the part of it that is constant in seconds; see `Spread`;
-        the kind of work that is asked about.
+        of which kind of work the question is.
     shares
         The estimator, evaluated point by point for the metrics whose scatter it knows; None to leave them out.
     consumed, unknown

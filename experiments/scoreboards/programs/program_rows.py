@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.fitted_model import LawFit
-from slipstick.estimators.fitting.group_effects_model import UNGROUPED, Groups, LawRows
+from slipstick.estimators.fitting.group_effects_model import UNGROUPED, LawRows
 from slipstick.estimators.gpu.programs.program_classes import kernel_class
 from slipstick.estimators.gpu.programs.program_law import (
     HOST,
@@ -72,15 +72,16 @@ class FittedPrograms:
 
     def logs(self, one: Timed) -> FloatArray:
         """Log seconds of every program of a host, shape (programs,)."""
-        return np.log(self.of(self.fit.seconds, one.rows, one.groups(one.rows.programs)))
+        return np.log(self._of(self.fit.seconds, one))
 
     def half_width(self, one: Timed) -> FloatArray:
         """Half of the 80 % band of log time of every program of a host, shape (programs,)."""
-        return self.of(self.fit.half_width, one.rows, one.groups(one.rows.programs))
+        return self._of(self.fit.half_width, one)
 
-    def of(self, what: Callable[..., FloatArray], table: TimedOperations, groups: Groups) -> FloatArray:
-        """What the fit says of every program of a table, shape (programs,)."""
-        return what(ProgramLaw(self.classes, table), {"program": np.arange(table.programs, dtype=float)}, groups)
+    def _of(self, what: Callable[..., FloatArray], one: Timed) -> FloatArray:
+        """What the fit says of every program of a host, shape (programs,)."""
+        numbers = {"program": np.arange(one.rows.programs, dtype=float)}
+        return what(ProgramLaw(self.classes, one.rows), numbers, one.groups(one.rows.programs))
 
 
 def classes(known: Mapping[str, Program]) -> list[str]:

@@ -18,6 +18,7 @@ from slipstick.estimators.cpu.cpu_library_law import CpuLibraryLaw
 from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.folds import folds
 from slipstick.estimators.fitting.prediction_bands import stretch
+from slipstick.estimators.gpu.programs.program_law import ProgramLaw
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.scoreboards.vision import vision_memory
 from slipstick.experiments.scoreboards.vision.cpu_library_fit import cpu_rows, on_cpu
@@ -28,7 +29,7 @@ from slipstick.experiments.scoreboards.vision.timed_networks import (
     networks_of,
     timed_networks,
 )
-from slipstick.experiments.scoreboards.vision.vision_law import groups_of, packed
+from slipstick.experiments.scoreboards.vision.vision_law import law_rows
 from slipstick.experiments.scoreboards.vision.vision_rows import FILE, KEY, read_rows, two_numbers
 from slipstick.experiments.scoring.score import Board, Data, Scored, logarithmic, progress
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
@@ -65,9 +66,10 @@ def _predicted(known: TimedNetworks, wanted: TimedNetworks) -> tuple[FloatArray,
         kernels = known.law()
         there = [network for network in wanted.networks if network is not None]
         if kernels is not None and there:
-            table = packed(there, kernels.classes), groups_of(there)
-            ours[wanted.traced] = kernels.of(kernels.fit.seconds, *table)
-            half[wanted.traced] = kernels.of(kernels.fit.half_width, *table)
+            (classes, found), seconds = kernels, wanted.seconds[wanted.traced]
+            table, asked = law_rows(there, seconds, [""] * len(there), classes)
+            ours[wanted.traced] = found.seconds(ProgramLaw(classes, table), asked.columns, asked.groups)
+            half[wanted.traced] = found.half_width(ProgramLaw(classes, table), asked.columns, asked.groups)
     return ours, np.where(np.isfinite(half), half, np.nanmax(half, initial=-np.inf) if wanted.traced.any() else np.nan)
 
 

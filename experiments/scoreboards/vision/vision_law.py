@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slipstick.estimators.fitting.fit_model import fit
+from slipstick.estimators.fitting.fitted_model import LawFit
 from slipstick.estimators.fitting.group_effects_model import UNGROUPED, LawRows
 from slipstick.estimators.gpu.programs.program_classes import (
     BACK,
@@ -34,7 +35,6 @@ from slipstick.estimators.gpu.programs.program_law import (
 from slipstick.estimators.gpu.programs.program_sides import bounds
 from slipstick.estimators.schedules.host_issue import NOT_ISSUED, issues
 from slipstick.estimators.symbolic.lambdified import FloatArray
-from slipstick.experiments.scoreboards.programs.program_rows import FittedPrograms
 from slipstick.experiments.scoreboards.vision.image_networks import image_network
 from slipstick.hwmodels.machine import HALF, Machine
 from slipstick.workloads.graph.kinds import operation
@@ -148,15 +148,16 @@ def law_rows(
 ) -> tuple[TimedOperations, LawRows]:
     """Networks as columns of the law of some classes, and their measured seconds; those of a cluster err alike."""
     numbers = {"program": np.arange(len(rows), dtype=float)}
-    return packed(rows, classes), LawRows(numbers, groups_of(rows), clusters, seconds, [SOURCE] * len(rows))
+    groups = {level: [row.groups[level] for row in rows] for level in rows[0].groups}
+    return packed(rows, classes), LawRows(numbers, groups, clusters, seconds, [SOURCE] * len(rows))
 
 
-def fitted(rows: Sequence[NetworkRow], seconds: FloatArray, clusters: Sequence[str]) -> FittedPrograms:
-    """The law that meets measured seconds, shape (rows,), best."""
+def fitted(rows: Sequence[NetworkRow], seconds: FloatArray, clusters: Sequence[str]) -> tuple[tuple[str, ...], LawFit]:
+    """Classes of kernels, and the law of these that meets measured seconds, shape (rows,), best."""
     step = max(1, -(-len(rows) // FIT_ROWS))
     classes = tuple(sorted({name for row in rows[::step] for name in row.names}))
     table, known = law_rows(rows[::step], seconds[::step], clusters[::step], classes)
-    return FittedPrograms(classes, fit(ProgramLaw(classes, table), known))
+    return classes, fit(ProgramLaw(classes, table), known)
 
 
 def packed(rows: Sequence[NetworkRow], classes: Sequence[str] = (OTHERS,)) -> TimedOperations:
@@ -175,8 +176,3 @@ def packed(rows: Sequence[NetworkRow], classes: Sequence[str] = (OTHERS,)) -> Ti
         np.ones(len(sides)),
         len(rows),
     )
-
-
-def groups_of(rows: Sequence[NetworkRow]) -> dict[str, list[str]]:
-    """The groups of networks, by level."""
-    return {level: [row.groups[level] for row in rows] for level in rows[0].groups}
