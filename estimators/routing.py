@@ -19,7 +19,8 @@ Condition = Literal["network", "states", "run", "sizes", "open", "links", "mode 
 
 network: of which the workload is a part or a run. states: estimators for which the machine's file says enough.
 run: numbers of the run that are given. sizes: those, and the workload's open sizes. open: its open sizes.
-links: "cores" where a board's cores are linked. mode set: the runtime's mode, where the question sets it.
+links: "cores" where a chip has links to others: its host feeds one core as it feeds many. mode set: the runtime's mode,
+where the question sets it.
 """
 ALL = "all"
 """In `Route.keeps`: every open size."""

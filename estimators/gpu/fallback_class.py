@@ -13,9 +13,9 @@ from functools import cache
 
 from slipstick.estimators.gpu.kernels.kernel_classes import apart
 from slipstick.estimators.gpu.transfer.pooling_constants import FARTHEST_OUT, MEASURED_RANGES, PER_OCTAVE
+from slipstick.hwmodels.machine import HALF
 from slipstick.workloads.graph.workload import Op
 
-SIXTEEN = ("bfloat16", "float16")
 NARROW = ("float8", "float8_block", "mxfp8", "mxfp6", "int8", "float4", "nvfp4", "mxfp4")
 """No public rows of FP4 or MXFP exist for the machines of this calibration: they stand on FP8's."""
 WEIGHTS_ALONE = 0.3
@@ -94,8 +94,8 @@ def _candidates(name: str) -> Iterator[FallbackClass]:
     if one := apart(name):
         yield from (FallbackClass(twin, 0.0) for twin in (one.plain, one.many))
     kind, dtype = name.split(".")[:2]
-    if dtype in SIXTEEN:
-        yield from (FallbackClass(f"{kind}.{twin}", 0.05) for twin in SIXTEEN)
+    if dtype in HALF:
+        yield from (FallbackClass(f"{kind}.{twin}", 0.05) for twin in HALF)
     if kind in ("gemm", "attention"):
         if dtype in NARROW[1:]:
             yield FallbackClass(f"{kind}.float8", 0.25)
@@ -105,8 +105,8 @@ def _candidates(name: str) -> Iterator[FallbackClass]:
             yield FallbackClass(f"{kind}.float32", 0.15)
             yield FallbackClass(f"{kind}.bfloat16", 0.3)
     if kind == "convolution":
-        if dtype in ("tfloat32", *SIXTEEN, *NARROW):
-            yield FallbackClass("convolution.float16", 0.05 if dtype in SIXTEEN else 0.15)
+        if dtype in ("tfloat32", *HALF, *NARROW):
+            yield FallbackClass("convolution.float16", 0.05 if dtype in HALF else 0.15)
             yield FallbackClass("gemm.bfloat16", 0.25)
         yield FallbackClass("convolution.float32", 0.2)
     if kind in ("norm", "softmax"):

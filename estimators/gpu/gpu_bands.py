@@ -17,8 +17,8 @@ from slipstick.estimators.gpu.transfer.transfer_bands import Scatter
 from slipstick.estimators.gpu.transfer.unmeasured_machine import Forecast
 from slipstick.estimators.schedules.host_constants import CONVOLUTIONAL, HOST, LINKS, WHOLE
 from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.hwmodels.machine import HALF
 from slipstick.workloads.graph.workload import Op, Workload
-from slipstick.workloads.transforms.mixed import HALF
 
 NODES = 15
 """Points of the quadrature over a normal law: the third digit of its moments."""

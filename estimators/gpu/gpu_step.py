@@ -132,11 +132,12 @@ def gpu_step(
     """
     free = machine.runtime.free_kinds
     operations = lowered_graph(workload, machine).distinct.operations
-    classes = {class_of(op) for op in operations if op.kind not in (*free, "collective")}
+    computed = [op for op in operations if op.kind not in (*free, "collective")]
+    classes = {class_of(op) for op in computed}
     kernels = measured_kernels(known, machine, classes, stack_of(operations, machine))
     schedule = schedule or HostIssue()
     alone = isinstance(schedule, HostIssue) and schedule.alone
-    shares = program_shares(known, machine, classes, programs=programs)
+    shares = program_shares(known, machine, computed, programs=programs)
     device = SharedKernels(kernels.model, ProgramRuntimes(), shares)
     model: FormulaModel = device if links is None else DeviceAndCollectives(device, links)
     estimator = TorchProgram(model, schedule, "measured kernels under a schedule")

@@ -17,13 +17,15 @@ from slipstick.estimators.fitting.fitted_file import load_fitted
 from slipstick.estimators.fitting.similarity_weights import fitted_similarity
 from slipstick.estimators.gpu.fallback_class import fallback_class_for
 from slipstick.estimators.gpu.gpu_bands import NOTICED, Spent
-from slipstick.estimators.gpu.programs.program_kernels import HALF, programs_scatter
+from slipstick.estimators.gpu.programs.program_kernels import programs_scatter
 from slipstick.estimators.gpu.programs.program_sides import rounds_convolutions
+from slipstick.estimators.gpu.programs.shared_kernels import GROUPED, shared_name
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, device_name
 from slipstick.estimators.roofline.roofline import widened
 from slipstick.estimators.schedules.host_constants import UNMEASURED
 from slipstick.hwmodels.catalog import machine as catalogued
-from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.machine import HALF, Machine
+from slipstick.workloads.graph.workload import Op
 from slipstick.workloads.transforms.fusion import PRODUCTS
 
 IMAGE_NETWORKS = (
@@ -31,11 +33,12 @@ IMAGE_NETWORKS = (
 )
 NETWORKS_ON = ("rtx-3090", "rtx-4090")
 """GPUs on which the image networks were timed that the 16-bit kernels of programs were fitted to."""
-IN_NETWORKS = ("convolution", "pool", "upsample", "norm.batch", "norm.group")
+IN_NETWORKS = ("convolution", GROUPED, "pool", "upsample", "norm.batch", "norm.group")
 """What image networks have and tables of single kernels lack: layouts, depthwise and grouped windows, small images."""
 IN_BOTH = ("gemm", "attention", "softmax", "norm.layer", "elementwise", "move", "reduction", "gather")
-PLAIN = ("float32", "int64", "int32", "bool")
-"""Types of the programs in float32: of their numbers, places and masks."""
+TF32 = "tfloat32"
+PLAIN = ("float32", TF32, "int64", "int32", "bool")
+"""Types of the programs in float32: of their numbers, places and masks, and what PyTorch rounds them to."""
 MAKER = "nvidia"
 """Of the devices on which programs of PyTorch were timed."""
 GENERATION = 2
@@ -43,31 +46,29 @@ GENERATION = 2
 
 
 def program_shares(
-    known: DeviceCalibration, machine: Machine, classes: Iterable[str], *, programs: bool = False
+    known: DeviceCalibration, machine: Machine, operations: Iterable[Op], *, programs: bool = False
 ) -> FrozenDict[float]:
-    """Share of whole programs in the log time of each class that they were fitted to: in 16 bits, and convolutions in
-    TF32, which nobody timed by themselves.
+    """Share of whole programs in the log time of each name (`shared_name`) that they were fitted to: in 16 bits,
+    convolutions in TF32, which nobody timed by themselves, and those in groups on every machine and in every type.
 
-    `classes`: of operations (`class_of`); a norm's functions are told apart in the answer ("norm.layer.float16").
     `programs`: whether they are a program's forward pass, of which those in float32 were timed on machines like this.
     """
     shares: dict[str, float] = {}
     anchored = {(one.op.kind, one.op.dtype) for one in known.anchors if one.machine.name == machine.name}
-    for kind, dtype in {tuple(name.split(".")[:2]) for name in classes}:
-        if (kind, dtype) in anchored:
+    rounds = rounds_convolutions(machine)
+    for name in sorted({shared_name(op) for op in operations}):
+        part, _, dtype = name.rpartition(".")
+        kind = part.partition(".")[0]
+        if (kind, dtype) in anchored or part not in (*IN_NETWORKS, *IN_BOTH):
             continue
-        if (kind, dtype) == ("convolution", "tfloat32") and rounds_convolutions(machine):
-            shares["convolution.tfloat32"] = 1.0
-        plain = dtype in PLAIN or (dtype == "tfloat32" and kind not in PRODUCTS)  # rounded are products alone
-        if plain and programs and rounds_convolutions(machine):
-            shares |= {f"{name}.{dtype}": 1.0 for name in (*IN_NETWORKS, *IN_BOTH) if name.partition(".")[0] == kind}
-        if dtype not in HALF or (kind in PRODUCTS and widened(machine, dtype)):
+        if dtype in PLAIN:
+            share = float(part == GROUPED or (rounds and (programs or name == f"convolution.{TF32}")))
+        elif dtype not in HALF or (kind in PRODUCTS and widened(machine, dtype) and part != GROUPED):
             continue  # those programs multiplied 16 bits on matrix units
-        names = [name for name in (*IN_NETWORKS, *IN_BOTH) if name.partition(".")[0] == kind]
-        for name in names:
-            share = 1.0 if name in IN_NETWORKS else _share(known, machine, kind, dtype)
-            if share:
-                shares[f"{name}.{dtype}"] = share
+        else:
+            share = 1.0 if part in IN_NETWORKS else _share(known, machine, kind, dtype)
+        if share:
+            shares[name] = share
     return FrozenDict(shares)
 
 
@@ -83,7 +84,8 @@ def timed_programs() -> str:
     """Whose times the programs in float32 are: how many were fitted, and of which devices, as the fit says."""
     fitted = load_fitted("programs")
     count = next(one.rows for one in fitted.outer if one.kind == "programs in float32")
-    hosts = sorted({host.split("_")[0] for host in fitted.fit("program-kernels").seen("host")})
+    seen = fitted.fit("program-kernels").seen("host") - {catalogued(name).name for name in NETWORKS_ON}
+    hosts = sorted({host.split("_")[0] for host in seen})
     return f"as {count:,} times of programs on {', '.join(hosts)} show"
 
 
@@ -92,18 +94,14 @@ def _share(known: DeviceCalibration, machine: Machine, kind: str, dtype: str) ->
     networks = [catalogued(name) for name in NETWORKS_ON]
     if machine.name in [one.name for one in networks]:
         return 1.0
-    of_programs = _relatives([one.family for one in networks], machine)
+    kin = [one.family for one in networks if shared_words(one.family, machine.family) >= GENERATION]
+    of_programs = sum(_family_similarity(family, machine) for family in kin)
     standing = fallback_class_for(f"{kind}.{dtype}", [one.name for one in known.classes])
     fits = [fit for one in known.classes if standing and one.name == standing.measured for fit in one.fits]
     timed = {device_name(known.machines[fit.machine]): fit.family for fit in fits}
     if machine.name in timed:
         return 0.0
     return of_programs / (of_programs + sum(_family_similarity(family, machine) for family in timed.values()))
-
-
-def _relatives(families: Iterable[str], machine: Machine) -> float:
-    """What machines of the same generation and maker count for."""
-    return sum(_family_similarity(one, machine) for one in families if shared_words(one, machine.family) >= GENERATION)
 
 
 def _family_similarity(family: str, machine: Machine) -> float:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL
 from slipstick.estimators.base.ratio_band import SAME_OPERATIONS, RatioBand
 from slipstick.estimators.fitting.fitted_file import load_fitted
+from slipstick.workloads.graph.workload_kind import WorkloadKind
 
 NAME = "ratios"
 OTHER_MACHINE, OTHER_SIZES, OTHER_NETWORKS = "other machine", "other sizes", "other sizes of networks"
-FEW = 3
-"""Fewer operations are kernels by themselves, no network in the pairs that the law was fitted to."""
+NETWORKS: Collection[WorkloadKind] = (
+    "program", "training program", "step", "training", "data parallel", "pipeline parallel",
+)  # fmt: skip
+"""Kinds of work whose answers err as whole networks do, however many operations they have."""
 
 
 @dataclass(frozen=True)
@@ -29,24 +32,24 @@ class RatioLaw:
     other_sizes: float
     other_networks: float
 
-    def kept(self, operations: int) -> float:
-        """`RatioBand.kept` of answers of so many operations at other sizes."""
-        return self.other_sizes if operations < FEW else self.other_networks
+    def kept(self, work: WorkloadKind) -> float:
+        """`RatioBand.kept` of answers at other sizes."""
+        return self.other_networks if work in NETWORKS else self.other_sizes
 
     def band(
         self,
         names: Sequence[str] = (),
-        operations: int = 0,
+        work: WorkloadKind = "kernel",
         level: float = DEFAULT_LEVEL,
         degrees_of_freedom: float | None = None,
         residual_freedom: float | None = None,
     ) -> RatioBand:
         """The band of ratios where these names vary: of the same operations on a machine, or of other sizes.
 
-        `operations`: of which the answers consist.
+        `work`: what the answers are of.
         `degrees_of_freedom`, `residual_freedom`: see `Spread`.
         """
-        kept = SAME_OPERATIONS if all(name.startswith("machine.") for name in names) else self.kept(operations)
+        kept = SAME_OPERATIONS if all(name.startswith("machine.") for name in names) else self.kept(work)
         return RatioBand(self.other_machine, kept, level, degrees_of_freedom, residual_freedom)
 
 

@@ -43,6 +43,7 @@ from slipstick.estimators.training.training_estimator import TrainingEstimator
 from slipstick.estimators.user_measured.measured_serving import MeasuredRuns, TimedServerRun
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.graph.workload_kind import workload_kind
 
 REPEAT = 0.04
 """Standard deviation of the log of a time between two runs of the same program on the same machine: sweeps of training
@@ -443,7 +444,7 @@ class MatchedToTime(AsInner):
         there, now = plain.spread, best.spread
         if there.total is None or now.total is None:
             return None
-        law = shipped().band(() if same else ("workload",), len(best.parts))
+        law = shipped().band(() if same else ("workload",), workload_kind(workload))
         change, ratio = 0.0 if here else math.inf, math.log(best.time / plain.time)
         half = float(law.half(ratio, change, 0.0, now.total, there.total, now.common, there.common))
         return math.hypot(self.repeats, min(half / quantile(DEFAULT_LEVEL, None), now.total))

@@ -99,7 +99,7 @@ def route_of(workload: Workload, machine: Machine, run: Collection[str] = (), ch
         "run": lambda: run,
         "sizes": lambda: {*run, *workload.symbols},
         "open": lambda: workload.symbols,
-        "links": lambda: ("cores",) if machine.links and machine.cores > 1 else (),
+        "links": lambda: ("cores",) if machine.links else (),
         "mode set": lambda: (machine.runtime.mode,) if "runtime.mode" in chosen else (),
     }
     return route(machine_kind(machine), workload_kind(workload), lambda name: conditions[name]())
@@ -156,7 +156,7 @@ def _on_tpu(query: Asked) -> Default:
     board = query.row.schedule == "board"
     made = registry.estimator("tpu").model if board else tpu_step(fitted_tpu(), query.machine)
     what = "a TPU's operations as fitted to training steps on a v2-8"
-    what += ", the batch divided over its cores" if board else ""
+    what += ", the batch divided over its cores" if board and query.machine.cores > 1 else ""
     return Default(converted, query.machine, made, what)
 
 

@@ -53,6 +53,7 @@ from slipstick.experiments.studies.size_columns import MemoryColumns
 from slipstick.experiments.studies.whatif import answer
 from slipstick.hwmodels.machine_fields import unit_of_name
 from slipstick.workloads.graph.cost import Amount
+from slipstick.workloads.graph.workload_kind import workload_kind
 
 NOTHING, DIALS, ROW, CHOICE = 0, 1, 2, 4
 """What a value depends on: bits."""
@@ -464,7 +465,7 @@ def data_of(question: Question, level: float = DEFAULT_LEVEL) -> tuple[str, list
         "draws": draws,
         "residual": residual,
         "common": common,
-        "kept": [SAME_OPERATIONS, ratios.kept(len(question.answer().parts))],
+        "kept": [SAME_OPERATIONS, ratios.kept(workload_kind(question.workload))],
         "other": [ratios.other_machine, NEAR],
         "seconds": seconds,
         "width": width,

@@ -34,6 +34,7 @@ from slipstick.experiments.question.unused_inputs import unused_axes
 from slipstick.experiments.studies.quantity_columns import BandedMetrics, QuantityColumns
 from slipstick.experiments.studies.size_columns import MemoryColumns, ScatterAtSizes
 from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.workload_kind import WorkloadKind, workload_kind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -126,9 +127,9 @@ class Task:
         Seconds of the question as it stands: what ratios are relative to.
     drawn
         The same function with the fitted parameters left open, beside draws of them; None without bands.
-    residual, residual_seconds, degrees_of_freedom, residual_freedom, common, operations
+    residual, residual_seconds, degrees_of_freedom, residual_freedom, common, work
         Scatter of measurements around the fit, in log time; the part of it that is constant in seconds; see `Spread`;
-        of how many operations today's answer consists.
+        of which kind of work the question is.
     shares
         The estimator, evaluated point by point for the metrics whose scatter it knows; None to leave them out.
     consumed, unknown
@@ -163,7 +164,7 @@ class Task:
     residual_seconds: float = 0.0
     residual_freedom: float | None = None
     common: float = 0.0
-    operations: int = 0
+    work: WorkloadKind = "kernel"
     shares: BandedMetrics | None = None
     consumed: tuple[Consumption, ...] = ()
     unknown: tuple[str, ...] = ()
@@ -251,7 +252,7 @@ class Task:
         width = quantile(self.level, self.degrees_of_freedom)
         tail = quantile(self.level, self.residual_freedom or self.degrees_of_freedom)
         freedoms = self.degrees_of_freedom, self.residual_freedom
-        law = shipped().band(self.space.names, self.operations, self.level, *freedoms)
+        law = shipped().band(self.space.names, self.work, self.level, *freedoms)
         logs, change = np.log(np.maximum(ratios, 1e-300)), self.fields.change(free, len(times))
         ratio = law.half(logs, change, relative, residual, residual_today, common, self.common)
         alone = np.hypot(width * parameter, tail * residual)
@@ -340,7 +341,7 @@ def task(question: Question, level: float = DEFAULT_LEVEL, bands: Bands = "auto"
         return Task(function, space, today, level, unused=unused, notes=notes, fields=known, quantities=several)
     plain = Task(
         function, space, today, level, consumed=consumed, unknown=unknown, unused=unused, notes=notes, memory=memory,
-        fields=known, least=least, slower=ClockEnergy.of(question, consumed), operations=len(answer.parts),
+        fields=known, least=least, slower=ClockEnergy.of(question, consumed), work=workload_kind(question.workload),
     )  # fmt: skip
     shares = BandedMetrics(question, level) if answer.metric_intervals and space.size <= SHARE_POINTS else None
     wanted = bands == "always" or (bands == "auto" and space.size <= BAND_POINTS)

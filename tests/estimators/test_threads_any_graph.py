@@ -188,3 +188,10 @@ def test_a_measured_network_answers_by_both_strategies() -> None:
                 made.estimate(step, on)
     with pytest.raises(InputError, match="want times, clock and instructions"):
         ThreadMeasurement("net", 1.0, 0.0, 1e9, "m", "", "f", ((1, 1.0),), ((1, 1.0),), 1.0, 1.0)
+
+
+def test_a_run_over_images_is_no_step_of_a_language_model() -> None:
+    """A decode step by threads: its energy on a GPU was read as that of the step, of which it keeps the declaration."""
+    answer = question("llama-3-8b-decode", "titan-xp", "phi-a", []).answer()
+    assert answer.energy is not None
+    assert 0 < answer.energy / answer.time <= 1.05 * (machine("titan-xp").power.cap or 0)

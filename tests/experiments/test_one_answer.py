@@ -41,7 +41,8 @@ def test_a_board_of_four_chips_needs_a_quarter_of_what_one_needs_at_least(name: 
 def test_the_times_and_devices_of_programs_are_those_of_the_fit(capsys: pytest.CaptureFixture[str]) -> None:
     fitted = json.loads((FITTED / "programs.json").read_text())
     count = next(one["rows"] for one in fitted["outer"] if one["kind"] == "programs in float32")
-    levels = {group for _, level, group, _ in fitted["fits"]["program-kernels"]["values"] if level == "host"}
+    hosts = {group for _, level, group, _ in fitted["fits"]["program-kernels"]["values"] if level == "host"}
+    levels = {host for host in hosts if not host.startswith("GeForce")}  # those ran image networks in 16 bits
     from slipstick.estimators.gpu.kernel_model_blend import timed_programs
 
     assert f"{count:,} times" in timed_programs()

@@ -112,11 +112,31 @@ def test_a_sweep_over_the_sizes_of_a_product_is_its_points() -> None:
     assert times.tolist() == pytest.approx([point.answer().time for point in points], rel=1e-9)
 
 
-POOLED = "products in TF32 and in float32 have two fits until they are pooled: 3 % apart on an A100"
-
-
-@pytest.mark.parametrize("gpu", ["mi300x", pytest.param("a100-80gb", marks=pytest.mark.xfail(reason=POOLED))])
+@pytest.mark.parametrize("gpu", ["a100-80gb", "mi300x"])
 def test_rounding_to_tf32_slows_no_network(gpu: str) -> None:
     """An MI300X took the convolutions of NVIDIA's programs at float32's rate: three times as long as in float32."""
     times = [ss.question("vgg16-inference", gpu, dtype=dtype).answer().time for dtype in ("tfloat32", "float32")]
     assert times[0] <= times[1] * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("gpu", ["h100-sxm", "v100-sxm", "mi300x", "rx-7900-xtx", "apple-m2-max"])
+@pytest.mark.parametrize("channels", [144, 248])
+def test_sixteen_bits_speed_depthwise_convolutions_up_by_little_more_than_the_data_sheet(
+    gpu: str, channels: int
+) -> None:
+    """Laws of their own for each type gained 8.7 times on a V100 and 13.6 on an M2 Max."""
+    assert 0.95 < gain(gpu, channels, channels) <= 1.5 * gain(gpu, channels, channels, "roofline")
+
+
+@pytest.mark.parametrize("gpu", ["h100-sxm", "a100-sxm-80gb"])
+def test_sixteen_bits_gain_no_order_of_magnitude_in_groups(gpu: str) -> None:
+    """Two fits that knew nothing of each other said 12 to 19 times. Programs in float32 do run them slowly."""
+    assert 1 < gain(gpu, 128, 8) <= 2.5 * gain(gpu, 128, 8, "roofline")
+
+
+def gain(gpu: str, channels: int, groups: int, estimator: str | None = None) -> float:
+    """Seconds of the device in float32 over those in float16."""
+    network = Workload("net", (image(channels, 56, 3, groups),))
+    answers = [ss.question(network, gpu, estimator, dtype=dtype).answer() for dtype in ("float32", "float16")]
+    wide, narrow = (answer.sides.get("device", answer.time) for answer in answers)
+    return wide / narrow

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
+import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
 import slipstick as ss
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.ratio_band import RatioBand
 from slipstick.experiments.scoreboards.whatif.machine_pairs import changes, difference
 from slipstick.experiments.scoreboards.whatif.ratio_fit import RatioRows
 from slipstick.experiments.scoreboards.whatif.ratios import Ratios, together
 from slipstick.experiments.scoring.score import Scored
 from slipstick.hwmodels.catalog import machine
+from slipstick.operations import dense
 
 logs = st.floats(-3, 3)
 spreads = st.floats(0, 1)
@@ -92,6 +97,17 @@ def test_a_law_that_made_ratios_is_found_again(kept: float, other: float) -> Non
     assert found.half(kept=found.kept()) == pytest.approx(found.half(kept=kept), rel=0.15)
     boards = RatioRows(np.array([other * drawn.normal(size=4000), 0 * scale, 1.2816 + 0 * scale, ratio]), *names)
     assert boards.other() == pytest.approx(other, rel=0.1)
+
+
+def test_how_sure_a_ratio_is_hangs_on_no_count_of_operations() -> None:
+    """Two products once had the band of a kernel, three that of a network: 9.4 times as wide for the same ratio."""
+    halves = []
+    for count in (2, 3):
+        layers = [dense(f"d{place}", sp.Symbol("batch"), 4096, 4096) for place in range(count)]
+        program = ss.Workload("products", tuple(layers), defaults=FrozenDict({"batch": 2048}))
+        frame = ss.whatif(program, "h100-sxm", {"workload.batch": [4096]}, dtype="bfloat16").frame
+        halves.append(math.log(frame.high_ratio.iloc[-1] / frame.time_ratio.iloc[-1]))
+    assert halves[0] == pytest.approx(halves[1], rel=0.1)
 
 
 def test_a_change_that_the_model_finds_without_effect_is_not_certain() -> None:

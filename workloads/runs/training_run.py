@@ -15,6 +15,7 @@ from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import Amount, Cost
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.graph.workload_kind import WORK
 
 LANES = ("serial", "image", "parallel", "contended", "exchange")
 NOT_FORWARD = ("backward", "optimizer")
@@ -78,12 +79,13 @@ def training_run(step: Workload, preparation: float = 0.0, exchanging: str = "")
     open_symbols = {name: value for name, value in step.defaults.items() if name != "batch"}
     weights = weights_of(step)
     known = {"parameters": weights} if weights is not None else {}
+    facts = {fact: value for fact, value in step.metadata.items() if fact != WORK}  # of the step, which this is not
     return Workload(
         step.name,
         tuple(operations),
         tuple(pairwise(names)),
         FrozenDict({**open_symbols, **defaults}),
-        FrozenDict({**step.metadata, **known, "network": name}),
+        FrozenDict({**facts, **known, "network": name}),
         step.uncounted,
     )
 

@@ -18,9 +18,8 @@ REDUCTIONS = {"scan": ("cumsum", "cumprod"), "place": ("argmax", "argmin")}
 """Reductions with kernels of their own: every partial result is written, or the place of the extreme one is kept."""
 THIN = 16
 """Rows or columns of a product below which it only reads a matrix."""
-LAST = ".last"
-BACK = ".back"
-"""Of the backward pass of a forward operation."""
+LAST, BACK, DEPTHWISE = ".last", ".back", "convolution.depthwise"
+"""Of layers whose channels lie together, of the backward pass of a forward operation; a class."""
 OTHERS = "elementwise"
 LAST_ORDERS = ("0231", "02341")
 """Axes of images and volumes as they lie in memory where channels lie together (`torch.channels_last`)."""
@@ -35,7 +34,7 @@ def class_of(op: Op) -> str:
             return "convolution.transposed3" if deep else "convolution.transposed"
         if float(dims["groups"]) > 1:
             alone = dims["groups"] == dims["channels_in"]
-            return "convolution.depthwise" if alone else "convolution.grouped"
+            return DEPTHWISE if alone else "convolution.grouped"
         if deep:
             return "convolution.3"
         if _taps(op) == 1:

@@ -21,10 +21,10 @@ from slipstick.estimators.fitting.group_effects_model import UNGROUPED
 from slipstick.estimators.gpu.programs.program_classes import FEATURES, features, kernel_class, relative
 from slipstick.estimators.gpu.programs.program_law import (
     COMPILED,
-    HALF_FIT,
     LEVELS,
     MODE,
     NAME,
+    NARROW,
     PROGRAMS_FILE,
     SHAPED,
     SIDES,
@@ -46,7 +46,7 @@ from slipstick.estimators.roofline.physical_bound import UNBOUND, least_time
 from slipstick.estimators.schedules.host_constants import STEP_CLOCK
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
-from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.machine import HALF, Machine
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.workload import Op
 
@@ -56,7 +56,6 @@ COUNTED: Mapping[str, Callable[[Op], Amount]] = {**AMOUNTS, **LEAST_AMOUNTS}
 """Amounts of an operation beside its cost and the numbers of a fit."""
 FITTED = ("slow.compute", "slow.memory", "slow.cores", "gap", "step_cycles")
 """Amounts of an operation that a fit says."""
-HALF = ("float16", "bfloat16")
 
 
 @dataclass(frozen=True)
@@ -195,7 +194,7 @@ class ProgramRuntimes(FormulaModel):
         if fit is None:
             return program_kernels("").amount(op, name)
         family, mode, fitted = fit
-        return program_kernels(family, mode, HALF_FIT if op.dtype in HALF else NAME).amount(op, fitted)
+        return program_kernels(family, mode, half=op.dtype in HALF).amount(op, fitted)
 
     def amounts(self, operations: Sequence[Op], name: str) -> list[Amount]:
         """See `amount`."""
@@ -203,7 +202,7 @@ class ProgramRuntimes(FormulaModel):
         if fit:
             family, mode, fitted = fit
             halves = [op.dtype in HALF for op in operations]
-            models = {half: program_kernels(family, mode, HALF_FIT if half else NAME) for half in set(halves)}
+            models = {half: program_kernels(family, mode, half=half) for half in set(halves)}
             if len(models) == 1:
                 return models[halves[0]].amounts(operations, f"operation.{fitted}")
             return [models[half].amount(op, fitted) for half, op in zip(halves, operations, strict=True)]
@@ -227,16 +226,20 @@ def _fitted(name: str) -> tuple[str, str, str] | None:
 
 
 @cache
-def program_kernels(family: str, mode: str = EAGER, law: str = NAME) -> ProgramKernels:
+def program_kernels(family: str, mode: str = EAGER, *, half: bool = False) -> ProgramKernels:
     """The fit that ships, with what it knows of a mode, and of the generation and chip of a family of machines.
+
+    `half`: of operations in 16 bits.
 
     Refitted by `slipstick validate --refit programs`.
     """
-    values = _values(law, tuple(machine_groups(family).items()), "" if mode == EAGER else mode)
+    values = _values(tuple(machine_groups(family).items()), "" if mode == EAGER else mode)
     classes = [name.removeprefix("compute.") for name in values if name.startswith("compute.")]
 
     def table(side: str) -> FrozenDict[float]:
-        return FrozenDict({name: values[f"{side}.{name}"] * values[f"machine.{side}"] for name in classes})
+        narrow, of_type = values[f"{NARROW}.{side}"], f"{NARROW}.{side}."
+        known = {name: values[f"{side}.{name}"] * values[f"machine.{side}"] for name in classes}
+        return FrozenDict({name: one * narrow * values[of_type + name] if half else one for name, one in known.items()})
 
     def shapes(side: str) -> FrozenDict[float]:
         return FrozenDict({feature: math.log(values[f"{side}_shape.{feature}"]) for feature in FEATURES})
@@ -253,9 +256,9 @@ def programs_scatter() -> float:
 
 
 @cache
-def _values(law: str, groups: tuple[tuple[str, str], ...], mode: str) -> dict[str, float]:
+def _values(groups: tuple[tuple[str, str], ...], mode: str) -> dict[str, float]:
     """Parameters by name, with the effects of the groups by level."""
-    fit = load_fitted(PROGRAMS_FILE).fit(law)
+    fit = load_fitted(PROGRAMS_FILE).fit(NAME)
     fitted = (c.parameter for c in fit.coordinates if not c.level)
     classes = tuple(name.removeprefix("compute.") for name in fitted if name.startswith("compute."))
     levels = {level.name: [UNGROUPED] for level in LEVELS} | {level: [group] for level, group in groups}

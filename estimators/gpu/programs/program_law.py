@@ -19,14 +19,14 @@ from slipstick.estimators.gpu.programs.program_classes import (
     features,
     relative,
 )
-from slipstick.estimators.gpu.programs.program_priors import BEFORE, CYCLES_SPREAD, EFFICIENCY, FEATURE, SECONDS
+from slipstick.estimators.gpu.programs.program_priors import BEFORE, CYCLES_SPREAD, EFFICIENCY, FEATURE, SECONDS, TYPE
 from slipstick.estimators.gpu.programs.program_sides import bounds, joined
 from slipstick.estimators.schedules.host_constants import STEP_CLOCK
-from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.machine import HALF, Machine
 from slipstick.workloads.graph.workload import Op
 
-NAME, HALF_FIT = "program-kernels", "program-kernels-16-bit"
-"""The law fitted to programs in float32, and to image networks in 16 bits."""
+NAME = "program-kernels"
+"""The law, fitted to programs in float32 and to image networks in 16 bits at once."""
 PROGRAMS_FILE = "programs"
 SPREAD = "spread"
 """The fact of that file that says how far programs scatter on GPUs whose generation was left out."""
@@ -51,6 +51,8 @@ LEAST, MOST = 0.05, 200.0
 """Bounds of what a side takes over what the machine allows: what caches and masks save was counted."""
 HELD = 0.1
 """Width of the time between kernels, which launches alone show better than programs: else it stands for hosts'."""
+NARROW = "half"
+"""Of parameters: what 16 bits change of a side, in all classes alike ("half.memory") or one ("half.memory.gemm")."""
 SHARPNESS = 8.0
 """Of the p-norm that stands for the longer of the device and its host, so that both have slopes."""
 
@@ -72,6 +74,7 @@ class TimedOperations:
     `program`: whose operation it is, 0 to `programs` - 1.
     `kinds`: which of the law's classes serves it; -1 for a step of a recurrent layer.
     `shape`: features of a convolution (`FEATURES`), shape (operations, features).
+    `half`: 1 for operations in 16 bits, else 0.
     `count`, `issued`: how often it runs, and how many operations a host issues for it.
     `sides`: seconds before any share: arithmetic, traffic, cores, and all bytes through main memory; shape (operations,
         4).
@@ -81,6 +84,7 @@ class TimedOperations:
     program: npt.NDArray[np.intp]
     kinds: npt.NDArray[np.intp]
     shape: FloatArray
+    half: FloatArray
     count: FloatArray
     issued: FloatArray
     sides: FloatArray
@@ -103,6 +107,7 @@ class TimedOperations:
             np.repeat(np.arange(len(programs)), [len(program) for program in programs]),
             np.array(kinds, dtype=np.intp),
             np.array([features(run.op) for run in runs], dtype=float).reshape(-1, len(FEATURES)),
+            np.array([run.op.dtype in HALF for run in runs], dtype=float),
             np.array([run.times for run in runs], dtype=float),
             np.array([run.issued for run in runs], dtype=float),
             np.array([bounds(run.op, machine) for run in runs], dtype=float).reshape(-1, 4),
@@ -119,6 +124,7 @@ class TimedOperations:
             np.concatenate(numbered),
             np.concatenate([part.kinds for part in parts]),
             np.concatenate([part.shape for part in parts]),
+            np.concatenate([part.half for part in parts]),
             np.concatenate([part.count for part in parts]),
             np.concatenate([part.issued for part in parts]),
             np.concatenate([part.sides for part in parts]),
@@ -142,6 +148,7 @@ class TimedOperations:
             np.repeat(np.arange(len(programs)), each),
             self.kinds[at],
             self.shape[at],
+            self.half[at],
             self.count[at],
             self.issued[at],
             self.sides[at],
@@ -165,8 +172,15 @@ def priors(classes: Sequence[str]) -> tuple[ParameterPrior, ...]:
         for feature in FEATURES:
             meaning = f"factor on the {side} of a convolution for an octave of {feature}"
             made.append(ParameterPrior(f"{side}_shape.{feature}", "1", meaning, 1.0, FEATURE, 0.1, 10.0, "shape"))
+    made += [
+        ParameterPrior(f"machine.{side}", "1", f"{side} of a machine", 1.0, 0.0, 0.1, 10.0, "", MACHINE)
+        for side in SIDES
+    ]
     for side in SIDES:
-        made.append(ParameterPrior(f"machine.{side}", "1", f"{side} of a machine", 1.0, 0.0, 0.1, 10.0, "", MACHINE))
+        for name in (f"{NARROW}.{side}", *(f"{NARROW}.{side}.{one}" for one in classes)):
+            meaning = f"what 16 bits change of the {side} of {name.partition(side)[2][1:] or 'all classes'}"
+            kind = NARROW if name.endswith(side) else f"{NARROW}.{side}"
+            made.append(ParameterPrior(name, "1", meaning, 1.0, TYPE, 0.1, 10.0, kind))
     widths = {"gap": HELD, "step": SECONDS, "issue": SECONDS}
     levels: dict[str, tuple[str, ...]] = {"issue": (HOST,)}
     for name, seconds in BEFORE.items():
@@ -222,6 +236,8 @@ class ProgramLaw:
         for at, side in enumerate(SIDES):
             values = np.stack([rows[f"{side}.{name}"] for name in self.classes])
             slowness = values[kind, row] * rows[f"machine.{side}"][row]
+            narrow = np.log(np.stack([rows[f"{NARROW}.{side}.{name}"] for name in self.classes]))
+            slowness = slowness * np.exp(ops.half * (np.log(rows[f"{NARROW}.{side}"])[row] + narrow[kind, row]))
             if side in SHAPED:
                 logs = np.stack([np.log(rows[f"{side}_shape.{feature}"]) for feature in FEATURES], axis=1)
                 slowness = slowness * np.exp((ops.shape * logs[row]).sum(axis=1))
@@ -276,20 +292,23 @@ class _Point:
         row, kind = self.ops.program, np.maximum(self.ops.kinds, 0)
         share = 1 / (1 + self.over) / self.device  # of a second of the device in the log of the whole
         weight = self.ops.count * share[row]
-        here, made, shapes, sides = joined(*self.seconds), [], [], []
+        here = joined(*self.seconds)
+        made, shapes, sides, narrow = (list[FloatArray]() for _ in range(4))
         for at, side in enumerate(SIDES):
             more = [one * (1 + STEP * (place == at)) for place, one in enumerate(self.seconds)]
             moved = np.where(self.stepping, 0.0, (joined(*more) - here) / STEP) * weight
-            flat = np.bincount(row * classes + kind, moved, self.ops.programs * classes)
-            made.append(flat.reshape(self.ops.programs, classes))
+            for into, each in ((made, moved), (narrow, moved * self.ops.half)):
+                flat = np.bincount(row * classes + kind, each, self.ops.programs * classes)
+                into.append(np.asarray(flat, dtype=float).reshape(self.ops.programs, classes))
             sides.append(made[-1].sum(axis=1))
+            narrow.insert(-1, narrow[-1].sum(axis=1))
             if side in SHAPED:
                 shapes += [self.sum(moved * self.ops.shape[:, feature]) for feature in range(len(FEATURES))]
         gap = self.sum(np.where(self.stepping, 0.0, weight)) * self.gap
         bound = self.stepping & (self.latency >= self.ops.sides[:, 0])
         step = self.sum(np.where(bound, self.latency * weight, 0.0))
         times = {"gap": gap, "step": step, "issue": self.over / (1 + self.over)}
-        return np.column_stack([*made, *shapes, *sides, *(times[name] for name in BEFORE)])
+        return np.column_stack([*made, *shapes, *sides, *narrow, *(times[name] for name in BEFORE)])
 
 
 def machine_groups(family: str) -> dict[str, str]:

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 EFFICIENCY = {"compute": (0.7, 0.7), "memory": (0.85, 0.4)}
 """Share that a class reaches before anything is known, and spread of its logarithm."""
-FEATURE, SECONDS = 0.25, 0.5
-"""Spreads of the logarithms of a convolution's features, and of times."""
+FEATURE, SECONDS, TYPE = 0.25, 0.5, 0.25
+"""Spreads of the logarithms of a convolution's features, of times, and of what a data type changes of a share."""
 BEFORE = {"gap": 2e-6, "step": 9e-6, "issue": 15e-6}
 """Seconds between kernels, of a recurrent step at `STEP_CLOCK`, and of the host for an operation."""
 KEPT_BYTES = 2.0

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from slipstick.common.expressions import symbol
 from slipstick.common.lazy_sympy import sp
 from slipstick.estimators.base.operation_model import amount_of
-from slipstick.estimators.gpu.programs.program_classes import class_of
+from slipstick.estimators.gpu.programs.program_classes import DEPTHWISE, class_of
 from slipstick.estimators.gpu.programs.program_priors import BYTES_A_CYCLE, FLOP_A_CYCLE, INLINE_ECC, KEPT_BYTES
 from slipstick.estimators.power.energy import MATRIX_ENERGY
 from slipstick.estimators.power.voltage import knee
@@ -34,7 +34,7 @@ from slipstick.estimators.symbolic.cache_residency import (
 )
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
-from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.machine import HALF, Machine
 from slipstick.workloads.graph.cost import Amount, Cost
 from slipstick.workloads.graph.kinds import SIZE_BYTES
 from slipstick.workloads.graph.workload import Op
@@ -295,10 +295,15 @@ AMOUNTS: Mapping[str, Callable[[Op], float]] = {
 
 
 def _rounded(op: Op, machine: Machine, dtype: str) -> str:
-    """PyTorch rounds float32 convolutions to tfloat32 where NVIDIA's machines can; those of groups stay."""
-    if op.kind != "convolution" or dtype not in ("float32", "tfloat32"):
+    """PyTorch rounds float32 convolutions to tfloat32 where NVIDIA's machines can; those of groups stay.
+
+    Kernels of depthwise ones take no matrix instruction in any type and sum in float32 (aten/src/ATen/native/cuda:
+    DepthwiseConv2d.cu, `acc_t`; cuDNN's as well).
+    """
+    name = class_of(op)
+    if op.kind != "convolution" or dtype not in ("float32", "tfloat32", *(HALF if name == DEPTHWISE else ())):
         return dtype
-    dense = class_of(op) not in ("convolution.depthwise", "convolution.grouped")
+    dense = name not in (DEPTHWISE, "convolution.grouped")
     return "tfloat32" if dense and rounds_convolutions(machine) else "float32"
 
 

@@ -23,7 +23,17 @@ from slipstick.workloads.graph.workload import Op
 
 EITHER_WAY = ("gemm", "elementwise", "move", "reduction", "gather")
 """Kinds whose backward passes run the kernels of forward ones."""
+GROUPED = "convolution.groups"
+"""Convolutions in groups and depthwise ones, which no table of single kernels has."""
 TIMED, PROGRAMS, BOTH = "timed", "programs", "both"
+
+
+def shared_name(op: Op) -> str:
+    """By what shares tell operations apart: "gemm.bfloat16", "norm.batch.float16", "convolution.groups.float32"."""
+    if op.kind == "convolution" and op.dims["groups"] != 1:
+        return f"{GROUPED}.{op.dtype}"
+    function = f".{op.attributes.get('function', 'layer')}" if op.kind == "norm" else ""
+    return f"{op.kind}{function}.{op.dtype}"
 
 
 @dataclass(frozen=True)
@@ -32,7 +42,8 @@ class SharedKernels(FormulaModel):
 
     `timed`: kernels that were timed one by one.
     `programs`: kernels as whole programs show them.
-    `shares`: of `programs`, between 0 and 1, by kind and data type ("gemm.bfloat16", "norm.batch.float16"); else 0.
+    `shares`: of `programs`, between 0 and 1, by kind and data type ("gemm.bfloat16", "norm.batch.float16",
+        "convolution.groups.float32"); else 0.
     """
 
     timed: FormulaModel
@@ -43,8 +54,7 @@ class SharedKernels(FormulaModel):
         """Of `programs` in the log time of an operation; 0 of kernels of backward passes, which they do not have."""
         if op.kind not in EITHER_WAY and op.attributes.get("phase", "forward") != "forward":
             return 0.0
-        function = f".{op.attributes.get('function', 'layer')}" if op.kind == "norm" else ""
-        return self.shares.get(f"{op.kind}{function}.{op.dtype}", 0.0)
+        return self.shares.get(shared_name(op), 0.0)
 
     def key(self, op: Op, machine: Machine) -> Hashable:
         """The parts that answer, and their keys."""

@@ -225,15 +225,13 @@ def _row(
         "share of printed numbers that are equal",
         "1",
         share,
-        {"every array streams once": _baseline(results)} if model != "roofline" else {},
+        {"every array streams once": streaming_share([case for case, _ in results], Inputs([]))}
+        if model != "roofline"
+        else {},
         goal,
         share == 1.0 if goal is not None and count else None,
         reason="; ".join(notes),
     )
-
-
-def _baseline(results: Sequence[tuple[KerncraftCase, Agreement]]) -> float:
-    return streaming_share([case for case, _ in results], Inputs([]))
 
 
 def read_cases(path: Path) -> tuple[list[KerncraftCase], set[str]]:

@@ -22,7 +22,7 @@ from slipstick.hwmodels.catalog import machine_names
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.transforms.attention import flash_attention
 
-DATASET = "public figures of whole models"
+DATASET, BOUNDS = "public figures of whole models", "default estimators on every machine"
 MEDIAN_GOAL, NINETIETH_GOAL = 0.15, 0.40
 HELD_OUT = "no calibration was fitted to any of them"
 LEVEL = 0.80
@@ -176,10 +176,8 @@ def _scores(case: str, answers: Sequence[Answered], note: str, *, goals: bool) -
     return made
 
 
-def _bounds(data: Data) -> list[ValidationRow]:
+def _bounds(_: Data) -> list[ValidationRow]:
     """Every machine of the catalogue by its default against the data sheet's bound, of a product and of a sum."""
-    if data.scored is not None:
-        return []
     made = []
     for name, sizes in KERNELS.items():
         ratios, refused = {}, []
@@ -196,7 +194,7 @@ def _bounds(data: Data) -> list[ValidationRow]:
         nearest, farthest = min(ratios, key=ratios.__getitem__), max(ratios, key=ratios.__getitem__)
         made.append(
             ValidationRow(
-                "default estimators on every machine",
+                BOUNDS,
                 name,
                 "",
                 len(ratios),
@@ -237,6 +235,7 @@ def _skipped(figure: Figure, why: str) -> ValidationRow:
 
 BOARD = Board(
     "How long does a whole model take, by the answer that is given where nothing but model and machine is named?",
-    {DATASET: _figures, "default estimators on every machine": _bounds},
+    {DATASET: _figures, BOUNDS: _bounds},
     (Front("A whole model, by default", "the figures", "all", HELD_OUT),),
+    {BOUNDS: "machines of the catalogue; there is no file to score"},
 )

@@ -355,20 +355,10 @@ def _whole_models(boards: Mapping[tuple[str, ...], gpu_tables.OperationBoard], d
     return whole_models.rows(data.scored, _model_boards(boards, data.folder))
 
 
-def _power(data: Data) -> list[ValidationRow]:
-
-    return power_rows(data.scored)
-
-
 def _other_programs(data: Data) -> Iterator[Scored]:
     from slipstick.experiments.scoreboards.gpu import other_programs
 
     return other_programs.rows(data)
-
-
-def _frontier(data: Data) -> Iterator[Scored]:
-
-    return frontier_rows(data)
 
 
 def _model_boards(
@@ -463,8 +453,8 @@ BOARD = Board(
     {
         "operations": _operations,
         "products by other programs": _other_programs,
-        "kernels of vLLM by Frontier": _frontier,
-        "power, aiconfigurator": _power,
+        "kernels of vLLM by Frontier": frontier_rows,
+        "power, aiconfigurator": lambda data: power_rows(data.scored),
     },
     (
         Front(

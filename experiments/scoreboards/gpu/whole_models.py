@@ -168,7 +168,7 @@ def rows(scored: Path | None, boards: Mapping[str, OperationBoard]) -> list[Vali
     labels = csv_frame(labels_path)
     labels["machine"] = [machine_of(device) for device in labels["device"]]
     nodes = csv_frame(folder / FOLDER / "per_node_labels.csv.gz")
-    nodes["machine"] = [_machine(device) for device in nodes["device"]]
+    nodes["machine"] = [machine_of(device) for device in nodes["device"].str.replace("_", " ")]
     stored = csv_frame(folder / FOLDER / "e2e_predictions.csv").pivot_table(
         index=["device", "case"], columns="predictor", values="e2e_latency"
     )
@@ -314,10 +314,6 @@ def backward_ratios(nodes: pd.DataFrame) -> dict[str, float]:
             both[0] += row.fw_latency - HOST * 1e3
             both[1] += row.bw_latency
     return {kind: back / forward for kind, (forward, back) in sums.items()}
-
-
-def _machine(device: str) -> str:
-    return machine_of(device.replace("A100-PCIE", "A100 PCIE").replace("_", " ").replace("A100 PCIE", "A100-PCIE"))
 
 
 def _on(name: str) -> Any:

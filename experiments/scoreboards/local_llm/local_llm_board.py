@@ -27,7 +27,6 @@ from slipstick.experiments.scoreboards.local_llm.local_rows import (
     timed,
 )
 from slipstick.experiments.scoring.score import PERCENT, Board, Data, Front, MissingError, Scored
-from slipstick.experiments.scoring.scored_cases import Input
 
 GOALS = {"newest unseen": (18.0, 50.0), "rows given": (18.0, 50.0), "14B from 8B on one machine": (4.0, 16.0)}
 PROMPT_GOALS = {"newest unseen": (25.0, 60.0), "rows given": (25.0, 60.0)}
@@ -61,10 +60,6 @@ def _localscore(data: Data) -> Iterator[Scored]:
     yield from _anchored(timed(targets, GENERATING), public)
 
 
-def _inputs(row: LocalRow) -> dict[str, Input]:
-    return {"accelerator": row.accelerator, "backend": row.backend, "weights": row.stored, "model": row.model}
-
-
 def _least(row: LocalRow, phase: str) -> float:
     return row.work.matrix if phase == PROMPTING else row.work.memory
 
@@ -83,7 +78,10 @@ def _scored(held: str, met: LeftOut, public: Sequence[LocalRow], note: str) -> S
         {"one efficiency": np.array(base)}, enough=ENOUGH, noise=NOISE, half=met.half,
         reason=f"{note}; {len({row.chip for row in met.rows})} chips left out",
         groups=held if held == "newest unseen" else [row.groups[HELD_OUT.get(held, "chip")] for row in met.rows],
-        inputs=[_inputs(row) for row in met.rows],
+        inputs=[
+            {"accelerator": row.accelerator, "backend": row.backend, "weights": row.stored, "model": row.model}
+            for row in met.rows
+        ],
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from slipstick.experiments.question import registry
-from slipstick.experiments.scoring.score import Board, Data, MissingError
+from slipstick.experiments.scoring.score import Board, Data
 from slipstick.experiments.scoring.score_rows import ValidationRow
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.catalog import workload
@@ -33,10 +33,8 @@ MEAN_GOAL, LARGEST_GOAL = 0.05, 0.12
 TRANSFER = "no row of these is in any fit"
 
 
-def _iterations(data: Data) -> list[ValidationRow]:
+def _iterations(_: Data) -> list[ValidationRow]:
     """Each published iteration, their mean and largest error, and the ratio of the two ways to train."""
-    if data.scored is not None:
-        raise MissingError("published times stand in the module; there is no file to score")
     target, model = machine(ON_MACHINE), registry.estimator("parallel-training")
     peak = target.peak("matrix", "float16")
     scores, ours, roofline, published, inside, widths, ratios = [], [], [], [], [], [], []
@@ -112,4 +110,5 @@ def _iterations(data: Data) -> list[ValidationRow]:
 BOARD = Board(
     "How long does an iteration of a large transformer take, from single kernels and transfers alone?",
     {"megatron": _iterations},
+    closed={"megatron": "published times stand in the module; there is no file to score"},
 )

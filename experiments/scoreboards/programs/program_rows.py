@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.fitted_model import LawFit
 from slipstick.estimators.fitting.group_effects_model import UNGROUPED, LawRows
-from slipstick.estimators.gpu.programs.program_classes import class_of
+from slipstick.estimators.gpu.programs.program_classes import kernel_class
 from slipstick.estimators.gpu.programs.program_law import (
     HOST,
     MODE,
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 COHORT = "KernelBench v0.1"
+Beside: TypeAlias = tuple[TimedOperations, LawRows] | None
+"""Other programs of the same classes, all of which are fitted as well, by their place in a table of their own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,21 +72,22 @@ class FittedPrograms:
 
     def logs(self, one: Timed) -> FloatArray:
         """Log seconds of every program of a host, shape (programs,)."""
-        count = one.rows.programs
-        law = ProgramLaw(self.classes, one.rows)
-        return np.log(self.fit.seconds(law, {"program": np.arange(count, dtype=float)}, one.groups(count)))
+        return np.log(self._of(self.fit.seconds, one))
 
     def half_width(self, one: Timed) -> FloatArray:
         """Half of the 80 % band of log time of every program of a host, shape (programs,)."""
-        count = one.rows.programs
-        law = ProgramLaw(self.classes, one.rows)
-        return self.fit.half_width(law, {"program": np.arange(count, dtype=float)}, one.groups(count))
+        return self._of(self.fit.half_width, one)
+
+    def _of(self, what: Callable[..., FloatArray], one: Timed) -> FloatArray:
+        """What the fit says of every program of a host, shape (programs,)."""
+        numbers = {"program": np.arange(one.rows.programs, dtype=float)}
+        return what(ProgramLaw(self.classes, one.rows), numbers, one.groups(one.rows.programs))
 
 
 def classes(known: Mapping[str, Program]) -> list[str]:
     """All classes of kernels that the programs have."""
     return sorted(
-        {class_of(op) for one in known.values() for op in one.operations if op.kind not in ("view", "recurrent")}
+        {kernel_class(op) for one in known.values() for op in one.operations if op.kind not in ("view", "recurrent")}
     )
 
 
@@ -100,13 +103,14 @@ def _run(op: Op) -> OperationRun:
     """As often as the operation says, in the class that serves it."""
     quiet = op.kind in (*NOT_ISSUED, "recurrent")
     times = float(op.times)
-    return OperationRun(op, class_of(op), times, 0.0 if quiet else times * issues(op))
+    return OperationRun(op, kernel_class(op), times, 0.0 if quiet else times * issues(op))
 
 
-def law_rows(data: Sequence[Timed], keep: FloatArray, names: Sequence[str]) -> tuple[ProgramLaw, LawRows]:
+def law_rows(
+    data: Sequence[Timed], keep: FloatArray, names: Sequence[str], beside: Beside = None
+) -> tuple[ProgramLaw, LawRows]:
     """The law of some classes on the programs of some hosts, and the rows of the kept ones (booleans by program)."""
-    table = TimedOperations.joined([one.rows for one in data])
-    made, start = [], 0
+    tables, made, start = [one.rows for one in data], [], 0
     for one in data:
         chosen = known_places(one, keep)
         numbers = {"program": (start + chosen).astype(float)}
@@ -114,7 +118,10 @@ def law_rows(data: Sequence[Timed], keep: FloatArray, names: Sequence[str]) -> t
         seconds = np.exp(one.every()[chosen])
         made.append(LawRows(numbers, one.groups(len(chosen)), clusters, seconds, [COHORT] * len(chosen)))
         start += one.rows.programs
-    return ProgramLaw(tuple(names), table), sum(made[1:], made[0])
+    if beside is not None:
+        tables.append(beside[0])
+        made.append(replace(beside[1], columns={"program": start + beside[1].columns["program"]}))
+    return ProgramLaw(tuple(names), TimedOperations.joined(tables)), sum(made[1:], made[0])
 
 
 def timed(part: pd.DataFrame, sources: Sequence[str], known: Mapping[str, Program], names: Sequence[str]) -> Timed:
@@ -130,20 +137,24 @@ def known_places(one: Timed, keep: FloatArray) -> npt.NDArray[np.intp]:
     return np.asarray(one.index[keep[one.index]])
 
 
-def fitted(data: Sequence[Timed], keep: FloatArray, names: Sequence[str]) -> FittedPrograms:
+def fitted(data: Sequence[Timed], keep: FloatArray, names: Sequence[str], beside: Beside = None) -> FittedPrograms:
     """The law fitted to the kept programs of some hosts; `keep` are booleans, shape (programs,)."""
-    return FittedPrograms(tuple(names), fit(*law_rows(data, keep, names)))
+    return FittedPrograms(tuple(names), fit(*law_rows(data, keep, names, beside)))
 
 
 def fitted_change(
-    eager: Sequence[Timed], compiled: Sequence[Timed], keep: FloatArray, names: Sequence[str]
+    eager: Sequence[Timed],
+    compiled: Sequence[Timed],
+    keep: FloatArray,
+    names: Sequence[str],
+    beside: Beside = None,
 ) -> FittedPrograms:
     """The law fitted to the kept programs of hosts in two modes, by what compiling changes.
 
     What a program's time is off by in both modes says nothing of the change: compiled programs are fitted to the change
     times what the law of eager ones alone says.
     """
-    alone = fitted(eager, keep, names)
+    alone = fitted(eager, keep, names, beside)
     shifted, hosts = [], {one.host: one for one in eager}
     for one in eager:
         place = known_places(one, keep)
@@ -152,4 +163,4 @@ def fitted_change(
         changed = one.every() - hosts[one.host].every() + alone.logs(hosts[one.host])
         place = np.flatnonzero(np.isfinite(changed) & keep)
         shifted.append(replace(one, index=place, logs=changed[place]))
-    return fitted(shifted, keep, names)
+    return fitted(shifted, keep, names, beside)

@@ -113,17 +113,14 @@ def first_rows(steps: LawFit, cases: Sequence[SiliconCase]) -> LawRows:
     values = steps.values(StepLaw(), rows.groups, len(cases))
     made = []
     for at, case in enumerate(cases):
-        one = StepTime.for_machine(case.machine, shares_of(case), _parameters(values, at))
+        numbers = StepParameters(**{name: float(value[at]) for name, value in values.items()})
+        one = StepTime.for_machine(case.machine, shares_of(case), numbers)
         load, users = case.load, case.load.users / case.layout.replicas
         parts = first_parts(one, load.input_tokens, load.output_tokens, users, float(tpot[at]), BUDGET)
         made.append(replace(parts, held=held_steps(case), burst=BURST if case.means else 0.0))
     columns = first_columns(made)
     groups = {**rows.groups, SITE: [f"{case.source} on {case.machine_name}" for case in cases]}
     return LawRows(columns, groups, rows.cluster, np.array([case.ttft for case in cases]), rows.source)
-
-
-def _parameters(values: dict[str, FloatArray], at: int) -> StepParameters:
-    return StepParameters(**{name: float(value[at]) for name, value in values.items()})
 
 
 def fitted(cases: Sequence[SiliconCase]) -> ServingFit:

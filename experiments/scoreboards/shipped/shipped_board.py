@@ -43,7 +43,7 @@ from slipstick.experiments.question.registry import CALIBRATIONS
 from slipstick.experiments.scoreboards.gpu.gpu_cases import GpuCase, cases
 from slipstick.experiments.scoreboards.gpu.similarity_fit import fitted_kinships, judging_rows
 from slipstick.experiments.scoring.fitted_files import ShippedFiles, rounded
-from slipstick.experiments.scoring.score import Board, Data, MissingError
+from slipstick.experiments.scoring.score import Board, Data
 from slipstick.experiments.scoring.score_rows import ValidationRow
 
 if TYPE_CHECKING:
@@ -135,10 +135,8 @@ def _outer(whole: DeviceCalibration, numbers: Mapping[str, SimilarityWeights]) -
                 yield OuterScore.of(title, one.name, len(known), seconds, measured, half)
 
 
-def _classes(data: Data) -> list[ValidationRow]:
+def _classes(_: Data) -> list[ValidationRow]:
     """By class of operations: error and band where the machine is left out."""
-    if data.scored is not None:
-        raise MissingError("machines are held out within the public rows")
     whole = fitted(public_times())
     return [_row(whole, one) for one in whole.classes]
 
@@ -201,4 +199,8 @@ def _left_out(
     return others.forecast(one.sampled[name][0].machine, kinship=counts)
 
 
-BOARD = Board("What is the calibration across GPUs that ships worth on a GPU that it never saw?", {DATASET: _classes})
+BOARD = Board(
+    "What is the calibration across GPUs that ships worth on a GPU that it never saw?",
+    {DATASET: _classes},
+    closed={DATASET: "machines are held out within the public rows"},
+)

@@ -60,7 +60,12 @@ def searched_scores(path: Path, stack: Sequence[TrainingRun], most: int) -> Iter
     near = [run for run in runs if run.devices <= most]
     made = _judged(fitted(small, "model"), large, "scale")
     yield figures(
-        f"above {most} accelerators, {SEARCHED}", "scale", made, baseline_errors(large, near), (0.08, 0.20), _who(large)
+        f"above {most} accelerators, {SEARCHED}",
+        "scale",
+        made,
+        baseline_errors(large, near),
+        (0.08, 0.20),
+        ", ".join(f"{run.model.name} on {run.devices} {run.system}" for run in large),
     )
     for case, (key, goals) in CASES.items():
         parts, base = [], dict[str, list[float]]()
@@ -78,7 +83,3 @@ def searched_scores(path: Path, stack: Sequence[TrainingRun], most: int) -> Iter
 
 def _judged(fit: TrainingFit, runs: Sequence[TrainingRun], held_out: str) -> LeftOutRuns:
     return judged(fit, [searched(run, terms_of(fit, run)) for run in runs], held_out)
-
-
-def _who(runs: Sequence[TrainingRun]) -> str:
-    return ", ".join(f"{run.model.name} on {run.devices} {run.system}" for run in runs)

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from slipstick.estimators.fitting.fitted_model import LawFit
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.scoreboards.vision.image_networks import names
 from slipstick.experiments.scoreboards.vision.vision_law import (
     NetworkRow,
     Setting,
-    VisionLaw,
     fitted,
     network_row,
     packed,
@@ -49,7 +49,7 @@ class TimedNetworks:
         kept = tuple(network for network, yes in zip(self.networks, chosen, strict=True) if yes)
         return TimedNetworks(self.frame[chosen].reset_index(drop=True), kept)
 
-    def law(self) -> VisionLaw | None:
+    def law(self) -> tuple[tuple[str, ...], LawFit] | None:
         """Fitted to those that have a network; None where none has."""
         there = self.only(self.traced)
         known = [network for network in there.networks if network is not None]

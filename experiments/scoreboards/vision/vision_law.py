@@ -26,7 +26,6 @@ from slipstick.estimators.gpu.programs.program_classes import (
 )
 from slipstick.estimators.gpu.programs.program_law import (
     COMPILED,
-    HALF_FIT,
     HOST,
     MODE,
     ProgramLaw,
@@ -37,7 +36,7 @@ from slipstick.estimators.gpu.programs.program_sides import bounds
 from slipstick.estimators.schedules.host_issue import NOT_ISSUED, issues
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.scoreboards.vision.image_networks import image_network
-from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.machine import HALF, Machine
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.transforms.channels_last import channels_last
@@ -71,6 +70,7 @@ class NetworkRow:
 
     names: tuple[str, ...]
     features: FloatArray
+    half: FloatArray
     count: FloatArray
     issued: FloatArray
     sides: FloatArray
@@ -125,14 +125,16 @@ def network_row(model: str, pixels: int, batch: int, setting: Setting, target: M
     count = [times for _, times, _ in operations]
     issued = [0.0 if op.kind in NOT_ISSUED else times * issues(op) for op, times, _ in operations]
     shapes = [features(op) for op, *_ in operations]
+    half = [op.dtype in HALF for op, *_ in operations]
     if setting.task == "training":
         names += [name + BACK for name in names]
         twice = [times * (2 if op.kind in PRODUCTS else 1) for op, times, _ in operations]
         count, issued = count + twice, issued + issued
-        sides, shapes = sides + sides, shapes + shapes
+        sides, shapes, half = sides + sides, shapes + shapes, half + half
     mode = COMPILED if setting.mode == "compiled" else UNGROUPED
     groups = {**machine_groups(target.family), MODE: mode, HOST: target.name}
-    return NetworkRow(tuple(names), np.array(shapes), np.array(count), np.array(issued), np.array(sides), groups)
+    known = np.array(shapes), np.array(half, dtype=float), np.array(count), np.array(issued), np.array(sides)
+    return NetworkRow(tuple(names), *known, groups)
 
 
 def _class(op: Op, setting: Setting) -> str:
@@ -141,36 +143,21 @@ def _class(op: Op, setting: Setting) -> str:
     return class_of(op) + (LAST if setting.layout == "nhwc" and op.kind in ("convolution", "pool") else "")
 
 
-@dataclass(frozen=True, eq=False)
-class VisionLaw:
-    """The law of the classes that it knows, fitted to image networks."""
-
-    classes: tuple[str, ...]
-    fit: LawFit
-
-    def seconds(self, rows: Sequence[NetworkRow]) -> FloatArray:
-        """Seconds of each network, shape (rows,)."""
-        law = ProgramLaw(self.classes, packed(rows, self.classes))
-        return self.fit.seconds(law, _numbers(rows), _groups(rows))
-
-    def half_widths(self, rows: Sequence[NetworkRow]) -> FloatArray:
-        """Half of the 80 % band of the log of each network's seconds, shape (rows,)."""
-        law = ProgramLaw(self.classes, packed(rows, self.classes))
-        return self.fit.half_width(law, _numbers(rows), _groups(rows))
+def law_rows(
+    rows: Sequence[NetworkRow], seconds: FloatArray, clusters: Sequence[str], classes: Sequence[str]
+) -> tuple[TimedOperations, LawRows]:
+    """Networks as columns of the law of some classes, and their measured seconds; those of a cluster err alike."""
+    numbers = {"program": np.arange(len(rows), dtype=float)}
+    groups = {level: [row.groups[level] for row in rows] for level in rows[0].groups}
+    return packed(rows, classes), LawRows(numbers, groups, clusters, seconds, [SOURCE] * len(rows))
 
 
-def law_rows(rows: Sequence[NetworkRow], seconds: FloatArray, clusters: Sequence[str]) -> tuple[ProgramLaw, LawRows]:
-    """The law of the classes that networks have, and their measured seconds; those of a cluster err alike."""
-    classes = tuple(sorted({name for row in rows for name in row.names}))
-    known = LawRows(_numbers(rows), _groups(rows), clusters, seconds, [SOURCE] * len(rows))
-    return ProgramLaw(classes, packed(rows, classes), HALF_FIT), known
-
-
-def fitted(rows: Sequence[NetworkRow], seconds: FloatArray, clusters: Sequence[str]) -> VisionLaw:
-    """The law that meets measured seconds, shape (rows,), best."""
+def fitted(rows: Sequence[NetworkRow], seconds: FloatArray, clusters: Sequence[str]) -> tuple[tuple[str, ...], LawFit]:
+    """Classes of kernels, and the law of these that meets measured seconds, shape (rows,), best."""
     step = max(1, -(-len(rows) // FIT_ROWS))
-    law, known = law_rows(rows[::step], seconds[::step], clusters[::step])
-    return VisionLaw(law.classes, fit(law, known))
+    classes = tuple(sorted({name for row in rows[::step] for name in row.names}))
+    table, known = law_rows(rows[::step], seconds[::step], clusters[::step], classes)
+    return classes, fit(ProgramLaw(classes, table), known)
 
 
 def packed(rows: Sequence[NetworkRow], classes: Sequence[str] = (OTHERS,)) -> TimedOperations:
@@ -182,17 +169,10 @@ def packed(rows: Sequence[NetworkRow], classes: Sequence[str] = (OTHERS,)) -> Ti
         np.repeat(np.arange(len(rows)), lengths),
         np.array([place[relative(name, place)] for row in rows for name in row.names], dtype=np.intp),
         np.concatenate([row.features for row in rows]),
+        np.concatenate([row.half for row in rows]),
         np.concatenate([row.count for row in rows]),
         np.concatenate([row.issued for row in rows]),
         sides,
         np.ones(len(sides)),
         len(rows),
     )
-
-
-def _numbers(rows: Sequence[NetworkRow]) -> dict[str, FloatArray]:
-    return {"program": np.arange(len(rows), dtype=float)}
-
-
-def _groups(rows: Sequence[NetworkRow]) -> dict[str, list[str]]:
-    return {level: [row.groups[level] for row in rows] for level in rows[0].groups}
