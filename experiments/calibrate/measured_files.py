@@ -20,6 +20,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.formatting import shown
 from slipstick.common.readers import read_csv_rows, read_number
 from slipstick.common.records import FrozenDict
+from slipstick.common.units import time_columns
 from slipstick.estimators.base.protocols import Fitted
 from slipstick.estimators.base.ratio_band import DISAGREES
 from slipstick.estimators.power.power_limit_run import PowerLimitRun
@@ -42,7 +43,6 @@ from slipstick.workloads.importers.iteration_logs import (
     LENGTH_COLUMNS,
     LOG_LIMIT_BYTES,
     MOST_ITERATIONS,
-    TIME_COLUMNS,
     read_log,
 )
 
@@ -144,12 +144,13 @@ def _rows(path: str) -> tuple[tuple[FrozenDict[float], float], ...]:
         list(read_csv_rows(path, limit_bytes=LOG_LIMIT_BYTES, limit_rows=MOST_ITERATIONS)),
     )
     columns = look(path).columns
+    timed = {*STEPS, *time_columns(columns)}
     lengths = set() if len(rows) <= MOST_SIZES and not columns & {*STEPS} else {*LENGTH_COLUMNS}
     made = []
     for (line, row), seconds in zip(rows, [] if times is None else times.tolist(), strict=True):
         numbers = {}
         for name, text in row.items():
-            if name in STEPS or name in TIME_COLUMNS or name.endswith(ENDS):
+            if name in timed or name.endswith(ENDS):
                 continue
             with suppress(ValueError):
                 numbers[name] = float(text)
