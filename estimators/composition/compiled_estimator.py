@@ -118,7 +118,7 @@ class Compiled:
 
     def following(self, values: Mapping[str, Any]) -> dict[str, FloatArray]:
         """What numbers of the machine become that follow the free ones; `values`: of the free ones."""
-        return {name: one.evaluate({**self._stated, **values}) for name, one in self.followed.items()}
+        return {name: one.evaluate({**self.stated, **values}) for name, one in self.followed.items()}
 
     @cached_property
     def followed(self) -> Mapping[str, FormulaSteps]:
@@ -126,7 +126,7 @@ class Compiled:
         return followed(self.machine, self.free)
 
     @cached_property
-    def _stated(self) -> dict[str, float]:
+    def stated(self) -> dict[str, float]:
         """Today's values of what those formulas name."""
         return {n: v for one in self.followed.values() for n, v in machine_values(one, self.machine).items()}
 

@@ -6,8 +6,8 @@ const slipstick = {
     if (group.key !== key) Object.assign(group, {key, table: group.rows(v), weighted: group.weights(v)});
     return [group.table, group.weighted];
   },
-  run(v, bound) {
-    const t = new Array(model.totals).fill(0);
+  run(dials, bound) {
+    const v = model.follow(dials), t = new Array(model.totals).fill(0);
     let whole = 0;
     for (const group of model.groups) {
       const [rows, weighted] = this.tables(group, v), times = group.times(v, rows);

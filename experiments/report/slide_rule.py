@@ -319,15 +319,23 @@ KINDS = ("machine", "run", "workload", "estimator")
 
 
 def model_script(function: Compiled, names: Sequence[str]) -> str:
-    """A JavaScript object {names, totals, groups, schedule}: `names` are the dials, all other numbers are put in."""
+    """A JavaScript object {names, follow, totals, groups, schedule}: `names` are the dials, other numbers are put in.
+
+    What follows the dials, such as a rate the sides of its array, comes after them in the array that formulas read.
+    """
     dials = {name: StepValue(f"v[{index}]", DIALS) for index, name in enumerate(names)}
-    known = {**{name: StepValue.of(value) for name, value in function.base.items()}, **dials}
+    stated = {name: StepValue.of(value) for name, value in {**function.stated, **function.base}.items()}
+    following = [function_of(one.steps.whole, {**stated, **dials}, "v") for one in function.followed.values()]
+    follow = f"v => [...v, {', '.join(f'({one})(v)' for one in following)}]"
+    places = {name: StepValue(f"v[{len(names) + place}]", DIALS) for place, name in enumerate(function.followed)}
+    known = {**stated, **dials, **places}
     sizes = {name.partition(".")[2]: dials[name] for name in names if name.startswith(("run.", "workload."))}
     totals = [name for name in function.schedule.names if name.startswith(("time.", "count."))]
     groups = ",\n".join(_group_script(group, known, sizes, totals) for group in function.made)
     of_totals = {name: StepValue(f"t[{index}]", DIALS) for index, name in enumerate(totals)}
     schedule = function_of(function.schedule.steps.whole, {**known, **of_totals}, "v, t")
-    return f"{{names: {script_value(list(names))}, totals: {len(totals)},\ngroups: [{groups}],\nschedule: {schedule}}}"
+    head = f"names: {script_value(list(names))}, follow: {follow}, totals: {len(totals)}"
+    return f"{{{head},\ngroups: [{groups}],\nschedule: {schedule}}}"
 
 
 def _group_script(

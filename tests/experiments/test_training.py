@@ -46,9 +46,9 @@ def test_a_log_of_another_epoch_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("5,x", "length = 'x' is no number"),
-        ("5,0", "lies outside"),
-        ("5,2.5", "want whole numbers"),
+        ("5,x", "length = 'x': want a whole number >= 1"),
+        ("5,0", "length = '0': want a whole number >= 1"),
+        ("5,2.5", "length = '2.5': want a whole number >= 1"),
         ("nowhere.csv", "no such file"),
     ],
 )
