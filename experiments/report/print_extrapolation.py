@@ -174,7 +174,7 @@ def answer(request: ExtrapolationRequest, form: str) -> None:
     elif form == "json":
         emit(
             [
-                _whole(one, readings.notes, request, len(predictions) <= MOST_DRAWN) | _next(one, request)
+                _whole(one, readings.notes, request, helpful=len(predictions) <= MOST_DRAWN) | _next(one, request)
                 for one in predictions
             ],
             form,
@@ -294,7 +294,7 @@ def rows_of(prediction: Prediction, request: ExtrapolationRequest) -> list[dict[
 
 
 def _whole(
-    prediction: Prediction, notes: Sequence[str], request: ExtrapolationRequest, helpful: bool
+    prediction: Prediction, notes: Sequence[str], request: ExtrapolationRequest, *, helpful: bool
 ) -> dict[str, Any]:
     assumed = {"assumptions": list(dict.fromkeys([*prediction.assumptions, *notes]))}
     advice = advise(prediction)
