@@ -35,6 +35,7 @@ from slipstick.estimators.composition.power_capped import PowerCappedTimes
 from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.estimators.gpu.ratio_uncertainty import shipped
 from slipstick.estimators.roofline.physical_bound import TOLERANCE, PhysicalBound
+from slipstick.estimators.schedules.host_issue import DEVICE
 from slipstick.estimators.serving.request_estimator import RequestEstimator
 from slipstick.estimators.symbolic.formula_steps import FormulaSteps
 from slipstick.estimators.symbolic.lambdified import FloatArray
@@ -272,6 +273,13 @@ class MeasuredTime:
         return UpdatedStep(layout, made.batch, made.sequence, made.precision, self.seconds)
 
 
+def _sides(best: Estimate, grown: float) -> FrozenDict[float]:
+    """Seconds of the device and of its host where the time that they make is so much longer: those that it holds."""
+    both = best.time >= sum(best.sides.values()) * (1 - 1e-9)
+    longest = "device" if DEVICE in best.rule else max(best.sides, key=lambda side: best.sides[side], default="")
+    return FrozenDict({side: value * (grown if both or side == longest else 1) for side, value in best.sides.items()})
+
+
 @dataclass(frozen=True)
 class MeasuredSizes(MeasuredTime):
     """Times of a question at several sizes.
@@ -401,7 +409,7 @@ class MatchedToTime(AsInner):
             for one in best.parts
         ]
         return replace(
-            best, time=time, parts=tuple(parts), fixed=best.fixed * grown, band=None,
+            best, time=time, parts=tuple(parts), fixed=best.fixed * grown, band=None, sides=_sides(best, grown),
             energy=None if best.energy is None else self._joules(workload, machine, run, best.energy * grown, time),
             spread=Spread(residual=self._spread(best, workload, machine, run or {})),
             assumptions=(*best.assumptions, self._said(machine)),

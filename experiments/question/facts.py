@@ -166,7 +166,7 @@ def bound_of(machine: Machine, answer: Estimate) -> str:
 
 FLOP, BYTE = "FLOP", "byte"
 """Units of the throughput of products and of streams, which process no samples."""
-STREAMS = ("elementwise", "reduction", "move", "gather")
+RATED_IN_BYTES = ("elementwise", "reduction", "move", "gather")
 
 
 def _throughput(workload: Workload, sizes: Mapping[str, float], work: WorkTimed, time: float) -> Throughput | None:
@@ -217,7 +217,7 @@ def _of_work(whole: Workload, time: float) -> Throughput | None:
     (kind,) = kinds
     if kind in ("gemm", "convolution", "attention"):
         items, unit = sum(float(op.cost.flop * op.times) for op in whole), FLOP
-    elif kind in STREAMS:
+    elif kind in RATED_IN_BYTES:
         items, unit = sum(float(op.cost.bytes_moved * op.times) for op in whole), BYTE
     else:
         return None

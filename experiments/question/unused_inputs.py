@@ -274,11 +274,16 @@ def readers_of_fields(machine: Machine) -> tuple[dict[str, tuple[str, ...]], dic
             paths = tuple(f"machine.{name}" for name in numbers)
             function = query.estimator.compile(query.workload, query.machine, paths, query.run)
             beside = [] if kind in WHOLE_LAWS else consumptions(query)[0]
+            moved = {
+                name
+                for name, value in numbers.items()
+                if _reads(query, function, f"machine.{name}", (value / 2, value * 2))
+            }
         except InputError as error:
             refused |= {kind: str(error)} if dtype is None else {}
             continue
-        for name, value in numbers.items():
-            read = [kind] if _reads(query, function, f"machine.{name}", (value / 2, value * 2)) else []
+        for name in numbers:
+            read = [kind] if name in moved else []
             read += [one.name for one in beside if one.reads(f"machine.{name}")]
             readers[name] += [each for each in read if each not in readers[name]]
     main = f"memory.{machine.main_memory}.capacity"

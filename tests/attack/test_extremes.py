@@ -91,8 +91,8 @@ def test_a_rate_of_llama_bench_that_is_no_number(cell: str, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("time", "to", "message"),
     [
-        ("1e308", "64", "measurement 1: time = 1e+308 s, want 1e-12 to 1e+12 s"),
-        ("5e-324", "64", "measurement 1: time = 4.94066e-324 s, want 1e-12 to 1e+12 s"),
+        ("1e308", "64", "line 2: time_s = 1e+308 s lies outside [1e-12, 1e+12]"),
+        ("5e-324", "64", "line 2: time_s = 4.94066e-324 s lies outside [1e-12, 1e+12]"),
         ("1", "1e300", "target (--to) 1e+300: want at most 1e+15"),
     ],
 )

@@ -214,6 +214,12 @@ def test_every_field_that_is_set_moves_the_time_or_is_said(machine: str) -> None
     assert not _wrong([some[place % len(some)] for place, some in enumerate(turn)])
 
 
+@pytest.mark.parametrize("name", ["xeon-gold-5122", "xeon-phi-7120p", "tpu-v3-8", "h100-sxm"])
+def test_a_check_of_a_machine_answers_whatever_engines_it_has(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["machines", "check", name]) == 0
+    assert "numbers are read by some answer" in capsys.readouterr().out
+
+
 def test_a_check_of_a_machine_names_what_reads_each_field(capsys: pytest.CaptureFixture[str]) -> None:
     """A kernel's time stands still for a field that the check says it does not read, and for no other."""
     assert run(["machines", "check", "xeon-platinum-8480", "--format", "json"]) == 0

@@ -66,10 +66,10 @@ def _predicted(known: TimedNetworks, wanted: TimedNetworks) -> tuple[FloatArray,
         kernels = known.law()
         there = [network for network in wanted.networks if network is not None]
         if kernels is not None and there:
-            (classes, found), seconds = kernels, wanted.seconds[wanted.traced]
-            table, asked = law_rows(there, seconds, [""] * len(there), classes)
-            ours[wanted.traced] = found.seconds(ProgramLaw(classes, table), asked.columns, asked.groups)
-            half[wanted.traced] = found.half_width(ProgramLaw(classes, table), asked.columns, asked.groups)
+            (classes, trained), seconds = kernels, wanted.seconds[wanted.traced]
+            table, rows = law_rows(there, seconds, [""] * len(there), classes)
+            ours[wanted.traced] = trained.seconds(ProgramLaw(classes, table), rows.columns, rows.groups)
+            half[wanted.traced] = trained.half_width(ProgramLaw(classes, table), rows.columns, rows.groups)
     return ours, np.where(np.isfinite(half), half, np.nanmax(half, initial=-np.inf) if wanted.traced.any() else np.nan)
 
 

@@ -551,5 +551,5 @@ def elsewhere(path: str | os.PathLike[str], *targets: Target) -> InputError:
     kind = identify(path)
     if kind is None or kind.target in targets:
         return unknown(path)
-    ways = [command.replace("{file}", str(path)) for command in COMMANDS[kind.target][:1]]
+    ways = [command.replace("{file}", str(path)) for command in COMMANDS[kind.target][:1] if "{file}" in command]
     return InputError(f"{path}: {kind.name}: {' or '.join(ways or [f'slipstick read {path}'])} takes it")
