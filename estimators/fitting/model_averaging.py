@@ -18,8 +18,9 @@ import numpy.typing as npt
 from slipstick.estimators.symbolic.lambdified import FloatArray
 
 _LEAST, _SMALLEST = 1e-12, 1e-15
-_ALMOST, _ROUNDS, _FARTHEST = 1e-5, 60, 9.0
-"""Standard normal quantiles are found to this, within so many steps, and so many standard deviations off at most."""
+_CLOSE, _ROUNDS, _FARTHEST = 1e-3, 60, 9.0
+"""Newton's step from a standard normal score this near is the last, since it squares the distance; so many steps, and
+so many standard deviations off at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,14 +108,13 @@ class Average:
             below, density = self._distribution(at, row[some])
             normal = ndtri(np.clip(below, _SMALLEST, 1.0 - _SMALLEST))
             off = wanted[some] - normal
-            left = np.abs(off) > _ALMOST
-            if not left.any():
-                break
             low[some], high[some] = np.where(off > 0, at, low[some]), np.where(off < 0, at, high[some])
             at = at + off * np.exp(-0.5 * normal * normal) / np.maximum(density, _SMALLEST)
             inside = (low[some] < at) & (at < high[some])
             solved[some] = np.where(inside, at, 0.5 * (low[some] + high[some]))
-            some = some[left]
+            some = some[(np.abs(off) > _CLOSE) | (~inside & (low[some] < high[some]))]
+            if not len(some):
+                break
         return np.asarray(solved.reshape(scores.shape))
 
     def _distribution(self, at: FloatArray, row: npt.NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:

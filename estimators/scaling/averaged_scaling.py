@@ -23,14 +23,15 @@ LADDER = np.array([1.0, 4.0, 16.0])
 FARTHER = 4.0
 """Ratios to the last value at which the formula follows the average; farther ones by this factor."""
 DOUBTFUL = 0.5
-"""Probability of being an outlier from which on a point is named."""
+"""Probability of being an outlier from which on a point is named: more likely than not."""
 ROUNDING, SEEN = 1e-9, 0.005
 EITHER = (PowerTerm(), PowerTerm(-1.0))
 """Terms of either sign: what overheads count less at the fewest workers, and what they saturate by."""
 CENTRAL = 1.0 / 3.0
-"""The answer has the least expected relative error within the central third: rare low curves alone say nothing."""
+"""The answer has the least expected relative error within the central third: rare low curves alone say nothing. Set by
+hand; no refit chose it."""
 MISFIT = float(np.log(1.5))
-"""Half of the points farther off every law than this: nothing scales."""
+"""Half of the points farther off every law than this: nothing scales. Set by hand; no refit chose it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +47,7 @@ class AveragedScaling:
     law
         A sum of terms that follows the average from the first value to the last target.
     missed
-        Median departure of the points from the average, in log time.
+        ln of the times measured over the average's, shape (points,).
     """
 
     value: FloatArray
@@ -54,18 +55,18 @@ class AveragedScaling:
     law: Law
     shares: FrozenDict[float]
     notes: tuple[str, ...]
-    missed: float
+    missed: FloatArray
 
     def curves(self) -> tuple[AveragedLaw, ...]:
         """The likeliest curve of each law with a share."""
         belief, laws = self.belief, []
+        # a curve's weight over how much of the prior it stands for: what the points say of it
+        speaks = np.log(belief.average.weights) - belief.curves.log_prior
+        order = np.lexsort((speaks, belief.curves.law))
+        lasts = np.searchsorted(belief.curves.law[order], np.arange(len(NAMES)), side="right") - 1
         for place, name in enumerate(NAMES):
-            inside = np.flatnonzero(belief.curves.law == place)
-            if name in self.shares and len(inside):
-                # a curve's weight over how much of the prior it stands for: what the points say of it
-                speaks = np.log(belief.average.weights[inside]) - belief.curves.log_prior[inside]
-                likeliest = inside[int(np.argmax(speaks))]
-                times = np.exp(belief.average.middles[likeliest])
+            if name in self.shares:
+                times = np.exp(belief.average.middles[order[lasts[place]]])
                 laws.append(AveragedLaw(name, self.shares[name], tuple(map(float, times))))
         return tuple(sorted(laws, key=lambda law: -law.share))
 
@@ -81,8 +82,10 @@ class AveragedScaling:
         low, high = self.band(0.80)
         within = self.belief.average.between(answer + BELOW, answer + ABOVE)
         reasons = ("the points leave several laws",) * len(answer)
-        misfit = f"no law holds: the points lie a factor of {np.exp(self.missed):.3g} off" * (self.missed > MISFIT)
-        return Certainty(within, low, high, reasons, misfit)
+        usual = float(np.median(np.abs(self.missed)))
+        misfit = f"no law holds: the points lie a factor of {np.exp(usual):.3g} off" * (usual > MISFIT)
+        held = float(np.mean((self.missed > BELOW) & (self.missed < ABOVE)))
+        return Certainty(within, low, high, reasons, misfit, held)
 
 
 @lru_cache(maxsize=1)
@@ -112,14 +115,14 @@ def averaged(
     off = np.where(stated > 0, np.abs(stated / times - 1.0), 1.0)
     value = law(targets)
     value = np.where(value > 0, value, answers[:ahead])
-    missed = np.abs(np.log(series.typical or series.y) - belief.fitted)
+    missed = np.log(series.typical or series.y) - belief.fitted
     return AveragedScaling(
         value,
         belief.at(ahead),
         law,
         shares_of(list(NAMES), list(belief.shares)),
         (*_outliers(series, belief.outliers), *_issued(issue, belief.issued), *_followed(series, places, off)),
-        float(np.median(missed)),
+        missed,
     )
 
 

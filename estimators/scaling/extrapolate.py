@@ -38,7 +38,8 @@ from slipstick.hwmodels.machine import Machine
 LEAST_POINTS = 2
 CHUNK = 4096
 JUMP, FAR_OFF = 0.15, 3.0
-"""In log time, and over what the others are missed by: a last point farther off is one on its own."""
+"""In log time, and over what the others are missed by (three standard deviations): a last point farther off is one on
+its own. Set by hand; no refit chose them."""
 ROUNDING = 1e-9
 """Terms below this share of the time everywhere are what is left of sums that cancel."""
 LEAST_SQUARES = {"line": fit_line, "power": fit_power}

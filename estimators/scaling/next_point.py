@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 
 import numpy as np
 
@@ -12,22 +13,25 @@ from slipstick.estimators.scaling.extrapolate import extrapolate_many
 from slipstick.estimators.scaling.prediction import Prediction
 from slipstick.estimators.scaling.series import Series
 
-OUTCOMES = (-0.84, 0.0, 0.84)
-"""Thirds of a normal distribution, by their middles: the outcomes a candidate is tried with, in standard deviations."""
+OUTCOMES = (-1.28, -0.52, 0.0, 0.52, 1.28)
+"""Fifths of a normal distribution, by their middles: the outcomes a candidate is tried with, in standard deviations.
+Thirds leave out that times far from the expected ones widen the band."""
 
 
 @dataclass(frozen=True)
 class Candidate:
     """A value to measure, what it is expected to do, and what it costs.
 
-    `band` is the expected high / low at the target after measuring it, `gain` the fall of log(high / low) a unit of
-    cost (cost in CPU seconds where the parameter counts workers, else seconds).
+    `band` is the expected high / low at the target after measuring it, `removed` the share of the doubt, log(high /
+    low), that this takes away, `gain` what it takes a unit of cost (CPU seconds where the parameter counts workers,
+    else seconds).
     """
 
     value: float
     time: float
     cost: float
     band: float
+    removed: float
     gain: float
 
 
@@ -38,8 +42,8 @@ def next_points(
 ) -> list[Candidate]:
     """Candidates ranked by expected narrowing of the last target's band per unit of cost, best first.
 
-    For each candidate its own predicted time, and one a third of its band up and down, are added to the series in turn,
-    and the series is extrapolated again: no measurement is made.
+    For each candidate, times over its whole band (`OUTCOMES`) are added to the series in turn, and the series is
+    extrapolated again: no measurement is made.
 
     `candidates`: values to try; if None, those between the first value and the target at equal ratios.
     `cost`: (value, predicted time) -> cost; if None, value x time for strong, weak and collective scaling, else time.
@@ -53,21 +57,22 @@ def next_points(
     if not candidates:
         return []
     price = cost or (lambda x, t: t if prediction.kind == "problem_size" else x * t)
-    before = float(np.log(prediction.high[-1] / prediction.low[-1]))
-    here = extrapolate_many([series], list(candidates), prediction.kind, level=level)[0]
+    # the band of now is found as those of then are, whatever family or machine the prediction had
+    here = extrapolate_many([series], [*candidates, target], prediction.kind, level=level)[0]
+    doubts = np.log(np.array(here.high) / np.array(here.low))
+    before = float(doubts[-1])
+    deviations = doubts / (2 * NormalDist().inv_cdf(0.5 + level / 2))
     ranked = []
     for i, value in enumerate(candidates):
-        low, high = (here.low or here.value)[i], (here.high or here.value)[i]
-        sigma = float(np.log(high / low)) / (2 * 1.28)
-        trials = [_with(series, value, here.value[i] * float(np.exp(z * sigma))) for z in OUTCOMES]
+        trials = [_with(series, value, here.value[i] * float(np.exp(z * deviations[i]))) for z in OUTCOMES]
         after = [
             float(np.log(trial.high[-1] / trial.low[-1]))
             for trial in extrapolate_many(trials, [target], prediction.kind, level=level)
             if trial.low and trial.high
         ]
-        expected = float(np.mean(after))
-        spent = price(value, here.value[i])
-        ranked.append(Candidate(value, here.value[i], spent, float(np.exp(expected)), (before - expected) / spent))
+        expected, time = float(np.mean(after)), here.value[i]
+        spent, narrowed = price(value, time), before - expected
+        ranked.append(Candidate(value, time, spent, float(np.exp(expected)), narrowed / before, narrowed / spent))
     return sorted(ranked, key=lambda candidate: -candidate.gain)
 
 
@@ -89,12 +94,13 @@ def _with(series: Series, value: float, time: float) -> Series:
 def most_helpful(prediction: Prediction) -> Candidate | None:
     """The one further measurement, at most half way (in ratio) to the last target, that narrows its band most.
 
-    None where there is no band, or no value to measure lies between.
+    Tried are doublings of the last value, and where the target is no farther than twice that, values between those
+    measured. None where there is no band, or nothing narrows it.
     """
-    if prediction.low is None:
+    if prediction.low is None or not prediction.verdicts:
         return None
     target, last = prediction.x[-1], prediction.series.x[-1]
-    values = [value for value in _between(prediction.series, target) if value <= max(target / 2, last)]
-    ahead = [value for value in values if value > last] or values
+    doublings = int(max(np.log2(target / last), 1.0))
+    ahead = [last * 2.0**k for k in range(1, doublings)] or [x for x in _between(prediction.series, target) if x < last]
     ranked = next_points(prediction, ahead, cost=lambda x, t: 1.0)
-    return min(ranked, key=lambda one: one.band, default=None)
+    return ranked[0] if ranked and ranked[0].removed > 0 else None

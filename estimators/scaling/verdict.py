@@ -20,16 +20,17 @@ ENOUGH_POINTS = 4
 NEAR = 0.20
 """Relative error that the probability is about."""
 SURE = 0.80
-"""Probability of being that near from which on an answer is trusted."""
-HOPELESS = 0.15
-"""Probability of being that near below which nothing should be extrapolated: that of a band that spans a factor of ten,
-where every ratio is as likely."""
-UNCONFIRMED, MISFITTING = 0.5, 0.1
-"""Most that is sure across a border that no measurement crossed, and where no law fits."""
+"""Probability of being that near from which on an answer is trusted: the level of bands."""
+UNCONFIRMED = 0.5
+"""Most that is sure across a border that no measurement crossed: even odds, for nothing measured says whether the law
+goes on there. Set by hand; the scoring board, which names no machine, cannot see it."""
 FARTHEST = 16.0
 """Ratio to the last value up to which codes and series that were left out confirmed the probabilities."""
 BELOW, ABOVE = float(-np.log(1.0 + NEAR)), float(-np.log(1.0 - NEAR))
 """ln(truth / answer) at which the relative error of the answer is `NEAR`."""
+HOPELESS = (ABOVE - BELOW) / float(np.log(10.0))
+"""Probability of being that near below which nothing should be extrapolated, 18 %: that of a band that spans a factor
+of ten, where every ratio is as likely. It follows from `NEAR`; no score chose it."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,8 @@ class Certainty:
     `within`: probability that the answer is within 20 % of the truth.
     `low`, `high`: ends of the 80 % band [s].
     `reasons`: what makes the band as wide as it is, in words.
-    `misfit`: why nothing should be extrapolated at all; empty where a law fits.
+    `misfit`: in words, that no law fits; empty where one does.
+    `held`: where none does, the share of the points within 20 % of the answer's law: no target is surer than that.
     """
 
     within: FloatArray
@@ -56,6 +58,7 @@ class Certainty:
     high: FloatArray
     reasons: tuple[str, ...]
     misfit: str = ""
+    held: float = 1.0
 
 
 def word_of(probability: float) -> Word:
@@ -108,7 +111,7 @@ def verdicts(
             within = min(within, UNCONFIRMED)
             caps.append(f"crosses a border of the machine that no measurement crossed: {crossed[0]:g}")
         if certainty.misfit:
-            within = min(within, MISFITTING)
+            within = min(within, certainty.held)
         word = word_of(within)
         why = () if word == "trust" else (certainty.reasons[i],)
         result.append(Verdict(word, "; ".join([sureness(within), *caps, *why]), within))

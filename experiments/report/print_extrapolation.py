@@ -157,8 +157,6 @@ def _scale(values: Sequence[float]) -> Scale:
 MOST_DRAWN = 12
 """Regions in a picture or a page, those that grow fastest."""
 SURE_WITHIN = "probability_within_20_percent"
-HELPED = 3.0
-"""High over low of a band beyond which the answer names the measurement that would narrow it."""
 
 
 def answer(request: ExtrapolationRequest, form: str) -> None:
@@ -175,7 +173,10 @@ def answer(request: ExtrapolationRequest, form: str) -> None:
         _say(predictions, readings.notes, request)
     elif form == "json":
         emit(
-            [_whole(one, readings.notes, request) | _next(one, request) for one in predictions],
+            [
+                _whole(one, readings.notes, request, helpful=len(predictions) <= MOST_DRAWN) | _next(one, request)
+                for one in predictions
+            ],
             form,
             remarks=warnings_of(request, predictions),
             provenance=predictions[0].provenance,
@@ -268,8 +269,9 @@ def _lines(prediction: Prediction) -> list[str]:
     helpful = _helpful(prediction)
     if helpful is not None:
         heads.append(
-            f"most helpful: a run at {name} = {helpful[name]:g}; it would narrow the band at {last:g} from "
-            f"x{ratio_shown(helpful['band'])} to about x{ratio_shown(helpful['expected_band'])}"
+            f"most helpful next: a run at {name} = {helpful[name]:g}; it would take about "
+            f"{helpful['doubt_removed']:.0%} of the doubt at {last:g}, and leave a band of about "
+            f"x{ratio_shown(helpful['expected_band'])}"
         )
     return heads
 
@@ -291,27 +293,34 @@ def rows_of(prediction: Prediction, request: ExtrapolationRequest) -> list[dict[
     return rows
 
 
-def _whole(prediction: Prediction, notes: Sequence[str], request: ExtrapolationRequest) -> dict[str, Any]:
+def _whole(
+    prediction: Prediction, notes: Sequence[str], request: ExtrapolationRequest, *, helpful: bool
+) -> dict[str, Any]:
     assumed = {"assumptions": list(dict.fromkeys([*prediction.assumptions, *notes]))}
     advice = advise(prediction)
     more = {} if advice is None else {"recommended_workers": advice.workers, "fastest_workers": advice.fastest}
     return (
         prediction.to_dict()
         | assumed
-        | {"predictions": rows_of(prediction, request), "most_helpful": _helpful(prediction)}
+        | {"predictions": rows_of(prediction, request), "most_helpful": _helpful(prediction) if helpful else None}
         | more
     )
 
 
 def _helpful(prediction: Prediction) -> dict[str, float] | None:
-    """The one further measurement that narrows the last target's band most, where that is wider than `HELPED`."""
-    if not prediction.low or not prediction.high or prediction.high[-1] <= HELPED * prediction.low[-1]:
+    """The one further measurement that narrows the last target's band most, where that is not trusted yet."""
+    if not prediction.low or not prediction.high or [one.word for one in prediction.verdicts[-1:]] == ["trust"]:
         return None
     best = most_helpful(prediction)
     if best is None:
         return None
     band = prediction.high[-1] / prediction.low[-1]
-    return {prediction.series.parameter: best.value, "band": band, "expected_band": best.band}
+    return {
+        prediction.series.parameter: best.value,
+        "band": band,
+        "expected_band": best.band,
+        "doubt_removed": best.removed,
+    }
 
 
 def _next(prediction: Prediction, request: ExtrapolationRequest) -> dict[str, Any]:

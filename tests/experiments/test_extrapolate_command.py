@@ -40,6 +40,23 @@ def test_the_number_first_and_what_is_assumed_below(phi_file: str, capsys: pytes
     assert "time [s] =" in said and "border of the machine" in said and "measure next" in said
 
 
+def test_what_to_run_next_is_said_with_what_it_buys_where_the_answer_is_not_trusted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "runs.csv"
+    path.write_text(
+        "threads,time_s\n"
+        + "".join(f"{p},{(1 + 100 / p) * (1 + 0.04 * (-1) ** p.bit_length())}\n" for p in (1, 2, 4, 8, 16))
+    )
+    assert run(["extrapolate", str(path), "--to", "128", "--format", "json"]) == 0
+    helpful = json.loads(capsys.readouterr().out)[0]["most_helpful"]
+    assert helpful["threads"] in (32, 64) and 0 < helpful["doubt_removed"] < 1
+    assert run(["extrapolate", str(path), "--to", "128"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"most helpful next: a run at threads = {helpful['threads']:g}" in said
+    assert f"{helpful['doubt_removed']:.0%} of the doubt at 128" in said
+
+
 def test_the_formula_is_said_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "amdahl.csv"
     path.write_text("threads,time_s\n" + "".join(f"{p},{2 + 96 / p}\n" for p in (1, 2, 4, 8, 16)))

@@ -13,7 +13,7 @@ BASE, MISSES, DISAGREEMENT, SHORTFALL, SCATTER = 0.01, 0.3, 0.62, 1.75, 2.8
 GROWTH = 0.45
 """Power of log2(ratio) with which the band grows."""
 UNTRIED = 0.35
-"""The same of each doubling beyond what points left out tried: half a power that nothing shows."""
+"""The same of each doubling beyond what points left out tried: half a power that nothing shows, ln(2) / 2."""
 WORST = 1.0
 """Log errors beyond count as this."""
 SHARPNESS, FLOOR, WINNERS_FLOOR = 4.0, 0.03, 0.01
