@@ -29,6 +29,8 @@ from slipstick.hwmodels.catalog import machine as machine_by_name
 
 
 class ServeWords(TypedDict, total=False):
+    """Arguments of `serve` for which its answer stays a `Serving`."""
+
     devices: int | None
     dtype: str | None
     engine: str
@@ -62,9 +64,6 @@ class ServeWords(TypedDict, total=False):
     host_power: float
     pue: float
     seed: int
-
-
-"""Arguments of `serve` for which its answer stays a `Serving`."""
 
 
 @overload
