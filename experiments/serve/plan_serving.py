@@ -256,12 +256,12 @@ class Plan(Answer):
         return (*lines, *(f"left out: {reason} ({count} layouts)" for reason, count in most))
 
     def _sized_line(self, rate: float) -> str:
-        one, asked = self.sized, f"for {rate:g} requests/s"
+        one, head = self.sized, f"for {rate:g} requests/s"
         if one is None:
-            return f"{asked}: no number of copies was found that keeps {limits_text(self.limits) or 'up'}"
+            return f"{head}: no number of copies was found that keeps {limits_text(self.limits) or 'up'}"
         times = f"first token {shown(one.ttft, 's')}, further token {shown(one.tpot, 's')}"
         return (
-            f"{asked}, as simulated: {one.layout.devices} x {one.machine}, {one.layout.text()}, {one.stored}; {times}, "
+            f"{head}, as simulated: {one.layout.devices} x {one.machine}, {one.layout.text()}, {one.stored}; {times}, "
             f"{users_shown(one.users)} at a copy; limits kept with {one.keeps:.0%} probability"
         )
 
