@@ -65,6 +65,8 @@ class Prediction(Answer):
         In words; shown first.
     curves
         The laws that were averaged, the one with the largest share first.
+    gains
+        One a target where the parameter counts workers: speed-up, efficiency, core-hours (`speedup.gain_rows`).
     """
 
     series: Series
@@ -81,6 +83,7 @@ class Prediction(Answer):
     covariance: tuple[tuple[float, ...], ...] | None = None
     assumptions: tuple[str, ...] = ()
     curves: tuple[AveragedLaw, ...] = ()
+    gains: tuple[FrozenDict[float], ...] = ()
 
     def __str__(self) -> str:
         """A line a target: ``threads = 64: 10 s (80 %: 9.28 s .. 11.6 s), trust``."""
@@ -144,6 +147,7 @@ class Prediction(Answer):
                     "interval_level": self.level if self.low else None,
                     "ratio": target / self.series.x[-1],
                     "probability_within_20_percent": verdict.probability if verdict else None,
+                    **(self.gains[i] if self.gains else {}),
                     "verdict": verdict.word if verdict else None,
                     "reason": verdict.reason if verdict else None,
                 }

@@ -73,6 +73,17 @@ def run_of(load: Traffic) -> dict[str, float]:
     return drawn | {name: float(value) for name, value in chosen.items() if value is not None}
 
 
+def laid_out(model: LanguageModel, machine: Machine, layout: Layout) -> LanguageModel:
+    """The model as its layout stores it: with heads added, save on GPUs, whose engines refuse those that do not divide.
+
+    Raises InputError where the degrees do not suit the model.
+    """
+    if machine_kind(machine) != "gpu":
+        model = padded(model, layout.tensor)
+    layout.check(model)
+    return model
+
+
 def deployment_of(
     model: LanguageModel,
     stored: str,
@@ -95,9 +106,7 @@ def deployment_of(
     numbers = {**DEFAULTS, **run}
     degrees = {name: int(numbers[name]) for name in DEGREES}
     layout = Layout(*degrees.values())
-    if machine_kind(machine) != "gpu":  # engines on GPUs refuse heads that do not divide
-        model = padded(model, layout.tensor)
-    layout.check(model)
+    model = laid_out(model, machine, layout)
     served_by = engine or server_on(machine)
     chunked_prefill = chunked_prefill or ("off" if served_by.lower().startswith("sglang") else "on")
     if chunked_prefill not in ("on", "off"):
@@ -134,11 +143,7 @@ def _with_prefill(made: Deployment, numbers: Mapping[str, float]) -> Deployment:
                 )
         return made
     layout = replace(made.layout, tensor=int(tensor) or made.layout.tensor, replicas=int(workers))
-    model = made.model
-    if machine_kind(made.machine) != "gpu":
-        model = padded(model, layout.tensor)
-    layout.check(model)
-    prefill = replace(made, model=model, layout=layout, guesses=None)
+    prefill = replace(made, model=laid_out(made.model, made.machine, layout), layout=layout, guesses=None)
     return replace(made, prefill=prefill, link_bandwidth=bandwidth)
 
 

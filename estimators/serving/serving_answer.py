@@ -26,6 +26,7 @@ from slipstick.estimators.engine_steps.measured_steps import FIRST_REPEATS, STEP
 from slipstick.estimators.engine_steps.prompt_steps import first_parts, stepped_prompt_seconds
 from slipstick.estimators.engine_steps.step_amounts import Batch
 from slipstick.estimators.engine_steps.step_time import StepTime
+from slipstick.estimators.power.facility import Facility
 from slipstick.estimators.power.power_cap import cap_watts
 from slipstick.estimators.power.serving_power import ServingPower, ServingWork
 from slipstick.estimators.power.serving_power_law import COLUMNS, power_fit, power_groups
@@ -182,6 +183,8 @@ class Serving(Answer):
         Of the machine before the cap held it back [Hz]; None where no cap was looked at.
     given, not_used
         What of the machine the question sets; what of it the answer did not read.
+    facility
+        Hosts and the building around the devices.
     """
 
     deployment: Deployment
@@ -193,6 +196,14 @@ class Serving(Answer):
     clock: float | None = None
     given: tuple[Condition, ...] = ()
     not_used: tuple[NotUsed, ...] = ()
+    facility: Facility = Facility()
+
+    @property
+    def meter(self) -> float | None:
+        """Watts at the building's meter; None where neither hosts nor building are counted, or no power is known."""
+        power = self.summary()["power_W"]
+        counted = self.facility.counted and power is not None
+        return self.facility.watts(power, self.deployment.devices) if counted else None
 
     def band(self, measure: str, quantile: str) -> tuple[float, float, float]:
         """Value, low and high (80 %) of a measure of requests, seconds."""

@@ -134,7 +134,7 @@ def _run(arguments: list[str]) -> int:
             raise
         from slipstick.workloads.importers.formats.registry import of_another_verb
 
-        print(f"slipstick: {_one_line(str(error))}{of_another_verb(arguments, str(error))}", file=sys.stderr)
+        print(f"slipstick: {_one_line(error.typed)}{of_another_verb(arguments, error.typed)}", file=sys.stderr)
         return 2
     except ModuleNotFoundError as error:
         from slipstick.common.optional_packages import EXTRAS, package_error

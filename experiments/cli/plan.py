@@ -41,6 +41,7 @@ def register(app: typer.Typer) -> None:
         input_tokens: InputTokens = 1024,
         output_tokens: OutputTokens = 256,
         cache_dtype: CacheDtype = "auto",
+        rate: Annotated[float | None, option("rate", "to serve with the fewest devices that keep the limits")] = None,
         price: Annotated[str | None, option("price", "h100-sxm=2.5,mi300x=2")] = None,
         max_batched_tokens: StepTokens = 8192,
         memory_share: Annotated[float, option("memory_share", min=0.0, max=1.0)] = 0.9,
@@ -56,7 +57,6 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """The front of tokens/s a device against tokens/s a user, and the cheapest layout that keeps the limits."""
         from slipstick.common.records import FrozenDict
-        from slipstick.estimators.serving.batching.scheduler import Scheduler
         from slipstick.estimators.serving.server_config import require_guesses
         from slipstick.experiments.report.output import show
         from slipstick.experiments.serve.plan_serving import Search
@@ -67,9 +67,9 @@ def register(app: typer.Typer) -> None:
         types = tuple(word.strip() for word in dtype.split(",")) if dtype else (None,)
         best_plan = Search(
             model, names, types, float(input_tokens), float(output_tokens), devices, engine, cache_dtype,
-            limits(limit) if limit else FrozenDict(), prices(price or "", names), Scheduler(max_batched_tokens, 1024),
+            limits(limit) if limit else FrozenDict(), prices(price or "", names), max_batched_tokens,
             measured, FrozenDict(draft_tokens=float(draft_tokens), acceptance=acceptance, draft_cost=draft_cost),
-            memory_share,
+            memory_share, rate,
         ).run()  # fmt: skip
         if out:
             from slipstick.common.frames import write_csv
@@ -107,9 +107,9 @@ def register(app: typer.Typer) -> None:
         format: Format = "table",
     ) -> None:
         """The fastest layout of training on at most so many devices, what bounds it, why the second is worse."""
+        from slipstick.estimators.power.facility import Facility, price_text
         from slipstick.estimators.training.training_step_answer import TrainedBatch
         from slipstick.experiments.calibrate.measured_training import read_known
-        from slipstick.experiments.methods.power.facility import Facility, price_text
         from slipstick.experiments.methods.training_plan.plan_training import examined_plan
         from slipstick.experiments.methods.training_plan.training_search import TrainingSearch
         from slipstick.experiments.methods.training_plan.whole_run import WholeRun, tokens_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated
 
@@ -85,12 +85,12 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Latency and tokens/s of a language-model server, request by request, with an 80 % band."""
         from slipstick.estimators.engine_steps.fitted_steps import is_llama_cpp
+        from slipstick.estimators.power.facility import Facility
         from slipstick.estimators.serving.server_config import require_guesses
         from slipstick.estimators.serving.serving_answer import serve as answer_of
-        from slipstick.experiments.methods.power.facility import Facility
         from slipstick.experiments.question.settings import machine_changes, number_of
         from slipstick.experiments.report.output import emit, show
-        from slipstick.experiments.serve.llama_cpp import local, local_engine
+        from slipstick.experiments.serve.llama_cpp import UNVARIED, local, local_engine, unread_by_one_user
         from slipstick.experiments.serve.serving_question import ServingOptions, examined_serving, traffic
         from slipstick.experiments.serve.serving_text import lines, warnings_of
         from slipstick.experiments.serve.slo_limits import limits
@@ -102,7 +102,7 @@ def register(app: typer.Typer) -> None:
             engine = local_engine(model, on, dtype, changes, crowd=crowd)
         if engine is not None and is_llama_cpp(engine):
             why = f"{engine} answers for one user on one device; users, devices and steps of a server: --engine vllm"
-            _refuse(context, lambda name: name not in LOCAL and context.params[name] not in ALONE.get(name, ()), why)
+            _refuse(context, lambda name: unread_by_one_user(name, context.params[name]), why)
             alone = local(model, machine(on).using(changes), dtype, input_tokens, output_tokens, measured)
             show(alone, format)
             return
@@ -139,7 +139,7 @@ def register(app: typer.Typer) -> None:
             return
         facility = Facility(number_of("--host-power", host_power, "W") if host_power else 0.0, pue)
         answer = answer_of(wanted.deployment(), load, limits(limit) if limit else {})
-        answer = examined_serving(answer, wanted, load)
+        answer = replace(examined_serving(answer, wanted, load), facility=facility)
         if out:
             answer.write_requests(out)
         if timeline:
@@ -148,24 +148,11 @@ def register(app: typer.Typer) -> None:
             from slipstick.experiments.report.serving_page import write_serving
 
             write_serving(answer, report)
-        power = answer.summary()["power_W"]
-        counted = facility.counted and power is not None
-        meter = facility.watts(power, answer.deployment.devices) if counted else None
-        show(answer, format, lines(answer, facility), {"meter_W": meter}, warnings_of(answer))
+        show(answer, format, lines(answer), {"meter_W": answer.meter}, warnings_of(answer))
 
 
-LOCAL = ("model", "on", "engine", "dtype", "input_tokens", "output_tokens", "measured", "format", "set")
-"""What the answer for one user reads."""
-ALONE: Mapping[str, tuple[object, ...]] = {
-    **dict.fromkeys(("concurrency", "devices", "tp", "pp", "dp", "ep", "replicas", "max_num_seqs"), (1,)),
-    **dict.fromkeys(("prefill_workers", "draft_tokens", "length_range", "prefix_hit_rate"), (0,)),
-    "cache_dtype": ("auto", "fp16"),
-}
-"""Values of other options that mean one user on one device, its lengths as given, as that answer has it."""
 MOST_ROWS = 40
 """Of a table."""
-UNVARIED = ("limit", "host_power", "pue", "out", "timeline", "report")
-"""What a comparison does not read."""
 
 
 def _link(text: str | None) -> float:

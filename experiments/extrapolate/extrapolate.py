@@ -12,7 +12,7 @@ from slipstick.common.renamed_arguments import checked
 from slipstick.estimators.scaling import Prediction, Series, extrapolate_many
 from slipstick.estimators.scaling.laws.repeats import Statistic, statistic_of
 from slipstick.estimators.scaling.series import KINDS, no_series
-from slipstick.experiments.extrapolate.predictions import noted, one_region
+from slipstick.experiments.extrapolate.predictions import noted, one_region, with_gains
 from slipstick.experiments.extrapolate.series_files import read
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.machine import Machine
@@ -31,6 +31,7 @@ def extrapolate(
     column: str | None = None,
     region: str | None = None,
     statistic: Statistic | None = None,
+    cores_per_node: float | None = None,
 ) -> Prediction:
     """Predict times at new values: of a file (``"runs.csv"``), a `Series`, or two lists (``values, times, to``).
 
@@ -52,6 +53,8 @@ def extrapolate(
         Probability of the band; None: no band and no verdict (faster).
     parameter, column, region, statistic
         Of a file: what varied, the column of times, the region, and which of repeats counts ("median", "least").
+    cores_per_node
+        For core-hours where nodes vary; None: the machine's.
 
     Raises
     ------
@@ -87,8 +90,9 @@ def extrapolate(
     except InputError as error:
         raise InputError(f"machine: {error}; kind is one of {', '.join(KINDS)}") from None
     if isinstance(series, Series):
-        return extrapolate_many([series], to, kind, at, family, level)[0]
+        return with_gains(extrapolate_many([series], to, kind, at, family, level)[0], at, cores_per_node)
     readings = read(os.fspath(series), column)
     readings = replace(readings, statistic=statistic_of(statistic) if statistic else readings.statistic)
     one = one_region(readings.series(parameter), region)
-    return noted(extrapolate_many([one], to, kind, at, family, level)[0], readings)
+    answer = noted(extrapolate_many([one], to, kind, at, family, level)[0], readings)
+    return with_gains(answer, at, cores_per_node)

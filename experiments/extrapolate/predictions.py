@@ -8,10 +8,13 @@ from typing import Any
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.scaling import Prediction, Series, extrapolate_many
 from slipstick.estimators.scaling.laws.repeats import Statistic
+from slipstick.estimators.scaling.speedup import gain_rows
 from slipstick.experiments.extrapolate.measurement_table import Readings
 from slipstick.hwmodels.catalog import machine as load_machine
+from slipstick.hwmodels.machine import Machine
 
 MAX_TARGETS = 10_000
 CONFLICT = 3.0
@@ -58,13 +61,6 @@ def conflicts(readings: Readings) -> list[str]:
     return [*lines[:MAX_WARNINGS], *([f"{more} more points with such repeats"] if more > 0 else [])]
 
 
-def cores_of(request: ExtrapolationRequest) -> float | None:
-    """Number of cores of one node: given, or the machine's; None where neither is known."""
-    if request.cores_per_node is not None:
-        return request.cores_per_node
-    return float(load_machine(request.machine).cores) if request.machine else None
-
-
 def predict(readings: Readings, request: ExtrapolationRequest) -> list[Prediction]:
     """One prediction a region.
 
@@ -76,12 +72,18 @@ def predict(readings: Readings, request: ExtrapolationRequest) -> list[Predictio
     machine = load_machine(request.machine) if request.machine else None
     targets = _targets(request.to, series)
     predictions = extrapolate_many(series, targets, request.kind, machine, request.family, request.level)
-    return [noted(one, readings) for one in predictions]
+    return [with_gains(noted(one, readings), machine, request.cores_per_node) for one in predictions]
 
 
 def noted(prediction: Prediction, readings: Readings) -> Prediction:
     """The prediction with what was taken for granted when its file was read among what it assumes."""
     return replace(prediction, assumptions=(*prediction.assumptions, *readings.notes))
+
+
+def with_gains(prediction: Prediction, machine: Machine | None, cores_per_node: float | None) -> Prediction:
+    """The prediction with speed-ups and core-hours, of a node's cores as given or as the machine has them."""
+    cores = float(machine.cores) if cores_per_node is None and machine is not None else cores_per_node
+    return replace(prediction, gains=tuple(map(FrozenDict, gain_rows(prediction, cores))))
 
 
 def one_region(series: Sequence[Series], region: str | None) -> Series:

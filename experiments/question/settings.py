@@ -161,16 +161,17 @@ def number_of(name: str, text: Value, unit: str = "1") -> float:
     return value
 
 
-def machine_changes(words: Sequence[str]) -> dict[str, str | float]:
-    """Numbers of the machine from "machine.NAME=VALUE".
+def machine_changes(words: Mapping[str, str | float] | Sequence[str]) -> dict[str, str | float]:
+    """Numbers of the machine from "machine.NAME=VALUE", or by these names.
 
     Raises InputError where a word is none of these.
     """
     changes: dict[str, str | float] = {}
-    for word in words:
-        name, equals, value = (part.strip() for part in word.partition("="))
-        if not equals or not name.startswith(HEAD) or not value:
-            raise InputError(f"{word[:60]!r}: want machine.NAME=VALUE, such as machine.memory.HBM3.bandwidth=4TB/s")
+    pairs = words.items() if isinstance(words, Mapping) else [word.partition("=")[::2] for word in words]
+    for name, value in ((name.strip(), value.strip() if isinstance(value, str) else value) for name, value in pairs):
+        if not name.startswith(HEAD) or value == "":
+            word = f"{name}={value}"[:60].rstrip("=")
+            raise InputError(f"{word!r}: want machine.NAME=VALUE, such as machine.memory.HBM3.bandwidth=4TB/s")
         changes[name.removeprefix(HEAD)] = value
     return changes
 

@@ -10,8 +10,8 @@ from slipstick.common.formatting import count_shown
 from slipstick.estimators.base.conditions import depends_on
 from slipstick.estimators.base.estimate import Estimate
 from slipstick.estimators.composition.energy_and_cost import COST, ENERGY
+from slipstick.estimators.power.facility import price_text
 from slipstick.experiments.explain.operation_counters import counter_rows
-from slipstick.experiments.methods.power.facility import price_text
 from slipstick.experiments.question.dtype_domain import remarks
 from slipstick.experiments.question.facts import Facts, facts
 from slipstick.experiments.question.objectives import consumptions

@@ -22,11 +22,11 @@ from slipstick.common.formatting import ends_shown, ratio_shown, shown, visible
 from slipstick.estimators.scaling import Prediction
 from slipstick.estimators.scaling.next_point import most_helpful, next_points
 from slipstick.estimators.scaling.regions import rank
-from slipstick.estimators.scaling.speedup import advise, gain_rows, gains
+from slipstick.estimators.scaling.speedup import advise, gains
 from slipstick.estimators.scaling.surfaces import SurfacePrediction
 from slipstick.estimators.scaling.verdict import sureness
 from slipstick.experiments.extrapolate.measurement_table import Readings
-from slipstick.experiments.extrapolate.predictions import ExtrapolationRequest, conflicts, cores_of, predict, predict_at
+from slipstick.experiments.extrapolate.predictions import ExtrapolationRequest, conflicts, predict, predict_at
 from slipstick.experiments.extrapolate.series_files import read
 from slipstick.experiments.extrapolate.surfaces import predict_surfaces
 from slipstick.experiments.report.output import emit, show
@@ -174,7 +174,7 @@ def answer(request: ExtrapolationRequest, form: str) -> None:
     elif form == "json":
         emit(
             [
-                _whole(one, readings.notes, request, helpful=len(predictions) <= MOST_DRAWN) | _next(one, request)
+                _whole(one, readings.notes, helpful=len(predictions) <= MOST_DRAWN) | _next(one, request)
                 for one in predictions
             ],
             form,
@@ -182,7 +182,7 @@ def answer(request: ExtrapolationRequest, form: str) -> None:
             provenance=predictions[0].provenance,
         )
     else:
-        emit([{"region": p.series.name, **row} for p in predictions for row in rows_of(p, request)], form)
+        emit([{"region": p.series.name, **row} for p in predictions for row in p.rows()], form)
     if request.plot or request.report:
         _draw(predictions, readings, request)
 
@@ -197,7 +197,7 @@ def _draw(predictions: Sequence[Prediction], readings: Readings, request: Extrap
         single = charts(*drawn[0]) if len(drawn) == 1 else [time_chart(*one) for one in drawn]
         draw_charts(single, request.plot)
     if request.report:
-        answers = [(one, charts(one, far, runs), rows_of(one, request), _lines(one)) for one, far, runs in drawn]
+        answers = [(one, charts(one, far, runs), one.rows(), _lines(one)) for one, far, runs in drawn]
         write_extrapolation(request.report, f"{Path(request.file).name} to {request.to}", answers)
 
 
@@ -235,7 +235,7 @@ def _say(predictions: Sequence[Prediction], notes: Sequence[str], request: Extra
     warnings = warnings_of(request, predictions)
     more = (AnswerTable(_next(prediction, request)["measure_next"], title="measure next"),) if request.next else ()
     answer = PlainAnswer(
-        rows_of(prediction, request),
+        prediction.rows(),
         prediction.declared,
         (*_lines(prediction), *(f"beware: {text}" for text in warnings)),
         ("assuming: " + "; ".join(prediction.assumptions),),
@@ -284,25 +284,14 @@ def verdict_first(answer: PlainAnswer) -> PlainAnswer:
     return replace(answer, shown=(*first, *verdict, *rest, *last))
 
 
-def rows_of(prediction: Prediction, request: ExtrapolationRequest) -> list[dict[str, Any]]:
-    """One row a target, with speed-up, efficiency and core-hours where the parameter counts workers."""
-    rows = []
-    for row, more in zip(prediction.rows(), gain_rows(prediction, cores_of(request)), strict=True):
-        words = {key: row.pop(key) for key in ("verdict", "reason")}
-        rows.append(row | more | words)
-    return rows
-
-
-def _whole(
-    prediction: Prediction, notes: Sequence[str], request: ExtrapolationRequest, *, helpful: bool
-) -> dict[str, Any]:
+def _whole(prediction: Prediction, notes: Sequence[str], *, helpful: bool) -> dict[str, Any]:
     assumed = {"assumptions": list(dict.fromkeys([*prediction.assumptions, *notes]))}
     advice = advise(prediction)
     more = {} if advice is None else {"recommended_workers": advice.workers, "fastest_workers": advice.fastest}
     return (
         prediction.to_dict()
         | assumed
-        | {"predictions": rows_of(prediction, request), "most_helpful": _helpful(prediction) if helpful else None}
+        | {"predictions": prediction.rows(), "most_helpful": _helpful(prediction) if helpful else None}
         | more
     )
 

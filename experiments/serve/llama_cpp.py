@@ -12,6 +12,22 @@ from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language_catalog import language_model
 
+READ = {"model", "on", "machine", "engine", "dtype", "input_tokens", "output_tokens", "measured", "format", "set"}
+"""What the answer for one user reads."""
+ALONE: Mapping[str, tuple[object, ...]] = {
+    **dict.fromkeys(("concurrency", "devices", "tp", "pp", "dp", "ep", "replicas", "max_num_seqs"), (1,)),
+    **dict.fromkeys(("prefill_workers", "draft_tokens", "length_range", "prefix_hit_rate"), (0,)),
+    "cache_dtype": ("auto", "fp16"),
+}
+"""Values of other options that mean one user on one device, its lengths as given, as that answer has it."""
+UNVARIED = ("limit", "host_power", "pue", "out", "timeline", "report")
+"""What a comparison of servers does not read."""
+
+
+def unread_by_one_user(name: str, value: object) -> bool:
+    """Whether an option with this value says something that the answer for one user does not read."""
+    return name not in {*READ, "settings"} and value not in ALONE.get(name, ())
+
 
 def local(
     model: str, machine: Machine, dtype: str | None, input_tokens: int, output_tokens: int, anchor: str | None

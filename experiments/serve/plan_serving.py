@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from slipstick.common.answer import Answer, AnswerTable, Provenance
@@ -20,13 +20,15 @@ from slipstick.estimators.base.conditions import Condition, conditions_line, dep
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.engine_steps.measured_steps import TimedServerStep, cached_measured, engine_of_steps
 from slipstick.estimators.engine_steps.step_amounts import Batch
+from slipstick.estimators.power.facility import price_text
 from slipstick.estimators.serving.batching.closed_loop import Load, steady
 from slipstick.estimators.serving.batching.scheduler import Scheduler
 from slipstick.estimators.serving.deployment import MEMORY_SHARE, Deployment
-from slipstick.estimators.serving.server_config import GUESSED, speculation_of
+from slipstick.estimators.serving.server_config import DEGREES, GUESSED, RULES, deployment_of, laid_out
+from slipstick.estimators.serving.serving_answer import serve
 from slipstick.experiments.calibrate.measured_argument import known_time
-from slipstick.experiments.methods.power.facility import price_text
 from slipstick.experiments.serve.serving_question import ServingOptions, known_steps
+from slipstick.experiments.serve.serving_text import overload
 from slipstick.experiments.serve.slo_limits import limits_text
 from slipstick.experiments.serve.user_runs import is_run, steps_of_runs
 from slipstick.hwmodels.catalog import machine
@@ -130,10 +132,12 @@ def cheaper_lines(best: ServingChoice, others: Sequence[ServingChoice]) -> list[
     return lines
 
 
+CLOSE = 0.8
+"""A stream needs at least this share of the copies that the fastest closed loop says."""
 SURE = 0.9
 """With which probability a plan keeps its limits."""
 LOADS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
-DEGREES = (1, 2, 4, 8, 16)
+RANKS = (1, 2, 4, 8, 16)
 
 
 PLAN = (
@@ -164,6 +168,10 @@ class Plan(Answer):
     """Machines of which the calibration has no measured row, a line each."""
     priced: FrozenDict[str] = FrozenDict()
     """The price of a device's hour by machine, with its source and age; "" where it is not known."""
+    rate: float | None = None
+    """Requests/s of the stream for which copies were counted."""
+    sized: ServingChoice | None = None
+    """The fewest devices that keep the limits under it; users are those in flight at one copy, on average."""
 
     @property
     def sure(self) -> tuple[ServingChoice, ...]:
@@ -215,7 +223,9 @@ class Plan(Answer):
     def document(self) -> list[dict[str, Any]]:
         """The pick, the front, and how many layouts were left out, by reason."""
         best, front = self.best.row() if self.best else None, [candidate.row() for candidate in self.front]
-        return [{"best": best, "front": front, "refused": dict(self.refused), "candidates": len(self.candidates)}]
+        sized = {"rate": self.rate, "sized": self.sized.row() if self.sized else None} if self.rate else {}
+        counts = {"refused": dict(self.refused), "candidates": len(self.candidates)}
+        return [{"best": best, "front": front, **counts, **sized}]
 
     @property
     def heads(self) -> tuple[str, ...]:
@@ -226,6 +236,8 @@ class Plan(Answer):
             f"{len(self.candidates)} layouts and loads answered, {left}",
             *(f"beware: {text}" for text in self.remarks),
         ]
+        if self.rate is not None:
+            lines.append(self._sized_line(self.rate))
         best = self.best
         if best is None:
             nearest = max(self.candidates, key=lambda c: c.keeps)
@@ -242,6 +254,16 @@ class Plan(Answer):
         lines += [f"price of {name}: {text}" for name, text in self.priced.items() if text]
         most = sorted(self.refused.items(), key=lambda item: -item[1])[:2]
         return (*lines, *(f"left out: {reason} ({count} layouts)" for reason, count in most))
+
+    def _sized_line(self, rate: float) -> str:
+        one, head = self.sized, f"for {rate:g} requests/s"
+        if one is None:
+            return f"{head}: no number of copies was found that keeps {limits_text(self.limits) or 'up'}"
+        times = f"first token {shown(one.ttft, 's')}, further token {shown(one.tpot, 's')}"
+        return (
+            f"{head}, as simulated: {one.layout.devices} x {one.machine}, {one.layout.text()}, {one.stored}; {times}, "
+            f"{users_shown(one.users)} at a copy; limits kept with {one.keeps:.0%} probability"
+        )
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
@@ -307,6 +329,7 @@ class Search:
     `known`: measured on the one machine: a CSV of steps (`read_measured_steps`), a server's benchmark, or the time of a
         further token with its load ("23.4ms@concurrency=16,tp=2").
     `guesses`: of speculative decoding: draft_tokens, acceptance, draft_cost (`server_run.GUESSED`: none).
+    `rate`: requests/s of the stream that copies of a replica are to serve; None: no copies are counted.
     """
 
     model: str
@@ -319,10 +342,11 @@ class Search:
     cache_type: str = AUTO
     limits: FrozenDict[float] = FrozenDict()
     prices: FrozenDict[float] = FrozenDict()
-    rules: Scheduler = Scheduler()
+    max_batched_tokens: int = 8192
     known: str | None = None
     guesses: FrozenDict[float] = GUESSED
     memory_share: float = MEMORY_SHARE
+    rate: float | None = None
 
     def run(self) -> Plan:
         """Every layout under every load.
@@ -344,7 +368,7 @@ class Search:
             known = self._known(name, at)
             remarks += [cached_measured(known).text()] if known else []
             remarks += Deployment(model, at, Layout(), stored_as(model, self.types[0]), known=known).remarks()
-            for dtype, layout in itertools.product(self.types, layouts(model, self.devices)):
+            for dtype, layout in itertools.product(self.types, layouts(model, at, self.devices)):
                 try:
                     candidates += self._loads(name, at, model, layout, stored_as(model, dtype), known)
                 except InputError as error:
@@ -355,9 +379,57 @@ class Search:
             raise InputError(f"no layout of {model.name} on at most {self.devices} devices can serve: {listed}")
         drawn = f"each drawn from {1 - Traffic.length_range:g}-1 x that"
         traffic = f"{self.input_tokens:g} + {self.output_tokens:g} tokens ({drawn})"
-        return Plan(
+        plan = Plan(
             model.name, self.limits, traffic, tuple(candidates), FrozenDict(refused), tuple(remarks), FrozenDict(priced)
         )
+        return plan if self.rate is None else replace(plan, rate=self.rate, sized=self._sized(plan, self.rate))
+
+    def _sized(self, plan: Plan, rate: float) -> ServingChoice | None:
+        """The fewest devices that keep the limits under a stream, by simulation; None where none was found.
+
+        The closed loops say about how many copies a layout needs; halving finds the fewest, since more copies never
+        take longer.
+        """
+        load = Traffic(int(self.input_tokens), int(self.output_tokens), None, rate)
+        tokens, best = rate * self.output_tokens * (1 - Traffic.length_range / 2), None
+        most: dict[tuple[object, ...], float] = {}
+        for one in plan.candidates:
+            key = one.machine, one.stored, one.layout
+            most[key] = max(one.per_device, most.get(key, 0.0))
+        sure = {(one.machine, one.stored, one.layout): one for one in sorted(plan.sure, key=lambda c: c.per_device)}
+        for key, one in sorted(sure.items(), key=lambda pair: -pair[1].per_device):
+            size = one.layout.devices
+            few, enough = int(CLOSE * tokens / most[key] / size), math.ceil(tokens / one.per_device / size)
+            enough = enough if best is None else (best.layout.devices - 1) // size
+            found = self._streamed(one, enough, load) if enough > few else None
+            if found is None and best is None:
+                few, enough = enough, 2 * enough
+                found = self._streamed(one, enough, load)
+            while found is not None and enough - few > 1:
+                middle = (few + enough) // 2
+                tried = self._streamed(one, middle, load)
+                few, enough, found = (few, middle, tried) if tried is not None else (middle, enough, found)
+            best = found or best
+        return best
+
+    def _streamed(self, one: ServingChoice, copies: int, load: Traffic) -> ServingChoice | None:
+        """So many copies of a layout under a stream; None where more comes than is served, or a limit is not kept."""
+        if one.served is None:
+            return None
+        layout = replace(one.layout, replicas=copies)
+        answer = serve(replace(one.served.deployment, layout=layout), load, self.limits)
+        bands = {name: answer.band(name, "p50" if name == "ttft" else "mean") for name in ("ttft", "tpot", "latency")}
+        widths = {name: max(math.log(high / middle), 1e-9) for name, (middle, _, high) in bands.items()}
+        keeps = self._keeps(0.0, widths, {name: middle for name, (middle, _, _) in bands.items()})
+        if overload(answer) or keeps < SURE:
+            return None
+        rate = answer.served.output_rate / layout.devices
+        in_flight = max(1, round((load.rate or 0.0) / copies * bands["latency"][0]))
+        dollars = one.dollars * one.per_device / rate if one.dollars is not None else None
+        return replace(
+            one, layout=layout, users=in_flight, ttft=bands["ttft"][0], tpot=bands["tpot"][0], per_device=rate,
+            per_user=1 / bands["tpot"][0], keeps=keeps, dollars=dollars,
+        )  # fmt: skip
 
     def _known(self, name: str, at: Machine) -> tuple[TimedServerStep, ...]:
         """Steps measured on the machine; a run of a server is taken to have had one device where it does not say."""
@@ -384,19 +456,20 @@ class Search:
         stored: str,
         known: tuple[TimedServerStep, ...],
     ) -> Iterator[ServingChoice]:
-        engine = self.engine or engine_of_steps(known)
-        deployment = Deployment(
-            model, at, layout, stored, self.cache_type, engine, self.memory_share, self.rules, known,
-            guesses=speculation_of(model, self.guesses),
-        )  # fmt: skip
-        rules, seconds = deployment.scheduler, deployment.seconds()
-        drawn = 1 - Traffic.length_range / 2  # the lengths that `serve` draws by default, at their mean
+        degrees = dict(zip(DEGREES, (float(getattr(layout, one.name)) for one in fields(layout)), strict=True))
+        engine, run = self.engine or engine_of_steps(known), {**degrees, **self.guesses}
+        run |= {"max_batched_tokens": float(self.max_batched_tokens), "memory_share": self.memory_share}
+        places, drawn = 0.0, 1 - Traffic.length_range / 2  # the lengths that `serve` draws by default, at their mean
         for users in LOADS:
             if users < layout.data:
                 continue
+            if (together := max(RULES["max_num_seqs"], users / layout.data)) > places:  # `serve` takes the default, too
+                places = run["max_num_seqs"] = together
+                deployment = deployment_of(model, stored, at, run, self.cache_type, engine=engine, known=known)
+                rules, seconds = deployment.scheduler, deployment.seconds()
             load = Load(self.input_tokens * drawn, self.output_tokens * drawn, users)
             state = steady(seconds, rules, load, 1, layout.data)
-            if state.queued > 0.5:
+            if state.queued > 0.5 and users > layout.data:  # the fewest users are answered, as `serve` answers them
                 return
             lengths = load.input_tokens, load.output_tokens
             ttft = deployment.first_factor(*lengths, users) * deployment.first_seconds(*lengths, users)
@@ -423,21 +496,16 @@ class Search:
         return least
 
 
-def layouts(model: LanguageModel, devices: int) -> Iterator[Layout]:
+def layouts(model: LanguageModel, at: Machine, devices: int) -> Iterator[Layout]:
     """Layouts of one replica: tensor ranks, stages; of experts also groups of attention and how they are dealt out."""
-    for tensor, pipeline, data in itertools.product(DEGREES, (1, 2, 4), DEGREES if model.experts else (1,)):
+    for tensor, pipeline, data in itertools.product(RANKS, (1, 2, 4), RANKS if model.experts else (1,)):
         if tensor * pipeline * data > devices or (pipeline > 1 and data > 1):
             continue
         experts = {1, tensor * data} if model.experts else {1}
         for expert in sorted(experts):
             layout = Layout(tensor, pipeline, data, expert)
             try:
-                layout.check(model)
+                laid_out(model, at, layout)
             except InputError:
                 continue
             yield layout
-
-
-def search(model: str, machines: Sequence[str], **options: Any) -> Plan:
-    """The plan of a search; options as the fields of `Search`."""
-    return Search(model, tuple(machines), **options).run()

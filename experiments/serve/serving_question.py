@@ -12,6 +12,7 @@ from slipstick.estimators.serving.deployment import MEMORY_SHARE, Deployment
 from slipstick.estimators.serving.request_estimator import RequestEstimator, simulated
 from slipstick.estimators.serving.server_config import DEFAULTS, POOL, deployment_of, run_of
 from slipstick.estimators.serving.serving_answer import Serving
+from slipstick.experiments.question.axes import Values
 from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.question.settings import HEAD, Value
 from slipstick.experiments.question.unused_inputs import AnswerNumbers, unused_of
@@ -87,7 +88,7 @@ class ServingOptions:
         stored, chunks = stored_as(model, self.dtype), self.chunked_prefill or ""
         return deployment_of(model, stored, at, run, self.cache_type, chunks, self.preemption, engine, known)
 
-    def question(self, load: Traffic, vary: Sequence[str] = ()) -> Question:
+    def question(self, load: Traffic, vary: Mapping[str, Values] | Sequence[str] = ()) -> Question:
         """The same as a question like all others: requests to the model on the machine, for the estimator "serving".
 
         `vary`: names and values, as `slipstick whatif` takes them.

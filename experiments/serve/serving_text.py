@@ -10,10 +10,10 @@ import numpy as np
 
 from slipstick.common.formatting import count_shown, ends_shown, format_quantity, money_shown, shown
 from slipstick.estimators.engine_steps.measured_steps import cached_measured
+from slipstick.estimators.power.facility import price_text
 from slipstick.estimators.power.power_cap import cap_watts
 from slipstick.estimators.serving.deployment import APART
 from slipstick.estimators.serving.serving_answer import Serving
-from slipstick.experiments.methods.power.facility import Facility, price_text
 from slipstick.experiments.question.warnings import warnings_among
 from slipstick.experiments.serve.slo_limits import limits_text
 
@@ -26,7 +26,7 @@ MOSTLY = 0.5
 """Share of the time in steps with prompts beyond which their rate decides the answer."""
 
 
-def lines(answer: Serving, facility: Facility | None = None) -> list[str]:
+def lines(answer: Serving) -> list[str]:
     """One line each."""
     deployment, summary = answer.deployment, answer.summary()
     devices = int(summary["devices"])
@@ -55,8 +55,8 @@ def lines(answer: Serving, facility: Facility | None = None) -> list[str]:
         result.append(f"cost: {money_shown(dollars)} a million output tokens at {price_text(deployment.machine)}")
     if summary["power_W"] is not None:
         result.append(_energy(summary))
-        if facility is not None and facility.counted:
-            result.append(facility.text(summary["power_W"], devices))
+        if answer.facility.counted:
+            result.append(answer.facility.text(summary["power_W"], devices))
     if joules is not None:
         joule = format_quantity(joules, "J")
         result.append(f"energy: at most {joule} a million output tokens (at the power cap, at the low end of tokens/s)")
@@ -68,7 +68,7 @@ def warnings_of(answer: Serving) -> list[str]:
     deployment, summary = answer.deployment, answer.summary()
     model, machine = deployment.model, deployment.machine
     measured = cached_measured(deployment.known).disagreement if deployment.known else ""
-    result = [*(text for text in (_overload(answer), measured) if text), *warnings_among(deployment.remarks())]
+    result = [*(text for text in (overload(answer), measured) if text), *warnings_among(deployment.remarks())]
     result += [APART] if deployment.prefill else []
     if answer.clock is not None and machine.clock < answer.clock:
         left, clock = (format_quantity(value, "Hz") for value in (machine.clock, answer.clock))
@@ -95,7 +95,7 @@ def warnings_of(answer: Serving) -> list[str]:
     return result
 
 
-def _overload(answer: Serving) -> str:
+def overload(answer: Serving) -> str:
     """That a stream brings more requests than are served, so that its times depend on how many come; "" elsewhere."""
     came, rate = np.sort(answer.served.arrived), answer.traffic.rate
     before, left = (answer.served.waiting(float(at)) for at in (came[len(came) // 2], came[-1]))

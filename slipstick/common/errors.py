@@ -22,6 +22,8 @@ class InputError(ValueError):
 
     def __init__(self, message: str = "") -> None:
         super().__init__(_LONG.sub(lambda word: f"{word[0][:_KEPT]}...{word[0][-_KEPT:]}", message))
+        self.typed = str(self)
+        """The message in the words of the command line; a function's own speaks of its arguments."""
 
 
 @contextmanager

@@ -7,6 +7,7 @@ Kinds of arguments, as a function's annotations say them: what cannot be one is 
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Collection, Mapping
 from functools import wraps
@@ -169,9 +170,35 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
             one = known.get(name)
             if one is not None and isinstance(one.annotation, str) and one.default is not value:
                 check_kind(function.__name__, name, value, one.annotation)
-        return function(*arguments, **named)
+        try:
+            return function(*arguments, **named)
+        except InputError as error:
+            error.args = (as_arguments(str(error), known),)
+            raise
 
     return called
+
+
+def as_arguments(message: str, known: Collection[str]) -> str:
+    """A message that speaks of options, with a function's arguments for them; commands that it proposes stay.
+
+    Examples
+    --------
+    >>> as_arguments("--on a100, --draft-tokens 4; slipstick read --top 3", {"machine", "draft_tokens", "top"})
+    'machine=a100, draft_tokens=4; slipstick read --top 3'
+    """
+
+    def word(found: re.Match[str]) -> str:
+        option = (found["option"] or "").replace("-", "_")
+        name = next((one for one in (option, ARGUMENTS.get(option, "")) if one in known), "")
+        return f"{name}{'=' if found['value'] else ''}" if name else found[0]
+
+    return _OPTION.sub(word, message)
+
+
+ARGUMENTS: Mapping[str, str] = MappingProxyType({"on": "machine", "set": "settings", "file": "series"})
+"""Words that an option and a function's argument do not share."""
+_OPTION = re.compile(r"slipstick [^;:,)]*|--(?P<option>[a-z][a-z-]*[a-z])(?P<value> (?=[\w'\"./-]+(?:$|[:,;)@])))?")
 
 
 def _can_be_called(function: Callable[..., object], arguments: tuple[object, ...], named: dict[str, object]) -> bool:

@@ -8,8 +8,8 @@ from datetime import date
 import pytest
 
 from slipstick.common.errors import InputError
+from slipstick.estimators.power.facility import Facility, price_text
 from slipstick.experiments.cli.cli import run
-from slipstick.experiments.methods.power.facility import Facility, price_text
 from slipstick.hwmodels.catalog import machine
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -14,9 +15,11 @@ from slipstick.common.records import FrozenDict
 from slipstick.estimators.engine_steps.step_amounts import Batch
 from slipstick.estimators.serving.batching.scheduler import Scheduler
 from slipstick.estimators.serving.deployment import Deployment
+from slipstick.estimators.serving.serving_answer import serve
 from slipstick.experiments.cli.cli import run
 from slipstick.experiments.serve.llama_cpp import local
 from slipstick.experiments.serve.plan_serving import Search
+from slipstick.experiments.serve.serving_question import ServingOptions, traffic
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language_catalog import language_model
@@ -237,3 +240,24 @@ def test_a_server_takes_the_share_of_memory_that_is_given(capsys: pytest.Capture
     assert held["0.9"] - held["0.5"] == pytest.approx(0.4 * 80e9 / per_token, rel=0.05)
     assert run([*words, "--memory-share", "0.1"]) == 2
     assert "does not fit" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("on", ["h100-sxm", "l4", "tpu-v5e"])
+@pytest.mark.parametrize("name", ["llama-2-13b", "mixtral-8x7b"])
+def test_plan_and_serve_agree_on_which_layouts_exist(name: str, on: str) -> None:
+    """13B has 40 heads: 16 ranks divide them on no GPU, and a compiler of arrays adds heads until they do."""
+    planned = {one.layout for one in Search(name, (on,), devices=16, memory_share=0.95).run().candidates}
+    experts = name == "mixtral-8x7b"
+    for tensor, stages, data in itertools.product((1, 2, 16), (1, 2), (1, 2, 8) if experts else (1,)):
+        if tensor * stages * data > 16 or (stages > 1 and data > 1):
+            continue
+        for expert in {1, tensor * data} if experts else {1}:
+            wanted = ServingOptions(
+                name, on, tensor=tensor, pipeline=stages, data=data, expert=expert, memory_share=0.95
+            )
+            load = traffic(input_tokens=1024, output_tokens=256, users=data, rate=None, num_requests=2 * data)
+            try:
+                serves = bool(serve(wanted.deployment(), load))
+            except InputError:
+                serves = False
+            assert serves == (Layout(tensor, stages, data, expert) in planned), wanted

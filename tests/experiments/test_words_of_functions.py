@@ -9,6 +9,8 @@ import pytest
 
 import slipstick as ss
 from slipstick.common.errors import InputError
+from slipstick.common.renamed_arguments import ARGUMENTS
+from slipstick.experiments.serve.serving_text import overload
 from tests.printed import printed
 
 PLAIN = {"symbol", "machine", "main", "seqpoint"}
@@ -30,9 +32,9 @@ def test_a_keyword_that_is_not_known_is_a_sentence(name: str) -> None:
 
 def test_the_nearest_keyword_is_named() -> None:
     with pytest.raises(InputError, match=r"unknown argument of oracle 'dtpe'; did you mean 'dtype'\?"):
-        ss.oracle("llama-3.1-8b", "h100-sxm", dtpe="fp8")  # type: ignore[call-arg]
+        ss.oracle("llama-3.1-8b", "h100-sxm", dtpe="fp8")
     with pytest.raises(InputError, match=r"unknown argument of serve 'concurency'; did you mean 'concurrency'\?"):
-        ss.serve("llama-3.1-8b", "h100-sxm", concurency=2)  # type: ignore[call-arg]
+        ss.serve("llama-3.1-8b", "h100-sxm", concurency=2)
 
 
 def test_a_file_of_times_is_a_series(tmp_path: Path) -> None:
@@ -45,7 +47,7 @@ def test_a_file_of_times_is_a_series(tmp_path: Path) -> None:
         ss.extrapolate(path, 16, region="main")
     with pytest.raises(InputError, match="parameter: of a file, but a series was given"):
         ss.extrapolate(series, 16, parameter="threads")
-    with pytest.raises(InputError, match=r"targets \(--to\) 'many': want numbers"):
+    with pytest.raises(InputError, match=r"targets \(to\) 'many': want numbers"):
         ss.extrapolate(path, "many")
     with pytest.raises(InputError, match=r"none\.csv"):
         ss.extrapolate("none.csv", 16)
@@ -66,7 +68,7 @@ def test_a_program_is_named_as_on_the_command_line(tmp_path: Path, monkeypatch: 
         InputError, match=r"would import your or somebody's code and run it: .* allow_code=\['net.py:build'\]"
     ):
         ss.estimate("net.py:build", "h100")
-    with pytest.raises(InputError, match=r"gpt2'?: --input and --train are of a torch program"):
+    with pytest.raises(InputError, match=r"gpt2'?: input and train are of a torch program"):
         ss.estimate("gpt2", "h100", train="adamw")
 
 
@@ -110,7 +112,7 @@ def test_a_configuration_is_served_by_name(tmp_path: Path) -> None:
         ("bricks", ("gpt2",), {}, "bricks: models = 'gpt2': want several in a list"),
         ("page", ("a.html", "b.html"), {}, "page: answer = 'a.html': want an object of Answer"),
         ("extrapolate", ([1, 2, 4], [4, 2, 1], [8], "strnog"), {}, "machine: unknown machine 'strnog'.*kind is one of"),
-        ("extrapolate", (ss.Series.of([1, 2], [4, 2]), "x"), {}, r"targets \(--to\) 'x': want numbers"),
+        ("extrapolate", (ss.Series.of([1, 2], [4, 2]), "x"), {}, r"targets \(to\) 'x': want numbers"),
     ],
 )
 def test_an_argument_of_another_kind_is_a_sentence(
@@ -173,3 +175,75 @@ def test_a_word_that_is_no_number_of_the_question_is_a_sentence() -> None:
         ss.estimate("gpt2", "h100", nosuchword=1)
     with pytest.raises(InputError, match=r"workload\.batch is set twice"):
         ss.estimate("gpt2", "h100", batch=4, settings={"workload.batch": 8})
+
+
+SHOWN = {"format", "report", "out", "top", "verbose", "timeline", "plot", "next"}
+"""Options of printing and of files that are written; what to measure next is `ss.laws.next_points`."""
+
+
+@pytest.mark.parametrize(
+    ("verb", "function"),
+    [
+        (("serve",), "serve"),
+        (("plan", "serving"), "plan_serving"),
+        (("plan", "training"), "plan_training"),
+        (("extrapolate",), "extrapolate"),
+    ],
+)
+def test_a_function_takes_every_option_of_its_verb(verb: tuple[str, ...], function: str) -> None:
+    import typer
+
+    from slipstick.experiments.cli import extrapolate, plan, serve
+
+    app = typer.Typer()
+    for module in (extrapolate, plan, serve):
+        module.register(app)
+    command = typer.main.get_command(app)
+    for word in verb:
+        command = command.commands[word]  # type: ignore[attr-defined]
+    options = {ARGUMENTS.get(str(one.name), str(one.name)) for one in command.params} - SHOWN - {"help"}
+    assert options <= inspect.signature(getattr(ss, function)).parameters.keys()
+
+
+@pytest.mark.parametrize(
+    ("function", "words", "said"),
+    [
+        ("serve", {"concurrency": 0}, "concurrency=0: want 1 to"),
+        ("serve", {"rate": -1.0}, "rate=-1: want a finite"),
+        ("serve", {"rate": 1.0, "concurrency": 2}, r"give one of concurrency \(users of a closed loop\), rate \("),
+        ("serve", {"devices": 3, "tp": 2, "concurrency": 1}, "devices=3, but tp 2 takes 2"),
+        ("serve", {"acceptance": 0.5, "concurrency": 1}, "say how many, draft_tokens=4"),
+        ("plan_serving", {"draft_cost": 0.5}, "say how many, draft_tokens=4"),
+    ],
+)
+def test_errors_in_python_speak_of_arguments(function: str, words: dict[str, object], said: str) -> None:
+    with pytest.raises(InputError, match=said) as raised:
+        getattr(ss, function)("llama-3.1-8b", "h100-sxm", **words)
+    assert "--" not in str(raised.value) and "--" in raised.value.typed
+
+
+def test_serve_takes_what_the_command_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    more = {"tp": 2, "num_requests": 20, "max_num_seqs": 8, "length_range": 0.0, "host_power": 300.0, "pue": 1.2}
+    words = [text for name, value in more.items() for text in (f"--{name.replace('_', '-')}", str(value))]
+    typed = printed(["serve", "llama-3.1-8b", "--on", "h100-sxm", "--concurrency", "4", *words], capsys)
+    answer = ss.serve("llama-3.1-8b", "h100-sxm", concurrency=4, **more)  # type: ignore[call-overload]
+    assert answer.summary()["output_tokens_per_s"] == pytest.approx(typed["output_tokens_per_s"])
+    assert answer.meter == pytest.approx(typed["meter_W"])
+    table = ss.serve("llama-3.1-8b", "h100-sxm", vary={"run.concurrency": [1, 4]}, num_requests=20)
+    assert len(table.rows()) == 2
+    with pytest.raises(InputError, match="limit: not used: vary compares servers"):
+        ss.serve("llama-3.1-8b", "h100-sxm", vary={"run.concurrency": [1, 4]}, limit={"ttft": 1.0})
+
+
+def test_a_rate_sizes_a_deployment() -> None:
+    """By arithmetic: 50 requests/s of 230 tokens want more than 50 x 230 tokens/s; one copy fewer does not keep up."""
+    limits = {"ttft": 0.5, "tpot": 0.03}
+    sized = ss.plan_serving("llama-3.1-8b", "h100-sxm", devices=1, rate=50.0, limit=limits).sized
+    assert sized is not None and sized.keeps >= 0.9 and sized.layout.replicas > 1
+    assert sized.per_device * sized.layout.devices <= 50 * 256
+    copies = sized.layout.replicas
+    answer = ss.serve("llama-3.1-8b", "h100-sxm", rate=50.0, replicas=copies)
+    assert answer.band("tpot", "mean")[0] == pytest.approx(sized.tpot) and not overload(answer)
+    assert overload(ss.serve("llama-3.1-8b", "h100-sxm", rate=50.0, replicas=1))
+    in_flight = 50 / copies * (sized.ttft + 229 * sized.tpot)  # Little's law
+    assert sized.users == pytest.approx(in_flight, rel=0.15)

@@ -294,6 +294,35 @@ PUBLISHED: dict[str, tuple[str, dict[str, Any], float, str]] = {
                            "hidden_act": "silu"}},
         12.68e9, "card of mistral-community/pixtral-12b: 12.7B",
     ),
+    "gpt-neo-1.3b": (
+        "gpt_neo", {"hidden_size": 2048, "num_layers": 24, "num_heads": 16, "vocab_size": 50257, "window_size": 256,
+                    "max_position_embeddings": 2048, "intermediate_size": None},
+        1_315_575_808, "EleutherAI/gpt-neo-1.3B: 1.3B, by its matrices",
+    ),
+    "codegen-350m": (
+        "codegen", {**gpt(1024, 20, 16, 51200, 2048), "rotary_dim": 32, "n_inner": None, "tie_word_embeddings": False},
+        356_712_448, "Salesforce/codegen-350M-mono: 350M, by its matrices",
+    ),
+    "xglm-564m": (
+        "xglm", {"d_model": 1024, "num_layers": 24, "attention_heads": 16, "ffn_dim": 4096, "vocab_size": 256008,
+                 "max_position_embeddings": 2048, "activation_function": "gelu"},
+        564_463_616, "arXiv 2112.10668: 564M, by its matrices",
+    ),
+    "biogpt": (
+        "biogpt", {**sizes(1024, 24, 16, 16, 4096, 42384), "max_position_embeddings": 1024, "hidden_act": "gelu"},
+        346_763_264, "arXiv 2210.10341: 347M, by its matrices",
+    ),
+    "qwen-7b": (
+        "qwen", {**sizes(4096, 32, 32, 32, 22016, 151936), "kv_channels": 128, "no_bias": True,
+                 "tie_word_embeddings": False},
+        7_721_324_544, "card of Qwen/Qwen-7B: 7.7B, by its matrices",
+    ),
+    "nllb-200-distilled-600m": (
+        "m2m_100", {"d_model": 1024, "encoder_layers": 12, "decoder_layers": 12, "encoder_ffn_dim": 4096,
+                    "decoder_ffn_dim": 4096, "encoder_attention_heads": 16, "decoder_attention_heads": 16,
+                    "vocab_size": 256206, "max_position_embeddings": 1024, "is_encoder_decoder": True},
+        615_073_792, "arXiv 2207.04672: 600M, by its matrices",
+    ),
 }  # fmt: skip
 
 
@@ -376,7 +405,7 @@ def test_layers_that_keep_a_state_are_named_and_their_band_is_wider() -> None:
 def by_hand(kind: str, c: dict[str, Any]) -> int | None:
     """The weights of dense kinds, matrix by matrix as their papers draw them; None of the others."""
     vocabulary, width = c.get("vocab_size"), c.get("hidden_size", c.get("n_embd"))
-    layers = c.get("num_hidden_layers", c.get("n_layer"))
+    layers = c.get("num_hidden_layers", c.get("n_layer", c.get("num_layers")))
     if vocabulary is None or width is None or layers is None:
         return None
     matrices, norm = 12 * width * width, 2 * width  # attention and twice four widths; scale and shift
@@ -387,6 +416,10 @@ def by_hand(kind: str, c: dict[str, Any]) -> int | None:
         "bloom": vocabulary * width + norm + biased,
         "opt": (vocabulary + c.get("max_position_embeddings", 0) + 2) * width + biased,
         "gptj": 2 * vocabulary * width + vocabulary + layers * (matrices + 5 * width + norm) + norm,
+        "codegen": 2 * vocabulary * width + vocabulary + layers * (matrices + 5 * width + norm) + norm,
+        "gpt_neo": (vocabulary + c.get("max_position_embeddings", 0)) * width + biased - layers * 3 * width,
+        "biogpt": (vocabulary + 2 + c.get("max_position_embeddings", 0)) * width + biased,
+        "qwen": 2 * vocabulary * width + layers * (4 * width**2 + 3 * width * 11008 + 5 * width) + width,
         "phi": 2 * vocabulary * width + vocabulary + layers * (matrices + 9 * width + norm) + norm,
     }
     if kind in classic:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from slipstick.common.renamed_arguments import checked
+from slipstick.estimators.power.facility import Facility, price_text
 from slipstick.estimators.training.training_estimator import answer_of
 from slipstick.estimators.training.training_step_answer import TrainedBatch
 from slipstick.experiments.calibrate.measured_training import read_known
-from slipstick.experiments.methods.power.facility import price_text
 from slipstick.experiments.methods.training_plan.training_choice import TrainingPlan
 from slipstick.experiments.methods.training_plan.training_search import TrainingSearch
 from slipstick.experiments.methods.training_plan.whole_run import WholeRun, tokens_of
-from slipstick.experiments.question.settings import HEAD, Value
+from slipstick.experiments.question.settings import HEAD, Value, machine_changes
 from slipstick.experiments.question.unused_inputs import AnswerNumbers, unused_of
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.machine import Machine
@@ -51,6 +51,9 @@ def plan_training(
     rows: int = 8,
     input_rate: float | None = None,
     tokens: str | float | None = None,
+    settings: Mapping[str, str | float] | Sequence[str] = (),
+    host_power: float = 0.0,
+    pue: float = 1.0,
 ) -> TrainingPlan:
     """The fastest layouts of training on at most `devices` devices.
 
@@ -75,6 +78,10 @@ def plan_training(
         Sequences a second that storage and hosts hand to the whole job; None: no limit.
     tokens
         Of the whole run (1e12, "1T"): rows have its days, and its dollars where the machine has a price.
+    settings
+        Numbers of the machine that are not the default ({"machine.clock": "1.2 GHz"}).
+    host_power, pue
+        Watts of the host for each device, and the power of the building over that of its computers.
 
     Raises
     ------
@@ -89,7 +96,9 @@ def plan_training(
     True
     """
     steps = tuple(read_known(measured, batch, seq_len, dtype)) if measured else ()
-    at = machine_by_name(machine) if isinstance(machine, str) else machine
+    changes = machine_changes(settings)
+    at = (machine_by_name(machine) if isinstance(machine, str) else machine).using(changes)
     trained = TrainedBatch(language_model(model), at, batch, seq_len, dtype, trainer, steps, input_rate)
     run = WholeRun(tokens_of(str(tokens)), at.price) if tokens is not None else WholeRun()
-    return replace(TrainingSearch(trained, devices).run(rows), price=price_text(at), run=run)
+    plan = examined_plan(TrainingSearch(trained, devices).run(rows), trained, changes)
+    return replace(plan, facility=Facility(host_power, pue), price=price_text(at), run=run)

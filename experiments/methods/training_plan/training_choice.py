@@ -11,12 +11,12 @@ from slipstick.common.columns import Column, in_seconds
 from slipstick.common.formatting import count_shown, money_shown, shown
 from slipstick.estimators.base.conditions import Condition, NotUsed, conditions_line, depends_on
 from slipstick.estimators.base.estimate import Estimate
+from slipstick.estimators.power.facility import Facility
 from slipstick.estimators.training.layout_memory import band_text, fit_of
 from slipstick.estimators.training.own_steps import StepCalibration
 from slipstick.estimators.training.time_breakdown import PARTS
 from slipstick.estimators.training.training_estimator import WORDS, answer_of
 from slipstick.estimators.training.training_step_answer import TrainingStepAnswer, known_text
-from slipstick.experiments.methods.power.facility import Facility
 from slipstick.experiments.methods.training_plan.whole_run import WholeRun
 from slipstick.experiments.question.warnings import separates
 

@@ -39,6 +39,7 @@ from slipstick.experiments.scoreboards.parallel.collective_systems import (
     NCCL_FILES,
     NCCL_SYSTEMS,
     SYSTEMS,
+    described,
     nccl_timings,
     system,
     timings,
@@ -124,7 +125,7 @@ def refit() -> FittedFile:
     files = [] if folder is None else [*folder.glob(f"{FOLDER}/*/*.csv.gz"), *folder.glob(NCCL_FILES)]
     if folder is None or not files:
         raise InputError(why_missing(FOLDER))
-    calls, loops = timings(folder), nccl_timings(folder)
+    calls, loops = timings(folder), described(nccl_timings(folder))
     made = fitted(calls, loops)
     scores = [*_machines_left_out(calls, loops), *_generations_left_out(calls, loops)]
     rows = {str(path.relative_to(folder)): digest(path) for path in sorted(files)}
@@ -203,6 +204,12 @@ def _systems(data: Data) -> Iterator[ValidationRow]:
     training, own_timings = timings(data.folder), nccl_timings(data.folder)
     if training.empty:
         raise MissingError(f"no {FOLDER} here (set SLIPSTICK_DATA; `slipstick data list` says where)")
+    frame, others = (timings(data.scored), nccl_timings(data.scored)) if data.scored else (training, own_timings)
+    if frame.empty and others.empty:
+        raise MissingError(f"{FOLDER} is not in {data.scored}")
+    unknown = sorted({*frame["machine"], *others["machine"]} - {*SYSTEMS, *NCCL_SYSTEMS})
+    yield from (skipped("collectives", f"no description of {name}'s links") for name in unknown)
+    own_timings, frame, others = (described(part) for part in (own_timings, frame, others))
     if data.scored is None:
         turns = [(training[training["machine"] != name], part) for name, part in training.groupby("machine")]
         yield from _board(turns, LEFT, own_timings)
@@ -210,12 +217,6 @@ def _systems(data: Data) -> Iterator[ValidationRow]:
             kept = own_timings[own_timings["machine"].isin(group)]
             yield from _own_scores(" + ".join(group), family(group[0]), training, own_timings, kept)
         return
-    frame, others = timings(data.scored), nccl_timings(data.scored)
-    if frame.empty and others.empty:
-        raise MissingError(f"{FOLDER} is not in {data.scored}")
-    unknown = sorted({*frame["machine"], *others["machine"]} - {*SYSTEMS, *NCCL_SYSTEMS})
-    yield from (skipped("collectives", f"no description of {name}'s links") for name in unknown)
-    frame, others = (part[~part["machine"].isin(unknown)] for part in (frame, others))
     files = set(zip(frame["machine"], frame["function"], strict=True))
     kept_rows = [pair not in files for pair in zip(training["machine"], training["function"], strict=True)]
     if turns := [(training[kept_rows], part) for _, part in frame.groupby("machine")]:

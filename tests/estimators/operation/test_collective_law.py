@@ -20,7 +20,7 @@ from slipstick.estimators.interconnect.collective_law import (
 )
 from slipstick.estimators.interconnect.collectives import Collectives
 from slipstick.experiments.calibrate.public_data import data_folder
-from slipstick.experiments.scoreboards.parallel.collective_systems import FOLDER, nccl_timings, timings
+from slipstick.experiments.scoreboards.parallel.collective_systems import FOLDER, described, nccl_timings, timings
 from slipstick.experiments.scoreboards.parallel.collectives_board import law_rows, together
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.graph.kinds import operation
@@ -79,7 +79,7 @@ def test_what_ships_is_what_public_timings_give() -> None:
         pytest.skip("these timings are not those that ship")
     if not all((folder / name).exists() for name in file.rows):
         pytest.skip(f"only a part of {FOLDER} is here")
-    law, rows = law_rows(together(timings(folder), nccl_timings(folder)))
+    law, rows = law_rows(together(timings(folder), described(nccl_timings(folder))))
     made = fit(law, rows)
     assert made.coordinates == file.fit(NAME).coordinates
     assert made.logs == pytest.approx(file.fit(NAME).logs, abs=1e-4)

@@ -128,7 +128,7 @@ _WORDS = {
 """What a configuration calls the numbers of a model, where not as `LanguageModel` does."""
 _WIDTH = ("hidden_size", "n_embd", "d_model", "n_embed", "model_dim", "hidden_dim")
 _LAYERS = ("num_hidden_layers", "n_layer", "num_decoder_layers", "decoder_layers", "n_layers", "num_layers")
-_HEADS = ("num_attention_heads", "n_head", "n_heads", "decoder_attention_heads", "num_heads")
+_HEADS = ("num_attention_heads", "n_head", "n_heads", "decoder_attention_heads", "num_heads", "attention_heads")
 _KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_head_kv", "kv_n_heads", "num_query_groups", "n_kv_heads")
 _INNER = ("intermediate_size", "n_inner", "ffn_dim", "decoder_ffn_dim", "d_ff", "ffn_hidden_size", "block_ff_dim")
 _COUNTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
@@ -237,10 +237,12 @@ def _feed_forward(fields: ConfigFields, kind: str, width: int) -> int | None:
     if "intermediate_size_mlp" in fields.document:
         return fields.whole("intermediate_size_mlp")
     inner = fields.optional(*_INNER, low=1)
+    if inner is not None and kind == "qwen":  # its intermediate_size counts both halves
+        return inner // 2
     if inner is not None or any(name in fields.wrong_names for name in _INNER):
         return inner
     ratio = fields.optional("expansion_ratio", "ffn_expansion_factor", low=1)
-    if ratio or kind in ("falcon", "bloom", "mpt") or fields.document.keys() & {"n_embd"}:
+    if ratio or kind in ("falcon", "bloom", "mpt", "gpt_neo") or fields.document.keys() & {"n_embd"}:
         return (ratio or 4) * width
     return fields.whole(*_INNER)
 

@@ -58,7 +58,8 @@ HABITS: Mapping[str, Mapping[str, int]] = {
     "gpt2": LEGACY, "gpt_bigcode": LEGACY, "opt": {**LEGACY, "positions": 3},
     "gptj": {**BIASED, "qkv_bias": 0, "output_bias": 0, "head_bias": 1, "norms": 1},
     "gpt_neox": BIASED, "phi": {**BIASED, "head_bias": 1, "norms": 1},
-    "gpt_neo": {**LEGACY, "qkv_bias": 0},
+    "gpt_neo": {**LEGACY, "qkv_bias": 0}, "biogpt": {**LEGACY, "positions": 3}, "xglm": {**LEGACY, "positions": 0},
+    "persimmon": BIASED, "qwen": {"qkv_bias": 1}, "stablelm_epoch": {"norm_bias": 1},
     "codegen": {**BIASED, "qkv_bias": 0, "output_bias": 0, "head_bias": 1, "norms": 1},
     "bloom": {**LEGACY, "positions": 0},
     "falcon": {"matrices": 2, "tied": 1, "norm_bias": 1},
@@ -81,7 +82,7 @@ HABITS: Mapping[str, Mapping[str, int]] = {
     "minimax": {}, "minimax_text_01": {},
     "t5": {"matrices": 2, "tied": 1, "encodes": 1}, "mt5": {"encodes": 1},
     "bart": {**LEGACY, "positions": 3}, "mbart": {**LEGACY, "positions": 3}, "whisper": LEGACY,
-    "marian": {**LEGACY, "positions": 0},
+    "marian": {**LEGACY, "positions": 0}, "m2m_100": {**LEGACY, "positions": 0},
 }  # fmt: skip
 """What each class has beside what its configuration states."""
 
