@@ -188,10 +188,10 @@ def as_arguments(message: str, known: Collection[str]) -> str:
     'machine=a100, draft_tokens=4; slipstick read --top 3'
     """
 
-    def word(found: re.Match[str]) -> str:
-        option = (found["option"] or "").replace("-", "_")
+    def word(match: re.Match[str]) -> str:
+        option = (match["option"] or "").replace("-", "_")
         name = next((one for one in (option, ARGUMENTS.get(option, "")) if one in known), "")
-        return f"{name}{'=' if found['value'] else ''}" if name else found[0]
+        return f"{name}{'=' if match['value'] else ''}" if name else match[0]
 
     return _OPTION.sub(word, message)
 
