@@ -401,15 +401,15 @@ class Search:
             size = one.layout.devices
             few, enough = int(CLOSE * tokens / most[key] / size), math.ceil(tokens / one.per_device / size)
             enough = enough if best is None else (best.layout.devices - 1) // size
-            plan = self._streamed(one, enough, load) if enough > few else None
-            if plan is None and best is None:
+            choice = self._streamed(one, enough, load) if enough > few else None
+            if choice is None and best is None:
                 few, enough = enough, 2 * enough
-                plan = self._streamed(one, enough, load)
-            while plan is not None and enough - few > 1:
+                choice = self._streamed(one, enough, load)
+            while choice is not None and enough - few > 1:
                 middle = (few + enough) // 2
                 tried = self._streamed(one, middle, load)
-                few, enough, plan = (few, middle, tried) if tried is not None else (middle, enough, plan)
-            best = plan or best
+                few, enough, choice = (few, middle, tried) if tried is not None else (middle, enough, choice)
+            best = choice or best
         return best
 
     def _streamed(self, one: ServingChoice, copies: int, load: Traffic) -> ServingChoice | None:
