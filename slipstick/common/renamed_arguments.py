@@ -186,6 +186,8 @@ def as_arguments(message: str, known: Collection[str]) -> str:
     --------
     >>> as_arguments("--on a100, --draft-tokens 4; slipstick read --top 3", {"machine", "draft_tokens", "top"})
     'machine=a100, draft_tokens=4; slipstick read --top 3'
+    >>> as_arguments("leave --lengths out", {"lengths"})
+    'leave lengths out'
     """
 
     def word(match: re.Match[str]) -> str:
@@ -198,7 +200,8 @@ def as_arguments(message: str, known: Collection[str]) -> str:
 
 ARGUMENTS: Mapping[str, str] = MappingProxyType({"on": "machine", "set": "settings", "file": "series"})
 """Words that an option and a function's argument do not share."""
-_OPTION = re.compile(r"slipstick [^;:,)]*|--(?P<option>[a-z][a-z-]*[a-z])(?P<value> (?=[\w'\"./-]+(?:$|[:,;)@])))?")
+_VALUE = r"(?!(?:out|too|names|shows|decides)\b)[\w'\"./-]+(?:$|[:,;)@])"
+_OPTION = re.compile(rf"slipstick [^;:,)]*|--(?P<option>[a-z][a-z-]*[a-z])(?P<value> (?={_VALUE}))?")
 
 
 def _can_be_called(function: Callable[..., object], arguments: tuple[object, ...], named: dict[str, object]) -> bool:

@@ -127,7 +127,7 @@ def test_lengths_of_a_log_that_holds_none(tmp_path: Path, capsys: pytest.Capture
     with pytest.raises(InputError, match="means of up to 10 iterations, and lengths want the time of each"):
         read_log(log, lengths=table)
     (tmp_path / "b.csv").write_text("length,time_s\n5,1.0\n7,1.4\n")
-    with pytest.raises(InputError, match=r"b.csv holds the length of each iteration itself; leave --lengths out"):
+    with pytest.raises(InputError, match=r"b.csv holds the length of each iteration itself; leave lengths out"):
         read_log(tmp_path / "b.csv", lengths=table)
 
 
