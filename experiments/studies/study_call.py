@@ -130,4 +130,5 @@ class AskTell:
 
     def _with(self, row: dict[str, Any]) -> dict[str, Any]:
         self.known.append({**row, "point": len(self.known)})
-        return {str(name): value for name, value in self.front().iloc[-1].items()}
+        (answer,) = self.front().iloc[-1:].to_dict("records")  # as Python's numbers
+        return {str(name): value for name, value in answer.items()}

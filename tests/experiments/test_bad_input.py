@@ -114,7 +114,7 @@ def complains(arguments: list[str], words: str, capsys: pytest.CaptureFixture[st
 NOT_FILES: dict[str, tuple[Callable[[Path], object], str]] = {
     "missing": (lambda path: None, "no such file"),
     "a folder": (lambda path: path.mkdir(), "is a folder"),
-    "binary": (lambda path: path.write_bytes(b"\xff\xfe\x00\x01"), "not UTF-8"),
+    "binary": (lambda path: path.write_bytes(b"\x80\xfe\x00\x01"), "not UTF-8"),
 }
 
 

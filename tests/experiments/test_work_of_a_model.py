@@ -42,7 +42,7 @@ def test_a_name_and_a_work_are_the_name_that_says_both(name: str, work: str, sam
 @pytest.mark.parametrize(
     ("name", "work", "words"),
     [
-        ("gpt2", "decode", r"'gpt2' has no work 'decode' \(--work\): it has forward, train"),
+        ("gpt2", "decode", r"'gpt2' has no work 'decode' \(work\): it has forward, train"),
         ("llama-3.1-8b", "forward", "it has decode, prefill, train"),
         ("llama-3-70b-decode", "train", "it has decode"),
         ("train:llama-3.1-8b", "decode", "it has train"),
