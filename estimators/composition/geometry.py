@@ -29,7 +29,8 @@ def follows(machine: Machine) -> Mapping[str, FormulaSteps]:
 
 @lru_cache(maxsize=64)
 def _followed(same: Same[Machine], free: frozenset[str]) -> Mapping[str, FormulaSteps]:
-    machine, made = same.it, dict[str, sp.Expr]()
+    machine = same.it
+    made: dict[str, sp.Expr] = {}
     for path, scaled in machine.geometry.items():
         if f"machine.{path}" in free and (stated := machine.get(path)):
             for name in (f"machine.{each}" for each in scaled):
