@@ -7,10 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 ROW = re.compile(r"^\| (.+) \| (\d+) \| (\d+) \|$", re.M)
 
 
+@pytest.mark.slow  # half a minute
 def test_no_way_is_longer_than_the_page_says() -> None:
     stated = {name: (int(rooms), int(climbs)) for name, rooms, climbs in ROW.findall(_page())}
     run = subprocess.run([sys.executable, "-m", "tools.walks"], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -86,6 +86,7 @@ def test_a_file_a_module_the_environment_and_options_are_part_of_what_was_record
     assert answered(program, "--train", "adamw")[0]
 
 
+@pytest.mark.slow  # three processes that import torch
 def test_named_sizes_are_put_in_without_torch(tmp_path: Path) -> None:
     program = written(tmp_path)
     opened = ("--input", "batch,16")

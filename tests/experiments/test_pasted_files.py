@@ -259,13 +259,13 @@ def test_every_verb_names_the_verb_that_takes_a_file(folder: Path, capsys: pytes
     wrong = {
         ("extrapolate", "scan.hlo", "--to", "8"): "slipstick workloads import",
         ("machines", "import", "series.csv"): "slipstick extrapolate",
-        ("estimate", "smi.csv", "--on", "h100-sxm"): "slipstick estimate WORKLOAD",
+        ("estimate", "smi.csv", "--on", "h100-sxm"): "slipstick read",
         ("workloads", "import", "vllm.txt"): "slipstick read",
         ("replay", "series.csv", "--on", "h100-sxm"): "slipstick extrapolate",
         ("serve", "sacct.json", "--on", "h100-sxm"): "slipstick extrapolate",
         ("spmv", "predict", "series.csv"): "slipstick extrapolate",
         ("phases", "lscpu.txt"): "slipstick machines import",
-        ("seqpoint", "smi.csv"): "slipstick estimate WORKLOAD",
+        ("seqpoint", "smi.csv"): "slipstick read",
     }
     said = {}
     for words, other in wrong.items():

@@ -39,6 +39,7 @@ def test_serve_prints_the_share_that_is_kept() -> None:
     assert share.low == min(summary["meeting_limits_low"], summary["meeting_limits_high"])
 
 
+@pytest.mark.slow  # `test_better_hardware` asks it of steps
 def test_more_bandwidth_never_holds_fewer_users() -> None:
     settings = {**LIMITS, **SHORT}
     vary = {"machine.memory.HBM3.bandwidth": ["0.9x", "1x", "1.3x"]}

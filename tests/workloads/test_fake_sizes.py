@@ -55,6 +55,7 @@ def test_numbers_are_recorded_without_the_compiler() -> None:
     assert alone == child(1, "import torch._dynamo")[0]
 
 
+@pytest.mark.slow  # the test above has the sizes without symbols
 def test_what_needs_symbols_or_the_compiler_is_recorded_as_with_it() -> None:
     alone, said = child(3)
     assert said.startswith("True")

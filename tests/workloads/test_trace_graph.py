@@ -242,7 +242,7 @@ def test_a_chakra_trace_with_durations_is_replayed(tmp_path: Path) -> None:
     ("change", "words"),
     [
         ({"id": True}, "want a whole number"),
-        ({"duration_micros": -1}, "want microseconds"),
+        ({"duration_micros": -1}, "duration_micros = -1 lies outside"),
         ({"data_deps": [2]}, "wait for each other"),
     ],
 )
