@@ -145,9 +145,10 @@ def left_by_runs(
 
 
 NEAR_LOAD = math.log(4.0)
-"""Logs of users or lengths over which phases of one run stop holding for another. A judgement."""
+"""Logs of users or lengths over which phases of one run stop holding for another. Set by hand; no refit chose it."""
 FIRST_REPEATS, STEP_REPEATS = 0.1, 0.04
-"""Standard deviations of the logs of a first and of a further token between two runs of one load. A judgement."""
+"""Standard deviations of the logs of a first and of a further token between two runs of one load. Set by hand; no refit
+chose them."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,7 +34,8 @@ are said to widen it."""
 
 ATTENTION = "attention"
 UNCOUNTED = 1.0
-"""Standard deviation of the log of an operation's time of which only the bytes are counted. A judgement."""
+"""Standard deviation of the log of an operation's time of which only the bytes are counted. Set by hand: no row has
+such operations."""
 SHAPES, WIDER = "shapes beyond the measured", ", wider band"
 
 

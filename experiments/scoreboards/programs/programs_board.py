@@ -111,28 +111,30 @@ def _programs_left_out(data: Sequence[Timed], programs_there: int, names: Sequen
 
 def _devices_left_out(data: Sequence[Timed], names: Sequence[str]) -> Iterator[Scored]:
     """Each device left out with its generation, and, where it has relatives, alone: who copies knows as much."""
-    by_twins: dict[bool, list[tuple[FloatArray, FloatArray, FloatArray]]] = {False: [], True: []}
+    by_kinds: dict[bool, list[tuple[FloatArray, FloatArray, FloatArray]]] = {False: [], True: []}
     hosts: dict[bool, list[str]] = {False: [], True: []}
     for one in data:
         others = [o for o in data if o.device != one.device]
-        strangers = [o for o in others if shared_traits(o, one) < GENERATION]
-        for known, twins in ((strangers or others, False), (others, True)):
-            if twins and not 0 < len(strangers) < len(others):
+        unrelated = [o for o in others if shared_traits(o, one) < GENERATION]
+        for known, related in ((unrelated or others, False), (others, True)):
+            if related and not 0 < len(unrelated) < len(others):
                 continue
             error, half = _error(one, known, names)
             near = nearest(one, known)
             plain, copied = _roofline(one), _copied(one, near) - one.logs
-            by_twins[twins].append((error, plain, copied))
-            hosts[twins] += [one.host] * len(error)
-            held = one.device if twins or not strangers else f"{one.device} and its generation"
+            by_kinds[related].append((error, plain, copied))
+            hosts[related] += [one.host] * len(error)
+            held = one.device if related or not unrelated else f"{one.device} and its generation"
             base = {"roofline": plain, f"{near.host} by bandwidth": copied}
-            yield _scored(f"device unseen, {one.host}{RELATED if twins else ''}", held, error, base, (), one.host, half)
-    for twins, parts in by_twins.items():
+            yield _scored(
+                f"device unseen, {one.host}{RELATED if related else ''}", held, error, base, (), one.host, half
+            )
+    for related, parts in by_kinds.items():
         if parts:
             together, plain, copied = (np.concatenate(each) for each in zip(*parts, strict=True))
             bases = {"roofline": plain, "nearest device by bandwidth": copied}
-            case = f"device unseen{RELATED if twins else ''}"
-            yield _scored(case, "each in turn", together, bases, GOALS["device unseen"], hosts[twins])
+            case = f"device unseen{RELATED if related else ''}"
+            yield _scored(case, "each in turn", together, bases, GOALS["device unseen"], hosts[related])
 
 
 def _error(one: Timed, others: Sequence[Timed], names: Sequence[str]) -> tuple[FloatArray, FloatArray]:
