@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
+from slipstick.experiments.cli.command_help import with_help_pages
 from slipstick.experiments.cli.option_conflicts import missing, require_apart, require_once
 from slipstick.experiments.cli.renamed_options import todays_words
 from slipstick.experiments.cli.verb_groups import VerbGroups
@@ -46,7 +47,7 @@ def build(only: str | None = None) -> typer.Typer:
     known = verbs()
     for verb in [only] if only in known else known:
         import_module(f"slipstick.experiments.cli.{verb}").register(app)
-    return app
+    return with_help_pages(app)
 
 
 def verbs() -> list[str]:
