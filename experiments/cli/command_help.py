@@ -41,6 +41,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "--time 2h --power 600W --rated 700W --slowdown 0.1",
         ),
         "read": ("runs.csv", "profile.sqlite --on h100-sxm"),
+        "mcp": ("--skill", "--allow-code my_models.py:network"),
         "calibrate": ("fit.toml", "job.yaml --measured steps.csv --fit job.decode.service"),
         "measure host": ("--out my-host.yaml --name my-host", "--repeats 5 --clock 2.6GHz"),
         "measure decoders": ("--repeats 3", "my_input.py:decode"),

@@ -108,6 +108,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "measured": "measured rows that the answer is held to",
             "fit": "parameters that are fitted",
             "calibration": "a file of what was fitted before",
+            "skill": "print what an agent should know before it asks, and leave",
             "allow_code": "your own code that a file names, which is imported and run",
             "data": "folder of public measurements",
             "store": "measured bricks",

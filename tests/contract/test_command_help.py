@@ -56,6 +56,7 @@ TEXTS = {
     "my-host.yaml": "extends: xeon-gold-6148\nname: my-host\n",
 }
 MEASURES = (
+    "mcp --allow",
     "measure ",
     "probe",
     "spmv calibrate",
