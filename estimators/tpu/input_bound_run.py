@@ -21,7 +21,7 @@ from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.symbolic.parameters import Parameter, check_parameters, parameters
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import Amount
-from slipstick.workloads.graph.kinds import MATRIX_KINDS
+from slipstick.workloads.graph.kinds import family_of
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.runs.feed import run_of
 from slipstick.workloads.transforms.on_cores import stands_on_cores
@@ -116,7 +116,7 @@ class InputBoundRun(InfeedOverlap):
         outcome = FormulaSchedule.combine(self, workload, times, machine, run)
         account = self.account(workload, machine, run, self.lanes(workload, times))
         metrics = {name: float(account[name]) for name in SHARES}
-        flop = sum(float(op.cost.flop) * float(op.times) for op in workload if op.kind in MATRIX_KINDS)
+        flop = sum(float(op.cost.flop) * float(op.times) for op in workload if family_of(op.kind).product)
         if "matrix" not in machine.engines:
             raise unknown_name(f"engine of machine {machine.name!r}", "matrix", list(machine.engines))
         dtype = next(iter(machine.engines["matrix"].flop_per_cycle))

@@ -26,7 +26,7 @@ from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.graph.kinds import AXES, MATRIX_KINDS
+from slipstick.workloads.graph.kinds import AXES, family_of
 from slipstick.workloads.graph.workload import Op
 
 
@@ -135,7 +135,7 @@ class TpuOperations(FormulaModel):
 
     def key(self, op: Op, machine: Machine) -> Hashable:
         """Products by their shape, sums over the cores, what the host does, and the rest."""
-        if op.kind in MATRIX_KINDS:
+        if family_of(op.kind).product:
             return op.kind, shape_of(op), operands(op, machine)
         if op.kind == "collective":
             return op.kind
@@ -155,7 +155,7 @@ class TpuOperations(FormulaModel):
         memory_rate = self._rate(machine, machine.bandwidth_factors(machine.main_memory))
         memory_rate *= symbol("parameter.memory_efficiency")
         memory = symbol("operation.bytes_moved") / memory_rate
-        if op.kind in MATRIX_KINDS:
+        if family_of(op.kind).product:
             rate = self._rate(machine, machine.peak_factors("matrix", operands(op, machine)))
             compute = padded_flop(op, machine) / (symbol("parameter.compute_efficiency") * rate)
             hidden = symbol("parameter.exposed") * sp.Min(compute, memory)
@@ -185,7 +185,7 @@ class TpuOperations(FormulaModel):
         seconds = np.zeros(len(operations))
         groups: dict[Hashable, list[int]] = {}
         for index, op in enumerate(operations):
-            if op.kind in MATRIX_KINDS:
+            if family_of(op.kind).product:
                 groups.setdefault(self.key(op, machine), []).append(index)
         for places in groups.values():
             rate = machine.peak("matrix", operands(operations[places[0]], machine)) / machine.cores

@@ -26,7 +26,7 @@ from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import Cost
-from slipstick.workloads.graph.kinds import operation
+from slipstick.workloads.graph.kinds import PRODUCT, family_of, operation
 from slipstick.workloads.graph.workload import Op
 
 Floats = npt.NDArray[np.float64]
@@ -131,7 +131,7 @@ class KernelScaling:
         known: dict[str, Op] = {}
         for i, (name, op) in enumerate(zip(names, operations, strict=False)):
             resource, dtype = resource_of(name)
-            if op is None or (op.kind in PRODUCTS) != (resource == "matrix") or resource not in ("matrix", "memory"):
+            if op is None or resource != ("matrix" if family_of(op.kind) is PRODUCT else "memory"):
                 continue
             counted_as = dtype if dtype == "tfloat32" and op.dtype == "float32" else op.dtype
             known[op.identity] = op
@@ -191,9 +191,6 @@ def _common_dtype(names: Sequence[str], seconds: Floats) -> str:
         if dtype := resource_of(name)[1]:
             spent[dtype] = spent.get(dtype, 0.0) + time
     return max(spent, key=lambda dtype: spent[dtype])
-
-
-PRODUCTS = ("gemm", "convolution", "attention")
 
 
 @lru_cache(maxsize=65536)
