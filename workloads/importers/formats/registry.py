@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from slipstick.common.errors import InputError
-from slipstick.common.readers import bar_tables, csv_separator, number_written, split_cells
+from slipstick.common.readers import bar_tables, csv_separator, number_written, read_csv_rows, split_cells
 from slipstick.common.units import time_columns
 from slipstick.workloads.importers.counters.summaries import summary_columns
 from slipstick.workloads.importers.counters.telemetry import is_telemetry
@@ -503,10 +504,20 @@ def unknown(path: object) -> InputError:
         return InputError(
             f"{path}: a program, not a file of measurements: slipstick estimate {path}:FUNCTION --on MACHINE"
         )
-    if _CALIBRATION.search(look(str(path)).text[:4096]):
+    seen = look(str(path))
+    if _CALIBRATION.search(seen.text[:4096]):
         return InputError(f"{path}: a calibration: slipstick estimate WORKLOAD --on MACHINE --calibration {path}")
+    rows = [split_cells(line) for line in seen.lines[:20]] if len(seen.columns) > 1 else []
+    if any(number_written(cell) is not None for row in rows[1:] for cell in row):
+        try:
+            deque(read_csv_rows(str(path)), maxlen=0)
+        except InputError as error:  # a table but for this line
+            return error
     names = ", ".join(dict.fromkeys(one.name.partition(",")[0].partition(" (")[0] for one in FORMATS))
-    return InputError(f"{path}: no known kind of file by its content{printed_instead(str(path))} (known: {names})")
+    what = "not UTF-8 text, and " if seen.first and (not seen.text or "\ufffd" in seen.text) else ""
+    return InputError(
+        f"{path}: {what}no known kind of file by its content{printed_instead(str(path))} (known: {names})"
+    )
 
 
 READ_BY: Mapping[str, tuple[Target, ...]] = {
