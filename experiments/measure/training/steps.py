@@ -25,6 +25,7 @@ from typing import Any
 from slipstick.common.readers import unknown_name
 from slipstick.common.writer import atomic_write
 from slipstick.experiments.measure.clocks.one_thread import one_thread
+from slipstick.experiments.measure.clocks.timing import processor
 
 Built = tuple[Any, Any, Any]
 """A module, its input, and the targets of a cross entropy over the last axis (or over axis 1 of images)."""
@@ -208,7 +209,7 @@ def measure_steps(path: str | os.PathLike[str], names: Sequence[str] = (), say: 
         writer.writerow(COLUMNS)
         writer.writerows(rows)
     document = {
-        "processor": _processor(),
+        "processor": processor(),
         "software": f"torch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}",
         "date": date.today().isoformat(),
         "load": load,
@@ -383,9 +384,3 @@ def _tensors(tree: Any) -> list[Any]:
     from torch.utils._pytree import tree_leaves
 
     return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
-
-
-def _processor() -> str:
-    from slipstick.experiments.measure.training.epochs import processor
-
-    return processor()
