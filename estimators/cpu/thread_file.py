@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -10,7 +9,7 @@ from typing import Any
 
 from slipstick.common.errors import InputError
 from slipstick.common.records import of_kind
-from slipstick.common.writer import atomic_write
+from slipstick.common.writer import write_json
 from slipstick.estimators.cpu.thread_calibration import ThreadMeasurement
 
 SCHEMA = "slipstick-threads-1"
@@ -18,8 +17,7 @@ SCHEMA = "slipstick-threads-1"
 
 def save(measured: ThreadMeasurement, path: str | os.PathLike[str]) -> None:
     """Write the file, whole or not at all."""
-    with atomic_write(path) as stream:
-        json.dump({"schema": SCHEMA, **asdict(measured)}, stream, indent=1, allow_nan=False)
+    write_json(path, {"schema": SCHEMA, **asdict(measured)}, indent=1)
 
 
 def from_fields(document: Mapping[str, Any], path: object) -> ThreadMeasurement:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any, TypeAlias
 
@@ -12,7 +11,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.readers import read_json, require_mapping
 from slipstick.common.records import FrozenDict, of_kind
 from slipstick.common.renamed_arguments import checked
-from slipstick.common.writer import atomic_write
+from slipstick.common.writer import write_json
 from slipstick.estimators.base.protocols import Estimator
 from slipstick.estimators.fitting.calibration import Calibration
 from slipstick.estimators.symbolic.parameters import parameters
@@ -53,8 +52,7 @@ def to_dict(calibration: Calibration, estimator_name: str) -> dict[str, Any]:
 
 def save(calibration: Calibration, estimator_name: str, path: str | os.PathLike[str]) -> None:
     """Write the JSON file, whole or not at all."""
-    with atomic_write(path) as stream:
-        json.dump(to_dict(calibration, estimator_name), stream, indent=1, allow_nan=False)
+    write_json(path, to_dict(calibration, estimator_name), indent=1)
 
 
 @checked

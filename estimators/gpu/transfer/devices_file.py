@@ -5,7 +5,6 @@ Of each machine, class and source at most `devices.KEPT` rows are kept, for what
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,7 +15,7 @@ import numpy as np
 from slipstick.common.errors import InputError
 from slipstick.common.readers import number_of, read_json, require_mapping, unknown_name
 from slipstick.common.records import FrozenDict, of_kind, validated
-from slipstick.common.writer import atomic_write
+from slipstick.common.writer import write_json
 from slipstick.estimators.base.machine_family import MOST_WORDS
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
@@ -76,8 +75,7 @@ def summary(calibration: DeviceCalibration) -> dict[str, Any]:
 
 def save(calibration: DeviceCalibration, path: str | os.PathLike[str]) -> None:
     """Write the JSON file, whole or not at all."""
-    with atomic_write(path) as stream:
-        json.dump(to_dict(calibration), stream, allow_nan=False)
+    write_json(path, to_dict(calibration))
 
 
 def load_device_calibration(path: str | os.PathLike[str]) -> DeviceCalibration:

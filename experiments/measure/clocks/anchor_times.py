@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeAlias, cast
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import read_csv_rows, read_number
-from slipstick.common.writer import atomic_write
+from slipstick.common.writer import write_text
 from slipstick.experiments.measure.clocks.timing import Protocol as Timed
 from slipstick.experiments.measure.clocks.timing import Task, measure
 from slipstick.experiments.measure.clocks.torch_calls import call_of
@@ -228,5 +228,4 @@ def write_rows(path: Path, rows: Mapping[AnchorOperation, float | None]) -> None
         sizes = dict(row.sizes)
         cells = [f"{sizes[dim]:.12g}" if dim in sizes else "" for dim in dims]
         lines.append(",".join([row.kind, row.dtype, row.causal, "" if time is None else f"{time:.6g}", *cells]))
-    with atomic_write(path) as stream:
-        stream.write("\n".join(lines) + "\n")
+    write_text(path, "\n".join(lines) + "\n")

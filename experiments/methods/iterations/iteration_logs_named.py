@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.common.writer import atomic_write
+from slipstick.common.writer import atomic_write, write_json
 from slipstick.estimators.sampling.iteration_choice import RepresentativeSet
 from slipstick.workloads.runs.iterations import FloatArray, Iterations
 
@@ -64,6 +63,4 @@ def write_representatives(
             for index, length, weight in zip(selection.indices, selection.lengths, selection.weights, strict=True)
         ],
     }
-    with atomic_write(path) as stream:
-        json.dump(document, stream, indent=1)
-        stream.write("\n")
+    write_json(path, document, indent=1)
