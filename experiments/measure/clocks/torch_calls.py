@@ -62,7 +62,7 @@ def _elementwise(d: Mapping[str, int], op: Op, place: str) -> Task:
     x, y, z = (_tensor((d["elements"],), op.dtype, place) for _ in range(3))
     if (name := str(op.attributes.get("function", "add"))) == "add":
         return lambda: torch.add(x, y, out=z)
-    called = {"gelu": functional.gelu, "silu": functional.silu, "elu": functional.elu}.get(name) or getattr(torch, name)
+    called: Any = getattr(functional if name in ("gelu", "silu", "elu") else torch, name)
     return lambda: called(x)
 
 
