@@ -18,7 +18,7 @@ from slipstick.estimators.base.schedule_model import FormulaSchedule, Outcome
 from slipstick.estimators.schedules.infeed import InfeedOverlap
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified import FloatArray
-from slipstick.estimators.symbolic.parameters import Parameter, check_parameters, parameters
+from slipstick.estimators.symbolic.parameters import Parameter, parameters
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.kinds import family_of
@@ -62,9 +62,6 @@ class InputBoundRun(InfeedOverlap):
     setup: Annotated[float, Parameter("s", "to set the accelerator up and shut it down", 0.0, 1e4)] = 8.4
     compilation: Annotated[float, Parameter("s", "to compile an operation", 0.0, 10.0)] = 0.0205
     storage_bandwidth: Annotated[float, Parameter("byte/s", "of checkpoints to storage", 1e3, 1e12)] = 5.4e7
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
 
     def lane(self, op: Op) -> str:
         """As `InfeedOverlap`; making the examples is a lane of its own."""

@@ -24,7 +24,7 @@ from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel, machine_values
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified import FloatArray
-from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
+from slipstick.estimators.symbolic.parameters import CheckedParameters, Parameter
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import AXES, family_of
 from slipstick.workloads.graph.workload import Op
@@ -108,7 +108,7 @@ STILL = ("slice", "expand", "squeeze", "unsqueeze", "detach", "alias", "split", 
 
 
 @dataclass(frozen=True)
-class TpuOperations(FormulaModel):
+class TpuOperations(CheckedParameters, FormulaModel):
     """Times of one core's operations; the defaults are fitted values (slipstick validate tpu).
 
     * gemm, convolution, attention, recurrent (as the products they are): max(padded flop / matrix rate, bytes / memory
@@ -129,9 +129,6 @@ class TpuOperations(FormulaModel):
     feature_bandwidth: Annotated[float, Parameter("byte/s", "infeed of features by the host", 1e6, 1e12)] = 5.66e9
     label_bandwidth: Annotated[float, Parameter("byte/s", "infeed of labels by the host", 1e6, 1e12)] = 3.69e9
     work_of: Literal["one_core", "all_cores"] = "one_core"
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
 
     def key(self, op: Op, machine: Machine) -> Hashable:
         """Products by their shape, sums over the cores, what the host does, and the rest."""

@@ -41,14 +41,25 @@ from slipstick.workloads.graph.work import (
 )
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
 
-__all__ = ["AXES", "KINDS", "SIZE_BYTES", "Family", "Kind", "Work", "family_of", "operation", "product", "stored_norm"]
+__all__ = [
+    "AXES",
+    "KINDS",
+    "SIZE_BYTES",
+    "Kind",
+    "KindFamily",
+    "Work",
+    "family_of",
+    "operation",
+    "product",
+    "stored_norm",
+]
 
 
 FLOP, BYTE = "FLOP", "byte"
 
 
 @dataclass(frozen=True)
-class Family:
+class KindFamily:
     """What alike kinds share, so that a kind which no model knows by its name is answered, rated and drawn as they are.
 
     `colour`: of its boxes in pictures, readable by those who see few colours (Okabe and Ito 2008).
@@ -65,18 +76,18 @@ class Family:
     rated_in: str = ""
 
 
-PRODUCT = Family("#0072B2", product=True, rated_in=FLOP)
-RECURRENCE = Family("#56B4E9", product=True)
-ROWS = Family("#009E73", follows=True)
-WINDOWS = Family("#009E73", streams=True, follows=True)
-POINTWISE = Family("#F0E442", streams=True, follows=True, rated_in=BYTE)
-COPIES = Family("#E69F00", streams=True, follows=True, rated_in=BYTE)
-VIEWS = Family("#DDDDDD", follows=True)
-UPDATES = Family("#CC79A7", streams=True)
-LINKS = Family("#D55E00", streams=True)
-APART = Family("#D55E00")
-UNKNOWN = Family("#FF0000")
-OUTSIDE = Family("#FFFFFF")
+PRODUCT = KindFamily("#0072B2", product=True, rated_in=FLOP)
+RECURRENCE = KindFamily("#56B4E9", product=True)
+ROWS = KindFamily("#009E73", follows=True)
+WINDOWS = KindFamily("#009E73", streams=True, follows=True)
+POINTWISE = KindFamily("#F0E442", streams=True, follows=True, rated_in=BYTE)
+COPIES = KindFamily("#E69F00", streams=True, follows=True, rated_in=BYTE)
+VIEWS = KindFamily("#DDDDDD", follows=True)
+UPDATES = KindFamily("#CC79A7", streams=True)
+LINKS = KindFamily("#D55E00", streams=True)
+APART = KindFamily("#D55E00")
+UNKNOWN = KindFamily("#FF0000")
+OUTSIDE = KindFamily("#FFFFFF")
 """Of operations whose kind is no word of the taxonomy: loops, products of sparse formats, jobs."""
 
 
@@ -88,7 +99,7 @@ class Kind:
     """
 
     name: str
-    family: Family
+    family: KindFamily
     dims: tuple[str, ...]
     meaning: str
     work: Callable[[Dims, Facts], Work]
@@ -202,7 +213,7 @@ KINDS: Mapping[str, Kind] = {
 }
 
 
-def family_of(kind: str) -> Family:
+def family_of(kind: str) -> KindFamily:
     """The family of a kind; `OUTSIDE` where it is no word of the taxonomy."""
     return KINDS[kind].family if kind in KINDS else OUTSIDE
 
