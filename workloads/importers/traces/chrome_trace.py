@@ -96,6 +96,7 @@ class Columns:
         self.start: list[str] = []
         self.duration: list[str] = []
         self.arguments: list[list[float]] = [[] for _ in self.wanted]
+        self._kept = [(*keys, values.append) for keys, values in zip(self.wanted, self.arguments, strict=True)]
         self.text: list[int] = []
 
     def add(self, event: dict[str, Any], notes: TraceNotes) -> None:
@@ -137,9 +138,9 @@ class Columns:
         arguments = event.get("args")
         if not isinstance(arguments, dict):
             arguments = {}
-        for (key, lower), values in zip(self.wanted, self.arguments, strict=True):
+        for key, lower, keep in self._kept:
             value = arguments[key] if key in arguments else arguments.get(lower)
-            values.append(value if type(value) is int and abs(value) < _ENDLESS else _number(value))
+            keep(value if type(value) is int and -_ENDLESS < value < _ENDLESS else _number(value))
         if self.lists:
             self.text.append(self._text(arguments))
         if len(self.label) >= TOGETHER:
