@@ -42,7 +42,8 @@ def _weights(workload: Same[Workload]) -> float | None:
     """
     known = resident(workload)
     if known is None and len(workload.it) > 1 and not workload.it.symbols:
-        return sum(map(weight_bytes, workload.it))
+        each = [weight_bytes(op) for op in workload.it.distinct.operations]
+        return sum(map(each.__getitem__, workload.it.distinct.place.tolist()))
     return known
 
 

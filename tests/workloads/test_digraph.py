@@ -183,3 +183,31 @@ def test_operations_in_a_circle_are_named() -> None:
     graph.add_edges_from([("a", "b"), ("b", "a")])
     with pytest.raises(InputError, match="operations wait for each other: a -> b"):
         ss.workload(graph)
+
+
+def test_each_of_many_nodes_is_read_as_it_would_be_alone() -> None:
+    """Alike nodes are read once: those that differ in a type, an order or a nesting alone are not alike."""
+    nodes: list[dict[str, Any]] = [
+        {**PRODUCT, "dims": {**PRODUCT["dims"], "m": m}} for m in (64, 64.0, "64", np.float32(64), "batch", "64*batch")
+    ]
+    nodes += [
+        {**PRODUCT, "attributes": {"given": given}} for given in (1, 1.0, True, "1", (1, (2,)), ((1,), 2), (1, 2))
+    ]
+    nodes += [{**PRODUCT, "times": times} for times in (2, 2.0, "batch")] + [
+        dict(ss.workload("gemm").graph.nodes["product"])
+    ]
+    graph = nx.DiGraph()
+    for place, fields in enumerate([*nodes, *nodes]):
+        graph.add_node(place, **fields)
+    for place, op in enumerate(ss.workload(graph)):
+        alone = nx.DiGraph()
+        alone.add_node(place, **nodes[place % len(nodes)])
+        assert repr(op) == repr(ss.workload(alone).operations[0])
+
+
+def test_each_of_alike_nodes_that_cannot_be_used_is_named() -> None:
+    graph = nx.DiGraph()
+    graph.add_nodes_from("ab", **{**PRODUCT, "dtype": "float31"})
+    graph.add_node("c", kind={1, 2}, dims={"m": [1]})
+    with pytest.raises(InputError, match=r"node 'a': .*; \(2\) node 'b': .*; \(3\) node 'c': kind"):
+        ss.workload(graph)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from slipstick.common.errors import InputError
@@ -52,14 +52,13 @@ def from_digraph(graph: nx.Graph[Any]) -> Workload:
     if not len(graph):
         raise InputError(f"{where}: has no node: want at least one operation")
     problems: list[str] = []
-    operations = [_operation(node, fields, problems) for node, fields in graph.nodes(data=True)]
+    made = _operations(graph, problems)
     edges = dict.fromkeys((str(before), str(after)) for before, after in graph.edges())
     for before, after, fields in graph.edges(data=True):
         problems += [f"edge {before!s} -> {after!s}: {field!r}: an edge has no field" for field in fields]
     whole = _whole(graph.graph, problems)
     if problems:
         raise InputError(f"{where}: {counted_problems(problems)}")
-    made = tuple(op for op in operations if op is not None)
     return Workload(str(name), made, tuple(edges), whole["defaults"], whole["metadata"], whole["uncounted"])
 
 
@@ -83,12 +82,48 @@ def _whole(facts: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
     return {"defaults": FrozenDict(defaults), "metadata": metadata, "uncounted": tuple(map(str, uncounted))}
 
 
+def _operations(graph: nx.Graph[Any], problems: list[str]) -> tuple[Op, ...]:
+    """The operations of all nodes, alike ones read once; what is wrong with the others is added to `problems`."""
+    read: dict[tuple[Hashable, ...], Op] = {}
+    made: list[Op] = []
+    for node, fields in graph.nodes(data=True):
+        if not isinstance(node, (str, int)) or isinstance(node, bool):
+            problems.append(f"node {str(node)[:60]!r}: want a text or a whole number as its name")
+        content: list[Hashable] = []
+        try:
+            _say(fields, content)
+            op = read.get(key := tuple(content))
+        except (TypeError, RecursionError):  # no value that an operation may have: to be said of each
+            op, key = None, (id(fields),)
+        if op is None and (op := _operation(node, fields, problems)) is not None:
+            read[key] = op
+        if op is not None:
+            made.append(op.repeated(str(node), op.times))
+    return tuple(made)
+
+
+def _say(value: Any, content: list[Hashable]) -> None:
+    """Add what a field says to `content`, types and lengths included: 2 and 2.0 are not alike."""
+    content.append(type(value))
+    if isinstance(value, (str, int, float)):
+        content.append(value)
+    elif isinstance(value, Mapping):
+        content.append(len(value))
+        for name, one in value.items():
+            content.append(str(name))
+            _say(one, content)
+    elif isinstance(value, (list, tuple)):
+        content.append(len(value))
+        for one in value:
+            _say(one, content)
+    else:
+        content.append(id(value) if isinstance(value, Op) else value)
+
+
 def _operation(node: Any, fields: Mapping[str, Any], problems: list[str]) -> Op | None:
     """The operation of a node; None where something is wrong, which is added to `problems`."""
     where = f"node {str(node)[:60]!r}"
     known = len(problems)
-    if not isinstance(node, (str, int)) or isinstance(node, bool):
-        problems.append(f"{where}: want a text or a whole number as its name")
     for field in fields:
         if field not in (*FIELDS, "op"):
             hint = "; sizes stand in dims" if any(field in kind.dims for kind in KINDS.values()) else ""
@@ -96,7 +131,7 @@ def _operation(node: Any, fields: Mapping[str, Any], problems: list[str]) -> Op 
     of = fields.get("op")
     base = of if isinstance(of, Op) else None
     if base is not None and all(fields.get(field, None) is getattr(base, field) for field in FIELDS):
-        return base if base.name == str(node) else _renamed(base, str(node))
+        return base
 
     def given(field: str, otherwise: Any) -> Any:
         return fields.get(field, otherwise if base is None else getattr(base, field))
@@ -155,10 +190,6 @@ def _by_formula(op: Op) -> bool:
         return op.kind in KINDS and operation(op.name, op.kind, op.dims, op.dtype, op.attributes).cost == op.cost
     except InputError:
         return False
-
-
-def _renamed(op: Op, name: str) -> Op:
-    return Op(name, op.kind, op.dims, op.dtype, op.cost, op.times, op.attributes, op.body, op.payload)
 
 
 def _mapping(value: Any, where: str, problems: list[str]) -> Mapping[Any, Any]:

@@ -95,15 +95,17 @@ class Workload:
         for field, make in makers.items():
             if not isinstance(given := getattr(self, field), make):  # lists and dicts are no key of what is kept
                 object.__setattr__(self, field, make(map(tuple, given) if field == "edges" else given))
-        names = {op.name for op in self.operations}
-        if len(names) < len(self.operations):
+        place = {op.name: index for index, op in enumerate(self.operations)}
+        if len(place) < len(self.operations):
             counts = Counter(op.name for op in self.operations)
             twice = counts.most_common(1)[0][0]
             raise InputError(f"workload {self.name!r}: two operations are named {twice!r}")
         for edge in self.edges:
             for name in edge:
-                if name not in names:
-                    raise unknown_name(f"operation in an edge of workload {self.name!r}", name, sorted(names))
+                if name not in place:
+                    raise unknown_name(f"operation in an edge of workload {self.name!r}", name, sorted(place))
+        if all(place[before] < place[after] for before, after in self.edges):
+            return
         waits: dict[str, set[str]] = {}
         for before, after in self.edges:
             waits.setdefault(after, set()).add(before)
