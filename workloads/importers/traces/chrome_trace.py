@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import marshal
 import math
 import re
 from collections.abc import Iterator, Sequence
@@ -35,22 +36,24 @@ _ENDLESS = 1e18
 """Microseconds (31,000 years) that no clock shows."""
 
 
-def _microseconds(texts: Sequence[str], origin: int) -> npt.NDArray[np.float64]:
+def _microseconds(clocks: Sequence[str | int], origin: int) -> npt.NDArray[np.float64]:
     """Microseconds since `origin`, exact to a nanosecond: clocks since 1970 with a fraction do not fit a double."""
-    if len(max(texts, key=len, default="")) <= 17:  # a space, a point and 15 digits
-        return np.fromiter(map(float, texts), dtype=np.float64, count=len(texts)) - origin
     try:
-        return (np.fromiter(map(int, texts), dtype=np.int64, count=len(texts)) - origin).astype(np.float64)
-    except (ValueError, OverflowError):
-        pass
+        return (np.fromiter(map(int, clocks), dtype=np.int64, count=len(clocks)) - origin).astype(np.float64)
+    except ValueError:  # one has a fraction
+        texts = [str(clock) for clock in clocks]
+    if len(max(texts, key=len)) <= 17:  # a space, a point and 15 digits
+        return np.fromiter(map(float, texts), dtype=np.float64, count=len(texts)) - origin
     parts = (text.partition(".") for text in texts)
     return np.array(
         [int(whole) - origin + float(f"0.{fraction or 0}") for whole, _, fraction in parts], dtype=np.float64
     )
 
 
-def _clock(value: Any) -> str | None:
-    """Microseconds as text that `_microseconds` reads; None where the value is no finite number."""
+def _clock(value: Any) -> str | int | None:
+    """Microseconds as `_microseconds` reads them; None where the value is no finite number."""
+    if type(value) is int and -_ENDLESS < value < _ENDLESS:
+        return value
     if type(value) is str and _DIGITS.fullmatch(value):
         return value
     if isinstance(value, bool):
@@ -59,9 +62,7 @@ def _clock(value: Any) -> str | None:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
         return None
-    if not abs(number) < _ENDLESS:
-        return None
-    return str(value) if type(value) is int else f"{number:.3f}"
+    return f"{number:.3f}" if abs(number) < _ENDLESS else None
 
 
 _Block = tuple[
@@ -84,7 +85,7 @@ class Columns:
         self.lists = tuple(lists)
         self.labels: dict[tuple[Any, ...], int] = {}
         self.texts: dict[tuple[str, ...], int] = {}
-        self.known: dict[str, int] = {}
+        self.known: dict[bytes, int] = {}
         self.blocks: list[_Block] = []
         self.origin: int | None = None
         self.open: dict[tuple[str, str], list[dict[str, Any]]] = {}
@@ -93,8 +94,8 @@ class Columns:
     def clear(self) -> None:
         """Begin a new block."""
         self.label: list[int] = []
-        self.start: list[str] = []
-        self.duration: list[str] = []
+        self.start: list[str | int] = []
+        self.duration: list[str | int] = []
         self.arguments: list[list[float]] = [[] for _ in self.wanted]
         self._kept = [(*keys, values.append) for keys, values in zip(self.wanted, self.arguments, strict=True)]
         self.text: list[int] = []
@@ -124,7 +125,7 @@ class Columns:
         if phase != "X":
             return
         start, duration = _clock(event.get("ts")), _clock(event.get("dur", 0))
-        if start is None or duration is None or (duration[0] == "-" and float(duration) < 0):
+        if start is None or duration is None or float(duration) < 0:
             notes.skipped += 1
             return
         label = event.get("name", ""), event.get("cat", ""), event.get("pid", ""), event.get("tid", "")
@@ -151,7 +152,7 @@ class Columns:
         if not isinstance(arguments.get(self.lists[0]), list):
             return -1
         values = [arguments.get(key) for key in self.lists]
-        known = self.known.get(seen := str(values))
+        known = self.known.get(seen := marshal.dumps(values, 2))
         if known is None:
             text = tuple(json.dumps(value) if isinstance(value, list) else "" for value in values)
             known = self.known[seen] = self.texts.setdefault(text, len(self.texts))
