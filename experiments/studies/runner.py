@@ -234,6 +234,8 @@ def run(
             if progress:
                 progress(done, points)
             check()
+    for case in made.cases:
+        case.work.keep()
     return store
 
 

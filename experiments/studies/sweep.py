@@ -22,7 +22,7 @@ from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.base.protocols import CompiledEstimator
 from slipstick.estimators.base.ratio_band import Today
 from slipstick.estimators.composition.energy_and_cost import COST, ENERGY, Consumption, over_cap
-from slipstick.estimators.composition.power_capped import CAP, CLOCK, distinct_values, slower_joules
+from slipstick.estimators.composition.power_capped import CAP, CLOCK, distinct_values, keep_function, slower_joules
 from slipstick.estimators.fitting.ratio_uncertainty import shipped
 from slipstick.estimators.power.power_cap import at_rated_cap, at_stated_clock
 from slipstick.estimators.symbolic.lambdified import FloatArray
@@ -182,6 +182,11 @@ class Task:
     def lines(self) -> tuple[str, ...]:
         """What is not read, then the other notes."""
         return (*(one.text() for one in self.unused), *self.notes)
+
+    def keep(self) -> None:
+        """Keep for the next run what the functions are made of, as far as it was read."""
+        for function in (self.function, self.slower.function if self.slower else None):
+            keep_function(function)
 
     def rows(self, start: int, stop: int) -> pd.DataFrame:
         """The table of `columns` as a frame."""

@@ -18,7 +18,6 @@ from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate
 from slipstick.estimators.base.protocols import Estimator, Fitted
 from slipstick.estimators.base.shipped_estimator import ShippedEstimator
 from slipstick.estimators.composition.energy_and_cost import COST, ENERGY
-from slipstick.estimators.composition.power_capped import keep_function
 from slipstick.estimators.schedules.thread_schedule import hardware_threads
 from slipstick.experiments.question.axes import Values
 from slipstick.experiments.question.objectives import BANDS, FRONT, PROBABILITY
@@ -210,8 +209,7 @@ def answer(
         raise InputError(f"{space.counted}: want at most {MAX_POINTS:,} in one table; slipstick study run takes more")
     work = task(question, level)
     columns = swept(work, executor, progress)
-    for function in (work.function, work.slower.function if work.slower else None):
-        keep_function(function)
+    work.keep()
     notes = (*work.notes, *work.over_cap(question.machine, columns))
     return WhatIf(question, examined(question), columns, level, work.unknown, notes, work.unused)
 

@@ -275,8 +275,9 @@ class Workload:
     @cached_property
     def identity(self) -> str:
         """Digest of the operations and edges, whatever the names."""
-        index = {op.name: i for i, op in enumerate(self.operations)}
-        operations = [[op.identity, str(op.times)] for op in self.operations]
+        index = {name: i for i, name in enumerate(self.names)}
+        each = [op.identity for op in self.distinct.operations]
+        operations = [[each[i], str(n)] for i, n in zip(self.distinct.place.tolist(), self.times, strict=True)]
         return content_digest([operations, sorted([index[a], index[b]] for a, b in self.edges)])
 
     @property
