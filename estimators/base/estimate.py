@@ -6,12 +6,14 @@ What an estimate's time goes into, by kind of operation, as a notebook shows it.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Literal
 
 from slipstick.common.answer import Answer, Provenance
+from slipstick.common.chrome_trace import lane_events, write_events
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import count_shown, ends_shown, format_quantity, share_shown, shown, shown_together
 from slipstick.common.html_tables import html_table
@@ -80,9 +82,20 @@ RunParameters = FrozenDict[float]
 """Numbers of one run (threads, images, epochs, workers, ...); they also bind workload symbols of their name."""
 
 
+TRACED = 2_000
+"""Operations of a graph whose answer carries a trace; those of larger ones carry none."""
+
+
 @dataclass(frozen=True)
 class Event:
-    """One stretch of a simulated trace: what ran where, from start to end in seconds."""
+    """One stretch of a simulated trace: what ran where, from start to end in seconds.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> ss.Event("product", "stream 0", 0.0, 2e-3).lane
+    'stream 0'
+    """
 
     name: str
     lane: str
@@ -263,6 +276,22 @@ class Estimate(Answer):
         if name not in known:
             raise unknown_name("quantity of this answer", name, list(known))
         return known[name]
+
+    def write_trace(self, path: str | os.PathLike[str]) -> int:
+        """Write the simulated trace as a Chrome trace, each lane a thread; returns how many events it has.
+
+        Raises
+        ------
+        InputError
+            Where the answer has no trace.
+        """
+        if not self.trace:
+            raise InputError(
+                f"{path}: this answer has no timeline (its time is {self.rule or 'no schedule'}): schedules that place "
+                f"each operation have one (roofline-dispatch, contended-dispatch, of at most {TRACED:,} operations; "
+                "phi-simulated, phi-queue; your own), and jobs with --simulate"
+            )
+        return write_events(path, lane_events((one.name, one.lane, one.start, one.end) for one in self.trace))
 
     def about(self, name: str) -> Estimate:
         """The answer about one of its quantities; one in seconds becomes its time, with its own parts and band.

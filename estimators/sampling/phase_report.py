@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from slipstick.common.chrome_trace import write_events
 from slipstick.common.errors import InputError
 from slipstick.common.writer import atomic_write
 from slipstick.estimators.sampling.phases import Labels
@@ -123,8 +124,7 @@ class PhaseReport:
                     writer.writerows(
                         [phase.label, place, top.name, top.time, top.count, phase.time, phase.share] for top in tops
                     )
-        with atomic_write(trace) as file:
-            json.dump({"traceEvents": list(self.chrome_events())}, file)
+        write_events(trace, self.chrome_events())
         return summary, table, trace
 
 

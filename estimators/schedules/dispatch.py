@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.records import FrozenDict
-from slipstick.estimators.base.estimate import Event
+from slipstick.estimators.base.estimate import TRACED, Event
 from slipstick.estimators.base.schedule_model import Outcome, Schedule
 from slipstick.estimators.schedules.device_memory import device_memory
 from slipstick.estimators.schedules.max_plus import PrecedenceGraph
@@ -27,9 +27,6 @@ from slipstick.workloads.graph.workload import Op, Workload
 
 if TYPE_CHECKING:
     import simpy
-
-TRACED = 2_000
-"""Operations in the trace of an answer; larger graphs carry none."""
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ def register(app: typer.Typer) -> None:
         simulate: Annotated[bool, option("simulate", "a job, or the workload as one: percentiles")] = False,
         runs: Runs = None,
         seed: Seed = 0,
-        timeline: Annotated[str | None, option("timeline", "of the first run")] = None,
+        timeline: Annotated[str | None, option("timeline", "of a simulated job the first run")] = None,
         report: Report = None,
         format: Format = "table",
     ) -> None:
@@ -151,6 +151,12 @@ def register(app: typer.Typer) -> None:
             print_counters(questions[0], format)
             return
         print_answers(questions, format, top, verbose=verbose, refused=refused)
+        if timeline:
+            if len(questions) > 1 or refused:
+                raise InputError(f"--on {on}: --timeline is of one machine at a time")
+            events = questions[0].answer().write_trace(timeline)
+            if format == "table":
+                print(f"timeline: {timeline}, {events:,} events (chrome://tracing, Perfetto)")
         if report:
             from slipstick.experiments.report.answer_page import write_answers
 
@@ -191,9 +197,9 @@ PLAIN = (
         "counters",
         "attention",
     ),
-    *("verbose", "number", "report", "format"),
+    *("verbose", "number", "timeline", "report", "format"),
 )
-COUNTERS = tuple(name for name in PLAIN if name not in ("top", "verbose", "report"))
+COUNTERS = tuple(name for name in PLAIN if name not in ("top", "verbose", "timeline", "report"))
 """What each way to an answer reads; other options are refused."""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.answer import Answer
+from slipstick.common.chrome_trace import write_events
 from slipstick.common.formatting import count_shown, shown
-from slipstick.common.writer import atomic_write
 from slipstick.estimators.serving.batching.request_record import ServingRecord
 from slipstick.workloads.runs.requests import Request
 
@@ -201,10 +200,13 @@ class SimulationResult(Answer):
             }
         )
 
-    def write_trace(self, path: str | os.PathLike[str], most: int = 100_000) -> int:
-        """A Chrome trace of the steps (stretches of equal ones together), at most `most` events; returns how many."""
+    def write_trace(self, path: str | os.PathLike[str]) -> int:
+        """A Chrome trace of the steps (stretches of equal ones together); returns how many events it has.
+
+        Raises InputError where they are more than a million.
+        """
         events = []
-        for replica, start, end, steps, decodes, prompt in self.stretches[:most].tolist():
+        for replica, start, end, steps, decodes, prompt in self.stretches.tolist():
             kind = "decode" if not prompt else "prompt" if not decodes else "mixed"
             facts = {"steps": int(steps), "decodes": int(decodes), "prompt_tokens": int(prompt)}
             name = f"{kind} x {int(steps)}" if steps > 1 else kind
@@ -214,6 +216,4 @@ class SimulationResult(Answer):
                     "ts": start * 1e6, "dur": (end - start) * 1e6, "args": facts,
                 }
             )  # fmt: skip
-        with atomic_write(path) as stream:
-            json.dump({"traceEvents": events, "displayTimeUnit": "ms"}, stream)
-        return len(events)
+        return write_events(path, events)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,11 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from slipstick.common.answer import Answer, AnswerTable, Provenance
+from slipstick.common.chrome_trace import write_events
 from slipstick.common.columns import PART, Column
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import ends_shown, ratio_shown, shown
 from slipstick.common.renamed_arguments import checked
-from slipstick.common.writer import atomic_write
 from slipstick.estimators.schedules.max_plus import Floats
 from slipstick.estimators.simulation.job import Job
 from slipstick.estimators.simulation.job_calibration import JobCalibration
@@ -33,7 +32,6 @@ SERVICES = 1_000_000
 FEWEST, MOST = 10, 200
 MOST_SERVICES, MOST_SERVICES_SHIPPED = 8_000_000, 40_000_000
 """Services of all runs and points together: twenty seconds of a file of anybody's; two minutes of a job that ships."""
-MOST_TRACED = 1_000_000
 PERCENTILES = (50, 90, 99)
 ENOUGH = 200
 """Values of one draw from which its own percentiles are taken."""
@@ -171,15 +169,7 @@ class Simulated(Answer):
 
         Raises InputError where it has more than a million events.
         """
-        events = []
-        for event in self.first.chrome_events():
-            events.append(event)
-            if len(events) > MOST_TRACED:
-                raise InputError(
-                    f"{path}: the run has more than {MOST_TRACED:,} events; trace one of fewer steps or copies"
-                )
-        with atomic_write(path) as stream:
-            json.dump({"traceEvents": events, "displayTimeUnit": "ms"}, stream)
+        write_events(path, self.first.chrome_events())
         return Path(path)
 
 
