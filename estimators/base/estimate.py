@@ -13,12 +13,12 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Literal
 
 from slipstick.common.answer import Answer, Provenance
-from slipstick.common.chrome_trace import lane_events, write_events
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import count_shown, ends_shown, format_quantity, share_shown, shown, shown_together
 from slipstick.common.html_tables import html_table
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict
+from slipstick.common.timeline import Event, write_timeline
 from slipstick.estimators.base.conditions import Condition, NotUsed, conditions_line
 from slipstick.estimators.base.operation_shares import OperationTime as OperationTime
 from slipstick.estimators.base.operation_shares import Parts
@@ -84,23 +84,6 @@ RunParameters = FrozenDict[float]
 
 TRACED = 2_000
 """Operations of a graph whose answer carries a trace; those of larger ones carry none."""
-
-
-@dataclass(frozen=True)
-class Event:
-    """One stretch of a simulated trace: what ran where, from start to end in seconds.
-
-    Examples
-    --------
-    >>> import slipstick as ss
-    >>> ss.Event("product", "stream 0", 0.0, 2e-3).lane
-    'stream 0'
-    """
-
-    name: str
-    lane: str
-    start: float
-    end: float
 
 
 @dataclass(frozen=True)
@@ -291,7 +274,7 @@ class Estimate(Answer):
                 f"each operation have one (roofline-dispatch, contended-dispatch, of at most {TRACED:,} operations; "
                 "phi-simulated, phi-queue; your own), and jobs with --simulate"
             )
-        return write_events(path, lane_events((one.name, one.lane, one.start, one.end) for one in self.trace))
+        return write_timeline(path, self.trace)
 
     def about(self, name: str) -> Estimate:
         """The answer about one of its quantities; one in seconds becomes its time, with its own parts and band.

@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.records import FrozenDict
-from slipstick.estimators.base.estimate import TRACED, Event
+from slipstick.common.timeline import Event
+from slipstick.estimators.base.estimate import TRACED
 from slipstick.estimators.base.schedule_model import Outcome, Schedule
 from slipstick.estimators.schedules.device_memory import device_memory
 from slipstick.estimators.schedules.max_plus import PrecedenceGraph

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
 from slipstick.common.records import FrozenDict
-from slipstick.estimators.base.estimate import Event
+from slipstick.common.timeline import Event
 from slipstick.estimators.base.schedule_model import Outcome, Schedule
 from slipstick.estimators.schedules.thread_contention import Contention
 from slipstick.estimators.schedules.thread_schedule import THREADS, ThreadSchedule, cycles_per_instruction

@@ -153,7 +153,8 @@ def _changed(thing: Any, values: dict[str, float]) -> Any:
         return FrozenDict(
             {**thing, **{head: rest[""] if "" in rest else _changed(thing[head], rest) for head, rest in heads.items()}}
         )
-    whole = {name for name, note in _noted(type(thing)).items() if note.whole}
+    kind: type = type(thing)
+    whole = {name for name, note in _noted(kind).items() if note.whole}
     return replace(
         thing,
         **{

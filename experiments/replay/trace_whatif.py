@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.answer import Answer, Provenance
-from slipstick.common.chrome_trace import lane_events, write_events
 from slipstick.common.columns import SHARE, Column, in_seconds
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
+from slipstick.common.timeline import Event, write_timeline
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, OperationTime, Spread, quantile
 from slipstick.estimators.base.quantity import Quantity
 from slipstick.estimators.gpu.kernels.traced_kernels import KernelScaling, resource_of
@@ -153,7 +153,7 @@ class TraceAnswer(Answer):
         graph, service, ended = self.replayed
         nodes, starts = graph.columns, (ended - service).tolist()
         names, lanes = (nodes.names[code] for code in nodes.name), (nodes.lanes[code] for code in nodes.lane)
-        return write_events(path, lane_events(zip(names, lanes, starts, ended.tolist(), strict=True)))
+        return write_timeline(path, map(Event, names, lanes, starts, ended.tolist()))
 
     def rows(self) -> list[dict[str, Any]]:
         """One row: ratio to the trace, the step with its 80 % band, the bottleneck, and the account in seconds."""

@@ -158,7 +158,7 @@ def test_a_number_that_a_formula_holds_still_moves_the_answer() -> None:
 
 def spans(path: Path) -> list[dict[str, Any]]:
     events = json.loads(path.read_text())["traceEvents"]
-    lanes = {event["tid"]: event["args"]["name"] for event in events if event["ph"] == "M"}
+    lanes = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
     return [{**event, "lane": lanes[event["tid"]]} for event in events if event["ph"] == "X"]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.answer import Answer
-from slipstick.common.chrome_trace import write_events
 from slipstick.common.formatting import count_shown, shown
+from slipstick.common.records import FrozenDict
+from slipstick.common.timeline import Event, write_timeline
 from slipstick.estimators.serving.batching.request_record import ServingRecord
 from slipstick.workloads.runs.requests import Request
 
@@ -205,15 +206,13 @@ class SimulationResult(Answer):
 
         Raises InputError where they are more than a million.
         """
-        events = []
-        for replica, start, end, steps, decodes, prompt in self.stretches.tolist():
-            kind = "decode" if not prompt else "prompt" if not decodes else "mixed"
-            facts = {"steps": int(steps), "decodes": int(decodes), "prompt_tokens": int(prompt)}
-            name = f"{kind} x {int(steps)}" if steps > 1 else kind
-            events.append(
-                {
-                    "name": name, "cat": kind, "ph": "X", "pid": 0, "tid": int(replica),
-                    "ts": start * 1e6, "dur": (end - start) * 1e6, "args": facts,
-                }
-            )  # fmt: skip
-        return write_events(path, events)
+
+        def events() -> Iterator[Event]:
+            for replica, start, end, steps, decodes, prompt in self.stretches.tolist():
+                kind = "decode" if not prompt else "prompt" if not decodes else "mixed"
+                facts = FrozenDict(steps=steps, decodes=decodes, prompt_tokens=prompt)
+                yield Event(
+                    f"{kind} x {steps:g}" if steps > 1 else kind, f"replica {replica:g}", start, end, kind, facts
+                )
+
+        return write_timeline(path, events())

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from slipstick.common.answer import Answer, AnswerTable, Provenance
-from slipstick.common.chrome_trace import write_events
 from slipstick.common.columns import PART, Column
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import ends_shown, ratio_shown, shown
 from slipstick.common.renamed_arguments import checked
+from slipstick.common.timeline import write_timeline
 from slipstick.estimators.schedules.max_plus import Floats
 from slipstick.estimators.simulation.job import Job
 from slipstick.estimators.simulation.job_calibration import JobCalibration
@@ -169,7 +169,7 @@ class Simulated(Answer):
 
         Raises InputError where it has more than a million events.
         """
-        write_events(path, self.first.chrome_events())
+        write_timeline(path, self.first.events())
         return Path(path)
 
 
