@@ -84,6 +84,7 @@ from .estimators.schedules.sequential import Sequential as Sequential
 from .estimators.base.schedule_model import Schedule as Schedule
 from .estimators.base.schedule_model import Outcome as Outcome
 from .common.timeline import Event as Event
+from .estimators.simulation.stage import Process as Process
 from .estimators.symbolic.formula import Formula as Formula
 from .estimators.base.estimate import RunParameters as RunParameters
 

@@ -98,6 +98,9 @@ class Pipeline:
             raise InputError(
                 f"stages {', '.join(shared)} share a resource: there is no recurrence for contention, use simulate()"
             )
+        own = [stage.name for stage in self.stages if stage.process is not None]
+        if own:
+            raise InputError(f"stages {', '.join(own)} are processes: there is no recurrence, use simulate()")
         free = [stage.name for stage in self.stages if stage.order == "free" and stage.workers > 1]
         if free:
             raise InputError(f"stages {', '.join(free)} keep no order: there is no recurrence, use simulate()")
@@ -116,7 +119,7 @@ class Pipeline:
         """Times of `steps` steps by event simulation (SimPy); shared resources are granted first come, first served."""
         from slipstick.estimators.simulation.stage_network import Network
 
-        network = Network([self.stages], [self.draws(steps, seed)], self.resources)
+        network = Network([self.stages], [self.draws(steps, seed)], self.resources, seed=(seed,))
         return PipelineRun(self, steps, network.run()[0])
 
 

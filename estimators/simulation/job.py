@@ -19,7 +19,7 @@ MOST_SERVICES = 20_000_000
 """Services of one simulated run: about a minute."""
 MOST_ATTEMPTS = 2_000
 TOGETHER = 4
-"""A service that the copies of a job start together costs so many others."""
+"""A service that the copies of a job start together, or that is a user's process, costs so many others."""
 INPUTS = 10
 """Inputs that the first stage gathers at once are kept in the memory of one service."""
 COPY, STAGE = 60, 40
@@ -77,7 +77,9 @@ class Job:
     def services(self, steps: int | None = None) -> int:
         """What a run of so many steps (all if None) costs: services, and all else as what it costs in services."""
         stages, counts = self.pipeline.stages, self.outputs(steps)
-        weights = [TOGETHER if stage.together and self.copies > 1 else 1 for stage in stages]
+        weights = [
+            TOGETHER if stage.process is not None or (stage.together and self.copies > 1) else 1 for stage in stages
+        ]
         once = sum(count * weight for count, weight in zip(counts, weights, strict=True))
         once += counts[0] * (stages[0].gather - 1) // INPUTS  # what other stages gather are outputs of those before
         return once + (self.copies - 1) * max(once, COPY + STAGE * len(stages))
@@ -142,7 +144,7 @@ class Job:
             generator = np.random.default_rng([seed, 1 + len(attempts)])
             service = self._service(rows, self.steps - done, done, generator)
             until = float(generator.exponential(self.failures.between / self.copies)) if self.failures else None
-            network = Network(rows, service, self.pipeline.resources, self.population)
+            network = Network(rows, service, self.pipeline.resources, self.population, (seed, len(attempts)))
             runs = tuple(
                 PipelineRun(replace(self.pipeline, stages=tuple(row)), self.steps - done, times)
                 for row, times in zip(rows, network.run(until), strict=True)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.schedules.max_plus import Floats
+
+if TYPE_CHECKING:
+    import simpy
 
 Distribution: TypeAlias = Literal["log-normal", "exponential", "gamma"]
 Order: TypeAlias = Literal["kept", "free"]
@@ -17,6 +21,30 @@ LEAST_VARIATION = 1e-6
 """Less is none: a gamma distribution has one over its square as a parameter."""
 MOST = {"variation": 100.0, "uneven": 100.0, "scatter": 10.0, "slow_factor": 1e6}
 """Beyond these the mean of any number of runs is decided by one of them, and 1e200 is no number when squared."""
+
+
+@runtime_checkable
+class Process(Protocol):
+    """Your own way of working on an output, as a SimPy process: what fails, warms up or takes a resource of its own.
+
+    A frozen dataclass with this method; its plain numbers are numbers of the job, ``job.STAGE.NAME``.
+    """
+
+    def work(
+        self, env: simpy.Environment, seconds: float, random: np.random.Generator
+    ) -> Generator[simpy.Event, Any, Any]:
+        """Work on one output, which is done when this ends.
+
+        Parameters
+        ----------
+        env
+            The clock of the run: ``yield env.timeout(seconds)``.
+        seconds
+            That the stage's service and variation give this output.
+        random
+            Drawn from the run's seed, for this stage alone.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -35,6 +63,7 @@ class Stage:
     `together`: the copies of a job start each output together and end it together (a collective).
     `slow_share`, `slow_factor`: share of outputs that take so many times as long (a slow file, a straggler).
     `uneven`: coefficient of variation between copies, drawn once a run: some are slower throughout.
+    `process`: what works on an output in place of a wait of its seconds.
     `scatter`: standard deviation of the log of the mean, drawn once a run for all copies: how sure the mean itself is.
     """
 
@@ -53,6 +82,7 @@ class Stage:
     slow_factor: float = 1.0
     uneven: float = 0.0
     scatter: float = 0.0
+    process: Process | None = None
 
     def __post_init__(self) -> None:
         if not self.times:

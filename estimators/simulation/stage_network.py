@@ -25,6 +25,7 @@ class Network:
     `rows`: the stages of each row; rows with barriers have the same stages.
     `service`: seconds of the successive outputs, by row and stage.
     `resources`: capacities that stages share.
+    `seed`: of what processes of stages draw.
     `population`: customers that go round and round in each row; None where the first stage never lacks input.
     """
 
@@ -34,14 +35,18 @@ class Network:
         service: Sequence[Sequence[Floats]],
         resources: Mapping[str, int],
         population: int | None = None,
+        seed: Sequence[int] = (0,),
     ) -> None:
         self.environment = Kernel()
         self.ended = self.environment.event()
         self.open_rows = len(rows)
         pools = {name: Pool(capacity) for name, capacity in resources.items()}
         self.stations = [
-            [_Station(self, stage, draws.tolist(), pools) for stage, draws in zip(stages, times, strict=True)]
-            for stages, times in zip(rows, service, strict=True)
+            [
+                _Station(self, stage, draws.tolist(), pools, (*seed, row, place))
+                for place, (stage, draws) in enumerate(zip(stages, times, strict=True))
+            ]
+            for row, (stages, times) in enumerate(zip(rows, service, strict=True))
         ]
         for row in self.stations:
             for before, after in pairwise(row):
@@ -85,11 +90,14 @@ class Network:
 class _Station:
     """One stage at work: its free workers, the outputs that wait to leave, and the buffer behind it."""
 
-    def __init__(self, network: Network, stage: Stage, service: list[float], pools: Mapping[str, Pool]) -> None:
+    def __init__(
+        self, network: Network, stage: Stage, service: list[float], pools: Mapping[str, Pool], seed: Sequence[int]
+    ) -> None:
         self.network, self.environment, self.stage = network, network.environment, stage
         self.service, self.outputs = service, len(service)
         self.workers, self.gather, self.kept = stage.workers, stage.gather, stage.order == "kept"
         self.room = stage.buffer if stage.buffer is not None else 1 << 60
+        self.random = np.random.default_rng(seed) if stage.process is not None else None
         self.pool = pools[stage.resource] if stage.resource else None
         self.free, self.ready, self.stored, self.collected, self.begun = stage.workers, False, 0, 0, 0
         self.before: _Station | None = None
@@ -156,10 +164,17 @@ class _Station:
     def serve(self, output: int) -> None:
         """Work on an output."""
         self.started.append(self.environment._now)
-        self.environment.after(self.service[output], self._finish, output)
+        seconds, process = self.service[output], self.stage.process
+        if process is None or self.random is None:
+            self.environment.after(seconds, self._finish, output)
+        else:
+            work = self.environment.process(process.work(self.environment, seconds, self.random))
+            work.callbacks.append(lambda event: self._finished(output))
 
     def _finish(self, event: Any) -> None:
-        output = event._value
+        self._finished(event._value)
+
+    def _finished(self, output: int) -> None:
         self.finished[output] = self.environment._now
         if self.ends is None:
             self.end(output)

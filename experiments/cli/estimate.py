@@ -20,6 +20,7 @@ from slipstick.experiments.cli.vocabulary import (
     Seed,
     Set,
     Train,
+    Trusted,
     Work,
     option,
 )
@@ -69,6 +70,7 @@ def register(app: typer.Typer) -> None:
         seed: Seed = 0,
         timeline: Annotated[str | None, option("timeline", "of a simulated job the first run")] = None,
         report: Report = None,
+        allow_code: Trusted = None,
         format: Format = "table",
     ) -> None:
         """How long a workload takes on a machine: time and 80 % band, throughput, memory, what bounds it.
@@ -92,6 +94,7 @@ def register(app: typer.Typer) -> None:
             settings = named_settings(workload, set, number) if not is_job(workload) else job_settings(set, number)
             job = JobRequest(workload, on, estimator, tuple(settings), dtype, runs, seed, timeline, report, format)
             job = replace(job, calibration=calibration, measured=measured, fit=tuple(fit or ()))
+            job = replace(job, allow_code=tuple(allow_code or ()))
             (print_simulated if simulate else print_formula)(job)
             return
         only(context, "a workload without --simulate", PLAIN)
@@ -179,7 +182,7 @@ OPTIONS = (
     "--train",
 )
 """Named where an option is misspelt."""
-JOB = ("on", "set", "estimator", "dtype", "calibration", "number", "simulate", "format")
+JOB = ("on", "set", "estimator", "dtype", "calibration", "number", "simulate", "allow_code", "format")
 SIMULATED = (*JOB, "measured", "fit", "runs", "seed", "timeline", "report")
 PLAIN = (
     *(

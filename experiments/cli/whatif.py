@@ -22,6 +22,7 @@ from slipstick.experiments.cli.vocabulary import (
     Seed,
     Set,
     Train,
+    Trusted,
     Work,
     option,
 )
@@ -70,6 +71,7 @@ def register(app: typer.Typer) -> None:
         work: Work = None,
         train: Train = None,
         number: Number = None,
+        allow_code: Trusted = None,
         format: Format = "table",
     ) -> None:
         """How much faster when numbers change: ratios to today first, with their band, then times."""
@@ -93,6 +95,7 @@ def register(app: typer.Typer) -> None:
             given_as = named_settings(workload, set, number) if not is_job(workload) else job_settings(set, number)
             job = JobRequest(workload, on, estimator, tuple(given_as), dtype, runs, seed, None, report, format)
             job = replace(job, calibration=calibration, measured=measured, fit=tuple(fit or ()))
+            job = replace(job, allow_code=tuple(allow_code or ()))
             (print_sweep if simulate else print_formula_sweep)(job, vary or [])
             return
         only(context, "a workload without --simulate or --trace", PLAIN)
@@ -156,7 +159,7 @@ def register(app: typer.Typer) -> None:
 
 
 TRACE = ("trace", "on", "recorded_on", "vary", "set", "format")
-JOB = ("on", "vary", "set", "estimator", "calibration", "dtype", "number", "format")
+JOB = ("on", "vary", "set", "estimator", "calibration", "dtype", "number", "allow_code", "format")
 SIMULATED = (*JOB, "measured", "fit", "simulate", "runs", "seed", "report")
 PLAIN = (
     *("on", "vary", "set", "where", "estimator", "quantity", "calibration", "measured", "fit", "save", "report"),

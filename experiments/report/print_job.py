@@ -242,6 +242,7 @@ class JobRequest:
     calibration: str | None = None
     measured: str | None = None
     fit: tuple[str, ...] = ()
+    allow_code: tuple[str, ...] = ()
 
     def question(self) -> JobQuestion:
         """The job that the options describe, calibrated where they say so.
@@ -252,7 +253,7 @@ class JobRequest:
             raise InputError("give --measured FILE and --fit NAME together: times, and what is fitted to them")
         if self.calibration and self.measured:
             raise InputError("give --calibration FILE, or --measured FILE and --fit NAMES, not both")
-        query = job_question(self.name, self.machine, self.estimator, self.settings, self.dtype)
+        query = job_question(self.name, self.machine, self.estimator, self.settings, self.dtype, self.allow_code)
         if self.calibration:
             return replace(query, calibration=load_job_calibration(self.calibration))
         if self.measured:
@@ -313,7 +314,7 @@ def print_fit(request: JobRequest, level: float, out: str | None, plot: str | No
         raise InputError("of a job, give --measured FILE.csv and --fit job.NAME,...: times, and what is fitted to them")
     if not 0 < level < 1:
         raise InputError(f"--level {level:g}: want a probability between 0 and 1")
-    question = job_question(request.name, request.machine, request.estimator, request.settings, request.dtype)
+    question = replace(request, measured=None, fit=()).question()
     made = replace(fitted(question, request.measured, request.fit), level=level)
     heads = []
     if out:

@@ -70,7 +70,7 @@ def import_own(name: str) -> Any:
 
 
 def found_here(name: str) -> Any:
-    """What MODULE:ATTRIBUTE is, modules of the current folder too; the import is reported on standard error.
+    """What MODULE:ATTRIBUTE is, modules of the current folder too; the first import is reported on standard error.
 
     Raises InputError where the name is no `TrustedName`: it came from a file.
     """
@@ -78,5 +78,6 @@ def found_here(name: str) -> Any:
     if isinstance(name, TrustedName):
         if here not in sys.path:
             sys.path.insert(0, here)  # stays: workers import the same module
-        print(f"slipstick: imports {name.partition(':')[0]} and runs its code ({name})", file=sys.stderr)
+        if name.partition(":")[0] not in sys.modules:
+            print(f"slipstick: imports {name.partition(':')[0]} and runs its code ({name})", file=sys.stderr)
     return import_own(name)

@@ -187,6 +187,7 @@ def simulate(
     runs: int | None = None,
     seed: int = 0,
     calibration: JobCalibration | None = None,
+    allow_code: Sequence[str] = (),
     progress: Progress = quiet,
 ) -> Simulated:
     """Run a job many times by event simulation, from seeds `seed`, `seed` + 1, ...
@@ -203,6 +204,8 @@ def simulate(
         How many; where None, as the file says, or as many as take a few seconds.
     calibration
         What was fitted to measurements of the job (`fit_job`, `read_job_calibration`).
+    allow_code
+        Names MODULE:ATTRIBUTE of processes of stages that the file may name.
 
     Raises
     ------
@@ -215,7 +218,9 @@ def simulate(
     >>> result.runs, bool(result.numbers["time_s"].max() < result.formula)
     (5, True)
     """
-    question = job if isinstance(job, JobQuestion) else job_question(job, machine, estimator, settings)
+    question = (
+        job if isinstance(job, JobQuestion) else job_question(job, machine, estimator, settings, allow_code=allow_code)
+    )
     if calibration is not None:
         question = replace(question, calibration=calibration)
     return _runs_of(question, runs, seed, progress)
