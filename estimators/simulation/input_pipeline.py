@@ -184,7 +184,7 @@ class PipelineRun:
             )
             workers = _workers(started, departed, stage.workers)
             for output in np.flatnonzero(np.isfinite(finished) & (started <= until)).tolist():
-                lane, facts = f"{stage.name}/worker {workers[output]}", FrozenDict(output=output)
+                lane, facts = f"{stage.name}/worker {workers[output]}", FrozenDict[float](output=output)
                 begin, end, left = float(started[output]), float(finished[output]), float(departed[output])
                 yield Event(stage.name, lane, begin, end, "service", facts)
                 if end < left and end <= until:

@@ -8,7 +8,7 @@ from contextlib import redirect_stdout
 from difflib import get_close_matches
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from slipstick.common.errors import InputError
 from slipstick.common.trusted_code import TrustedName, found_here, is_own
@@ -56,25 +56,19 @@ def _callable(name: str, form: str, want: str) -> Callable[..., Any]:
     return function
 
 
-Own = TypeVar("Own")
-
-
-def own_object(name: str, place: str, kind: type[Own]) -> Own:
+def own_object(name: str, place: str) -> object:
     """The record that MODULE:ATTRIBUTE is, or one that the class of this name makes; modules of the current folder too.
 
     `place`: the file and its field, for messages.
-    Raises InputError where the name came from a file alone, there is none, it fails, or it is not of the kind.
+    Raises InputError where the name came from a file alone, there is none, or it fails.
     """
     try:
         found = found_here(name)
-        made = found() if isinstance(found, type) else found
+        return found() if isinstance(found, type) else found
     except InputError:
         raise
     except Exception as error:  # whatever the code raises is the user's to read
         raise InputError(f"{place} = {name!r}: {type(error).__name__}: {error}") from error
-    if not isinstance(made, kind):
-        raise InputError(f"{place} = {name!r}: a {type(made).__name__} is no {kind.__name__} (ss.{kind.__name__})")
-    return made
 
 
 def own_record(name: str) -> ShippedEstimator:

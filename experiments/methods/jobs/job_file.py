@@ -158,7 +158,12 @@ class JobQuestion:
         for stage in validated(JobFile, dict(self.document), self.where).stages:
             if stage.process is not None:
                 place = f"{self.where}: stage {stage.name!r}: process"
-                made[stage.name] = own_object(named_here(stage.process, self.allow_code, place), place, Process)
+                found = own_object(named_here(stage.process, self.allow_code, place), place)
+                if not isinstance(found, Process):
+                    raise InputError(
+                        f"{place} = {stage.process!r}: a {type(found).__name__} is no Process (ss.Process)"
+                    )
+                made[stage.name] = found
         return made
 
     @cached_property
