@@ -173,6 +173,12 @@ TAKES = (
         ),
     ),
     Take(
+        "simulation",
+        "system",
+        (Table("infeed/mlperf_storage.csv.gz", "system"), Table("serving/community.csv.gz", "model")),
+        (Line("storage that feeds accelerators", ANY.format("storage that feeds accelerators", "systems")),),
+    ),
+    Take(
         "systolic",
         "topology",
         (Table("tpu/scalesim_v3_layers.csv", "topology"),),
