@@ -67,6 +67,12 @@ class Job:
                         f"job {self.name!r}, stage {stage.name!r}: customers that go round need gather 1 and no limit "
                         "to the buffer (buffer: null)"
                     )
+        for stage in self.pipeline.stages:
+            if self.copies > 1 and stage.together and stage.resource is not None:
+                raise InputError(
+                    f"job {self.name!r}, stage {stage.name!r}: {self.copies} copies that start together cannot take "
+                    f"turns at the resource {stage.resource!r}: give one of the two"
+                )
         services = self.services()
         if services > MOST_SERVICES:
             raise InputError(
@@ -92,13 +98,17 @@ class Job:
         return self.pipeline.items_for(steps)
 
     def ideal(self) -> float:
-        """Seconds by formula: nothing varies, nothing waits but for the slowest stage or resource.
+        """Seconds by formula: nothing waits but for the slowest stage or resource, and copies for the slowest of them.
 
-        Steps at the slowest stage's or resource's pace (for a population: at least a round of all stages over its
-        customers), the first step's way through the stages, checkpoints, and the mean cost of failures (Daly 2006).
+        Copies that wait for each other take the expected longest of their times (`Stage.longest`): of the stage that
+        starts together, and of every stage where one step goes round at a time. Else nothing varies. Steps at the
+        slowest stage's or resource's pace (for a population: at least a round of all stages over its customers), the
+        first step's way through the stages, checkpoints, and the mean cost of failures (Daly 2006).
         """
         stages, outputs = self.pipeline.stages, self.pipeline.items_for(1)
-        busy = [stage.mean * count for stage, count in zip(stages, outputs, strict=True)]
+        meet = self.copies > 1 and self.population == 1 and any(stage.together for stage in stages)
+        mean = [stage.longest(self.copies) if meet or stage.together else stage.mean for stage in stages]
+        busy = [seconds * count for seconds, count in zip(mean, outputs, strict=True)]
         paces = [work / stage.workers for work, stage in zip(busy, stages, strict=True)]
         for name, capacity in self.pipeline.resources.items():
             used = sum(work for work, stage in zip(busy, stages, strict=True) if stage.resource == name)

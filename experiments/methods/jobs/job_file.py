@@ -278,7 +278,9 @@ class JobQuestion:
         """
         text = self.file.formula
         if text is None:
-            return job.ideal(), "the slowest stage or resource, nothing varies and nothing waits"
+            meet = job.copies > 1 and any(stage.together for stage in job.pipeline.stages)
+            rest = "copies wait for the expected longest, nothing else varies" if meet else "nothing varies"
+            return job.ideal(), f"the slowest stage or resource, {rest} and nothing waits"
         values: dict[str, float] = {"job.steps": job.steps, "job.copies": job.copies}
         if job.population is not None:
             values["job.population"] = job.population

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -70,9 +70,9 @@ def _of_family(family: str, measured: list[Measured]) -> Scored:
         seconds[:, 0],
         runs.mean(axis=1),
         baselines={
-            "slowest stage": formula,
-            "expected longest": np.array([expected(one.job) for one in measured]),
-            "slowest stage x mean of other jobs": formula * np.exp(others),
+            "formula": formula,
+            "slowest stage": np.array([replace(one.job, copies=1).ideal() for one in measured]),
+            "formula x mean of other jobs": formula * np.exp(others),
         },
         low=low,
         high=high,
@@ -80,33 +80,6 @@ def _of_family(family: str, measured: list[Measured]) -> Scored:
         reason="threads of this host that sleep for drawn times; another run of each is the noise",
         groups=[one.job.name for one in measured],
     )
-
-
-def expected(job: Job) -> float:
-    """Seconds of copies that wait for the slowest at each step, by its expectation; not a number for other jobs."""
-    stage = job.pipeline.stages[-1]
-    if not stage.together or job.copies == 1:
-        return math.nan
-    return job.steps * longest(stage, job.copies)
-
-
-def longest(stage: Stage, copies: int) -> float:
-    """Expected seconds of the longest of so many outputs of a stage whose times are log-normal: an integral."""
-    width = math.sqrt(math.log1p(stage.variation**2))
-    (mean,) = stage.times
-    if not width:
-        return mean * (1 + (stage.slow_factor - 1) * (1 - (1 - stage.slow_share) ** copies))
-    times = mean * np.exp(np.linspace(-8 * width, 8 * width + math.log(stage.slow_factor), 20_001))
-    below = np.array([_below(stage, width, float(time)) for time in times])
-    return float(np.trapezoid(1 - below**copies, times) + times[0])
-
-
-def _below(stage: Stage, width: float, time: float) -> float:
-    """Probability that one output takes at most `time` seconds."""
-    (mean,) = stage.times
-    normal, at = NormalDist(-(width**2) / 2, width), math.log(time / mean)
-    slow = normal.cdf(at - math.log(stage.slow_factor)) if stage.slow_share else 0.0
-    return (1 - stage.slow_share) * normal.cdf(at) + stage.slow_share * slow
 
 
 STORAGE = "infeed/mlperf_storage.csv.gz"
@@ -179,7 +152,7 @@ def _growth(name: str, few: int, many: int, variation: float) -> float:
     """How much longer a step takes that waits for `many` than one that waits for `few`."""
     stage = Stage("step", 1.0, variation=float(variation), together=True)
     if name == "expected longest":
-        return longest(stage, many) / longest(stage, few)
+        return stage.longest(many) / stage.longest(few)
     times = [Job("step", Pipeline((stage,), "step"), ROUNDS, copies=copies).simulate(5).time for copies in (many, few)]
     return times[0] / times[1]
 
