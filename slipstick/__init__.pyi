@@ -12,7 +12,7 @@ from .experiments.serve.serve import serve as serve
 from .experiments.serve.serve import plan_serving as plan_serving
 from .experiments.methods.training_plan.plan_training import plan_training as plan_training
 from .experiments.replay.replay import read as read
-from .experiments.methods.jobs.simulate_job import simulate as simulate
+from .experiments.jobs.simulate_job import simulate as simulate
 from .experiments.question.budget import budget as budget
 from .experiments.serve.serve import oracle as oracle
 

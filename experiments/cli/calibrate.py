@@ -43,7 +43,7 @@ def register(app: typer.Typer) -> None:
         from dataclasses import replace
 
         from slipstick.common.errors import InputError
-        from slipstick.experiments.methods.jobs import is_job
+        from slipstick.experiments.jobs import is_job
         from slipstick.workloads.importers.formats.registry import identify
 
         names = [name.strip() for text in fit or () for name in text.split(",")]

@@ -82,7 +82,7 @@ def register(app: typer.Typer) -> None:
 
         from slipstick.common.errors import InputError
         from slipstick.experiments.cli.typed_numbers import as_settings, job_settings, named_settings
-        from slipstick.experiments.methods.jobs import is_job
+        from slipstick.experiments.jobs import is_job
         from slipstick.experiments.question.question import Question, question
         from slipstick.experiments.question.user_code import of_work, own_or_none
         from slipstick.experiments.report.print_estimate import print_answers, print_counters

@@ -104,7 +104,7 @@ def register(app: typer.Typer) -> None:
             lines_of_trace, account = explain_trace(trace, on, set or [], workload)
             emit(account, format, "measured minus predicted (Shapley over the terms)", lines_of_trace)
             return
-        from slipstick.experiments.methods.jobs import is_job
+        from slipstick.experiments.jobs import is_job
 
         if workload and is_job(workload):
             from slipstick.experiments.cli.typed_numbers import job_settings

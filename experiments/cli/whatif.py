@@ -79,7 +79,7 @@ def register(app: typer.Typer) -> None:
 
         from slipstick.common.errors import InputError
         from slipstick.experiments.cli.typed_numbers import job_settings, named_settings
-        from slipstick.experiments.methods.jobs import is_job
+        from slipstick.experiments.jobs import is_job
         from slipstick.experiments.studies.whatif import with_threads_of_today
 
         if trace:

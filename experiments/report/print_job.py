@@ -23,12 +23,12 @@ from slipstick.estimators.simulation.job import Job
 from slipstick.estimators.simulation.job_calibration import load_job_calibration
 from slipstick.estimators.simulation.job_parameters import job_numbers
 from slipstick.estimators.simulation.run_quantities import TIME, series
-from slipstick.experiments.methods.jobs.job_file import JobQuestion, job_question
-from slipstick.experiments.methods.jobs.job_fit import FittedJob, fit_job
-from slipstick.experiments.methods.jobs.job_measurements import MeasuredRun, read_job_measurements
-from slipstick.experiments.methods.jobs.job_records import JobFile
-from slipstick.experiments.methods.jobs.job_sweep import axis_of, formula_sweep, sweep
-from slipstick.experiments.methods.jobs.simulate_job import PERCENTILES, Simulated, simulate
+from slipstick.experiments.jobs.job_file import JobQuestion, job_question
+from slipstick.experiments.jobs.job_fit import FittedJob, fit_job
+from slipstick.experiments.jobs.job_measurements import MeasuredRun, read_job_measurements
+from slipstick.experiments.jobs.job_records import JobFile
+from slipstick.experiments.jobs.job_sweep import axis_of, formula_sweep, sweep
+from slipstick.experiments.jobs.simulate_job import PERCENTILES, Simulated, simulate
 from slipstick.experiments.question.settings import Value, name_and_value
 from slipstick.experiments.question.unused_inputs import NOT_READ, AnswerNumbers, unused_of
 from slipstick.experiments.report.output import emit, show

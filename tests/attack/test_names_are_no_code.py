@@ -20,9 +20,9 @@ from slipstick.estimators.scaling.series import Series
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified import compiled, evaluate
 from slipstick.experiments.cli.cli import run
+from slipstick.experiments.jobs.job_records import StageFile
+from slipstick.experiments.jobs.simulate_job import simulate
 from slipstick.experiments.measure.host.decoders import own_decoder
-from slipstick.experiments.methods.jobs.job_records import StageFile
-from slipstick.experiments.methods.jobs.simulate_job import simulate
 from slipstick.experiments.methods.tuning.program_job import load_program
 from slipstick.experiments.question.question import question
 from slipstick.experiments.question.registry import estimator

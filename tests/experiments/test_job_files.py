@@ -9,7 +9,7 @@ import pytest
 
 import slipstick as ss
 from slipstick.experiments.cli.cli import run
-from slipstick.experiments.methods.jobs import shipped_jobs
+from slipstick.experiments.jobs import shipped_jobs
 from tests.printed import rows as answer
 
 OWN = """

@@ -17,8 +17,8 @@ from slipstick.estimators.simulation.job import Job
 from slipstick.estimators.simulation.job_parameters import job_numbers, with_numbers
 from slipstick.estimators.simulation.stage import Stage
 from slipstick.experiments.cli.cli import run
-from slipstick.experiments.methods.jobs.job_file import job_question
-from slipstick.experiments.methods.jobs.job_fit import fit_job
+from slipstick.experiments.jobs.job_file import job_question
+from slipstick.experiments.jobs.job_fit import fit_job
 
 WORKERS = """
 from dataclasses import dataclass

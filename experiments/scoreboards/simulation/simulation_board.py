@@ -31,8 +31,8 @@ from slipstick.estimators.simulation.job_parameters import with_numbers
 from slipstick.estimators.simulation.queueing import StationVisit, closed_network
 from slipstick.estimators.simulation.stage import Stage
 from slipstick.estimators.simulation.thread_simulation import SharedMemory, simulate_round
-from slipstick.experiments.methods.jobs.job_file import JobQuestion
-from slipstick.experiments.methods.jobs.job_fit import fit_job
+from slipstick.experiments.jobs.job_file import JobQuestion
+from slipstick.experiments.jobs.job_fit import fit_job
 from slipstick.experiments.scoreboards.simulation.own_pipelines import Measured, read_pipelines
 from slipstick.experiments.scoring.score import Board, Data, MissingError, Scored
 from slipstick.workloads.importers.traces.kineto_graph import read_trace_graph

@@ -25,8 +25,8 @@ from slipstick.estimators.simulation.job_parameters import with_numbers
 from slipstick.estimators.simulation.job_run import Checkpoint
 from slipstick.estimators.simulation.stage import Process, Stage
 from slipstick.estimators.symbolic.parameters import parameters
-from slipstick.experiments.methods.jobs import SHIPPED, is_job, shipped_jobs
-from slipstick.experiments.methods.jobs.job_records import JobFile, OperationTime, StageFile
+from slipstick.experiments.jobs import SHIPPED, is_job, shipped_jobs
+from slipstick.experiments.jobs.job_records import JobFile, OperationTime, StageFile
 from slipstick.experiments.question.question import question
 from slipstick.experiments.question.settings import assignments, number_of
 from slipstick.experiments.question.user_code import is_own_program, own_object

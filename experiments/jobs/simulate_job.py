@@ -20,7 +20,7 @@ from slipstick.estimators.simulation.job import Job
 from slipstick.estimators.simulation.job_calibration import JobCalibration
 from slipstick.estimators.simulation.job_parameters import job_numbers
 from slipstick.estimators.simulation.job_run import JobRun
-from slipstick.experiments.methods.jobs.job_file import JobQuestion, job_question
+from slipstick.experiments.jobs.job_file import JobQuestion, job_question
 
 if TYPE_CHECKING:
     import pandas as pd
