@@ -434,6 +434,8 @@ class ComposedEstimator(EstimatorBase):
         }
         for name in free:
             space, _, path = name.partition(".")
+            if space == "job":
+                raise InputError(f"{name}: {workload.name} is no job; jobs are files of stages (.yaml)")
             if space in ("run", "workload") and not known[space]:
                 fixed = f"all sizes of {workload.name} are fixed (--input {path},3,224,224 leaves one of a model open)"
                 raise InputError(f"unknown {space} quantity {path!r}: {fixed}")

@@ -18,6 +18,7 @@ from slipstick.estimators.base.estimator_base import check_run_names
 from slipstick.estimators.base.protocols import Estimator, Fitted
 from slipstick.estimators.base.schedule_model import check_run_number
 from slipstick.estimators.base.shipped_estimator import ShippedEstimator
+from slipstick.estimators.simulation.job_estimator import JobEstimator
 from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.experiments.question import registry
 from slipstick.experiments.question.axes import Values, axes_of
@@ -300,6 +301,9 @@ def _resolved(
         calibration = _over_sizes(calibration, chosen, workload, base, estimator, values, wanted_type, run)
         chosen = calibration.for_question(graph, base, run, chosen)
         why, reason, remarks, conditions = "", "", (), ()  # those are the default answer's; a calibration says its own
+    if (of_job := values.pop("job")) and not isinstance(chosen, JobEstimator):
+        raise InputError(f"job.{next(iter(of_job))}: {graph.name} is no job; jobs are files of stages (.yaml)")
+    values["estimator"] |= of_job
     if values["estimator"]:
         chosen = set_parameters(chosen, parameter_values(chosen, values["estimator"]))
     numbers = {name: number_of(f"workload.{name}", value) for name, value in sizes.items()}
