@@ -21,7 +21,6 @@ from .estimators.fitting.calibration import calibrate as calibrate
 from .experiments.measure.host.measure_host import measure as measure
 from .experiments.replay.replay import replay as replay
 from .experiments.calibrate.calibrated import read_calibration as read_calibration
-from .estimators.fitting.calibration_file import load_calibration as load_calibration
 from .estimators.fitting.calibration import Calibration as Calibration
 from .estimators.base.estimate import Measurement as Measurement
 from .estimators.scaling import Series as Series
@@ -43,7 +42,6 @@ from .experiments.methods.iterations.iteration_study import phases as phases
 from .experiments.methods.bricks.brick_study import bricks as bricks
 from .experiments.methods.tuning.tune import tune as tune
 from .workloads.importers.iteration_logs import read_log as read_log
-from .workloads.runs.iterations import Iterations as Iterations
 
 # Catalogue
 from .hwmodels.catalog import machine as machine
@@ -84,9 +82,7 @@ from .estimators.schedules.sequential import Sequential as Sequential
 from .estimators.base.schedule_model import Schedule as Schedule
 from .estimators.base.schedule_model import Outcome as Outcome
 from .common.timeline import Event as Event
-from .estimators.simulation.stage import Process as Process
 from .estimators.symbolic.formula import Formula as Formula
-from .estimators.base.estimate import RunParameters as RunParameters
 
 # Answers
 from .estimators.base.estimate import Estimate as Estimate

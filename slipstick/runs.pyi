@@ -9,3 +9,5 @@ from .experiments.jobs.job_fit import fit_job as fit_job
 from .estimators.simulation.job_calibration import load_job_calibration as load_job_calibration
 from .estimators.simulation.queueing import StationVisit as StationVisit
 from .estimators.simulation.queueing import closed_network as closed_network
+from .estimators.simulation.stage import Process as Process
+from .workloads.runs.iterations import Iterations as Iterations

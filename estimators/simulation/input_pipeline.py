@@ -98,9 +98,9 @@ class Pipeline:
             raise InputError(
                 f"stages {', '.join(shared)} share a resource: there is no recurrence for contention, use simulate()"
             )
-        own = [stage.name for stage in self.stages if stage.process is not None]
-        if own:
-            raise InputError(f"stages {', '.join(own)} are processes: there is no recurrence, use simulate()")
+        processes = [stage.name for stage in self.stages if stage.process is not None]
+        if processes:
+            raise InputError(f"stages {', '.join(processes)} are processes: there is no recurrence, use simulate()")
         free = [stage.name for stage in self.stages if stage.order == "free" and stage.workers > 1]
         if free:
             raise InputError(f"stages {', '.join(free)} keep no order: there is no recurrence, use simulate()")

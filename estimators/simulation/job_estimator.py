@@ -33,7 +33,7 @@ class JobEstimator(EstimatorBase):
 
     @property
     def workload(self) -> Workload:
-        """What stands for the job where a workload is asked for: nothing is counted of it."""
+        """What stands for the job in the place of a workload: nothing is counted of it."""
         return Workload(self.job.name, (Op("job", "job"),))
 
     @property

@@ -110,10 +110,10 @@ def _count(value: int, meaning: str) -> JobNumber:
 def _stage(stage: Stage, changes: Mapping[str, Any]) -> Stage:
     if not changes:
         return stage
-    own = {name: value for name, value in changes.items() if name in parameters(stage.process)}
-    changed = {name: value for name, value in changes.items() if name not in own}
-    if own:
-        changed["process"] = with_parameters(stage.process, own)
+    of_process = {name: value for name, value in changes.items() if name in parameters(stage.process)}
+    changed = {name: value for name, value in changes.items() if name not in of_process}
+    if of_process:
+        changed["process"] = with_parameters(stage.process, of_process)
     if "service" in changed:
         mean = sum(stage.times) / len(stage.times)
         factor = changed["service"] / mean if mean > 0 else math.inf

@@ -2,7 +2,7 @@
 
 What happens between two events is plain code that runs at once; a process stands only for what goes on throughout a run
 (a host, a stream, a thread, a replica of a server) or is a user's own. There is no chance in it: times are drawn from
-seeds before, and events of one time come in the order in which they were asked for.
+seeds before, and events of one time come in the order in which they were scheduled.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Kernel(simpy.Environment):  # type: ignore[misc]  # SimPy states no types 
         return True
 
 
-class Pool:
+class SharedCapacity:
     """A capacity that is granted first come, first served."""
 
     def __init__(self, capacity: int) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from slipstick.estimators.schedules.max_plus import Floats, TandemTimes
-from slipstick.estimators.simulation.kernel import Barrier, Kernel, Pool
+from slipstick.estimators.simulation.kernel import Barrier, Kernel, SharedCapacity
 from slipstick.estimators.simulation.stage import Stage
 
 
@@ -40,7 +40,7 @@ class Network:
         self.environment = Kernel()
         self.ended = self.environment.event()
         self.open_rows = len(rows)
-        pools = {name: Pool(capacity) for name, capacity in resources.items()}
+        pools = {name: SharedCapacity(capacity) for name, capacity in resources.items()}
         self.stations = [
             [
                 _Station(self, stage, draws.tolist(), pools, (*seed, row, place))
@@ -91,7 +91,12 @@ class _Station:
     """One stage at work: its free workers, the outputs that wait to leave, and the buffer behind it."""
 
     def __init__(
-        self, network: Network, stage: Stage, service: list[float], pools: Mapping[str, Pool], seed: Sequence[int]
+        self,
+        network: Network,
+        stage: Stage,
+        service: list[float],
+        pools: Mapping[str, SharedCapacity],
+        seed: Sequence[int],
     ) -> None:
         self.network, self.environment, self.stage = network, network.environment, stage
         self.service, self.outputs = service, len(service)

@@ -17,7 +17,7 @@ from slipstick.common.timeline import Event
 from slipstick.estimators.base.schedule_model import Outcome, Schedule
 from slipstick.estimators.schedules.thread_contention import Contention
 from slipstick.estimators.schedules.thread_schedule import THREADS, ThreadSchedule, cycles_per_instruction
-from slipstick.estimators.simulation.kernel import Barrier, Kernel, Pool
+from slipstick.estimators.simulation.kernel import Barrier, Kernel, SharedCapacity
 from slipstick.estimators.symbolic.lambdified import FloatArray, evaluate
 from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
 from slipstick.hwmodels.machine import Machine
@@ -138,7 +138,7 @@ def simulate_round(
     `phases`: (name, items, seconds an item, whether each item visits the memory).
     """
     kernel = Kernel()
-    pool = Pool(memory.servers if memory else 1)
+    pool = SharedCapacity(memory.servers if memory else 1)
     service = memory.service if memory else 0.0
     alone = service if memory is None or memory.alone is None else memory.alone
     last = -1

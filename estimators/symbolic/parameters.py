@@ -59,10 +59,10 @@ OURS = "slipstick."
 def _noted(cls: type) -> dict[str, Parameter]:
     """What a class declares, and of a class of somebody's own its plain numbers as well."""
     hints = get_type_hints(cls, include_extras=True)
-    own, noted = not cls.__module__.startswith(OURS), dict[str, Parameter]()
+    users, noted = not cls.__module__.startswith(OURS), dict[str, Parameter]()
     for field in fields(cls):
         hint = hints[field.name]
-        if own and hint in (int, float):
+        if users and hint in (int, float):
             meaning = f"{field.name} of {cls.__name__}"
             noted[field.name] = Parameter("1", meaning, whole=hint is int, folded=True)
         for note in getattr(hint, "__metadata__", ()):

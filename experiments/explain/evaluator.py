@@ -138,8 +138,8 @@ def likely_numbers(question: Question) -> list[str]:
     sizes = {
         f"run.{name}" for name in question.workload.symbols if name in {**question.workload.defaults, **question.run}
     }
-    own = {f"estimator.{name}" for name, (value, note) in parameters(inner).items() if note.folded and value}
-    return sorted(sizes | own | {name for name in of_machine if question.machine.get(name.removeprefix("machine."))})
+    plain = {f"estimator.{name}" for name, (value, note) in parameters(inner).items() if note.folded and value}
+    return sorted(sizes | plain | {name for name in of_machine if question.machine.get(name.removeprefix("machine."))})
 
 
 def value_of(question: Question, name: str) -> float:

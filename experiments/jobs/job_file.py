@@ -158,24 +158,24 @@ class JobQuestion:
         for stage in validated(JobFile, dict(self.document), self.where).stages:
             if stage.process is not None:
                 place = f"{self.where}: stage {stage.name!r}: process"
-                found = own_object(named_here(stage.process, self.allow_code, place), place)
-                if not isinstance(found, Process):
+                process = own_object(named_here(stage.process, self.allow_code, place), place)
+                if not isinstance(process, Process):
                     raise InputError(
-                        f"{place} = {stage.process!r}: a {type(found).__name__} is no Process (ss.Process)"
+                        f"{place} = {stage.process!r}: a {type(process).__name__} is no Process (ss.runs.Process)"
                     )
-                made[stage.name] = found
+                made[stage.name] = process
         return made
 
     @cached_property
     def _of_processes(self) -> dict[str, float]:
         """What is set of the processes, by the job's names."""
-        own = {f"{name}.{path}" for name, process in self._processes.items() for path in parameters(process)}
+        numbers = {f"{name}.{path}" for name, process in self._processes.items() for path in parameters(process)}
         values = assignments(self.settings, SPACES)["job"]
         for path in values:
             stage, _, field = path.partition(".")
-            if stage in self._processes and path not in own and field not in StageFile.model_fields:
-                raise unknown_name("number of the job", f"job.{path}", sorted(f"job.{one}" for one in own))
-        return {path: number_of(f"job.{path}", text) for path, text in values.items() if path in own}
+            if stage in self._processes and path not in numbers and field not in StageFile.model_fields:
+                raise unknown_name("number of the job", f"job.{path}", sorted(f"job.{one}" for one in numbers))
+        return {path: number_of(f"job.{path}", text) for path, text in values.items() if path in numbers}
 
     def using(self, settings: Sequence[str]) -> JobQuestion:
         """The same with these set as well; a later value of a name wins."""

@@ -301,11 +301,10 @@ def _resolved(
         calibration = _over_sizes(calibration, chosen, workload, base, estimator, values, wanted_type, run)
         chosen = calibration.for_question(graph, base, run, chosen)
         why, reason, remarks, conditions = "", "", (), ()  # those are the default answer's; a calibration says its own
-    if (of_job := values.pop("job")) and not isinstance(chosen, JobEstimator):
-        raise InputError(f"job.{next(iter(of_job))}: {graph.name} is no job; jobs are files of stages (.yaml)")
-    values["estimator"] |= of_job
-    if values["estimator"]:
-        chosen = set_parameters(chosen, parameter_values(chosen, values["estimator"]))
+    if values["job"] and not isinstance(chosen, JobEstimator):
+        raise InputError(f"job.{next(iter(values['job']))}: {graph.name} is no job; jobs are files of stages (.yaml)")
+    if given_parameters := {**values["estimator"], **values["job"]}:
+        chosen = set_parameters(chosen, parameter_values(chosen, given_parameters))
     numbers = {name: number_of(f"workload.{name}", value) for name, value in sizes.items()}
     space = Space(FrozenDict(axes_of(vary, target)), where=tuple(where)) if vary else Space()
     named = {f"{name}.{key}": value for name, inner in settled.items() for key, value in inner.items()}

@@ -63,8 +63,8 @@ def own_object(name: str, place: str) -> object:
     Raises InputError where the name came from a file alone, there is none, or it fails.
     """
     try:
-        found = found_here(name)
-        return found() if isinstance(found, type) else found
+        made = found_here(name)
+        return made() if isinstance(made, type) else made
     except InputError:
         raise
     except Exception as error:  # whatever the code raises is the user's to read

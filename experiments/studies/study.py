@@ -337,10 +337,10 @@ class Study(Record):
 
     def _job(self, name: str, machine: str) -> JobEstimator:
         """A job that the study names, whose stages that name no machine run on the case's."""
-        asked = job_question(self._path(name), None, self._estimator(), allow_code=tuple(self._trusted))
-        open_stages = [stage for stage in asked.file.stages if stage.workload and stage.machine is None]
-        job, notes = replace(asked, machine=self._path(machine) if open_stages else None).job()
-        return JobEstimator(job, asked.file.runs or runs_of(job), notes)
+        query = job_question(self._path(name), None, self._estimator(), allow_code=tuple(self._trusted))
+        open_stages = [stage for stage in query.file.stages if stage.workload and stage.machine is None]
+        job, notes = replace(query, machine=self._path(machine) if open_stages else None).job()
+        return JobEstimator(job, query.file.runs or runs_of(job), notes)
 
     def _read_calibration(self, machine: str) -> Fitted | None:
         if not self.calibration_file and not self.measured:

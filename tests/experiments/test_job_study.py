@@ -80,7 +80,8 @@ def test_what_is_no_number_of_the_job_is_refused(old: str, new: str, said: str) 
 
 def test_its_process_is_named_by_the_user() -> None:
     Path("my_stage.py").write_text(
-        "import dataclasses\nimport slipstick as ss\n\n@dataclasses.dataclass(frozen=True)\nclass Twice(ss.Process):\n"
+        "import dataclasses\nimport slipstick as ss\n\n@dataclasses.dataclass(frozen=True)\n"
+        "class Twice(ss.runs.Process):\n"
         "    factor: float = 2.0\n\n    def work(self, env, seconds, random):\n"
         "        yield env.timeout(self.factor * seconds)\n"
     )

@@ -27,7 +27,7 @@ import slipstick as ss
 
 
 @dataclass(frozen=True)
-class Failing(ss.Process):
+class Failing(ss.runs.Process):
     between: float = 20.0
     repair: float = 5.0
     most: int = 1_000_000

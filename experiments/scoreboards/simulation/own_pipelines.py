@@ -9,7 +9,6 @@ the interpreter). The simulation is not told the draws: it gets the seeds of its
 
 from __future__ import annotations
 
-import csv
 import queue
 import sys
 import threading
@@ -20,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from slipstick.common.frames import csv_frame, write_csv
 from slipstick.estimators.schedules.max_plus import Floats
 from slipstick.estimators.simulation.input_pipeline import Pipeline
 from slipstick.estimators.simulation.job import Job
@@ -30,7 +30,7 @@ STEPS, REPEATS = 120, 2
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredPipeline:
     """A job that ran: its family, the job, and seconds of each of its runs."""
 
     family: str
@@ -157,23 +157,23 @@ def _in_a_row(job: Job, times: Sequence[Floats]) -> float:
     return time.perf_counter() - start
 
 
-def read_pipelines(path: Path) -> list[Measured]:
+def read_pipelines(path: Path) -> list[MeasuredPipeline]:
     """The jobs of a file that this module wrote, in the order in which they are planned."""
-    with path.open() as stream:
-        seconds = {
-            row["job"]: tuple(float(row[f"run_{run}_s"]) for run in range(REPEATS)) for row in csv.DictReader(stream)
-        }
-    return [Measured(family, job, seconds[job.name]) for family, job in planned() if job.name in seconds]
+    table = csv_frame(path).set_index("job")[[f"run_{run}_s" for run in range(REPEATS)]]
+    seconds = {str(name): tuple(map(float, row)) for name, row in zip(table.index, table.to_numpy(), strict=True)}
+    return [MeasuredPipeline(family, job, seconds[job.name]) for family, job in planned() if job.name in seconds]
 
 
 def main(path: str) -> None:
     """Measure all of them into a file."""
-    with open(path, "w", newline="") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(["family", "job", *(f"run_{run}_s" for run in range(REPEATS))])
-        for number, (family, job) in enumerate(planned()):
-            writer.writerow([family, job.name, *(f"{ran(job, REPEATS * number + run):.6g}" for run in range(REPEATS))])
-            stream.flush()
+    import pandas as pd
+
+    rows = [
+        {"family": family, "job": job.name}
+        | {f"run_{run}_s": round(ran(job, REPEATS * number + run), 6) for run in range(REPEATS)}
+        for number, (family, job) in enumerate(planned())
+    ]
+    write_csv(pd.DataFrame(rows), path)
 
 
 if __name__ == "__main__":

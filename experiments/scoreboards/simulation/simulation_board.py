@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slipstick.common.frames import csv_frame
 from slipstick.estimators.cpu.xeon_phi_study import MEASURED_THREADS, SIZES, TABLE_IV_S
 from slipstick.estimators.engine_steps.step_amounts import Batch
 from slipstick.estimators.fitting.least_squares import fit_least_squares
@@ -33,7 +34,7 @@ from slipstick.estimators.simulation.stage import Stage
 from slipstick.estimators.simulation.thread_simulation import SharedMemory, simulate_round
 from slipstick.experiments.jobs.job_file import JobQuestion
 from slipstick.experiments.jobs.job_fit import fit_job
-from slipstick.experiments.scoreboards.simulation.own_pipelines import Measured, read_pipelines
+from slipstick.experiments.scoreboards.simulation.own_pipelines import MeasuredPipeline, read_pipelines
 from slipstick.experiments.scoring.score import Board, Data, MissingError, Scored
 from slipstick.workloads.importers.traces.kineto_graph import read_trace_graph
 from slipstick.workloads.importers.traces.trace_graph import TraceGraph
@@ -57,7 +58,7 @@ def own_pipelines(data: Data) -> Iterator[Scored]:
         yield _of_family(family, [one for one in measured if one.family == family])
 
 
-def _of_family(family: str, measured: list[Measured]) -> Scored:
+def _of_family(family: str, measured: list[MeasuredPipeline]) -> Scored:
     seconds = np.array([one.seconds for one in measured])
     runs = np.array([[one.job.simulate(1000 + seed).time for seed in range(RUNS)] for one in measured])
     formula = np.array([one.job.ideal() for one in measured])
@@ -91,20 +92,20 @@ def storage(data: Data) -> Iterator[Scored]:
     """Steps of accelerators that storage feeds and that wait for each other: more of them, from the fewest."""
     frame = _storage_steps(data)
     seconds, first = frame["step"].to_numpy(), frame["first_step"].to_numpy()
-    found: dict[str, list[float]] = {"simulated": [], "expected longest": [], "growth of other systems": []}
+    chosen: dict[str, list[float]] = {"simulated": [], "expected longest": [], "growth of other systems": []}
     for system in frame["system"]:
         others = frame[frame["system"] != system]
         growth = np.log(others["step"] / others["first_step"]).to_numpy()
         for name in ("simulated", "expected longest"):
             fits = [_misfit(name, others, variation) for variation in VARIATIONS]
-            found[name].append(float(VARIATIONS[int(np.argmin(fits))]))
-        found["growth of other systems"].append(float(np.exp(growth.mean())))
+            chosen[name].append(float(VARIATIONS[int(np.argmin(fits))]))
+        chosen["growth of other systems"].append(float(np.exp(growth.mean())))
     times = {
         name: first
         * np.array(
             [
                 _growth(name, int(few), int(many), v)
-                for few, many, v in zip(frame["first"], frame["accelerators"], found[name], strict=True)
+                for few, many, v in zip(frame["first"], frame["accelerators"], chosen[name], strict=True)
             ]
         )
         for name in ("simulated", "expected longest")
@@ -117,7 +118,7 @@ def storage(data: Data) -> Iterator[Scored]:
         baselines={
             "expected longest": times["expected longest"],
             "as the fewest": first,
-            "growth of other systems": first * np.array(found["growth of other systems"]),
+            "growth of other systems": first * np.array(chosen["growth of other systems"]),
         },
         noise=tuple(100 * np.quantile(frame["repeat"], share) for share in (0.5, 0.9)),
         reason="seconds of a step; how far accelerators differ at a step is fitted on the other systems",
@@ -127,9 +128,7 @@ def storage(data: Data) -> Iterator[Scored]:
 
 def _storage_steps(data: Data) -> pd.DataFrame:
     """A row for each count of accelerators beyond a system's fewest: step and repeat (s, share), and the fewest's."""
-    import pandas as pd
-
-    frame = pd.read_csv(data.judged(STORAGE))
+    frame = csv_frame(data.judged(STORAGE))
     frame = frame[frame["suspicious"].isna()]
     frame["step"] = frame["compute_s"] / frame["accelerator_utilisation"]
     keys = ["submitter", "system", "network", "accelerator"]
@@ -165,7 +164,7 @@ def loaders(data: Data) -> Iterator[Scored]:
     folder = data.folder / TRACES if data.scored is None else data.scored / TRACES
     graphs = {path: read_trace_graph(path) for path in sorted(folder.glob(LOADED))}
     there = [read_trace_graph(path) for path in sorted(folder.glob(LOADED.replace("0", str(WORKERS))))]
-    rows = [(_fed(graph), replay(other).step) for graph in graphs.values() for other in there]
+    rows = [(_with_workers(graph), replay(other).step) for graph in graphs.values() for other in there]
     if not rows:
         raise MissingError(f"no {LOADED} in {folder}")
     measured = np.array([seconds for _, seconds in rows])
@@ -185,7 +184,7 @@ def loaders(data: Data) -> Iterator[Scored]:
     )
 
 
-def _fed(graph: TraceGraph) -> tuple[float, float, float]:
+def _with_workers(graph: TraceGraph) -> tuple[float, float, float]:
     """Seconds of a step with workers, simulated and by the slowest stage, and without."""
     loading = graph.columns.service[graph.of_kind("loader")]
     steps = np.array(replay(graph).steps)
@@ -272,9 +271,7 @@ def server_percentiles(data: Data) -> Iterator[Scored]:
 
 def _servers(data: Data) -> Iterator[tuple[str, list[dict[str, float]], list[dict[str, float]]]]:
     """Model, its rows at rates that are known, and at higher ones."""
-    import pandas as pd
-
-    frame = pd.read_csv(data.judged(SERVERS), low_memory=False)
+    frame = csv_frame(data.judged(SERVERS))
     frame = frame[(frame["source"] == BURSTY) & (frame["loop"] == "open") & frame["suspicious"].isna()]
     frame = frame[(frame["input_tokens"] > 3000) & (frame["burstiness"] < 1)].dropna(subset=list(FIGURES))
     columns = ["input_tokens", "output_tokens", "request_rate_per_s", "burstiness", "prompts", *FIGURES]
@@ -290,9 +287,9 @@ def _servers(data: Data) -> Iterator[tuple[str, list[dict[str, float]], list[dic
 def _fitted_law(known: list[dict[str, float]]) -> tuple[float, ...]:
     def residuals(logs: Floats) -> Floats:
         law = (*np.exp(logs[:3]).tolist(), float(logs[3]))
-        found = [_simulated(law, row) for row in known]
+        predicted = [_simulated(law, row) for row in known]
         return np.array(
-            [math.log(one[name] / row[name]) for one, row in zip(found, known, strict=True) for name in FIGURES]
+            [math.log(one[name] / row[name]) for one, row in zip(predicted, known, strict=True) for name in FIGURES]
         )
 
     def slopes(logs: Floats) -> Floats:
@@ -355,7 +352,7 @@ def planted(data: Data) -> Iterator[Scored]:
     if data.scored is not None:
         return
     generator = np.random.default_rng(11)
-    found: dict[str, list[tuple[float, ...]]] = {name: [] for name in NAMES}
+    fitted: dict[str, list[tuple[float, ...]]] = {name: [] for name in NAMES}
     with tempfile.TemporaryDirectory() as folder:
         for number in range(PLANTED):
             true = dict(zip(NAMES, generator.uniform((1.2, 0.2), (3.0, 1.0)).tolist(), strict=True))
@@ -366,8 +363,8 @@ def planted(data: Data) -> Iterator[Scored]:
             made = fit_job(question, str(path), [f"job.{name}" for name in NAMES], runs=24)
             known, bands = made.calibration, made.calibration.percentiles(made.job, LEVEL)
             for name, value in zip(known.names, known.values, strict=True):
-                found[name].append((true[name], value, known.formula[name], *bands[name]))
-    for name, rows in found.items():
+                fitted[name].append((true[name], value, known.formula[name], *bands[name]))
+    for name, rows in fitted.items():
         table = np.array(rows).T
         yield Scored(
             f"planted {name}",
