@@ -179,17 +179,17 @@ def prior_curves(issues: tuple[bool, ...] = (False,), priors: Priors = PRIORS) -
 @lru_cache(maxsize=8)
 def prior_boxes(issues: tuple[bool, ...], priors: Priors) -> ImportanceSampler:
     """Each law with and without a serial part."""
-    learned = priors.learned
     serials = ((_logs(priors.serial), 1.0 - priors.no_serial), (None, priors.no_serial))
     parts: list[tuple[int, bool, float, Ranges]] = []
-    for name, weight in learned.weights.items():
+    names = WEAK if priors.constant_work else STRONG
+    for name in names:
         law = NAMES.index(name)
         overhead = _logs(priors.overhead[name]) if name in priors.overhead else None
         exponent = {POWER: priors.exponent, IMBALANCE: priors.lateness, STEEP: priors.steepness}.get(law)
         border = _logs(priors.border) if law in (CACHE, BANDWIDTH, DOMAINS) else None
         for serial, one in serials if not STEADY[law] else ((None, 1.0),):
             for issue in issues:
-                share = weight * one / len(issues)
+                share = one / len(names) / len(issues)
                 parts.append((law, issue, share, (serial, overhead, exponent, border)))
     return ImportanceSampler.whole(parts, priors.curves)
 

@@ -1,9 +1,9 @@
 """Priors of the average over laws of scaling (`estimators/scaling/laws/marginal_likelihood.py`).
 
-version: 4
+version: 5
 chosen on: public codes left out one by one, and random series and closed forms of seeds below 1,000
-    (docs/notes/extrapolation.md); the form of the priors is fixed beforehand: coefficients log-uniform. How often each
-    law holds and how far bands stretch is fitted: `fitted/scaling.json`.
+    (docs/notes/extrapolation.md); the form of the priors is fixed beforehand: every law alike, coefficients
+    log-uniform. Which quantile answers and how far bands stretch is fitted: `fitted/scaling.json`.
 refit: none by a command; change a value and score it with ``slipstick validate scaling``.
 scored on the same data: the codes yes, the random series and closed forms of other seeds.
 """
