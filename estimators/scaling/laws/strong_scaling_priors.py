@@ -28,13 +28,14 @@ OVERHEADS = {
     "bandwidth": (0.1, 1.0),
     "domains": (0.03, 1.0),
     "constant-log": (0.003, 3.0),
+    "constant-linear": (1e-5, 3.0),
     "constant-power": (1e-5, 3.0),
     "saturating": (0.01, 3.0),
 }
 """Ranges of c: those at which the curve turns within `TURNS`; the relative deviation of shares of the work; the share
 of the time that a cache saves; the share of the work that a bandwidth bounds; what all accesses to other domains
 together would add to the work; and overheads over constant work."""
-EXPONENT, LATENESS, STEEPNESS = (0.6, 1.0), (0.5, 1.0), (0.5, 2.0)
+EXPONENT, LATENESS, STEEPNESS = (0.6, 1.0), (0.5, 1.0), (0.5, 1.5)
 """Ranges of the power of the work, of how waiting for the slowest falls, and of overheads over constant work."""
 RUN_NOISE, RUNS = 0.02, 1.0
 """Prior belief about the noise of one run, and how many repeats it counts as."""
