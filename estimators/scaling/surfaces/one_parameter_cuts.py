@@ -92,8 +92,9 @@ def half_widths(
         for one in np.unique(nearest):
             along, here = line.ravel() == one, wanted[nearest == one]
             series = Series.of(x[along, column], y[along], parameters[column])
-            answer = extrapolate(series, to[here, column], kinds[column])
+            values, place = np.unique(to[here, column], return_inverse=True)
+            answer = extrapolate(series, values, kinds[column])
             if answer.low is not None and answer.high is not None:
                 half = np.log(np.array(answer.high) / np.array(answer.low)) / 2.0
-                squares[here] = np.nan_to_num(squares[here]) + half**2
+                squares[here] = np.nan_to_num(squares[here]) + half[place] ** 2
     return np.asarray(np.sqrt(squares))
