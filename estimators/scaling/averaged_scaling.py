@@ -58,11 +58,10 @@ class AveragedScaling:
         belief, laws = self.belief, []
         # a curve's weight over how much of the prior it stands for: what the points say of it
         speaks = np.log(belief.average.weights) - belief.curves.log_prior
-        order = np.lexsort((speaks, belief.curves.law))
-        lasts = np.searchsorted(belief.curves.law[order], np.arange(len(NAMES)), side="right") - 1
         for place, name in enumerate(NAMES):
             if name in self.shares:
-                times = np.exp(belief.average.middles[order[lasts[place]]])
+                some = np.flatnonzero(belief.curves.law == place)
+                times = np.exp(belief.average.middles[some[np.argmax(speaks[some])]])
                 laws.append(AveragedLaw(name, self.shares[name], tuple(map(float, times))))
         return tuple(sorted(laws, key=lambda law: -law.share))
 
