@@ -5,7 +5,6 @@ Source: Trace Event Format, Google, https://docs.google.com/document/d/1CvAClvFf
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from typing import Any
 
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
-from slipstick.common.writer import atomic_write
+from slipstick.common.writer import write_json
 
 MOST_EVENTS = 1_000_000
 """Of one file: viewers open no more."""
@@ -56,8 +55,7 @@ def write_timeline(path: str | os.PathLike[str], events: Iterable[Event]) -> int
     kept = list(islice(events, MOST_EVENTS + 1))
     if len(kept) > MOST_EVENTS:
         raise InputError(f"{path}: more than {MOST_EVENTS:,} events; trace a run of fewer steps, copies or requests")
-    with atomic_write(path) as stream:
-        json.dump({"traceEvents": list(_trace_events(kept)), "displayTimeUnit": "ms"}, stream)
+    write_json(path, {"traceEvents": list(_trace_events(kept)), "displayTimeUnit": "ms"})
     return len(kept)
 
 
