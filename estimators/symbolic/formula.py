@@ -86,9 +86,7 @@ class Formula:
 
     def gradient(self, values: Mapping[str, Any]) -> dict[str, FloatArray]:
         """The derivative by every symbol at points, as numbers: what `derivative` says of each, much faster."""
-        from slipstick.estimators.symbolic.gradient_lowering import gradient
-
-        return gradient(self.expression, values)
+        return self.lowered.gradient(values)
 
     @property
     def parts(self) -> tuple[sp.Expr, ...]:

@@ -59,7 +59,8 @@ def read_hyperfine(fields: Mapping[str, Any], path: object) -> Readings:
     Several commands at the same parameters are regions.
     Raises InputError where no parameter is a number.
     """
-    entries = as_list(fields["results"], f"{path}: results")
+    listed = as_list(fields["results"], f"{path}: results")
+    entries = [as_mapping(entry, f"{path}: results[{i}]") for i, entry in enumerate(listed)]
     every = [
         {name: str(value) for name, value in _hyperfine_parameters(entry, f"{path}: results[{i}]").items()}
         for i, entry in enumerate(entries)
@@ -316,7 +317,7 @@ def _read(path: Path, time: str | None) -> Readings:
         return read_csv(path, time)
     if path.name.removesuffix(".gz").lower().endswith(".txt"):
         return read_extrap_text(path, time)  # says which word is none of its own
-    raise unknown_name("kind of file", path.name, ["CSV", "JSON", "JSON lines", "Extra-P", "Caliper", "*/*.cubex"])
+    raise elsewhere(path, "series")
 
 
 def read_llama_series(path: Path, metric: str | None = None) -> Readings:

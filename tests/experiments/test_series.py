@@ -283,7 +283,7 @@ def test_asv(tmp_path: Path) -> None:
         ("a.txt", "POINTS 1 2\n", r"POINTS before PARAMETER"),
         ("a.txt", "HELLO world\n", r"unknown word in .* line 1"),
         ("a.jsonl", '{"params": {"p": 1}, "value": 1}\n{"params": {"q": 1}, "value": 1}', r"line 2: parameters"),
-        ("a.xml", "<a/>", r"unknown kind of file 'a.xml'"),
+        ("a.xml", "<a/>", r"a.xml: no known kind of file"),
     ],
 )  # fmt: skip
 def test_bad_files_are_refused(tmp_path: Path, name: str, content: Any, words: str) -> None:
@@ -430,6 +430,7 @@ def hyperfine(*times: float) -> dict[str, Any]:
     [
         ("a.json", hyperfine(3.0, -2.0), "n = 1: time = -2 s lies outside"),
         ("a.json", hyperfine(3.0, 1e300), "n = 1: time = 1e.300 s lies outside"),
+        ("a.json", {"results": [[hyperfine(3.0)["results"][0]]]}, r"results\[0\]: entry: want named fields"),
         ("a.json", hyperfine(0.0, 0.0), r"holds no times over a parameter \(2 of 0 s\)"),
         ("a.txt", "PARAMETER p\nPOINTS 1 2\nREGION f\nDATA 1\nDATA -2\n", "f at p = 2: time = -2 s lies outside"),
         ("a.csv", "threads,time\n1,2 s\n2,-4 s\n", "line 3: time = -4 s lies outside"),
