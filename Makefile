@@ -8,7 +8,7 @@ EXTRAS ?= dev,pages,parquet,xarray,measure,onnx,dask,agents,torch
 # Where this is set, each process of the tests would compile all modules of the project anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo install test slow mutants lint style types prebuilt validate bench attack docs clean engines peers
+.PHONY: demo install test suite slow mutants lint style types prebuilt validate bench attack docs clean engines peers
 
 demo: $(VENV)/.light ## and, once it is answered, what makes the first questions of a fresh checkout as quick as the second
 	$(RUN) -m slipstick demo
@@ -17,7 +17,9 @@ demo: $(VENV)/.light ## and, once it is answered, what makes the first questions
 install: $(VENV)/.full prebuilt
 
 test: $(VENV)/.full
-	$(MAKE) --jobs=2 types prebuilt style
+	$(MAKE) --jobs=2 types suite  # one core checks types while the other begins
+
+suite: prebuilt style
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(RUN) -m pytest -q -n auto --dist worksteal -m "not timed and not slow" $(PYTEST)
 
 slow: $(VENV)/.full prebuilt ## what make test leaves out for its length, and random examples of the laws
