@@ -10,10 +10,10 @@ import pytest
 from slipstick.common.errors import InputError
 from slipstick.estimators.gpu.programs.program_law import ProgramLaw
 from slipstick.experiments.calibrate.public_data import training_file
-from slipstick.experiments.scoreboards.vision.image_networks import image_network, names
-from slipstick.experiments.scoreboards.vision.vision_board import BOARD
-from slipstick.experiments.scoreboards.vision.vision_law import Setting, fitted, law_rows, network_row
-from slipstick.experiments.scoreboards.vision.vision_rows import FILE, read_rows
+from slipstick.experiments.scoreboards.programs.image_networks import image_network, names
+from slipstick.experiments.scoreboards.programs.vision_board import BOARD
+from slipstick.experiments.scoreboards.programs.vision_law import Setting, fitted, law_rows, network_row
+from slipstick.experiments.scoreboards.programs.vision_rows import FILE, read_rows
 from slipstick.hwmodels.catalog import machine
 
 INFERENCE = Setting("inference", "eager", "nchw", "float16-amp")

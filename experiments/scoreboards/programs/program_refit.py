@@ -13,7 +13,9 @@ from slipstick.estimators.fitting.prediction_bands import left_out
 from slipstick.estimators.fitting.scores import normal_spread
 from slipstick.estimators.gpu.programs.program_law import NAME, PROGRAMS_FILE, SPREAD
 from slipstick.experiments.calibrate.public_data import data_folder, why_missing
+from slipstick.experiments.scoreboards.programs import vision_law, vision_rows
 from slipstick.experiments.scoreboards.programs.compile_scores import both
+from slipstick.experiments.scoreboards.programs.image_networks import names
 from slipstick.experiments.scoreboards.programs.program_data import programs, times
 from slipstick.experiments.scoreboards.programs.program_rows import (
     COHORT,
@@ -22,9 +24,7 @@ from slipstick.experiments.scoreboards.programs.program_rows import (
     law_rows,
     timed,
 )
-from slipstick.experiments.scoreboards.vision import vision_law, vision_rows
-from slipstick.experiments.scoreboards.vision.image_networks import names
-from slipstick.experiments.scoreboards.vision.timed_networks import TimedNetworks, networks_of
+from slipstick.experiments.scoreboards.programs.timed_networks import TimedNetworks, networks_of
 
 FILES = ("programs/times.csv.gz", "programs/operations.csv.gz", vision_rows.FILE)
 FOLDS = 5

@@ -11,15 +11,15 @@ import pandas as pd
 
 from slipstick.estimators.fitting.fitted_model import LawFit
 from slipstick.estimators.symbolic.lambdified import FloatArray
-from slipstick.experiments.scoreboards.vision.image_networks import names
-from slipstick.experiments.scoreboards.vision.vision_law import (
+from slipstick.experiments.scoreboards.programs.image_networks import names
+from slipstick.experiments.scoreboards.programs.vision_law import (
     NetworkRow,
     Setting,
     fitted,
     network_row,
     packed,
 )
-from slipstick.experiments.scoreboards.vision.vision_rows import setting_of
+from slipstick.experiments.scoreboards.programs.vision_rows import setting_of
 from slipstick.hwmodels.catalog import aliases, machine
 from slipstick.hwmodels.catalog.names import exact
 

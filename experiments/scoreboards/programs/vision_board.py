@@ -20,17 +20,17 @@ from slipstick.estimators.fitting.folds import folds
 from slipstick.estimators.fitting.prediction_bands import stretch
 from slipstick.estimators.gpu.programs.program_law import ProgramLaw
 from slipstick.estimators.symbolic.lambdified import FloatArray
-from slipstick.experiments.scoreboards.vision import vision_memory
-from slipstick.experiments.scoreboards.vision.cpu_library_fit import cpu_rows, on_cpu
-from slipstick.experiments.scoreboards.vision.timed_networks import (
+from slipstick.experiments.scoreboards.programs import vision_memory
+from slipstick.experiments.scoreboards.programs.cpu_library_fit import cpu_rows, on_cpu
+from slipstick.experiments.scoreboards.programs.timed_networks import (
     ENOUGH,
     TimedNetworks,
     catalogued,
     networks_of,
     timed_networks,
 )
-from slipstick.experiments.scoreboards.vision.vision_law import law_rows
-from slipstick.experiments.scoreboards.vision.vision_rows import FILE, KEY, read_rows, two_numbers
+from slipstick.experiments.scoreboards.programs.vision_law import law_rows
+from slipstick.experiments.scoreboards.programs.vision_rows import FILE, KEY, read_rows, two_numbers
 from slipstick.experiments.scoring.score import Board, Data, Scored, logarithmic, progress
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
 

@@ -35,7 +35,7 @@ from slipstick.estimators.gpu.programs.program_law import (
 from slipstick.estimators.gpu.programs.program_sides import bounds
 from slipstick.estimators.schedules.host_issue import NOT_ISSUED, issues
 from slipstick.estimators.symbolic.lambdified import FloatArray
-from slipstick.experiments.scoreboards.vision.image_networks import image_network
+from slipstick.experiments.scoreboards.programs.image_networks import image_network
 from slipstick.hwmodels.machine import HALF, Machine
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op, Workload
