@@ -1,180 +1,140 @@
 """Image networks of timm on GPUs and CPUs, eager and compiled: families of networks left out, and devices.
 
-A network is predicted from its operations by the law of PyTorch's kernels (`vision_law`), fitted to the other
-families' networks on the device; a device that is not among the public ones by the law of the others of its kind.
-Baselines: the roofline of each operation, and two numbers a device and mode (multiply-adds and activations, a rate
-each). A network without a trace is predicted by those two numbers, and counted in the reason.
+What is scored is the default answer to a question about the network as it was run (under autocast in 16 bits on GPUs,
+channels together where they lay so), from fits that never saw its family, or neither family nor device. Baselines: the
+roofline of each operation, and two numbers a device and mode (multiply-adds and activations, a rate each).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slipstick.common.records import Same
 from slipstick.estimators.cpu.cpu_library_law import CpuLibraryLaw
 from slipstick.estimators.fitting.fit_model import fit
-from slipstick.estimators.fitting.folds import folds
-from slipstick.estimators.fitting.prediction_bands import stretch
-from slipstick.estimators.gpu.programs.program_law import ProgramLaw
-from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.estimators.fitting.folds import Fold, folds
 from slipstick.experiments.scoreboards.programs import vision_memory
 from slipstick.experiments.scoreboards.programs.cpu_library_fit import cpu_rows, on_cpu
-from slipstick.experiments.scoreboards.programs.timed_networks import (
-    ENOUGH,
-    TimedNetworks,
-    catalogued,
-    networks_of,
-    timed_networks,
-)
-from slipstick.experiments.scoreboards.programs.vision_law import law_rows
-from slipstick.experiments.scoreboards.programs.vision_rows import FILE, KEY, read_rows, two_numbers
-from slipstick.experiments.scoring.score import Board, Data, Scored, logarithmic, progress
+from slipstick.experiments.scoreboards.programs.image_networks import image_network, names
+from slipstick.experiments.scoreboards.programs.program_data import programs, runs_of
+from slipstick.experiments.scoreboards.programs.program_refit import ProgramTimes, some_networks
+from slipstick.experiments.scoreboards.programs.timed_networks import catalogued
+from slipstick.experiments.scoreboards.programs.vision_law import as_run
+from slipstick.experiments.scoreboards.programs.vision_rows import FILE, KEY, read_rows, setting_of, two_numbers
+from slipstick.experiments.scoring.asked import Answers, Fits, left_out, unseen
+from slipstick.experiments.scoring.score import GIVEN, LOGARITHMIC, Board, Data, Rows, Scored
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.machine_kind import machine_kind
+from slipstick.workloads.graph.workload import Workload
 
 if TYPE_CHECKING:
     import pandas as pd
 
 DATASET = "image networks"
 DEVICES, MEMORY = f"{DATASET}, device unseen", f"{DATASET}, memory"
-FOLDS = 5
-METRICS = (logarithmic(0.5, "median |log ratio|"), logarithmic(0.9, "90th percentile |log ratio|"))
+FOLDS, PARTS = 5, 3
+"""Folds of families, and of those that are left out beside a device."""
+ASKED = 300
+"""Networks of a device, task and mode that are asked, spread evenly over its rows."""
 GOALS = {
-    ("rtx-3090", "inference", "eager"): (0.09, 0.28),
-    ("rtx-4090", "inference", "eager"): (0.18, 0.50),
-    ("rtx-4090", "inference", "compiled"): (0.09, 0.37),
+    "rtx-3090, inference, eager": (0.09, 0.28),
+    "rtx-4090, inference, eager": (0.18, 0.50),
+    "rtx-4090, inference, compiled": (0.09, 0.37),
 }
 NOISE = 0.015
 """Half-spread of repeated rows (the same but for the release of torch): median; 90th percentile 0.115."""
 
 
-def _predicted(known: TimedNetworks, wanted: TimedNetworks) -> tuple[FloatArray, FloatArray]:
-    """Seconds, by the law where there is a network and a law, else by two numbers; and half of the band of their log.
-
-    On CPUs the law is that of their library, which answers there by default. Its band knows whether it was fitted to
-    rows of the device; rows without a law have the widest of the others (not a number where none has one).
-    """
-    ours, half = two_numbers(known.frame, wanted.frame), np.full(len(wanted.networks), np.nan)
-    if all(on_cpu(str(device)) for device in {*known.frame["device"], *wanted.frame["device"]}):
-        rows, law = cpu_rows(wanted.frame[wanted.traced]), CpuLibraryLaw()
-        made = fit(law, cpu_rows(known.frame[known.traced]))
-        ours[wanted.traced] = made.seconds(law, rows.columns, rows.groups)
-        half[wanted.traced] = made.half_width(law, rows.columns, rows.groups)
-    else:
-        kernels = known.law()
-        there = [network for network in wanted.networks if network is not None]
-        if kernels is not None and there:
-            (classes, trained), seconds = kernels, wanted.seconds[wanted.traced]
-            table, rows = law_rows(there, seconds, [""] * len(there), classes)
-            ours[wanted.traced] = trained.seconds(ProgramLaw(classes, table), rows.columns, rows.groups)
-            half[wanted.traced] = trained.half_width(ProgramLaw(classes, table), rows.columns, rows.groups)
-    return ours, np.where(np.isfinite(half), half, np.nanmax(half, initial=-np.inf) if wanted.traced.any() else np.nan)
+def _networks(data: Data) -> Iterator[Scored | ValidationRow]:
+    """Families left out, then families and devices; of rows that are given those alone."""
+    public, given = read_rows(data.known(FILE)), read_rows(data.judged(FILE))
+    for device in sorted({str(name) for name in given["device"] if not catalogued(str(name))}):
+        yield skipped(DATASET, f"{device}: the catalogue lacks this device (--machines DIR adds it)")
+    rows = data.rows(_traced(public), _traced(given), lambda row: tuple(str(row[name]) for name in KEY))
+    if unread := len(given) - len(rows.scored):
+        yield skipped(DATASET, f"{unread} rows of no machine or of a network that was not traced")
+    families, devices, cases = zip(
+        *((str(row["family"]), str(row["device"]), _case(row)) for row in rows.rows), strict=True
+    )
+    part_of = {family: str(at % PARTS) for at, family in enumerate(sorted(set(families)))}
+    parts = [part_of[family] for family in families]
+    turns = _some(rows.turns(families, at_most=FOLDS), cases)
+    made = left_out(rows.rows, turns, _ask, partial(_fits, data))
+    yield from _scores(DATASET, GIVEN if rows.first else "family", rows, cases, made)
+    if not rows.first:
+        made = left_out(rows.rows, _some(rows.folds(devices, parts), cases), _ask, partial(_fits, data))
+        yield from _scores(DEVICES, "device and family", rows, cases, made)
 
 
-def _parts(frame: pd.DataFrame) -> Iterator[tuple[tuple[str, str, str], pd.DataFrame]]:
-    for key, part in frame.groupby(["device", "task", "mode"], sort=True):
-        yield (str(key[0]), str(key[1]), str(key[2])), part
+def _traced(frame: pd.DataFrame) -> list[pd.Series]:
+    """Rows on machines of the catalogue, of networks whose operations are kept."""
+    made = [row for _, row in frame.iterrows() if (row["model"], row["image"]) in names()]
+    return [row for row in made if catalogued(str(row["device"]))]
 
 
-def _reason(rows: TimedNetworks) -> str:
-    missing = int((~rows.traced).sum())
-    return f"{missing} rows without a trace of their network: by two numbers" if missing else ""
+def _case(row: pd.Series) -> str:
+    return f"{row['device']}, {row['task']}, {row['mode']}"
 
 
-def _scored(case: str, held: str, rows: TimedNetworks, ours: FloatArray, plain: FloatArray, half: FloatArray) -> Scored:
-    there = np.isfinite(ours)
-    bases = {"roofline": rows.roofline()[there], "MACs and activations": plain[there]}
-    families = rows.frame["family"].astype(str)[there].tolist()
-    return Scored(
-        case, held, rows.seconds[there], ours[there], METRICS, (), bases, half[there], noise=NOISE,
-        reason=_reason(rows), groups=families,
-    )  # fmt: skip
+def _some(turns: Sequence[Fold], cases: Sequence[str]) -> list[Fold]:
+    """The folds with `ASKED` rows of each case to score, spread evenly."""
+    scored = np.array(sorted(place for fold in turns for place in fold.scored))
+    mine = [[place for place in scored if cases[place] == case] for case in sorted({cases[at] for at in scored})]
+    some = {place for each in mine for place in each[:: -(-len(each) // ASKED)]}
+    kept = [replace(fold, scored=np.array([at for at in fold.scored if at in some], dtype=np.intp)) for fold in turns]
+    return [fold for fold in kept if len(fold.scored)]
 
 
-def _families(data: Data) -> Iterator[Scored | ValidationRow]:
-    """Each family left out in one of five folds."""
-    if data.scored is not None:
-        yield from _sealed(data)
-        return
-    for (device, task, mode), part in _parts(read_rows(data.known(FILE))):
-        case = f"{device}, {task}, {mode}"
-        if not catalogued(device):
-            yield skipped(DATASET, f"{case}: the catalogue lacks this device")
+def _ask(row: pd.Series) -> tuple[Workload, Machine]:
+    network = image_network(str(row["model"]), int(row["image"]), int(row["batch"]))
+    mode = {"runtime.mode": str(row["mode"])}
+    return as_run(network, setting_of(row)), machine(catalogued(str(row["device"]))).using(mode)
+
+
+def _fits(data: Data, seen: Sequence[pd.Series], asked: Sequence[Machine]) -> Fits:
+    """From rows of image networks that are known, and from all other programs."""
+    import pandas as pd
+
+    known, traced = pd.DataFrame(list(seen)), programs(data.folder)
+    cpus = known[[on_cpu(str(device)) for device in known["device"]]]
+    runs = [run for run in runs_of(data.folder) if run.source in traced and run.machine]
+    there = {run.machine for run in runs} | {catalogued(str(device)) for device in known["device"]}
+    gpus = unseen(asked, map(machine, there))
+    if any(machine_kind(one) == "gpu" for one in asked):
+        gpus = replace(gpus, programs=Same(ProgramTimes(runs, traced, some_networks(known)).fit()))
+    return Fits(gpus, fit(CpuLibraryLaw(), cpu_rows(cpus)) if len(cpus) else None)
+
+
+def _scores(dataset: str, held: str, rows: Rows[pd.Series], cases: Sequence[str], made: Answers) -> Iterator[Scored]:
+    """Case by case; the two numbers are fitted to other families on the device, or on the other devices."""
+    import pandas as pd
+
+    every = pd.DataFrame(list(rows.rows)).assign(case=cases)
+    for case in sorted(set(cases)):
+        device, _, use = case.partition(",")
+        at = np.flatnonzero((every["case"] == case) & np.isfinite(made.seconds))
+        if not len(at):
             continue
-        progress(f"vision: {case}, {len(part)} rows")
-        rows = timed_networks(part)
-        ours, plain, half, _ = _left_out(rows)
-        goals = GOALS.get((device, task, mode), ())
-        yield replace(_scored(case, "family", rows, ours, plain, half), goals=goals, enough=ENOUGH)
-
-
-def _left_out(rows: TimedNetworks) -> tuple[FloatArray, FloatArray, FloatArray, float]:
-    """Predictions by law and by two numbers with families left out, and half-widths of bands from the other folds; and
-    the stretch with which the law's own bands would have held 80 % of the families (`bands.stretch`)."""
-    ours, plain, half, wide = (np.full(len(rows.networks), np.nan) for _ in range(4))
-    families = rows.frame["family"].astype(str).tolist()
-    parts = folds(families, at_most=FOLDS)
-    for fold in parts:
-        known, wanted = (np.isin(np.arange(len(half)), places) for places in (fold.known, fold.scored))
-        ours[wanted], wide[wanted] = _predicted(rows.only(known), rows.only(wanted))
-        plain[wanted] = two_numbers(rows.frame[known], rows.frame[wanted])
-    errors = np.abs(np.log(ours / rows.seconds))
-    for fold in parts:
-        others = np.delete(errors, fold.scored)
-        half[fold.scored] = np.nanquantile(others, 0.8)
-    return ours, plain, half, stretch(np.where(np.isfinite(wide), ours, np.nan), wide, rows.seconds, families)
-
-
-def _devices(data: Data) -> Iterator[Scored | ValidationRow]:
-    """Each public device by the law of the others in its mode and data type, families left out as well."""
-    frame = read_rows(data.known(FILE))
-    frame = frame[[bool(catalogued(str(device))) for device in frame["device"]]]
-    for key, part in frame.groupby(["task", "mode", "dtype"], sort=True):
-        if part["device"].nunique() < 2:
-            continue
-        for device in sorted(set(part["device"])):
-            wanted, known = timed_networks(part[part["device"] == device]), networks_of(part[part["device"] != device])
-            yield _by_others(f"{device} unseen, {key[0]}, {key[1]}", wanted, known)
-
-
-def _by_others(case: str, wanted: TimedNetworks, known: TimedNetworks) -> Scored:
-    """Families in five folds as well: neither the device nor the family of a row is known."""
-    ours, plain, half = (np.full(len(wanted.networks), np.nan) for _ in range(3))
-    for fold in folds(wanted.frame["family"].astype(str).tolist(), at_most=FOLDS):
-        held = set(wanted.frame["family"][fold.scored])
-        rest = known.only(~known.frame["family"].isin(held).to_numpy())
-        place = np.isin(np.arange(len(ours)), fold.scored)
-        ours[place], half[place] = _predicted(rest, wanted.only(place))
-        plain[place] = two_numbers(rest.frame, wanted.frame[place])
-    return _scored(case, "device and family", wanted, ours, plain, half * _left_out(known)[3])
-
-
-def _sealed(data: Data) -> Iterator[Scored | ValidationRow]:
-    """Rows of another folder from the public ones; what is scored leaves them, by device, family and setting."""
-    wanted, known = read_rows(data.judged(FILE)), read_rows(data.known(FILE))
-    scored_keys = set(map(tuple, wanted[KEY].astype(str).to_numpy().tolist()))
-    known = known[[key not in scored_keys for key in map(tuple, known[KEY].astype(str).to_numpy().tolist())]]
-    known = known[[bool(catalogued(str(device))) for device in known["device"]]]
-    for (device, task, mode), part in _parts(wanted):
-        case = f"{device}, {task}, {mode}"
-        if not catalogued(device):
-            yield skipped(DATASET, f"{case}: the catalogue lacks this device (--machines DIR adds it)")
-            continue
-        alike = known[(known["task"] == task) & (known["mode"] == mode) & known["dtype"].isin(set(part["dtype"]))]
-        same_device = alike[alike["device"] == device]
-        rest = same_device if len(same_device) >= ENOUGH else alike
-        if rest.empty:
-            yield skipped(DATASET, f"{case}: no public rows of this task, mode and data type")
-            continue
-        progress(f"vision: {case}, {len(part)} rows")
-        rows, learnt = timed_networks(part), networks_of(rest)
-        (ours, half), plain = _predicted(learnt, rows), two_numbers(learnt.frame, rows.frame)
-        within = _left_out(learnt)
-        if rest is same_device:  # one width for all: what the families of the device ask for
-            half = np.full(len(ours), float(np.nanquantile(np.abs(np.log(within[0] / learnt.seconds)), 0.8)))
-        yield _scored(case, "scored rows", rows, ours, plain, half * (1.0 if rest is same_device else within[3]))
+        wanted, alike = every.iloc[at], every["case"].str.endswith(f",{use}")
+        frame = every[alike & ((every["device"] == device) != (dataset == DEVICES))]
+        plain = np.full(len(at), np.nan)
+        for fold in folds(wanted["family"].astype(str).tolist(), at_most=FOLDS):
+            others = frame[~frame["family"].isin(set(wanted["family"].iloc[fold.scored]))]
+            plain[fold.scored] = two_numbers(others, wanted.iloc[fold.scored])
+        yield Scored(
+            f"{device} unseen,{use}" if dataset == DEVICES else case, held,
+            wanted["step_s"].to_numpy(dtype=float), made.seconds[at], LOGARITHMIC,
+            GOALS.get(case, ()) if dataset == DATASET else (),
+            {"roofline": made.roofline[at], "MACs and activations": plain}, low=made.low[at], high=made.high[at],
+            noise=NOISE, groups=wanted["family"].astype(str).tolist(), dataset=dataset,
+        )  # fmt: skip
 
 
 def _batches(data: Data) -> Iterator[ValidationRow]:
@@ -182,12 +142,10 @@ def _batches(data: Data) -> Iterator[ValidationRow]:
     judged = vision_memory.trained(
         data.judged(FILE)
     )  # first: what cannot be read is skipped before anything is counted
-    known = judged if data.scored is None else vision_memory.trained(data.known(FILE))
-    yield from vision_memory.rows(MEMORY, known, judged)
+    yield from vision_memory.rows(MEMORY, vision_memory.trained(data.known(FILE)), judged)
 
 
 BOARD = Board(
     "How long does an image network take on my GPU or CPU, eager or compiled, that nobody timed?",
-    {DATASET: _families, DEVICES: _devices, MEMORY: _batches},
-    closed={DEVICES: "rows of a folder are scored as image networks, their devices known or not"},
+    {DATASET: _networks, MEMORY: _batches},
 )
