@@ -13,6 +13,7 @@ cpu-layers` is the same with models held out in five folds, and refits.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 from slipstick.common.records import FrozenDict
@@ -62,14 +63,17 @@ def cpu_step_on_threads(machine: Machine, workload: Workload | None = None) -> t
 
 
 def cpu_step(
-    machine: Machine, workload: Workload | None = None, fit: LawFit | None = None
+    machine: Machine,
+    workload: Workload | None = None,
+    fit: LawFit | None = None,
+    layers: Mapping[str, FormulaModel] | None = None,
 ) -> tuple[Calibration, tuple[str, ...]]:
     """The estimator of a workload on a CPU, one operation after the other on all cores; why its band is wider.
 
-    `fit`: of its library, another than the one that ships.
+    `fit`: of oneDNN, another than the one that ships; `layers`: by kind, of MXNet, in place of those that ship.
     """
     if "mxnet" in machine.runtime.library.lower():
-        kinds, spread = KINDS, SCATTER if machine.family == FITTED_TO else ELSEWHERE
+        kinds, spread = {**KINDS, **(layers or {})}, SCATTER if machine.family == FITTED_TO else ELSEWHERE
         source = "layers of image networks on an EC2 c5.2xlarge (MXNet, MKL)"
         kinds_used = {op.kind for op in workload or ()}
         doubts = ["without convolutions"] if kinds_used & PRODUCTS and "convolution" not in kinds_used else []

@@ -10,6 +10,7 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
+from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.base.protocols import Estimator, Fitted
 from slipstick.estimators.cpu.cpu_step import cpu_step
 from slipstick.estimators.engine_steps.step_law import generation_of
@@ -35,18 +36,19 @@ SHOWN = 60
 class Fits:
     """What answers in place of the fits that ship.
 
-    `kernels`: of GPUs. `library`: of a CPU's library.
+    `kernels`: of GPUs. `library`: of a CPU's library. `layers`: of a CPU under MXNet, by kind of operation.
     """
 
     kernels: DeviceCalibration
     library: LawFit | None = None
+    layers: FrozenDict[FormulaModel] = FrozenDict()
 
     def for_question(
         self, workload: Workload, machine: Machine, run: Mapping[str, float], instead_of: Estimator
     ) -> Estimator:
         """The default answer of a GPU or a CPU from these."""
         if machine_kind(machine) == "cpu":
-            return cpu_step(machine, workload, self.library)[0]
+            return cpu_step(machine, workload, self.library, self.layers)[0]
         return MeasuredOperations(self.kernels).for_question(workload, machine, run, instead_of)
 
 

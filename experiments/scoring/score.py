@@ -351,15 +351,20 @@ class Board:
     `question`: what a user asks that this board answers for things never seen, in a sentence.
     `parts`: data set -> its scores; each part is skipped by itself where its files are missing or cannot be read.
     `front`: its lines of the front page.
+    `closed`: of which data sets no other file can be scored, and why not.
     """
 
     question: str
     parts: Mapping[str, Score]
     front: tuple[Front, ...] = ()
+    closed: Mapping[str, str] = field(default_factory=dict)
 
     def scored(self, data: Data) -> Iterator[tuple[str, Scored | ValidationRow]]:
         """(data set, scores or a finished row) of every part, in order."""
         for dataset, score in self.parts.items():
+            if data.scored is not None and dataset in self.closed:
+                yield dataset, skipped(dataset, self.closed[dataset])
+                continue
             for one in guarded(dataset, score, data):
                 yield dataset, one.possible() if isinstance(one, Scored) else one
 
