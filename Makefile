@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 PIP := $(RUN) -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
-EXTRAS ?= dev,pages,parquet,xarray,measure,onnx,dask,torch
+EXTRAS ?= dev,pages,parquet,xarray,measure,onnx,dask,agents,torch
 
 # Where this is set, each process of the tests would compile all modules of the project anew.
 unexport PYTHONDONTWRITEBYTECODE

@@ -25,7 +25,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 LOCK = ROOT / "requirements.lock"
-EXTRAS = ("pages", "parquet", "xarray", "measure", "onnx", "dask", "dev")
+EXTRAS = ("pages", "parquet", "xarray", "measure", "onnx", "dask", "agents", "dev")
 
 
 def wanted() -> dict[str, list[Requirement]]:

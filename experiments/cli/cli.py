@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
+from slipstick.experiments.cli.command_help import with_help_pages
 from slipstick.experiments.cli.option_conflicts import missing, require_apart, require_once
 from slipstick.experiments.cli.renamed_options import todays_words
 from slipstick.experiments.cli.verb_groups import VerbGroups
@@ -46,7 +47,7 @@ def build(only: str | None = None) -> typer.Typer:
     known = verbs()
     for verb in [only] if only in known else known:
         import_module(f"slipstick.experiments.cli.{verb}").register(app)
-    return app
+    return with_help_pages(app)
 
 
 def verbs() -> list[str]:
@@ -69,10 +70,11 @@ def _options(
     """Options that stand before the verb."""
 
 
-def run(arguments: list[str] | None = None) -> int:
+def run(arguments: list[str] | None = None, command: Any = None) -> int:
     """Run the command line; returns the exit code: 0 done, 1 a check failed, 2 bad input, 3 our defect, 130 Ctrl-C.
 
-    ``--traceback``, anywhere, lets an error that nobody foresaw through with all its frames.
+    `command` was made of `build` before, where many lines are run. ``--traceback``, anywhere, lets an error that nobody
+    foresaw through with all its frames.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -85,7 +87,7 @@ def run(arguments: list[str] | None = None) -> int:
         print("slipstick: a NUL byte stands among the arguments", file=sys.stderr)
         return 2
     try:
-        return _run(words)
+        return _run(words, command)
     except Exception as error:
         if traced:
             raise
@@ -102,7 +104,7 @@ def _in_letters_of_all(error: UnicodeError) -> tuple[str, int]:
     return "".join(letters), error.end
 
 
-def _run(arguments: list[str]) -> int:
+def _run(arguments: list[str], command: Any = None) -> int:
     try:
         if any(word.partition("=")[0] in DRAWN for word in arguments):  # before an answer that may take long
             from slipstick.common.optional_packages import require_packages
@@ -110,7 +112,7 @@ def _run(arguments: list[str]) -> int:
             require_packages(("matplotlib", "plotly"))
         with warnings.catch_warnings():
             warnings.showwarning = _one_line_each(warnings.showwarning)
-            command = typer.main.get_command(build(arguments[0] if arguments else None))
+            command = command or typer.main.get_command(build(arguments[0] if arguments else None))
             words = todays_words(command, arguments)
             require_once(command, words)
             require_apart(words)
@@ -122,7 +124,7 @@ def _run(arguments: list[str]) -> int:
     except _USAGE_ERROR as error:
         message = str(error.format_message())
         if message.startswith("Usage:"):  # no verb, or a group without one of its verbs
-            return _run([*arguments, "--help"])
+            return _run([*arguments, "--help"], command)
         if message.startswith(("Missing option", "Missing argument")):
             message = missing(error, words) or message
         print(f"slipstick: {_one_line(message)}", file=sys.stderr)

@@ -7,7 +7,8 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import typer
-from typer.core import TyperCommand
+
+from slipstick.experiments.cli.command_help import HelpPage
 
 if TYPE_CHECKING:
     from slipstick.workloads.graph.workload import Workload
@@ -28,7 +29,7 @@ MEANT = {"devices": OF_A_SERVER, "gpus": OF_A_SERVER, "tp": "--tensor-parallel",
 """What people write of requests to a language model, and what is meant."""
 
 
-class WithNumbers(TyperCommand):
+class WithNumbers(HelpPage):
     """A command that takes any number by its name; its own options win.
 
     What is no option of the command and stands with a value becomes ``--number NAME=VALUE``: the value is never taken

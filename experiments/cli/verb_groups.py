@@ -18,6 +18,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "serve": "latency and tokens/s of a language-model server",
             "plan": "which machine, how many, laid out how",
             "read": "what a file of a profiler or benchmark holds",
+            "mcp": "these questions as tools of an agent or planner",
         },
         "Your measurements": {
             "calibrate": "fit an estimator to measurements",

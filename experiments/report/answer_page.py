@@ -14,6 +14,7 @@ from slipstick.experiments.question.unused_inputs import examined
 from slipstick.experiments.report import machine_comparison, summary
 from slipstick.experiments.report.page import Card, Section, assumptions, folded, picture_html, table_html, write_page
 from slipstick.experiments.report.plots import Bars
+from slipstick.experiments.report.roofline_chart import roofline_chart
 
 OPERATIONS = 200
 MOST_BARS = 12
@@ -41,6 +42,9 @@ def write_answers(questions: Sequence[Question], path: str | Path) -> Path:
         place = f" on {one.machine.name}" if len(known) > 1 else ""
         rows = summary.group_rows(known_facts, len(known_facts.groups))
         sections.append(Section(f"What takes the time{place}", table_html(rows, f"groups{index}")))
+        if roofline := roofline_chart(one, answer):
+            drawn = picture_html(roofline, f"roofline{index}")
+            sections.append(folded(f"Roofline{place}: area is the share of the time", drawn))
         slowest = sorted(answer.rows(), key=lambda row: -float(str(row["total_s"])))[:OPERATIONS]
         sections.append(folded(f"Operations{place}, slowest first", table_html(slowest, f"operations{index}")))
     first, answer, known_facts = min(known, key=lambda entry: entry[1].time)

@@ -21,24 +21,28 @@ from slipstick.hwmodels.machine import Machine, describe
 MAX_TABLE_ROWS = 500
 
 STYLE = """
-:root { color-scheme: light; --ink: #1c2530; --line: #d9dee4; --soft: #f4f6f8; --accent: #1f5a91; }
+:root { color-scheme: light dark; --ink: #1c2530; --line: #d9dee4; --soft: #f4f6f8; --accent: #1f5a91; --paper: #fff;
+  --faint: #55606c; --front: #fdf1e7; }
+@media screen and (prefers-color-scheme: dark) { :root { --ink: #dfe5ec; --line: #3a444f; --soft: #1f272f;
+  --accent: #7fb4e6; --paper: #141a20; --faint: #9aa7b4; --front: #3d2c1c; }
+  .figure > svg, .figure .js-plotly-plot { filter: invert(.9) hue-rotate(180deg); } }
 * { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 1180px; padding: 20px 18px 60px; color: var(--ink); background: #fff;
+body { margin: 0 auto; max-width: 1180px; padding: 20px 18px 60px; color: var(--ink); background: var(--paper);
   font: 15px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; }
 h1 { font-size: 1.6em; margin: .3em 0; }
 h2 { font-size: 1.15em; margin: 2em 0 .5em; border-bottom: 1px solid var(--line); }
 h3 { font-size: 1em; font-weight: 600; margin: 1em 0 .2em; }
 .cards { display: flex; flex-wrap: wrap; gap: 12px; margin: 16px 0; }
 .card { flex: 1 1 200px; background: var(--soft); border-left: 4px solid var(--accent); padding: 10px 14px; }
-.card b { display: block; font-size: 1.5em; } .card small { color: #55606c; }
-.note { color: #55606c; font-size: .93em; overflow-wrap: anywhere; }
+.card b { display: block; font-size: 1.5em; } .card small { color: var(--faint); }
+.note { color: var(--faint); font-size: .93em; overflow-wrap: anywhere; }
 .scroll { overflow: auto; max-height: 520px; }
 table { border-collapse: collapse; font-size: .9em; }
 th, td { padding: 3px 10px; text-align: right; white-space: nowrap; }
 td.text, th.text { text-align: left; white-space: normal; overflow-wrap: break-word; }
 select { max-width: 100%; }
 th { white-space: normal; vertical-align: bottom; position: sticky; top: 0; background: var(--soft); cursor: pointer; }
-tr + tr td { border-top: 1px solid var(--line); } tr.front td { background: #fdf1e7; }
+tr + tr td { border-top: 1px solid var(--line); } tr.front td { background: var(--front); }
 label.only { margin-left: 10px; font-size: .93em; white-space: nowrap; }
 .pictures { display: flex; flex-wrap: wrap; gap: 8px; } .pictures > div { flex: 1 1 400px; max-width: 720px; }
 svg { max-width: 100%; height: auto; } details { margin: 10px 0; } summary { cursor: pointer; color: var(--accent); }
@@ -47,6 +51,10 @@ math { font-size: 1.05em; } .formula { overflow-x: auto; padding: 8px 0; } .figu
 label.slider span { overflow-wrap: break-word; line-height: 1.2; }
 label.slider { display: grid; grid-template-columns: minmax(9em, 1fr) 2fr 8em; gap: 10px; align-items: center; }
 input[type=range] { width: 100%; } input.filter { margin: 0 0 6px; padding: 4px 8px; width: min(100%, 320px); }
+button.save { float: right; font: inherit; font-size: .85em; color: var(--accent); background: none; cursor: pointer;
+  border: 1px solid var(--line); border-radius: 4px; padding: 1px 8px; margin: 2px 0 2px 8px; }
+@media print { body { max-width: none; padding: 0; } .scroll { overflow: visible; max-height: none; }
+  button.save, input, select, label.only { display: none !important; } section { break-inside: avoid; } }
 @media (max-width: 600px) { body { padding: 12px 10px 40px; font-size: 14px; }
   label.slider { grid-template-columns: 1fr 8em; } label.slider input { grid-column: 1 / -1; grid-row: 2; } }
 """
@@ -71,6 +79,23 @@ const choose = name => {
     const left = only && only.checked ? row.classList.contains('front') : true;
     row.hidden = !(left && words.every(word => text.includes(word))); }
 };
+const save = (place, word, name, blob) => { const button = document.createElement('button');
+  button.className = 'save'; button.textContent = word;
+  button.addEventListener('click', async () => { const link = document.createElement('a');
+    link.href = URL.createObjectURL(await blob()); link.download = name; link.click(); });
+  place.prepend(button); };
+document.querySelectorAll('table.sortable').forEach(table => save(table.closest('.scroll').parentElement, 'CSV',
+  `${table.id}.csv`, () => { const cell = each => `"${(each.dataset.value ?? each.textContent).replaceAll('"', '""')}"`;
+    const rows = [...table.rows].filter(row => !row.hidden).map(row => [...row.cells].map(cell).join(','));
+    return new Blob([rows.join('\\n') + '\\n'], {type: 'text/csv'}); }));
+document.querySelectorAll('.figure > svg').forEach((drawn, i) => save(drawn.parentElement, 'PNG', `figure${i + 1}.png`,
+  () => new Promise(done => { const copy = drawn.cloneNode(true), box = drawn.viewBox.baseVal, image = new Image();
+    const canvas = Object.assign(document.createElement('canvas'), {width: 3 * box.width, height: 3 * box.height});
+    copy.setAttribute('width', canvas.width); copy.setAttribute('height', canvas.height);
+    image.onload = () => { const brush = canvas.getContext('2d'); brush.fillStyle = '#fff';
+      brush.fillRect(0, 0, canvas.width, canvas.height); brush.drawImage(image, 0, 0); canvas.toBlob(done); };
+    image.src = URL.createObjectURL(new Blob([new XMLSerializer().serializeToString(copy)], {type: 'image/svg+xml'}));
+  })));
 document.querySelectorAll('input.filter, input.front').forEach(box =>
   box.addEventListener('input', () => choose(box.dataset.table)));
 """

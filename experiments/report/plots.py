@@ -41,13 +41,14 @@ class PlotLine:
 
 @dataclass(frozen=True)
 class Marks:
-    """Single points: measured ones, or those of another source."""
+    """Single points: measured ones, or those of another source; `areas` are in points squared."""
 
     label: str
     x: Numbers
     y: Numbers
     line: int = 0
     shape: Literal["ring", "dot"] = "ring"
+    areas: Numbers = ()
 
 
 @dataclass(frozen=True)
@@ -252,7 +253,10 @@ def _draw_lines(axes: Any, chart: Chart) -> None:
         colour = COLOURS[mark.line % len(COLOURS)]
         dot = mark.shape == "dot"
         style = {"markersize": 2, "alpha": 0.4} if dot else {"mfc": "none"}
-        axes.plot(mark.x, mark.y, "o", color=colour, label=mark.label, **style)
+        if len(mark.areas):
+            axes.scatter(mark.x, mark.y, mark.areas, color=colour, label=mark.label, alpha=0.5, linewidths=0)
+        else:
+            axes.plot(mark.x, mark.y, "o", color=colour, label=mark.label, **style)
     if chart.border is not None:
         axes.axvline(chart.border, linestyle=":", color="#888888")
         place = {"xycoords": ("data", "axes fraction"), "fontsize": 8, "rotation": 90, "ha": "right", "va": "bottom"}

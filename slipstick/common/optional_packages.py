@@ -11,6 +11,7 @@ EXTRAS = {
     "PIL": "measure",
     "dask": "dask",
     "matplotlib": "pages",
+    "mcp": "agents",
     "numba": "measure",
     "onnx": "onnx",
     "plotly": "pages",

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from slipstick.common.errors import InputError
+
+_ALLOWED: ContextVar[Collection[str] | None] = ContextVar("allowed", default=None)
 
 
 class TrustedName(str):
@@ -46,6 +50,21 @@ def named_here(name: str, allow_code: Collection[str], place: object) -> str:
     return TrustedName(name)
 
 
+@contextmanager
+def only_code(names: Collection[str]) -> Iterator[None]:
+    """Within it no name but these is imported, even where it was typed: the words are an agent's, not the user's."""
+    before = _ALLOWED.set(names)
+    try:
+        yield
+    finally:
+        _ALLOWED.reset(before)
+
+
+def _is_trusted(name: str) -> bool:
+    allowed = _ALLOWED.get()
+    return isinstance(name, TrustedName) and (allowed is None or name in allowed)
+
+
 def not_trusted(what: str, name: str) -> InputError:
     """The error for a name of code that the user did not give."""
     return InputError(
@@ -58,9 +77,10 @@ def import_own(name: str) -> Any:
     """What MODULE:ATTRIBUTE or FILE.py:FUNCTION is: the only place where a name that is no word of ours is imported.
 
     The caller sees to it that the module is found; whatever it raises comes through.
-    Raises InputError where the name is no `TrustedName`, or a file is called like a module of Python's library.
+    Raises InputError where the name is no `TrustedName`, or none of `only_code`, or a file is called like a module of
+    Python's library.
     """
-    if not isinstance(name, TrustedName):
+    if not _is_trusted(name):
         raise not_trusted(repr(name), name)
     module, _, attribute = name.rpartition(":")
     name_in_python = Path(module).stem if module.endswith(".py") else module
@@ -75,7 +95,7 @@ def found_here(name: str) -> Any:
     Raises InputError where the name is no `TrustedName`: it came from a file.
     """
     here = str(Path.cwd())
-    if isinstance(name, TrustedName):
+    if _is_trusted(name):
         if here not in sys.path:
             sys.path.insert(0, here)  # stays: workers import the same module
         print(f"slipstick: imports {name.partition(':')[0]} and runs its code ({name})", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from dataclasses import replace
@@ -20,6 +21,7 @@ from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.question.space import Range, Space
 from slipstick.experiments.question.user_code import own_program
 from slipstick.experiments.report import explain_page, whatif_page
+from slipstick.experiments.report.answer_page import write_answers
 from slipstick.experiments.report.slide_rule import data_of
 from slipstick.experiments.studies.whatif import answer
 
@@ -127,6 +129,46 @@ def test_tables_filter_and_sort(page: Any, phi_page: Path) -> None:
         "[...document.querySelectorAll('#answers tbody tr')].map(r => Number(r.cells[4].dataset.value))"
     )
     assert times == sorted(times) and len(times) == 6
+
+
+def test_tables_and_pictures_are_saved(page: Any, tmp_path: Path) -> None:
+    """What a click saves: a table's values unrounded, as CSV; a picture three times as large, as PNG."""
+    written = write_answers([_question("gnmt")], str(tmp_path / "gnmt.html"))
+    page.open(written)
+    page.evaluate(
+        "window.saved = []; URL.createObjectURL = (make => blob => { saved.push(blob); return make(blob); })"
+        "(URL.createObjectURL.bind(URL)); HTMLAnchorElement.prototype.click = () => {};"
+        "for (const word of ['CSV', 'PNG']) [...document.querySelectorAll('button.save')]"
+        ".find(button => button.textContent === word).click();"
+    )
+    page.until("saved.some(blob => blob && blob.type === 'image/png')")
+    table = page.evaluate("saved.find(blob => blob.type === 'text/csv').text()")
+    rows = list(csv.reader(table.splitlines()))
+    assert rows[0][:3] == ["kind", "count", "time"] and len({len(row) for row in rows}) == 1
+    times = [float(row[2]) for row in rows[1:]]
+    assert sum(times) == pytest.approx(_question("gnmt").answer().time, rel=1e-9)
+    assert page.errors == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_letters_stand_out_in_both_schemes(page: Any, tmp_path: Path, scheme: str) -> None:
+    """Contrast of at least 4.5 to 1 between letters and paper (WCAG 2.2, 1.4.3)."""
+    written = write_answers([_question("gnmt")], str(tmp_path / "gnmt.html"))
+    page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+    page.open(written)
+    paper = _luminance(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+    assert (paper < 0.2) == (scheme == "dark")
+    for seen in ("h1", "summary", ".card small", "td", "button.save"):
+        letters = _luminance(page.evaluate(f"getComputedStyle(document.querySelector('{seen}')).color"))
+        assert (max(letters, paper) + 0.05) / (min(letters, paper) + 0.05) >= 4.5, seen
+    page.call("Emulation.setEmulatedMedia", features=[])
+
+
+def _luminance(color: str) -> float:
+    """Relative luminance of ``rgb(r, g, b)``: https://www.w3.org/TR/WCAG22/#dfn-relative-luminance"""
+    parts = [int(one) / 255 for one in re.findall(r"\d+", color)[:3]]
+    linear = [one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 @pytest.mark.parametrize("name", list(ASKED))

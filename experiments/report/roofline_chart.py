@@ -1,0 +1,62 @@
+"""A workload under the roofline of its machine: each operation by its intensity, its rate and its share of the time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from slipstick.common.errors import InputError
+from slipstick.common.formatting import shown
+from slipstick.estimators.base.estimate import Estimate
+from slipstick.estimators.roofline.roofline import serving_rate
+from slipstick.experiments.question.question import Question
+from slipstick.experiments.report.plots import Chart, Marks, PlotLine
+
+MOST_KINDS = 5
+LARGEST = 900.0
+"""Area of an operation that takes all of the time, in points squared."""
+
+
+def roofline_chart(question: Question, answer: Estimate) -> Chart | None:
+    """The chart, of operations with arithmetic and traffic; None where the workload has none, or no rate is stated.
+
+    Lines are the ceilings of the engines and data types that the operations use over the bandwidth of main memory
+    (Williams, Waterman, Patterson: Roofline, CACM 52(4), 2009). A point is an operation: flop/byte of its compulsory
+    traffic, flop/s of the answer, an area by its share of the time. Points above a line are served by caches.
+    """
+    parts = {part.name: part for part in answer.parts}
+    rates: set[tuple[str, str]] = set()
+    points: dict[str, list[tuple[float, float, float]]] = {}
+    for op in question.workload.bound():
+        flop, moved, part = op.cost.flop, op.cost.bytes_moved, parts.get(op.name)
+        if not (flop and moved and part and part.time):
+            continue
+        for name in op.cost:
+            if name.startswith("flop."):
+                _, unit, dtype = name.split(".")
+                try:
+                    rates.add(serving_rate(question.machine, unit, dtype))
+                except InputError:  # its rate is not stated: no ceiling
+                    continue
+        points.setdefault(op.kind, []).append((flop / moved, flop / part.time, part.time * part.times / answer.time))
+    if not (points and rates):
+        return None
+    by_share = sorted(points, key=lambda kind: -sum(share for *_, share in points[kind]))[:MOST_KINDS]
+    intensities = [x for rows in points.values() for x, *_ in rows]
+    x = np.geomspace(min(intensities) / 2, max(intensities) * 2, 100)
+    bandwidth = question.machine.bandwidth(question.machine.main_memory)
+    lines = []
+    for rate in sorted(rates):
+        peak = question.machine.peak(*rate)
+        lines.append(PlotLine(f"{rate[0]}, {rate[1]}: {shown(peak, 'flop/s')}", x, np.minimum(peak, x * bandwidth)))
+    marks = [
+        Marks(
+            kind,
+            [point[0] for point in points[kind]],
+            [point[1] for point in points[kind]],
+            len(lines) + place,
+            areas=[20 + LARGEST * point[2] for point in points[kind]],
+        )
+        for place, kind in enumerate(by_share)
+    ]
+    title = f"{question.machine.name}: {shown(bandwidth, 'B/s')}"
+    return Chart(title, "intensity [flop/B]", "rate [flop/s]", tuple(lines), tuple(marks), "log", "log")
