@@ -277,8 +277,8 @@ def _shipped() -> Same[FittedFile]:
 def _values(groups: tuple[tuple[str, str], ...], mode: str, fitted: Same[FittedFile]) -> dict[str, float]:
     """Parameters by name, with the effects of the groups by level."""
     fit = fitted.it.fit(NAME)
-    fitted = (c.parameter for c in fit.coordinates if not c.level)
-    classes = tuple(name.removeprefix("compute.") for name in fitted if name.startswith("compute."))
+    names = (c.parameter for c in fit.coordinates if not c.level)
+    classes = tuple(name.removeprefix("compute.") for name in names if name.startswith("compute."))
     levels = {level.name: [UNGROUPED] for level in LEVELS} | {level: [group] for level, group in groups}
     values = fit.values(ProgramLaw(classes), {**levels, MODE: [mode]})
     return {name: float(value[0]) for name, value in values.items()}

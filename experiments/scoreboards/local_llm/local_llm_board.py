@@ -66,7 +66,6 @@ def _read(data: Data) -> tuple[list[LocalRow], list[LocalRow], str]:
     targets, refused = read_local(data.judged(FILE))
     note = "left out: " + "; ".join(f"{reason}: {count}" for reason, count in sorted(refused.items()))
     return data.learnt(public, targets, lambda row: row.chip), targets, note
-    yield from _anchored(timed(targets, GENERATING), public)
 
 
 def _least(row: LocalRow, phase: str) -> float:

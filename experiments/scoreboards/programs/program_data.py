@@ -127,9 +127,9 @@ def times(folder: Path, cohort: str = "v0.1") -> pd.DataFrame:
 def runs_of(folder: Path) -> list[ProgramRun]:
     """Rows of the cohort that is fitted, in both modes."""
     frame = times(folder)
-    names = ("source", "machine", "device", "mode", "mean_s")
-    columns = [frame[name].tolist() for name in names] if len(frame) else []
-    made = [ProgramRun(*map(str, row[:-1]), seconds=float(row[-1])) for row in zip(*columns, strict=True)]
+    columns = [frame[name].tolist() for name in ("source", "machine", "device", "mode", "mean_s")] if len(frame) else []
+    rows = zip(*columns, strict=True)
+    made = [ProgramRun(str(one), str(host), str(on), str(mode), float(time)) for one, host, on, mode, time in rows]
     return [one for one in made if one.mode in (EAGER, INDUCTOR)]
 
 

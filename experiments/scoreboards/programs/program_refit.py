@@ -63,8 +63,8 @@ class ProgramTimes:
     def fit(self) -> FittedFile:
         """The file that ships, fitted to these alone; its scores and the spread of its answers stay."""
         every_class, beside = self.rows_beside()
-        modes = (timed(self.runs, self.known, every_class, mode) for mode in (EAGER, INDUCTOR))
-        made = fitted_change(*modes, every_class, beside)
+        eager, compiled = (timed(self.runs, self.known, every_class, mode) for mode in (EAGER, INDUCTOR))
+        made = fitted_change(eager, compiled, every_class, beside)
         return replace(load_fitted(PROGRAMS_FILE), used=len(self.runs), fits={NAME: made.fit.values_alone()})
 
     def rows_beside(self) -> tuple[list[str], Beside]:

@@ -104,7 +104,7 @@ def _scores(
             () if host else GOALS.get(held if rows.first else case, ()),
             {"roofline": made.roofline[at], "nearest device by bandwidth": copied[at]},
             low=made.low[at], high=made.high[at], noise=NOISE,
-            groups=[rows.rows[place].source if held == "program" else hosts[place] for place in at],
+            groups=[rows.rows[place].source if held == "program" else hosts[place] for place in at.tolist()],
         )  # fmt: skip
     yield from _changes(case, held, rows, made, copied)
 
@@ -114,8 +114,9 @@ def _changes(
 ) -> Iterator[Scored | ValidationRow]:
     """Time compiled over eager, and whether a program becomes faster at all."""
     place = {run.key: at for at, run in enumerate(rows.rows)}
-    pairs = [(place.get((run.host, EAGER, run.source)), at) for at, run in enumerate(rows.rows) if run.mode == INDUCTOR]
-    both = np.array([pair for pair in pairs if pair[0] is not None and np.isfinite(made.seconds[[*pair]]).all()])
+    compiled_runs = [(run, at) for at, run in enumerate(rows.rows) if run.mode == INDUCTOR]
+    pairs = [(place.get((run.host, EAGER, run.source), -1), at) for run, at in compiled_runs]
+    both = np.array([pair for pair in pairs if pair[0] >= 0 and np.isfinite(made.seconds[[*pair]]).all()])
     if not len(both):
         return
     seconds = np.array([run.seconds for run in rows.rows])
