@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 DATASET = "image networks"
 DEVICES, MEMORY = f"{DATASET}, device unseen", f"{DATASET}, memory"
-FOLDS, PARTS = 5, 3
+FOLDS, PARTS = 5, 2
 """Folds of families, and of those that are left out beside a device."""
 ASKED = 300
 """Networks of a device, task and mode that are asked, spread evenly over its rows."""
