@@ -24,6 +24,7 @@ from slipstick.experiments.question.defaults import gpu_kernels
 from slipstick.experiments.scoreboards.dlbricks.layer_tables import CONVOLUTION, FILE, FOLDS, KINDS, layer_frame
 from slipstick.experiments.scoring.asked import Fits, left_out
 from slipstick.experiments.scoring.score import GIVEN, MAPE, Board, Data, Scored
+from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import operation
@@ -47,7 +48,7 @@ class Layer:
     seconds: float
 
 
-def _kinds(data: Data) -> Iterator[Scored]:
+def _kinds(data: Data) -> Iterator[Scored | ValidationRow]:
     """Five folds by model; models of another file by those here that are not in it."""
     known, judged = layer_frame(data.known(FILE)), layer_frame(data.judged(FILE))
     for kind, name in KINDS.items():
@@ -56,6 +57,9 @@ def _kinds(data: Data) -> Iterator[Scored]:
             for frame in (known, judged)
         )
         rows = data.rows(learned, given, lambda layer: layer.model)
+        if not rows.scored:
+            yield skipped(DATASET, f"no layers of kind {kind}")
+            continue
         turns = rows.turns([layer.model for layer in rows.rows], at_most=FOLDS)
         made = left_out(rows.rows, turns, _ask, _fits)
         at, seconds = slice(rows.first, None), np.array([layer.seconds for layer in rows.rows])
